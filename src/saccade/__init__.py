@@ -1,0 +1,28 @@
+"""Saccade: train, compare, run and look into the whole line of attention models.
+
+This is the front door. Nothing heavy is imported until it is used.
+"""
+
+from typing import TYPE_CHECKING
+
+from saccade._version import __version__
+from saccade.errors import SaccadeError
+
+if TYPE_CHECKING:
+    from saccade.attention.watch import watch
+
+__all__ = ["SaccadeError", "__version__", "watch"]
+
+_DOORS = {"watch": "saccade.attention.watch"}
+
+
+def __getattr__(name: str) -> object:
+    if name in _DOORS:
+        from importlib import import_module
+
+        return getattr(import_module(_DOORS[name]), name)
+    raise AttributeError(f"module 'saccade' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,45 @@
+"""Attention: a query reads a set of vectors, wherever they come from.
+
+scores      how well a query fits a key
+masks       which keys a query may see
+attend      scores -> weights -> context; the only place where attention weights exist
+projection  the learned maps that make queries, keys and values out of what comes in
+multihead   several attentions side by side
+cache       keys and values kept between the steps of generation
+watch       the exact weights of every attention below a module, for a block of code
+"""
+
+from saccade.attention import masks
+from saccade.attention.attend import Attend
+from saccade.attention.cache import Cache, Projected
+from saccade.attention.multihead import MultiHeadAttention
+from saccade.attention.scores import (
+    Additive,
+    Affine,
+    Cosine,
+    Dot,
+    Factored,
+    FactoredScore,
+    General,
+    LowRank,
+    ScaledDot,
+    Score,
+)
+
+__all__ = [
+    "Additive",
+    "Affine",
+    "Attend",
+    "Cache",
+    "Cosine",
+    "Dot",
+    "Factored",
+    "FactoredScore",
+    "General",
+    "LowRank",
+    "MultiHeadAttention",
+    "Projected",
+    "ScaledDot",
+    "Score",
+    "masks",
+]

@@ -1,0 +1,162 @@
+"""Attend: scores -> weights -> context. The only place where attention weights exist.
+
+    a_i = softmax_i(e(q, k_i))        the weights: positive, summing to 1 over the visible keys
+    context = Σ_i a_i v_i             what the query reads
+
+When nobody watches, a factored score runs on torch's fused kernel, which never builds the (q, k)
+matrix. While somebody does (see `watch`), or where the score has no factors, the weights are
+computed as written above. Both give the same context; a test compares them.
+"""
+
+from contextvars import ContextVar
+from typing import Protocol
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from saccade.attention.masks import Mask
+from saccade.attention.scores import FactoredScore, Score
+from saccade.errors import MaskError, ShapeError
+from saccade.shapes import Float, Tensor
+
+
+class Watcher(Protocol):
+    """Somebody who wants to see the weights of some of the `Attend` modules."""
+
+    def wants(self, attend: "Attend") -> bool:
+        """Whether this module's weights are asked for."""
+        ...
+
+    def record(self, attend: "Attend", weights: Float[Tensor, "*b q k"]) -> None:
+        """Take the weights of one call, before dropout."""
+        ...
+
+
+watchers: ContextVar[tuple[Watcher, ...]] = ContextVar("watchers", default=())
+
+
+class Attend(nn.Module):
+    """Reads `values` by how well `query` fits `keys`; any leading axes, which broadcast.
+
+    A query that may see no key at all reads nothing: its context and its weights are zero.
+    `bias` is added to the scores (relative positions use it). Dropout acts on the weights, in
+    training mode only.
+    """
+
+    def __init__(self, score: Score, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.score = score
+        self.dropout = dropout
+
+    def forward(
+        self,
+        query: Float[Tensor, "*b q d"],
+        keys: Float[Tensor, "*c k e"],
+        values: Float[Tensor, "*f k w"],
+        mask: Mask | None = None,
+        bias: Float[Tensor, "*g q k"] | None = None,
+    ) -> Float[Tensor, "*a q w"]:
+        _check(query, keys, values, mask)
+        watching = [watcher for watcher in watchers.get() if watcher.wants(self)]
+        if isinstance(self.score, FactoredScore) and not watching:
+            return self._fused(self.score, query, keys, values, mask, bias)
+        weights = self._weights(query, keys, mask, bias)
+        for watcher in watching:
+            watcher.record(self, weights)
+        return F.dropout(weights, self.dropout, self.training) @ values
+
+    def _weights(
+        self, query: Tensor, keys: Tensor, mask: Mask | None, bias: Tensor | None
+    ) -> Tensor:
+        scores = self.score(query, keys)
+        if bias is not None:
+            scores = scores + bias
+        visible = None if mask is None else mask.visible(scores.shape, scores.device)
+        return scores.softmax(-1) if visible is None else _masked_softmax(scores, visible)
+
+    def _fused(
+        self,
+        score: FactoredScore,
+        query: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        mask: Mask | None,
+        bias: Tensor | None,
+    ) -> Tensor:
+        query, keys, scale = score.factors(query, keys)
+        q, k, width = query.shape[-2], keys.shape[-2], values.shape[-1]
+        batch = torch.broadcast_shapes(query.shape[:-2], keys.shape[:-2], values.shape[:-2])
+        start_causal = bias is None and mask is not None and mask.is_start_causal(q, k)
+        extra = bias
+        if mask is not None and not start_causal:
+            visible = mask.visible((*batch, q, k), query.device)
+            if bias is None:
+                extra = visible
+            elif visible is not None:
+                extra = torch.where(visible, bias, -torch.inf)
+        wide = max(query.shape[-1], width)
+        context = F.scaled_dot_product_attention(
+            _for_kernel(query, batch, wide),
+            _for_kernel(keys, batch, wide),
+            _for_kernel(values, batch, wide),
+            attn_mask=None if extra is None else _four_axes(extra, batch),
+            dropout_p=self.dropout if self.training else 0.0,
+            is_causal=start_causal,
+            scale=scale,
+        )
+        if len(batch) != 2:
+            context = context.reshape(*batch, q, wide)
+        return context if wide == width else context[..., :width]
+
+    def extra_repr(self) -> str:
+        return f"dropout={self.dropout}"
+
+
+def _masked_softmax(scores: Tensor, visible: Tensor) -> Tensor:
+    """Softmax over the visible keys: hidden ones get exactly 0, and so does a blind query.
+
+    A blind query's row is left unmasked for softmax and zeroed after it, because the softmax of
+    a row of -inf is NaN, in its gradient too.
+    """
+    blind = ~visible.any(-1, keepdim=True)
+    if not bool(blind.any()):
+        return scores.masked_fill(~visible, -torch.inf).softmax(-1)
+    weights = scores.masked_fill(~(visible | blind), -torch.inf).softmax(-1)
+    return weights.masked_fill(blind, 0.0)
+
+
+def _for_kernel(vectors: Tensor, batch: torch.Size, width: int) -> Tensor:
+    """Vectors as the fused kernel wants them: (b, h, n, width), one width for all three.
+
+    The width is made up by zeros, which change no dot product.
+    """
+    if vectors.shape[:-2] != batch:
+        vectors = vectors.expand(*batch, *vectors.shape[-2:])
+    if vectors.shape[-1] != width:
+        vectors = F.pad(vectors, (0, width - vectors.shape[-1]))
+    return _four_axes(vectors, batch)
+
+
+def _four_axes(tensor: Tensor, batch: torch.Size) -> Tensor:
+    """(..., n, m) as (b, h, n, m), where ... broadcasts to `batch`; not expanded if it need not."""
+    if len(batch) == 2:
+        return tensor[(None,) * (4 - tensor.ndim)] if tensor.ndim < 4 else tensor
+    last = tensor.shape[-2:]
+    if len(batch) > 2:
+        return tensor.expand(*batch, *last).reshape(-1, batch[-1], *last)
+    return tensor.reshape(*(tensor.shape[:-2] or (1,)), 1, *last)
+
+
+def _check(query: Tensor, keys: Tensor, values: Tensor, mask: Mask | None) -> None:
+    if keys.shape[-2] == 0:
+        raise ShapeError(f"there are no keys to attend to: keys have shape {tuple(keys.shape)}")
+    if keys.shape[-2] != values.shape[-2]:
+        raise ShapeError(
+            f"every key needs its value: got {keys.shape[-2]} keys and {values.shape[-2]} values"
+        )
+    if mask is not None and not isinstance(mask, Mask):
+        raise MaskError(
+            f"a mask is an object of saccade.attention.masks, got {type(mask).__name__}; "
+            "for a boolean tensor write masks.dense(tensor), True = may be seen"
+        )

@@ -1,0 +1,75 @@
+"""Keys and values that are kept, so that they are computed once. They live in the caller's state.
+
+`Cache` grows: self-attention in generation appends the new token's keys and values at each step.
+`Projected` is fixed: cross-attention reads the same memory at each step.
+"""
+
+from dataclasses import dataclass
+
+import torch
+
+from saccade.shapes import Float, Int, Tensor
+
+
+class Cache:
+    """The keys and values of all tokens so far, in buffers that double when they are full.
+
+    For generation, without gradients: `append` writes in place.
+    """
+
+    def __init__(self, capacity: int = 32) -> None:
+        self.length = 0
+        self._capacity = capacity
+        self._keys: Tensor | None = None
+        self._values: Tensor | None = None
+
+    def append(
+        self, keys: Float[Tensor, "b h n d"], values: Float[Tensor, "b h n w"]
+    ) -> tuple[Float[Tensor, "b h k d"], Float[Tensor, "b h k w"]]:
+        """Add the keys and values of the newest tokens; gives those of all tokens."""
+        end = self.length + keys.shape[2]
+        self._capacity = _doubled(self._capacity, end)
+        self._keys = _with_room(self._keys, keys, self.length, self._capacity)
+        self._values = _with_room(self._values, values, self.length, self._capacity)
+        self._keys[:, :, self.length : end] = keys
+        self._values[:, :, self.length : end] = values
+        self.length = end
+        return self._keys[:, :, :end], self._values[:, :, :end]
+
+    def select(self, rows: Int[Tensor, " n"]) -> "Cache":
+        """A cache of these rows of the batch, in this order; a row may come several times."""
+        chosen = Cache(self._capacity)
+        if self._keys is not None and self._values is not None:
+            chosen.append(
+                self._keys[:, :, : self.length].index_select(0, rows),
+                self._values[:, :, : self.length].index_select(0, rows),
+            )
+        return chosen
+
+
+@dataclass(frozen=True)
+class Projected:
+    """The keys and values of a memory, split into heads, ready to be read again and again."""
+
+    keys: Float[Tensor, "b h k d"]
+    values: Float[Tensor, "b h k w"]
+
+    def select(self, rows: Int[Tensor, " n"]) -> "Projected":
+        """The same of these rows of the batch."""
+        return Projected(self.keys.index_select(0, rows), self.values.index_select(0, rows))
+
+
+def _doubled(capacity: int, needed: int) -> int:
+    while capacity < needed:
+        capacity *= 2
+    return capacity
+
+
+def _with_room(buffer: Tensor | None, like: Tensor, length: int, capacity: int) -> Tensor:
+    if buffer is not None and buffer.shape[2] >= capacity:
+        return buffer
+    b, h, _, width = like.shape
+    grown = torch.empty(b, h, capacity, width, dtype=like.dtype, device=like.device)
+    if buffer is not None:
+        grown[:, :, :length] = buffer[:, :, :length]
+    return grown

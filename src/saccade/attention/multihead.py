@@ -1,0 +1,229 @@
+"""Multi-head attention: several attentions side by side, each with its own Q, K and V.
+
+    head_i = Attend(X Q_i, M K_i, M V_i),    output = [head_1; …; head_h] W_o
+
+(Vaswani et al. 2017, section 3.2.2). Every head reads the whole width of its input. With
+`head="split"` it projects it to dim / num_heads, so the number of heads does not change the number
+of parameters; with `head="full"` to dim, and W_o maps num_heads * dim back to dim.
+"""
+
+from typing import Literal
+
+import torch
+from torch import nn
+
+from saccade.attention.attend import Attend
+from saccade.attention.cache import Cache, Projected
+from saccade.attention.masks import AlwaysSeen, Mask
+from saccade.attention.projection import Packed, Separate
+from saccade.attention.scores import ScaledDot, Score
+from saccade.errors import ShapeError
+from saccade.interfaces import Positional
+from saccade.shapes import Float, Tensor
+
+
+class MultiHeadAttention(nn.Module):
+    """Self-attention (`attention(x)`) and cross-attention (`attention(x, memory)`).
+
+    key_dim, value_dim  widths of memory and values as they come in; `dim` where left out
+    num_kv_heads        fewer keys and values than queries: groups of heads share them
+                        (Ainslie et al. 2023)
+    score               how queries fit keys, within a head of width `head_dim`; scaled dot if None
+    add_bias_kv         one more key and value, learned, that every query may see
+    add_zero_attn       one more key and value, of zeros, that every query may see
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        num_heads: int,
+        *,
+        key_dim: int | None = None,
+        value_dim: int | None = None,
+        num_kv_heads: int | None = None,
+        score: Score | None = None,
+        head: Literal["split", "full"] = "split",
+        dropout: float = 0.0,
+        bias: bool = True,
+        add_bias_kv: bool = False,
+        add_zero_attn: bool = False,
+    ) -> None:
+        super().__init__()
+        self.dim = dim
+        self.num_heads = num_heads
+        self.num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
+        self.dims = (
+            dim,
+            dim if key_dim is None else key_dim,
+            dim if value_dim is None else value_dim,
+        )
+        self.head_dim = _head_dim(dim, num_heads, head)
+        if self.num_kv_heads < 1 or num_heads % self.num_kv_heads:
+            raise ShapeError(
+                f"num_heads={num_heads} must be a multiple of num_kv_heads={self.num_kv_heads}"
+            )
+        width, kv_width = num_heads * self.head_dim, self.num_kv_heads * self.head_dim
+        self.projection: Packed | Separate
+        if self.dims == (dim, dim, dim):
+            self.projection = Packed(dim, width, kv_width, bias=bias)
+        else:
+            self.projection = Separate(self.dims, width, kv_width, bias=bias)
+        self.attend = Attend(ScaledDot() if score is None else score, dropout)
+        self.out_proj = nn.Linear(width, dim, bias=bias)
+        if bias:
+            nn.init.zeros_(self.out_proj.bias)
+        self.bias_k = self.bias_v = None
+        if add_bias_kv:
+            self.bias_k = nn.Parameter(nn.init.xavier_normal_(torch.empty(1, 1, kv_width)))
+            self.bias_v = nn.Parameter(nn.init.xavier_normal_(torch.empty(1, 1, kv_width)))
+        self.add_zero_attn = add_zero_attn
+
+    def forward(
+        self,
+        query: Float[Tensor, "*b q d"],
+        memory: Float[Tensor, "*b k e"] | Projected | None = None,
+        values: Float[Tensor, "*b k f"] | None = None,
+        *,
+        mask: Mask | None = None,
+        positions: Positional | None = None,
+        cache: Cache | None = None,
+    ) -> Float[Tensor, "*b q d"]:
+        """What the query reads. Without `memory` it reads itself, without `values` the memory.
+
+        An unbatched (q, dim) works too. `cache` keeps the keys and values of earlier calls, for
+        self-attention a few tokens at a time; `Projected`, made by `project`, those of a memory.
+        """
+        if query.ndim == 2:
+            return self(
+                query[None],
+                memory[None] if isinstance(memory, Tensor) else memory,
+                None if values is None else values[None],
+                mask=mask,
+                positions=positions,
+                cache=cache,
+            )[0]
+        query, keys, values = self._heads(query, memory, values)
+        bias = None
+        if positions is not None:
+            before = 0 if cache is None else cache.length
+            at_k = torch.arange(before + keys.shape[2], device=keys.device)
+            at_q = torch.arange(before, before + query.shape[2], device=keys.device)
+            query, keys = positions.rotate(query, keys, at_q, at_k[before:])
+            bias = positions.bias(query, at_q, at_k)
+        if cache is not None:
+            keys, values = cache.append(keys, values)
+        keys, values, mask, bias = self._with_extra_keys(keys, values, mask, bias)
+        context = self.attend(query, self._shared(keys), self._shared(values), mask, bias)
+        return self.out_proj(context.transpose(1, 2).flatten(2))
+
+    def project(
+        self, memory: Float[Tensor, "b k e"], values: Float[Tensor, "b k f"] | None = None
+    ) -> Projected:
+        """Keys and values of a memory, for reading it many times: `attention(x, projected)`."""
+        values = memory if values is None else values
+        self._check_widths(memory=memory, values=values)
+        keys, values = self.projection.memory(memory, values)
+        return Projected(self._split(keys), self._split(values))
+
+    @classmethod
+    def from_torch(cls, twin: nn.MultiheadAttention) -> "MultiHeadAttention":
+        """The same attention with the weights of torch's (ours is always batch first)."""
+        ours = cls(
+            twin.embed_dim,
+            twin.num_heads,
+            key_dim=twin.kdim,
+            value_dim=twin.vdim,
+            dropout=twin.dropout,
+            bias=twin.in_proj_bias is not None,
+            add_bias_kv=twin.bias_k is not None,
+            add_zero_attn=twin.add_zero_attn,
+        )
+        theirs = dict(twin.named_parameters())
+        copied: dict[str, Tensor | None] = {
+            "out_proj.weight": theirs["out_proj.weight"],
+            "out_proj.bias": theirs.get("out_proj.bias"),
+            "bias_k": theirs.get("bias_k"),
+            "bias_v": theirs.get("bias_v"),
+        }
+        biases = theirs.get("in_proj_bias")
+        if isinstance(ours.projection, Packed):
+            copied["projection.weight"] = (
+                theirs["in_proj_weight"]
+                if "in_proj_weight" in theirs
+                else torch.cat([theirs[f"{name}_proj_weight"] for name in "qkv"])
+            )
+            copied["projection.bias"] = biases
+        else:
+            for i, (name, letter) in enumerate(zip(("query", "key", "value"), "qkv", strict=True)):
+                copied[f"projection.{name}_proj.weight"] = theirs[f"{letter}_proj_weight"]
+                if biases is not None:
+                    copied[f"projection.{name}_proj.bias"] = biases.chunk(3)[i]
+        ours.load_state_dict({name: value for name, value in copied.items() if value is not None})
+        like = twin.out_proj.weight
+        return ours.to(device=like.device, dtype=like.dtype).train(twin.training)
+
+    def _heads(
+        self, query: Tensor, memory: Tensor | Projected | None, values: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values, each split into heads (b, h, n, head_dim)."""
+        if isinstance(memory, Projected):
+            self._check_widths(query=query)
+            return self._split(self.projection.query(query)), memory.keys, memory.values
+        memory = query if memory is None else memory
+        values = memory if values is None else values
+        self._check_widths(query=query, memory=memory, values=values)
+        query, keys, values = self.projection(query, memory, values)
+        return self._split(query), self._split(keys), self._split(values)
+
+    def _split(self, vectors: Tensor) -> Tensor:
+        return vectors.unflatten(-1, (-1, self.head_dim)).transpose(1, 2)
+
+    def _shared(self, vectors: Tensor) -> Tensor:
+        group = self.num_heads // self.num_kv_heads
+        return vectors if group == 1 else vectors.repeat_interleave(group, 1)
+
+    def _with_extra_keys(
+        self, keys: Tensor, values: Tensor, mask: Mask | None, bias: Tensor | None
+    ) -> tuple[Tensor, Tensor, Mask | None, Tensor | None]:
+        """With the learned key and the zero key at the end, which no mask hides."""
+        extra_keys, extra_values = [keys], [values]
+        if self.bias_k is not None and self.bias_v is not None:
+            extra_keys.append(self._split(self.bias_k).expand(keys.shape[0], -1, -1, -1))
+            extra_values.append(self._split(self.bias_v).expand(keys.shape[0], -1, -1, -1))
+        if self.add_zero_attn:
+            extra_keys.append(torch.zeros_like(keys[:, :, :1]))
+            extra_values.append(torch.zeros_like(values[:, :, :1]))
+        extra = len(extra_keys) - 1
+        if extra == 0:
+            return keys, values, mask, bias
+        return (
+            torch.cat(extra_keys, 2),
+            torch.cat(extra_values, 2),
+            None if mask is None else AlwaysSeen(mask, extra),
+            None if bias is None else nn.functional.pad(bias, (0, extra)),
+        )
+
+    def _check_widths(self, **inputs: Tensor) -> None:
+        widths = dict(zip(("query", "memory", "values"), self.dims, strict=True))
+        for name, vectors in inputs.items():
+            if vectors.shape[-1] != widths[name]:
+                raise ShapeError(
+                    f"this attention was built for {name} of width {widths[name]}, "
+                    f"got {vectors.shape[-1]}"
+                )
+
+    def extra_repr(self) -> str:
+        return f"{self.dim}, num_heads={self.num_heads}, head_dim={self.head_dim}"
+
+
+def _head_dim(dim: int, num_heads: int, head: str) -> int:
+    if head == "full":
+        return dim
+    if head != "split":
+        raise ShapeError(f'head must be "split" or "full", got {head!r}')
+    if num_heads < 1 or dim % num_heads:
+        raise ShapeError(
+            f"dim={dim} cannot be split into num_heads={num_heads} equal heads: "
+            f"{dim} is not divisible by {num_heads}"
+        )
+    return dim // num_heads

@@ -1,0 +1,33 @@
+"""What a user can get wrong. Each error says what was wrong, where, and what is allowed.
+
+SaccadeError
+ └─ ShapeError      widths, lengths or head counts that do not fit together
+ └─ MaskError       a mask that does not fit the queries and keys it is used with
+ └─ PositionError   a place beyond what a positional encoding covers
+ └─ WatchError      asking `watch` for something it did not see
+
+Our own invariants use `assert`; a bare traceback of anything else is a bug of ours.
+"""
+
+
+class SaccadeError(Exception):
+    """Base of every error that a user of Saccade can cause."""
+
+
+class ShapeError(SaccadeError, ValueError):
+    """Sizes that do not fit together; the message names both numbers."""
+
+
+class MaskError(SaccadeError, ValueError):
+    """A mask that does not fit the queries and keys it is used with."""
+
+
+class PositionError(SaccadeError, IndexError):
+    """A place that a positional encoding does not cover."""
+
+
+class WatchError(SaccadeError, KeyError):
+    """A question to `watch` about something it did not see."""
+
+    def __str__(self) -> str:  # KeyError would show the repr of the message
+        return str(self.args[0])

@@ -1,0 +1,1 @@
+"""The lens: attention and positions drawn and measured."""

@@ -1,0 +1,100 @@
+"""Figures, by matplotlib, without a display. Each keeps the numbers it shows.
+
+`figure.save("map.png")` writes the picture and, beside it, its numbers as `map.json`.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from saccade.errors import ShapeError
+from saccade.positions.base import Absolute
+from saccade.shapes import Float, Tensor
+
+
+class Chart(Figure):
+    """A matplotlib Figure that knows the numbers it shows."""
+
+    numbers: dict[str, Any]
+
+    def __init__(self, numbers: dict[str, Any], **options: Any) -> None:
+        super().__init__(layout="constrained", **options)
+        FigureCanvasAgg(self)
+        self.numbers = numbers
+
+    def save(self, path: str | Path, *, dpi: int = 150) -> Path:
+        """Write the picture (.png, .svg, .pdf by its suffix) and its numbers beside it (.json)."""
+        path = Path(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.savefig(path, dpi=dpi)
+        path.with_suffix(".json").write_text(
+            json.dumps(self.numbers, ensure_ascii=False), encoding="utf-8"
+        )
+        return path
+
+
+def heatmap(
+    weights: Float[Tensor, "q k"],
+    rows: Sequence[str],
+    columns: Sequence[str],
+    *,
+    title: str = "",
+    annotate: bool | None = None,
+) -> Chart:
+    """An attention map: a row for each query, a column for each key, labelled.
+
+    `annotate` writes the weights into the cells; by default where there are at most 64 cells.
+    """
+    q, k = weights.shape
+    if (len(rows), len(columns)) != (q, k):
+        raise ShapeError(
+            f"a map of {q} x {k} weights needs {q} row and {k} column labels, "
+            f"got {len(rows)} and {len(columns)}"
+        )
+    values = weights.detach().float().cpu()
+    chart = Chart(
+        {"rows": list(rows), "columns": list(columns), "weights": values.tolist()},
+        figsize=(1.8 + 0.32 * k, 1.4 + 0.32 * q),
+    )
+    axes = chart.add_subplot()
+    image = axes.imshow(values.numpy(), cmap="viridis", vmin=0.0, aspect="equal")
+    axes.set_xticks(range(k), [_plain(label) for label in columns], rotation=90)
+    axes.set_yticks(range(q), [_plain(label) for label in rows])
+    axes.xaxis.tick_top()
+    axes.tick_params(length=0)
+    if annotate if annotate is not None else q * k <= 64:
+        bright = float(values.max()) * 0.6
+        for i in range(q):
+            for j in range(k):
+                value = float(values[i, j])
+                colour = "black" if value > bright else "white"
+                axes.text(j, i, f"{value:.2f}", ha="center", va="center", color=colour, size=6)
+    chart.colorbar(image, ax=axes, shrink=0.8, label="weight")
+    if title:
+        chart.suptitle(_plain(title))
+    return chart
+
+
+def positions(encoding: Absolute, length: int = 50, *, title: str = "") -> Chart:
+    """The matrix of a positional encoding: a row for each place, a column for each dimension."""
+    with torch.no_grad():
+        values = encoding.table(torch.arange(length), torch.float32).cpu()
+    chart = Chart({"positions": values.tolist()}, figsize=(8.0, 4.5))
+    axes = chart.add_subplot()
+    reach = float(values.abs().max()) or 1.0
+    image = axes.imshow(values.numpy(), cmap="RdBu", vmin=-reach, vmax=reach, aspect="auto")
+    axes.set_xlabel("dimension")
+    axes.set_ylabel("place")
+    chart.colorbar(image, ax=axes)
+    chart.suptitle(_plain(title) or f"{type(encoding).__name__} positions")
+    return chart
+
+
+def _plain(label: str) -> str:
+    """A label that matplotlib shows as it stands: `$` would start a formula."""
+    return label.replace("$", r"\$")

@@ -1,0 +1,39 @@
+"""Positional encodings: what tells attention where things stand.
+
+Attention by itself reads a set. A `Position` brings order into it through three hooks, of which
+each family overrides its own: `embed` on the tokens, `rotate` on queries and keys, `bias` on the
+scores. Places are counted from 0 in text; in images they are a `Grid` of rows and columns.
+
+    Sinusoidal    waves of falling frequency, added or concatenated     (Vaswani et al. 2017)
+    Learned       a table, added or concatenated                        (Gehring et al. 2017)
+    Relative      by distance in text                                   (Shaw et al. 2018)
+    Relative2d    by distance in rows and in columns                    (Bello et al. 2019)
+    Rotary        queries and keys turned by their place                (Su et al. 2021)
+    Complex       tokens turned by their place at learned frequencies   (Wang et al. 2019)
+    Conditional   computed from the neighbourhood                       (Chu et al. 2021)
+    Position      none: what the others start from
+
+`rejected` holds schemes that do not work, to show why.
+"""
+
+from saccade.positions.base import Grid, Placed, Position
+from saccade.positions.complex import Complex
+from saccade.positions.conditional import Conditional
+from saccade.positions.learned import Learned
+from saccade.positions.relative import Relative
+from saccade.positions.relative2d import Relative2d
+from saccade.positions.rotary import Rotary
+from saccade.positions.sinusoidal import Sinusoidal
+
+__all__ = [
+    "Complex",
+    "Conditional",
+    "Grid",
+    "Learned",
+    "Placed",
+    "Position",
+    "Relative",
+    "Relative2d",
+    "Rotary",
+    "Sinusoidal",
+]

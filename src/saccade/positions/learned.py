@@ -1,0 +1,51 @@
+"""Learned: one vector a place, learned like any other weight (Gehring et al. 2017; Devlin 2019)."""
+
+import torch
+from torch import nn
+
+from saccade.errors import PositionError
+from saccade.positions.base import Absolute, Fuse, Grid, Places
+from saccade.shapes import Float, Tensor
+
+
+class Learned(Absolute):
+    """A table of `length` vectors; a place beyond it is an error, never a silent wrap.
+
+    For images `length` is (height, width): the table then has a vector for every cell, row by
+    row, after one for the tokens that stand nowhere.
+    """
+
+    def __init__(self, dim: int, length: int | tuple[int, int], *, fuse: Fuse = "add") -> None:
+        super().__init__(dim, fuse)
+        self.length = length
+        rows = length if isinstance(length, int) else 1 + length[0] * length[1]
+        self.weight = nn.Parameter(torch.empty(rows, dim))
+        nn.init.normal_(self.weight, std=0.02)
+
+    def table(self, at: Places, dtype: torch.dtype) -> Float[Tensor, "*b n d"]:
+        return nn.functional.embedding(self._index(at), self.weight).to(dtype)
+
+    def _index(self, at: Places) -> Tensor:
+        if isinstance(self.length, int):
+            if isinstance(at, Grid):
+                raise PositionError(
+                    "this learned table is for text; for an image build it with "
+                    "length=(height, width)"
+                )
+            _require_below(at, self.length, "place")
+            return at
+        if not isinstance(at, Grid):
+            raise PositionError("this learned table is for an image and needs a Grid of places")
+        height, width = self.length
+        _require_below(at.rows, height, "row")
+        _require_below(at.columns, width, "column")
+        return torch.where(at.placed, 1 + at.rows * width + at.columns, 0)
+
+
+def _require_below(at: Tensor, length: int, name: str) -> None:
+    largest = int(at.max()) if at.numel() else -1
+    if largest >= length:
+        raise PositionError(
+            f"{name} {largest} (counted from 0) is beyond the {length} places of this learned "
+            "table; shorten the input, or use sinusoidal, relative or rotary positions"
+        )

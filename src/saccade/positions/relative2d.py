@@ -1,0 +1,51 @@
+"""Relative2d: the distance in rows and in columns, in images (Bello et al. 2019)."""
+
+import torch
+from torch import nn
+
+from saccade.errors import PositionError
+from saccade.positions.base import Grid, Places, Position
+from saccade.positions.relative import by_distance
+from saccade.shapes import Float, Tensor
+
+
+class Relative2d(Position):
+    """b(q_i, j) = (q_i · r^H_{row j - row i} + q_i · r^W_{column j - column i}) / √d.
+
+    Bello et al. eq. 3, for grids of at most `height` x `width` cells: 2·height - 1 vectors r^H and
+    2·width - 1 vectors r^W, shared by the heads. A token that stands nowhere has no distance to
+    any other: its bias is 0.
+    """
+
+    def __init__(self, head_dim: int, height: int, width: int) -> None:
+        super().__init__()
+        self.height, self.width = height, width
+        self.row_weight = nn.Parameter(torch.empty(2 * height - 1, head_dim))
+        self.column_weight = nn.Parameter(torch.empty(2 * width - 1, head_dim))
+        for weight in (self.row_weight, self.column_weight):
+            nn.init.normal_(weight, std=head_dim**-0.5)
+
+    def bias(
+        self, query: Float[Tensor, "*b q d"], at_q: Places, at_k: Places
+    ) -> Float[Tensor, "*b q k"]:
+        if not (isinstance(at_q, Grid) and isinstance(at_k, Grid)):
+            raise PositionError("Relative2d is for images and needs a Grid of places")
+        rows = self._index(at_q.rows, at_k.rows, self.height, "rows")
+        columns = self._index(at_q.columns, at_k.columns, self.width, "columns")
+        both = by_distance(query, self.row_weight, rows) + by_distance(
+            query, self.column_weight, columns
+        )
+        return both * (at_q.placed[:, None] & at_k.placed)
+
+    @staticmethod
+    def _index(at_q: Tensor, at_k: Tensor, size: int, name: str) -> Tensor:
+        distance = at_k.clamp(min=0) - at_q.clamp(min=0)[:, None]
+        farthest = int(distance.abs().max())
+        if farthest >= size:
+            raise PositionError(
+                f"two cells are {farthest} {name} apart, this encoding was built for {size} {name}"
+            )
+        return distance + size - 1
+
+    def extra_repr(self) -> str:
+        return f"head_dim={self.row_weight.shape[1]}, {self.height}x{self.width}"

@@ -1,0 +1,55 @@
+"""The waves that sinusoidal, rotary and complex encodings share: ω_j = base^(-2j/dim)."""
+
+from typing import Literal
+
+import torch
+
+from saccade.errors import ShapeError
+from saccade.positions.base import Grid, Places
+from saccade.shapes import Float, Tensor
+
+Layout = Literal["interleaved", "halves"]
+
+
+def require_even(dim: int, name: str, *, parts: int = 2) -> None:
+    """Waves come in pairs, on a grid in pairs for the rows and pairs for the columns."""
+    if dim < parts or dim % parts:
+        raise ShapeError(f"{name} needs a width divisible by {parts}, got {dim}")
+
+
+def frequencies(dim: int, base: float, device: torch.device) -> Float[Tensor, " j"]:
+    """ω_j = base^(-2j/dim) for j = 0 … dim/2 - 1: the two numbers of a pair share one."""
+    return base ** -(torch.arange(0, dim, 2, dtype=precise(device), device=device) / dim)
+
+
+def angles(at: Places, dim: int, base: float) -> Float[Tensor, "*b n j"]:
+    """ω_j · place. On a grid the first half of the pairs turns by row, the second by column.
+
+    A token that stands nowhere gets angle 0.
+    """
+    if isinstance(at, Grid):
+        require_even(dim, "a grid of waves", parts=4)
+        by_row = angles(at.rows.clamp(min=0), dim // 2, base)
+        return torch.cat((by_row, angles(at.columns.clamp(min=0), dim // 2, base)), -1)
+    return at.unsqueeze(-1) * frequencies(dim, base, at.device)
+
+
+def turned(
+    x: Float[Tensor, "*b n d"], angle: Float[Tensor, "*c n j"], layout: Layout = "interleaved"
+) -> Float[Tensor, "*b n d"]:
+    """Each pair of numbers (a, b) as the complex a + ib, times e^(i·angle).
+
+    "interleaved" pairs neighbours (0, 1), (2, 3) …; "halves" pairs (0, d/2), (1, d/2 + 1) …
+    """
+    cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
+    if layout == "halves":
+        real, imaginary = x.chunk(2, -1)
+        return torch.cat((real * cos - imaginary * sin, real * sin + imaginary * cos), -1)
+    real, imaginary = x[..., 0::2], x[..., 1::2]
+    pairs = torch.stack((real * cos - imaginary * sin, real * sin + imaginary * cos), -1)
+    return pairs.flatten(-2)
+
+
+def precise(device: torch.device) -> torch.dtype:
+    """Angles are computed in double precision, where the device has it: they grow with length."""
+    return torch.float32 if device.type == "mps" else torch.float64
