@@ -1,10 +1,11 @@
 """The seams between the rooms: what one part may ask of another without knowing which it is."""
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from saccade.shapes import Float, Int, Tensor
 
 
+@runtime_checkable
 class Positional(Protocol):
     """What attention asks of a positional encoding: the two hooks that act inside a head.
 

@@ -9,7 +9,7 @@ computed as written above. Both give the same context; a test compares them.
 """
 
 from contextvars import ContextVar
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import nn
@@ -21,6 +21,7 @@ from saccade.errors import MaskError, ShapeError
 from saccade.shapes import Float, Tensor
 
 
+@runtime_checkable
 class Watcher(Protocol):
     """Somebody who wants to see the weights of some of the `Attend` modules."""
 
@@ -129,12 +130,15 @@ def _masked_softmax(scores: Tensor, visible: Tensor) -> Tensor:
 def _for_kernel(vectors: Tensor, batch: torch.Size, width: int) -> Tensor:
     """Vectors as the fused kernel wants them: (b, h, n, width), one width for all three.
 
-    The width is made up by zeros, which change no dot product.
+    The width is made up by zeros, which change no dot product. Where it does not get this, torch
+    silently builds the (q, k) matrix after all.
     """
     if vectors.shape[:-2] != batch:
         vectors = vectors.expand(*batch, *vectors.shape[-2:])
     if vectors.shape[-1] != width:
         vectors = F.pad(vectors, (0, width - vectors.shape[-1]))
+    if vectors.stride(-1) != 1:
+        vectors = vectors.contiguous()
     return _four_axes(vectors, batch)
 
 

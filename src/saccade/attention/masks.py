@@ -18,7 +18,7 @@ from collections.abc import Sequence
 import torch
 
 from saccade.errors import MaskError
-from saccade.shapes import Bool, Int, Tensor
+from saccade.shapes import Tensor
 
 
 class Mask(ABC):
@@ -39,8 +39,8 @@ class Mask(ABC):
         return _Both(self, other)
 
 
-def padding(real: Int[Tensor, "*b"] | Bool[Tensor, "*b k"] | Sequence[int]) -> Mask:
-    """Hides the padding: `real` is each item's length, or True at each real key."""
+def padding(real: Tensor | Sequence[int]) -> Mask:
+    """Hides the padding: `real` holds lengths (b,), or booleans (b, k), True = real."""
     return _Padding(torch.as_tensor(real))
 
 
@@ -56,7 +56,7 @@ def sliding(window: int) -> Mask:
     return _Sliding(window)
 
 
-def dense(visible: Bool[Tensor, "*b q k"]) -> Mask:
+def dense(visible: Tensor) -> Mask:
     """Shows what a boolean tensor (q, k), (b, q, k) or (b, h, q, k) marks True."""
     if not (isinstance(visible, Tensor) and visible.dtype == torch.bool):
         kind = getattr(visible, "dtype", type(visible).__name__)

@@ -8,12 +8,13 @@ write one class here: subclass `FactoredScore` if you can give the factors, `Sco
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
 from torch import nn
 from torch.nn import functional as F
-from torch.utils.checkpoint import checkpoint
+from torch.autograd.function import FunctionCtx, once_differentiable
 
 from saccade.errors import ShapeError
 from saccade.shapes import Float, Tensor
@@ -169,31 +170,55 @@ class Additive(Score):
         _require_width(self, "query", query, self.query_proj.in_features)
         query = self.query_proj(query)
         batch = torch.broadcast_shapes(query.shape[:-2], projected.shape[:-2])
-        pair_size = math.prod(batch) * query.shape[-1]
-        num_keys = max(1, min(projected.shape[-2], self.max_elements // max(1, pair_size)))
-        num_queries = max(1, self.max_elements // max(1, pair_size * num_keys))
-        if num_queries >= query.shape[-2] and num_keys >= projected.shape[-2]:
-            return self._energies(query, projected)
-        rows = [
-            torch.cat([self._recomputed(part, some) for some in projected.split(num_keys, -2)], -1)
-            for part in query.split(num_queries, -2)
-        ]
-        return torch.cat(rows, -2)
+        pair_size = max(1, math.prod(batch) * query.shape[-1])
+        columns = max(1, min(projected.shape[-2], self.max_elements // pair_size))
+        rows = max(1, self.max_elements // (pair_size * columns))
+        energy = self.energy.weight[0]
+        if rows >= query.shape[-2] and columns >= projected.shape[-2]:
+            return torch.tanh(query.unsqueeze(-2) + projected.unsqueeze(-3)) @ energy
+        query = query.expand(*batch, *query.shape[-2:])
+        projected = projected.expand(*batch, *projected.shape[-2:])
+        return _InPieces.apply(query, projected, energy, rows, columns)
 
-    def _energies(
-        self, query: Float[Tensor, "*b q r"], keys: Float[Tensor, "*c k r"]
-    ) -> Float[Tensor, "*a q k"]:
-        return F.linear(
-            torch.tanh(query.unsqueeze(-2) + keys.unsqueeze(-3)), self.energy.weight
-        ).squeeze(-1)
 
-    def _recomputed(
-        self, query: Float[Tensor, "*b q r"], keys: Float[Tensor, "*c k r"]
-    ) -> Float[Tensor, "*a q k"]:
-        scores: Tensor = checkpoint(
-            self._energies, query, keys, use_reentrant=False, preserve_rng_state=False
-        )
+class _InPieces(torch.autograd.Function):
+    """v · tanh(query + key) for all pairs, `rows` x `columns` pairs at a time, both ways."""
+
+    @staticmethod
+    def forward(
+        ctx: FunctionCtx, query: Tensor, keys: Tensor, energy: Tensor, rows: int, columns: int
+    ) -> Tensor:
+        ctx.save_for_backward(query, keys, energy)
+        ctx.sizes = (rows, columns)  # type: ignore[attr-defined]
+        scores = query.new_empty(*query.shape[:-1], keys.shape[-2])
+        for i, some_queries in _pieces(query, rows):
+            for j, some_keys in _pieces(keys, columns):
+                hidden = (some_queries.unsqueeze(-2) + some_keys.unsqueeze(-3)).tanh_()
+                scores[..., i, j] = hidden @ energy
         return scores
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: FunctionCtx, grad: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None]:
+        query, keys, energy = ctx.saved_tensors  # type: ignore[attr-defined]
+        rows, columns = ctx.sizes  # type: ignore[attr-defined]
+        of_query, of_keys, of_energy = map(torch.zeros_like, (query, keys, energy))
+        for i, some_queries in _pieces(query, rows):
+            for j, some_keys in _pieces(keys, columns):
+                hidden = (some_queries.unsqueeze(-2) + some_keys.unsqueeze(-3)).tanh_()
+                of_pairs = grad[..., i, j]
+                of_energy += of_pairs.reshape(-1) @ hidden.flatten(0, -2)
+                # d tanh(x) = 1 - tanh(x)²
+                slope = hidden.square_().neg_().add_(1).mul_(energy).mul_(of_pairs.unsqueeze(-1))
+                of_query[..., i, :] += slope.sum(-2)
+                of_keys[..., j, :] += slope.sum(-3)
+        return of_query, of_keys, of_energy, None, None
+
+
+def _pieces(vectors: Tensor, size: int) -> Iterator[tuple[slice, Tensor]]:
+    for start in range(0, vectors.shape[-2], size):
+        part = slice(start, start + size)
+        yield part, vectors[..., part, :]
 
 
 def _unit(vectors: Tensor) -> Tensor:

@@ -50,7 +50,8 @@ class Grid:
         return self.rows >= 0
 
 
-Places = Int[Tensor, "*b n"] | Grid
+# (n,) for the whole batch, or (b, n)
+Places = Int[Tensor, "..."] | Grid
 
 
 class Position(nn.Module):
