@@ -451,8 +451,8 @@ def report(checks: Iterable[Check]) -> str:
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         lines.append(" ".join(cells).rstrip())
         if not check.passes:
-            lines.append(f"     found    {_shown(check.found, at_most=len(check.found))}")
-            lines.append(f"     expected {_shown(check.expected, at_most=len(check.expected))}")
+            lines.append(f"     found    {_shown(check.found, at_most=16)}")
+            lines.append(f"     expected {_shown(check.expected, at_most=16)}")
     passed = sum(check.passes for check in checks)
     return "\n".join([*lines, f"{passed} of {len(checks)} pass"])
 

@@ -5,6 +5,7 @@ SaccadeError
  └─ MaskError       a mask that does not fit the queries and keys it is used with
  └─ PositionError   a place beyond what a positional encoding covers
  └─ WatchError      asking `watch` for something it did not see
+ └─ FigureError     a picture that cannot be drawn or written
 
 Our own invariants use `assert`; a bare traceback of anything else is a bug of ours.
 """
@@ -31,3 +32,7 @@ class WatchError(SaccadeError, KeyError):
 
     def __str__(self) -> str:  # KeyError would show the repr of the message
         return str(self.args[0])
+
+
+class FigureError(SaccadeError, ValueError):
+    """A picture that cannot be drawn or written."""

@@ -1,4 +1,4 @@
-"""MultiHeadAttention against torch's and against loops over heads (checklist D3 to D6, E1 to E8)."""
+"""MultiHeadAttention against torch's and against loops over heads (D3 to D6, E1 to E8)."""
 
 import pytest
 import torch

@@ -12,7 +12,7 @@ import torch
 
 from saccade.errors import PositionError, SaccadeError, ShapeError
 from saccade.lens.figures import heatmap, positions
-from saccade.positions import Learned, Sinusoidal
+from saccade.positions import Learned, Rotary, Sinusoidal
 
 ROWS = ["we", "see", "it"]
 COLUMNS = ["vediamo", "il", "cielo", "blu", "."]
@@ -275,3 +275,29 @@ assert "matplotlib.pyplot" not in sys.modules
     )
     assert (tmp_path / "map.png").read_bytes().startswith(PNG_SIGNATURE)
     assert (tmp_path / "positions.svg").exists()
+
+
+@pytest.mark.parametrize("cells", [1, 2, 8])
+def test_long_labels_get_their_room(cells):
+    chart = heatmap(torch.rand(cells, cells), ["long " * 12] * cells, ["label" * 12] * cells)
+    chart.draw_without_rendering()
+    width, height = chart.get_size_inches()
+    assert width > 5
+    assert height > 5
+
+
+@pytest.mark.parametrize(
+    ("draw", "words"),
+    [
+        (lambda: heatmap(torch.rand(1, 1), "a", "b").save("map"), "ends in one of .png"),
+        (lambda: heatmap(torch.rand(1, 1), "a", "b").save("map.json"), "map.json"),
+        (lambda: heatmap(torch.rand(1, 2, 2), "ab", "cd"), r"\(1, 2, 2\)"),
+        (lambda: heatmap(torch.rand(0, 2), "", "cd"), r"\(0, 2\)"),
+        (lambda: heatmap(torch.full((1, 1), torch.nan), "a", "b"), "NaN"),
+        (lambda: positions(Sinusoidal(8), 0), "0 places"),
+        (lambda: positions(Rotary(8)), "of Rotary"),
+    ],
+)
+def test_what_cannot_be_drawn_is_named(draw, words):
+    with pytest.raises(SaccadeError, match=words):
+        draw()

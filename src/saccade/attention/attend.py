@@ -16,7 +16,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from saccade.attention.masks import Mask
-from saccade.attention.scores import FactoredScore, Score
+from saccade.attention.scores import Factored, FactoredScore, Score
 from saccade.errors import MaskError, ShapeError
 from saccade.shapes import Float, Tensor
 
@@ -61,7 +61,7 @@ class Attend(nn.Module):
         _check(query, keys, values, mask)
         watching = [watcher for watcher in watchers.get() if watcher.wants(self)]
         if isinstance(self.score, FactoredScore) and not watching:
-            return self._fused(self.score, query, keys, values, mask, bias)
+            return self._fused(self.score.factors(query, keys), values, mask, bias)
         weights = self._weights(query, keys, mask, bias)
         for watcher in watching:
             watcher.record(self, weights)
@@ -77,15 +77,9 @@ class Attend(nn.Module):
         return scores.softmax(-1) if visible is None else _masked_softmax(scores, visible)
 
     def _fused(
-        self,
-        score: FactoredScore,
-        query: Tensor,
-        keys: Tensor,
-        values: Tensor,
-        mask: Mask | None,
-        bias: Tensor | None,
+        self, factored: Factored, values: Tensor, mask: Mask | None, bias: Tensor | None
     ) -> Tensor:
-        query, keys, scale = score.factors(query, keys)
+        query, keys, scale = factored
         q, k, width = query.shape[-2], keys.shape[-2], values.shape[-1]
         batch = torch.broadcast_shapes(query.shape[:-2], keys.shape[:-2], values.shape[:-2])
         start_causal = bias is None and mask is not None and mask.is_start_causal(q, k)

@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import torch
 from torch import nn
-from torch.nn import functional as F
 from torch.autograd.function import FunctionCtx, once_differentiable
 
 from saccade.errors import ShapeError

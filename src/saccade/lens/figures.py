@@ -12,9 +12,11 @@ import torch
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from saccade.errors import ShapeError
-from saccade.positions.base import Absolute
-from saccade.shapes import Float, Tensor
+from saccade.errors import FigureError, ShapeError
+from saccade.positions.base import Absolute, Position
+from saccade.shapes import Tensor
+
+PICTURES = (".png", ".svg", ".pdf")
 
 
 class Chart(Figure):
@@ -30,16 +32,19 @@ class Chart(Figure):
     def save(self, path: str | Path, *, dpi: int = 150) -> Path:
         """Write the picture (.png, .svg, .pdf by its suffix) and its numbers beside it (.json)."""
         path = Path(path)
+        if path.suffix not in PICTURES:
+            raise FigureError(
+                f"a picture's name ends in one of {', '.join(PICTURES)}; got {str(path)!r}"
+            )
         path.parent.mkdir(parents=True, exist_ok=True)
         self.savefig(path, dpi=dpi)
-        path.with_suffix(".json").write_text(
-            json.dumps(self.numbers, ensure_ascii=False), encoding="utf-8"
-        )
+        numbers = json.dumps(self.numbers, ensure_ascii=False)
+        path.with_suffix(".json").write_text(numbers, encoding="utf-8")
         return path
 
 
 def heatmap(
-    weights: Float[Tensor, "q k"],
+    weights: Tensor,
     rows: Sequence[str],
     columns: Sequence[str],
     *,
@@ -50,16 +55,22 @@ def heatmap(
 
     `annotate` writes the weights into the cells; by default where there are at most 64 cells.
     """
+    if weights.ndim != 2 or weights.numel() == 0:
+        raise ShapeError(f"a map shows weights (queries, keys), got {tuple(weights.shape)}")
     q, k = weights.shape
     if (len(rows), len(columns)) != (q, k):
         raise ShapeError(
             f"a map of {q} x {k} weights needs {q} row and {k} column labels, "
             f"got {len(rows)} and {len(columns)}"
         )
-    values = weights.detach().float().cpu()
+    values = weights.detach().double().cpu()
+    if not bool(values.isfinite().all()):
+        raise FigureError("the weights hold NaN or infinity, which no map can show")
+    letter, cell = 0.09, 0.32  # inches
+    beside, above = (letter * max(map(len, names)) for names in (rows, columns))
     chart = Chart(
         {"rows": list(rows), "columns": list(columns), "weights": values.tolist()},
-        figsize=(1.8 + 0.32 * k, 1.4 + 0.32 * q),
+        figsize=(1.8 + cell * k + beside, 1.0 + cell * q + above + (0.4 if title else 0.0)),
     )
     axes = chart.add_subplot()
     image = axes.imshow(values.numpy(), cmap="viridis", vmin=0.0, aspect="equal")
@@ -80,10 +91,16 @@ def heatmap(
     return chart
 
 
-def positions(encoding: Absolute, length: int = 50, *, title: str = "") -> Chart:
+def positions(encoding: Position, length: int = 50, *, title: str = "") -> Chart:
     """The matrix of a positional encoding: a row for each place, a column for each dimension."""
+    if not isinstance(encoding, Absolute) or length < 1:
+        raise FigureError(
+            "the matrix of positions needs at least 1 place and an encoding that is one vector a "
+            f"place (Sinusoidal, Learned); got {length} places of {type(encoding).__name__}"
+        )
+    device = next((p.device for p in encoding.parameters()), None)
     with torch.no_grad():
-        values = encoding.table(torch.arange(length), torch.float32).cpu()
+        values = encoding.table(torch.arange(length, device=device), torch.float32).cpu()
     chart = Chart({"positions": values.tolist()}, figsize=(8.0, 4.5))
     axes = chart.add_subplot()
     reach = float(values.abs().max()) or 1.0

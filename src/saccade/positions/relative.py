@@ -39,7 +39,7 @@ class Relative(Position):
 
 
 def by_distance(
-    query: Float[Tensor, "*b q d"], table: Float[Tensor, "m d"], index: Int[Tensor, "*c q k"]
+    query: Float[Tensor, "*b q d"], table: Float[Tensor, "m e"], index: Int[Tensor, "*c q k"]
 ) -> Float[Tensor, "*b q k"]:
     """query · table[index] / √d, without ever gathering the vectors themselves."""
     if query.shape[-1] != table.shape[-1]:

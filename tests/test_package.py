@@ -1,0 +1,57 @@
+"""The front door, the README, and what an import may not do."""
+
+import doctest
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import saccade
+from saccade import errors
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_the_readme_session_runs_as_printed():
+    results = doctest.testfile(str(ROOT / "README.md"), module_relative=False, verbose=False)
+    assert results.attempted >= 10
+    assert results.failed == 0
+
+
+def test_the_readme_points_at_files_that_exist():
+    import re
+
+    for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md"):
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+            assert (ROOT / target).exists(), target
+
+
+def test_importing_the_front_door_is_light():
+    code = "import sys, saccade; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_importing_touches_no_network():
+    code = """
+import socket
+def refuse(*args, **kwargs): raise OSError("no network here")
+socket.socket.connect = refuse
+socket.getaddrinfo = refuse
+import saccade.attention, saccade.positions, saccade.lens.figures
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_front_door_names():
+    assert set(dir(saccade)) >= {"watch", "SaccadeError", "__version__"}
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = saccade.nothing
+
+
+def test_every_error_is_a_saccade_error_in_the_tree():
+    tree = errors.__doc__
+    kinds = [e for e in vars(errors).values() if isinstance(e, type)]
+    assert all(issubclass(kind, saccade.SaccadeError) for kind in kinds)
+    assert all(kind.__name__ in tree for kind in kinds)
+    assert str(errors.WatchError("as it stands")) == "as it stands"
