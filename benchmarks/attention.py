@@ -41,6 +41,7 @@ from saccade.attention import (
 
 HEADS, HEAD_DIM, TOKENS = 8, 64, 8192
 DIM = HEADS * HEAD_DIM
+PATIENCE = 6.0  # seconds of rounds for one member, which gets at least one
 Run = Callable[[], object]
 
 SCORES: dict[str, Callable[[], FactoredScore]] = {
@@ -140,6 +141,8 @@ def times(runs: dict[str, Run], rounds: int) -> dict[str, list[float]]:
     for turn in range(rounds):
         names = list(runs) if turn % 2 == 0 else list(reversed(runs))
         for name in names:
+            if turn and sum(taken[name]) > PATIENCE:
+                continue
             start = time.perf_counter()
             runs[name]()
             taken[name].append(time.perf_counter() - start)
@@ -170,7 +173,7 @@ def rows(lengths: list[int], rounds: int) -> list[dict[str, object]]:
         for length in lengths:
             for backward in (False, True):
                 runs = prepared(group, length, TOKENS // length, backward=backward)
-                taken = times(runs, rounds if length < 8192 else max(3, rounds // 2))
+                taken = times(runs, rounds)
                 median = {name: statistics.median(all_of) for name, all_of in taken.items()}
                 peers = [m for name, m in median.items() if name not in ("ours", "watched")]
                 row = {

@@ -6,6 +6,8 @@ SaccadeError
  └─ PositionError   a place beyond what a positional encoding covers
  └─ WatchError      asking `watch` for something it did not see
  └─ FigureError     a picture that cannot be drawn or written
+ └─ DecodingError   limits or options that no text can keep to, or a model that gives NaN
+ └─ WeightsError    a file of weights that is missing, broken or of another network
 
 Our own invariants use `assert`; a bare traceback of anything else is a bug of ours.
 """
@@ -36,3 +38,11 @@ class WatchError(SaccadeError, KeyError):
 
 class FigureError(SaccadeError, ValueError):
     """A picture that cannot be drawn or written."""
+
+
+class WeightsError(SaccadeError, ValueError):
+    """Weights that are missing, broken or of another network."""
+
+
+class DecodingError(SaccadeError, ValueError):
+    """Limits or options of generation that cannot be met, or a model that gives no numbers."""

@@ -1,8 +1,9 @@
 """The seams between the rooms: what one part may ask of another without knowing which it is."""
 
-from typing import Protocol, runtime_checkable
+from dataclasses import dataclass
+from typing import Protocol, TypeVar, runtime_checkable
 
-from saccade.shapes import Float, Int, Tensor
+from saccade.shapes import Bool, Float, Int, Tensor
 
 
 @runtime_checkable
@@ -30,4 +31,45 @@ class Positional(Protocol):
         at_k: Int[Tensor, " k"],
     ) -> Float[Tensor, "b h q k"] | None:
         """What is added to the scores because of the places, or None for nothing."""
+        ...
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What a reader read: vectors, which of them are real, and one vector for the whole."""
+
+    states: Float[Tensor, "b n d"]
+    mask: Bool[Tensor, "b n"] | None = None
+    summary: Float[Tensor, "b e"] | None = None
+
+    def pooled(self) -> Float[Tensor, "b e"]:
+        """One vector for the whole: the reader's own summary, or the mean of the real states."""
+        if self.summary is not None:
+            return self.summary
+        if self.mask is None:
+            return self.states.mean(1)
+        real = self.mask.unsqueeze(-1).to(self.states.dtype)
+        return (self.states * real).sum(1) / real.sum(1).clamp(min=1)
+
+
+State = TypeVar("State")
+
+
+class Stepper(Protocol[State]):
+    """A model that writes one token at a time: all that greedy, beam and sampling know of it.
+
+    A state belongs to the last call that returned it: `step` may reuse the memory of the state it
+    was given, so an old state is not to be stepped again.
+    """
+
+    def start(self, *inputs: Tensor | None) -> State:
+        """Read the inputs; the state before the first token."""
+        ...
+
+    def step(self, tokens: Int[Tensor, " b"], state: State) -> tuple[Float[Tensor, "b v"], State]:
+        """Write `tokens`, one for each row; the logits of what follows, and the state after it."""
+        ...
+
+    def select(self, state: State, rows: Int[Tensor, " n"]) -> State:
+        """The state of these rows, in this order; a row may come several times or not at all."""
         ...

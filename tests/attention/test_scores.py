@@ -101,8 +101,9 @@ def test_factored_scores_are_the_dot_product_of_their_factors(name):
     score = SCORES[name](D, D)
     query, keys = torch.randn(B, 3, Q, D), torch.randn(B, 3, K, D)
     assert isinstance(score, FactoredScore)
-    factored = score.factors(query, keys)
-    explicit = (factored.query[..., None, :] * factored.keys[..., None, :, :]).sum(-1)
+    prepared = score.prepare(keys)
+    factored = score.factor(query, prepared)
+    explicit = (factored.query[..., None, :] * prepared[..., None, :, :]).sum(-1)
     torch.testing.assert_close(score(query, keys), explicit * factored.scale, atol=1e-5, rtol=1e-5)
 
 
@@ -162,4 +163,4 @@ def test_scaling_keeps_the_variance_at_one_K4():
         query, keys = torch.randn(600, d), torch.randn(600, d)
         assert Dot()(query, keys).var().item() == pytest.approx(d, rel=0.05)
         assert ScaledDot()(query, keys).var().item() == pytest.approx(1, rel=0.05)
-        assert ScaledDot().factors(query, keys).scale == 1 / math.sqrt(d)
+        assert ScaledDot().factor(query, keys).scale == 1 / math.sqrt(d)

@@ -8,7 +8,9 @@ from torch import nn
 
 import saccade
 from saccade.attention import Attend, Dot, MultiHeadAttention, ScaledDot, masks
+from saccade.attention.attend import one_call
 from saccade.errors import WatchError
+from tests.variants import SCORES
 
 D = 8
 
@@ -92,6 +94,27 @@ def test_calls_keep_their_order():
             attention(torch.randn(1, n, D))
     assert [w.shape[-1] for w in seen[""].calls] == [3, 5, 4]
     assert seen[""].weights is seen[""].calls[-1]
+
+
+def test_a_loop_over_time_can_be_one_call():
+    attend = Attend(ScaledDot())
+    x, memory = torch.randn(2, 4, D), torch.randn(2, 5, D)
+    with saccade.watch(attend) as seen:
+        attend(x, memory, memory)
+        with one_call(attend):
+            steps = [attend(q, memory, memory) for q in x.split(1, 1)]
+    assert [w.shape for w in seen[""].calls] == [(2, 1, 4, 5)] * 2
+    torch.testing.assert_close(seen[""].calls[0], seen[""].calls[1])
+    torch.testing.assert_close(torch.cat(steps, 1), attend(x, memory, memory))
+
+
+def test_prepared_keys_are_the_keys():
+    for score in SCORES.values():
+        attend = Attend(score(D, D))
+        x, memory = torch.randn(2, 4, D), torch.randn(2, 5, D)
+        torch.testing.assert_close(
+            attend(x, attend.prepare(memory), memory), attend(x, memory, memory)
+        )
 
 
 def test_fused_speed_comes_back(monkeypatch):

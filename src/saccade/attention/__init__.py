@@ -10,7 +10,7 @@ watch       the exact weights of every attention below a module, for a block of 
 """
 
 from saccade.attention import masks
-from saccade.attention.attend import Attend
+from saccade.attention.attend import Attend, Prepared
 from saccade.attention.cache import Cache, Projected
 from saccade.attention.multihead import MultiHeadAttention
 from saccade.attention.scores import (
@@ -18,12 +18,13 @@ from saccade.attention.scores import (
     Affine,
     Cosine,
     Dot,
-    Factored,
+    Factor,
     FactoredScore,
     General,
     LowRank,
     ScaledDot,
     Score,
+    ScoreConfig,
 )
 
 __all__ = [
@@ -33,13 +34,15 @@ __all__ = [
     "Cache",
     "Cosine",
     "Dot",
-    "Factored",
+    "Factor",
     "FactoredScore",
     "General",
     "LowRank",
     "MultiHeadAttention",
+    "Prepared",
     "Projected",
     "ScaledDot",
     "Score",
+    "ScoreConfig",
     "masks",
 ]

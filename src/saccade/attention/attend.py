@@ -8,15 +8,17 @@ matrix. While somebody does (see `watch`), or where the score has no factors, th
 computed as written above. Both give the same context; a test compares them.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
 from saccade.attention.masks import Mask
-from saccade.attention.scores import Factored, FactoredScore, Score
+from saccade.attention.scores import Factor, FactoredScore, Score
 from saccade.errors import MaskError, ShapeError
 from saccade.shapes import Float, Tensor
 
@@ -33,8 +35,31 @@ class Watcher(Protocol):
         """Take the weights of one call, before dropout."""
         ...
 
+    def join(self, attend: "Attend", since: int) -> None:
+        """Make one call of all calls recorded since that many, their queries joined."""
+        ...
+
+    def count(self, attend: "Attend") -> int:
+        """How many calls were recorded so far."""
+        ...
+
 
 watchers: ContextVar[tuple[Watcher, ...]] = ContextVar("watchers", default=())
+
+
+@contextmanager
+def one_call(attend: "Attend") -> Iterator[None]:
+    """Calls of `attend` in this block are recorded as one: a loop over time steps is one pass."""
+    watching = [(w, w.count(attend)) for w in watchers.get() if w.wants(attend)]
+    yield
+    for watcher, before in watching:
+        watcher.join(attend, before)
+
+
+class Prepared(NamedTuple):
+    """Keys that went through the score's `prepare`: made once, read by many queries."""
+
+    keys: Float[Tensor, "*c k r"]
 
 
 class Attend(nn.Module):
@@ -42,7 +67,7 @@ class Attend(nn.Module):
 
     A query that may see no key at all reads nothing: its context and its weights are zero.
     `bias` is added to the scores (relative positions use it). Dropout acts on the weights, in
-    training mode only.
+    training mode only. A loop over queries calls `prepare(keys)` once and gives the result as keys.
     """
 
     def __init__(self, score: Score, dropout: float = 0.0) -> None:
@@ -53,33 +78,43 @@ class Attend(nn.Module):
     def forward(
         self,
         query: Float[Tensor, "*b q d"],
-        keys: Float[Tensor, "*c k e"],
+        keys: Float[Tensor, "*c k e"] | Prepared,
         values: Float[Tensor, "*f k w"],
         mask: Mask | None = None,
         bias: Float[Tensor, "*g q k"] | None = None,
     ) -> Float[Tensor, "*a q w"]:
-        _check(query, keys, values, mask)
+        prepared = (keys if isinstance(keys, Prepared) else self.prepare(keys)).keys
+        _check(prepared, values, mask)
         watching = [watcher for watcher in watchers.get() if watcher.wants(self)]
         if isinstance(self.score, FactoredScore) and not watching:
-            return self._fused(self.score.factors(query, keys), values, mask, bias)
-        weights = self._weights(query, keys, mask, bias)
+            return self._fused(self.score.factor(query, prepared), prepared, values, mask, bias)
+        weights = self._weights(query, prepared, mask, bias)
         for watcher in watching:
             watcher.record(self, weights)
         return F.dropout(weights, self.dropout, self.training) @ values
 
+    def prepare(self, keys: Float[Tensor, "*c k e"]) -> Prepared:
+        """What can be computed from the keys before any query is known."""
+        return Prepared(self.score.prepare(keys))
+
     def _weights(
-        self, query: Tensor, keys: Tensor, mask: Mask | None, bias: Tensor | None
+        self, query: Tensor, prepared: Tensor, mask: Mask | None, bias: Tensor | None
     ) -> Tensor:
-        scores = self.score(query, keys)
+        scores = self.score.compare(query, prepared)
         if bias is not None:
             scores = scores + bias
         visible = None if mask is None else mask.visible(scores.shape, scores.device)
         return scores.softmax(-1) if visible is None else _masked_softmax(scores, visible)
 
     def _fused(
-        self, factored: Factored, values: Tensor, mask: Mask | None, bias: Tensor | None
+        self,
+        factor: Factor,
+        keys: Tensor,
+        values: Tensor,
+        mask: Mask | None,
+        bias: Tensor | None,
     ) -> Tensor:
-        query, keys, scale = factored
+        query, scale = factor
         q, k, width = query.shape[-2], keys.shape[-2], values.shape[-1]
         batch = torch.broadcast_shapes(query.shape[:-2], keys.shape[:-2], values.shape[:-2])
         start_causal = bias is None and mask is not None and mask.is_start_causal(q, k)
@@ -146,7 +181,7 @@ def _four_axes(tensor: Tensor, batch: torch.Size) -> Tensor:
     return tensor.reshape(*(tensor.shape[:-2] or (1,)), 1, *last)
 
 
-def _check(query: Tensor, keys: Tensor, values: Tensor, mask: Mask | None) -> None:
+def _check(keys: Tensor, values: Tensor, mask: Mask | None) -> None:
     if keys.shape[-2] == 0:
         raise ShapeError(f"there are no keys to attend to: keys have shape {tuple(keys.shape)}")
     if keys.shape[-2] != values.shape[-2]:

@@ -70,6 +70,7 @@ class MultiHeadAttention(nn.Module):
             self.projection = Separate(self.dims, width, kv_width, bias=bias)
         self.attend = Attend(ScaledDot() if score is None else score, dropout)
         self.out_proj = nn.Linear(width, dim, bias=bias)
+        nn.init.xavier_uniform_(self.out_proj.weight)
         if bias:
             nn.init.zeros_(self.out_proj.bias)
         self.bias_k = self.bias_v = None

@@ -1,15 +1,18 @@
 """Scores: how well each query fits each key.
 
-Every score is a module called as `score(query, keys)`: (..., q, d), (..., k, e) -> (..., q, k).
-A `FactoredScore` is one that is a plain dot product of transformed queries and keys; it says
-which, and so runs on torch's fused kernel, where the (q, k) matrix is never built. To add a score
-write one class here: subclass `FactoredScore` if you can give the factors, `Score` if not.
+Every score is a module called as `score(query, keys)`: (..., q, d), (..., k, e) -> (..., q, k). It
+comes in two steps: `prepare(keys)`, which does not depend on the query, so that a loop over queries
+does it once, and `compare(query, prepared)`. A `FactoredScore` is one that is a plain dot product
+of transformed queries and keys; it says which, and so runs on torch's fused kernel, where the
+(q, k) matrix is never built. To add a score write one class here: subclass `FactoredScore` if you
+can give the factors, `Score` if not.
 """
 
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 import torch
 from torch import nn
@@ -22,18 +25,26 @@ from saccade.shapes import Float, Tensor
 class Score(nn.Module, ABC):
     """Query and keys in, one number for each pair out."""
 
+    def prepare(self, keys: Float[Tensor, "*c k e"]) -> Float[Tensor, "*c k r"]:
+        """What of the score can be computed from the keys alone."""
+        return keys
+
     @abstractmethod
+    def compare(
+        self, query: Float[Tensor, "*b q d"], prepared: Float[Tensor, "*c k r"]
+    ) -> Float[Tensor, "*a q k"]:
+        """The score of every query with every key that went through `prepare`."""
+
     def forward(
         self, query: Float[Tensor, "*b q d"], keys: Float[Tensor, "*c k e"]
     ) -> Float[Tensor, "*a q k"]:
-        """The score of every query with every key."""
+        return self.compare(query, self.prepare(keys))
 
 
-class Factored(NamedTuple):
-    """A score written as `scale * query · key`."""
+class Factor(NamedTuple):
+    """A query whose dot product with a prepared key, times `scale`, is the score."""
 
     query: Float[Tensor, "*b q r"]
-    keys: Float[Tensor, "*c k r"]
     scale: float
 
 
@@ -41,16 +52,16 @@ class FactoredScore(Score):
     """A score that is a dot product of vectors computed from the query and the key alone."""
 
     @abstractmethod
-    def factors(self, query: Float[Tensor, "*b q d"], keys: Float[Tensor, "*c k e"]) -> Factored:
-        """The vectors whose scaled dot product is this score."""
+    def factor(self, query: Float[Tensor, "*b q d"], prepared: Float[Tensor, "*c k r"]) -> Factor:
+        """The vectors whose scaled dot product with the prepared keys is this score."""
 
-    def forward(
-        self, query: Float[Tensor, "*b q d"], keys: Float[Tensor, "*c k e"]
+    def compare(
+        self, query: Float[Tensor, "*b q d"], prepared: Float[Tensor, "*c k r"]
     ) -> Float[Tensor, "*a q k"]:
-        query, keys, scale = self.factors(query, keys)
+        query, scale = self.factor(query, prepared)
         if scale != 1.0:
             query = query * scale
-        return query @ keys.transpose(-2, -1)
+        return query @ prepared.transpose(-2, -1)
 
 
 class Dot(FactoredScore):
@@ -60,9 +71,9 @@ class Dot(FactoredScore):
     [[11.0, 2.0]]
     """
 
-    def factors(self, query: Float[Tensor, "*b q d"], keys: Float[Tensor, "*c k e"]) -> Factored:
-        _require_equal_widths(query, keys)
-        return Factored(query, keys, 1.0)
+    def factor(self, query: Float[Tensor, "*b q d"], prepared: Float[Tensor, "*c k e"]) -> Factor:
+        _require_equal_widths(query, prepared)
+        return Factor(query, 1.0)
 
 
 class ScaledDot(FactoredScore):
@@ -72,17 +83,20 @@ class ScaledDot(FactoredScore):
     division brings it back to 1, so that softmax does not saturate as vectors get wider.
     """
 
-    def factors(self, query: Float[Tensor, "*b q d"], keys: Float[Tensor, "*c k e"]) -> Factored:
-        _require_equal_widths(query, keys)
-        return Factored(query, keys, 1.0 / math.sqrt(keys.shape[-1]))
+    def factor(self, query: Float[Tensor, "*b q d"], prepared: Float[Tensor, "*c k e"]) -> Factor:
+        _require_equal_widths(query, prepared)
+        return Factor(query, 1.0 / math.sqrt(prepared.shape[-1]))
 
 
 class Cosine(FactoredScore):
     """e(q, k) = q · k / (|q| |k|), between -1 and 1; a zero vector scores 0."""
 
-    def factors(self, query: Float[Tensor, "*b q d"], keys: Float[Tensor, "*c k e"]) -> Factored:
-        _require_equal_widths(query, keys)
-        return Factored(_unit(query), _unit(keys), 1.0)
+    def prepare(self, keys: Float[Tensor, "*c k e"]) -> Float[Tensor, "*c k e"]:
+        return _unit(keys)
+
+    def factor(self, query: Float[Tensor, "*b q d"], prepared: Float[Tensor, "*c k e"]) -> Factor:
+        _require_equal_widths(query, prepared)
+        return Factor(_unit(query), 1.0)
 
 
 class General(FactoredScore):
@@ -92,10 +106,13 @@ class General(FactoredScore):
         super().__init__()
         self.query_proj = nn.Linear(query_dim, key_dim, bias=False)
 
-    def factors(self, query: Float[Tensor, "*b q d"], keys: Float[Tensor, "*c k e"]) -> Factored:
-        _require_width(self, "query", query, self.query_proj.in_features)
+    def prepare(self, keys: Float[Tensor, "*c k e"]) -> Float[Tensor, "*c k e"]:
         _require_width(self, "key", keys, self.query_proj.out_features)
-        return Factored(self.query_proj(query), keys, 1.0)
+        return keys
+
+    def factor(self, query: Float[Tensor, "*b q d"], prepared: Float[Tensor, "*c k e"]) -> Factor:
+        _require_width(self, "query", query, self.query_proj.in_features)
+        return Factor(self.query_proj(query), 1.0)
 
 
 class LowRank(FactoredScore):
@@ -106,10 +123,13 @@ class LowRank(FactoredScore):
         self.query_proj = nn.Linear(query_dim, rank, bias=False)
         self.key_proj = nn.Linear(key_dim, rank, bias=False)
 
-    def factors(self, query: Float[Tensor, "*b q d"], keys: Float[Tensor, "*c k e"]) -> Factored:
-        _require_width(self, "query", query, self.query_proj.in_features)
+    def prepare(self, keys: Float[Tensor, "*c k e"]) -> Float[Tensor, "*c k r"]:
         _require_width(self, "key", keys, self.key_proj.in_features)
-        return Factored(self.query_proj(query), self.key_proj(keys), 1.0)
+        return self.key_proj(keys)
+
+    def factor(self, query: Float[Tensor, "*b q d"], prepared: Float[Tensor, "*c k r"]) -> Factor:
+        _require_width(self, "query", query, self.query_proj.in_features)
+        return Factor(self.query_proj(query), 1.0)
 
 
 class Affine(FactoredScore):
@@ -125,15 +145,15 @@ class Affine(FactoredScore):
         self.query_proj = nn.Linear(query_dim, 1)
         self.key_proj = nn.Linear(key_dim, 1, bias=False)
 
-    def factors(self, query: Float[Tensor, "*b q d"], keys: Float[Tensor, "*c k e"]) -> Factored:
-        _require_width(self, "query", query, self.query_proj.in_features)
+    def prepare(self, keys: Float[Tensor, "*c k e"]) -> Float[Tensor, "*c k 2"]:
         _require_width(self, "key", keys, self.key_proj.in_features)
-        of_query, of_keys = self.query_proj(query), self.key_proj(keys)
-        return Factored(
-            torch.cat((of_query, torch.ones_like(of_query)), -1),
-            torch.cat((torch.ones_like(of_keys), of_keys), -1),
-            1.0,
-        )
+        of_keys = self.key_proj(keys)
+        return torch.cat((torch.ones_like(of_keys), of_keys), -1)
+
+    def factor(self, query: Float[Tensor, "*b q d"], prepared: Float[Tensor, "*c k 2"]) -> Factor:
+        _require_width(self, "query", query, self.query_proj.in_features)
+        of_query = self.query_proj(query)
+        return Factor(torch.cat((of_query, torch.ones_like(of_query)), -1), 1.0)
 
 
 class Additive(Score):
@@ -152,32 +172,25 @@ class Additive(Score):
         self.key_proj = nn.Linear(key_dim, hidden_dim, bias=False)
         self.energy = nn.Linear(hidden_dim, 1, bias=False)
 
-    def forward(
-        self, query: Float[Tensor, "*b q d"], keys: Float[Tensor, "*c k e"]
-    ) -> Float[Tensor, "*a q k"]:
-        return self.compare(query, self.project_keys(keys))
-
-    def project_keys(self, keys: Float[Tensor, "*c k e"]) -> Float[Tensor, "*c k r"]:
-        """U k, which does not depend on the query: a loop over queries computes it once."""
+    def prepare(self, keys: Float[Tensor, "*c k e"]) -> Float[Tensor, "*c k r"]:
         _require_width(self, "key", keys, self.key_proj.in_features)
         return self.key_proj(keys)
 
     def compare(
-        self, query: Float[Tensor, "*b q d"], projected: Float[Tensor, "*c k r"]
+        self, query: Float[Tensor, "*b q d"], prepared: Float[Tensor, "*c k r"]
     ) -> Float[Tensor, "*a q k"]:
-        """The scores of queries with keys that went through `project_keys` before."""
         _require_width(self, "query", query, self.query_proj.in_features)
         query = self.query_proj(query)
-        batch = torch.broadcast_shapes(query.shape[:-2], projected.shape[:-2])
+        batch = torch.broadcast_shapes(query.shape[:-2], prepared.shape[:-2])
         pair_size = max(1, math.prod(batch) * query.shape[-1])
-        columns = max(1, min(projected.shape[-2], self.max_elements // pair_size))
+        columns = max(1, min(prepared.shape[-2], self.max_elements // pair_size))
         rows = max(1, self.max_elements // (pair_size * columns))
         energy = self.energy.weight[0]
-        if rows >= query.shape[-2] and columns >= projected.shape[-2]:
-            return torch.tanh(query.unsqueeze(-2) + projected.unsqueeze(-3)) @ energy
+        if rows >= query.shape[-2] and columns >= prepared.shape[-2]:
+            return torch.tanh(query.unsqueeze(-2) + prepared.unsqueeze(-3)) @ energy
         query = query.expand(*batch, *query.shape[-2:])
-        projected = projected.expand(*batch, *projected.shape[-2:])
-        return _InPieces.apply(query, projected, energy, rows, columns)
+        prepared = prepared.expand(*batch, *prepared.shape[-2:])
+        return _InPieces.apply(query, prepared, energy, rows, columns)
 
 
 class _InPieces(torch.autograd.Function):
@@ -218,6 +231,34 @@ def _pieces(vectors: Tensor, size: int) -> Iterator[tuple[slice, Tensor]]:
     for start in range(0, vectors.shape[-2], size):
         part = slice(start, start + size)
         yield part, vectors[..., part, :]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreConfig:
+    """Which score, and the width of its hidden layer where it has one.
+
+    hidden_dim   the rank of "low_rank", the hidden width of "additive"; the key width if None
+    """
+
+    kind: Literal["dot", "scaled_dot", "cosine", "general", "low_rank", "additive"] = "scaled_dot"
+    hidden_dim: int | None = None
+
+    def build(self, query_dim: int, key_dim: int) -> Score:
+        """The score between queries and keys of these widths."""
+        hidden_dim = key_dim if self.hidden_dim is None else self.hidden_dim
+        match self.kind:
+            case "dot":
+                return Dot()
+            case "scaled_dot":
+                return ScaledDot()
+            case "cosine":
+                return Cosine()
+            case "general":
+                return General(query_dim, key_dim)
+            case "low_rank":
+                return LowRank(query_dim, key_dim, hidden_dim)
+            case "additive":
+                return Additive(query_dim, key_dim, hidden_dim)
 
 
 def _unit(vectors: Tensor) -> Tensor:

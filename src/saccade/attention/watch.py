@@ -137,6 +137,14 @@ class _Recorder:
             weights = weights[:, self.heads]
         entry.calls.append(weights if self.device is None else weights.to(self.device))
 
+    def count(self, attend: Attend) -> int:
+        return len(self.entries[attend].calls)
+
+    def join(self, attend: Attend, since: int) -> None:
+        calls = self.entries[attend].calls
+        if calls[since:]:
+            calls[since:] = [torch.cat(calls[since:], 2)]
+
 
 def _with_heads(weights: Tensor) -> Tensor:
     """(..., q, k) as (b, h, q, k), with h = 1 where there are no heads."""

@@ -19,6 +19,7 @@ scores. Places are counted from 0 in text; in images they are a `Grid` of rows a
 from saccade.positions.base import Grid, Placed, Position
 from saccade.positions.complex import Complex
 from saccade.positions.conditional import Conditional
+from saccade.positions.config import PositionConfig
 from saccade.positions.learned import Learned
 from saccade.positions.relative import Relative
 from saccade.positions.relative2d import Relative2d
@@ -32,6 +33,7 @@ __all__ = [
     "Learned",
     "Placed",
     "Position",
+    "PositionConfig",
     "Relative",
     "Relative2d",
     "Rotary",

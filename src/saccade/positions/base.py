@@ -57,10 +57,12 @@ Places = Int[Tensor, "..."] | Grid
 class Position(nn.Module):
     """No position: tokens, queries and keys pass as they are. Subclasses override their hook.
 
-    `widening` is by how much `embed` makes the tokens wider.
+    `widening` is by how much `embed` makes the tokens wider; `acts_inside` says that it works
+    inside of attention, by `rotate` or `bias`, so that attention need not ask where it does not.
     """
 
     widening = 0
+    acts_inside = False
 
     def embed(self, x: Float[Tensor, "*b n d"], at: Places) -> Float[Tensor, "*b n e"]:
         """The tokens with their places in them."""
@@ -89,6 +91,12 @@ class Position(nn.Module):
     def on(self, places: Places) -> "Placed":
         """This encoding for tokens that stand at `places`, not at 0, 1, 2, …"""
         return Placed(self, places)
+
+    def inside(self, places: Places | None = None) -> "Position | Placed | None":
+        """What attention needs to be given: this, on its places, or None where it has no say."""
+        if not self.acts_inside:
+            return None
+        return self if places is None else self.on(places)
 
 
 @dataclass(frozen=True)

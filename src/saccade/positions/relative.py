@@ -19,6 +19,8 @@ class Relative(Position):
     no (q, k, d) tensor exists.
     """
 
+    acts_inside = True
+
     def __init__(self, head_dim: int, max_distance: int) -> None:
         super().__init__()
         self.max_distance = max_distance

@@ -17,6 +17,8 @@ class Relative2d(Position):
     any other: its bias is 0.
     """
 
+    acts_inside = True
+
     def __init__(self, head_dim: int, height: int, width: int) -> None:
         super().__init__()
         self.height, self.width = height, width

@@ -13,6 +13,8 @@ class Rotary(Position):
     GPT-NeoX. On a `Grid` one half of the pairs turns by row, the other by column.
     """
 
+    acts_inside = True
+
     def __init__(
         self, head_dim: int, *, base: float = 10_000.0, layout: Layout = "interleaved"
     ) -> None:

@@ -1,0 +1,237 @@
+"""The Transformer decoder: causal self-attention, cross-attention, feed-forward, in a stack."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+from torch import nn
+
+from saccade.attention import Cache, MultiHeadAttention, Projected, masks
+from saccade.attention.masks import Mask
+from saccade.errors import PositionError, ShapeError
+from saccade.interfaces import Memory, Positional
+from saccade.layers.block import BlockConfig
+from saccade.layers.embeddings import OutputProjection, TokenEmbedding
+from saccade.positions import Position, PositionConfig
+from saccade.shapes import Bool, Float, Int, Tensor
+
+
+class TransformerDecoderLayer(nn.Module):
+    """Self-attention, cross-attention to a memory, feed-forward, each in a residual connection.
+
+    Without `memory_dim` there is no memory to read and no cross-attention: a language model's.
+    """
+
+    def __init__(self, dim: int, config: BlockConfig, memory_dim: int | None = None) -> None:
+        super().__init__()
+        self.self_attention = config.make_attention(dim)
+        self.around_attention = config.make_residual(dim)
+        self.cross: MultiHeadAttention | None = None
+        if memory_dim is not None:
+            self.cross = config.make_attention(dim, memory_dim)
+            self.around_cross = config.make_residual(dim)
+        self.feed_forward = config.make_feed_forward(dim)
+        self.around_feed_forward = config.make_residual(dim)
+
+    def project(self, memory: Float[Tensor, "b s e"]) -> Projected:
+        """The keys and values of a memory, for reading it at many steps."""
+        assert self.cross is not None
+        return self.cross.project(memory)
+
+    def forward(
+        self,
+        x: Float[Tensor, "b t d"],
+        memory: Float[Tensor, "b s e"] | Projected | None = None,
+        *,
+        mask: Mask | None = None,
+        memory_mask: Mask | None = None,
+        positions: Positional | None = None,
+        cache: Cache | None = None,
+    ) -> Float[Tensor, "b t d"]:
+        """The tokens, each having read those before it, and the memory."""
+        x = self.around_attention(
+            x, lambda x: self.self_attention(x, mask=mask, positions=positions, cache=cache)
+        )
+        if self.cross is not None:
+            cross = self.cross
+            x = self.around_cross(x, lambda x: cross(x, memory, mask=memory_mask))
+        return self.around_feed_forward(x, self.feed_forward)
+
+
+class TransformerStack(nn.Module):
+    """Decoder layers and a last norm: vectors in, vectors out."""
+
+    def __init__(
+        self,
+        layers: Sequence[TransformerDecoderLayer],
+        *,
+        position: Position | None = None,
+        norm: nn.Module | None = None,
+    ) -> None:
+        super().__init__()
+        self.position = Position() if position is None else position
+        self.layers = nn.ModuleList(layers)
+        self.norm = nn.Identity() if norm is None else norm
+
+    def read(
+        self,
+        x: Float[Tensor, "b t d"],
+        memory: Memory | None,
+        mask: Mask | None,
+    ) -> Float[Tensor, "b t d"]:
+        """All places at once; `mask` says which earlier ones each may see."""
+        states, memory_mask = _memory_of(self.layers, memory)
+        positions = self.position.inside()
+        for layer in self.layers:
+            x = layer(x, states, mask=mask, memory_mask=memory_mask, positions=positions)
+        return self.norm(x)
+
+    def forward(
+        self,
+        x: Float[Tensor, "b t d"],
+        memory: Memory | None = None,
+        mask: Mask | None = None,
+    ) -> Float[Tensor, "b t d"]:
+        """Vectors through the stack, causal unless another mask is given."""
+        return self.read(x, memory, masks.causal() if mask is None else mask)
+
+
+@dataclass(frozen=True)
+class TransformerState:
+    """What generation keeps: keys and values of the tokens so far, and of the memory."""
+
+    caches: tuple[Cache, ...]
+    memories: tuple[Projected, ...]
+    memory_mask: Bool[Tensor, "b s"] | None
+    length: int
+
+
+class TransformerDecoder(TransformerStack):
+    """The stack with tokens at both ends: embedding and positions before it, logits after it."""
+
+    def __init__(
+        self,
+        embedding: TokenEmbedding,
+        layers: Sequence[TransformerDecoderLayer],
+        output: OutputProjection,
+        *,
+        position: Position | None = None,
+        stem_norm: nn.Module | None = None,
+        norm: nn.Module | None = None,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__(layers, position=position, norm=norm)
+        self.embedding = embedding
+        self.stem_norm = nn.Identity() if stem_norm is None else stem_norm
+        self.dropout = nn.Dropout(dropout)
+        self.output = output
+
+    def forward(  # type: ignore[override]
+        self, target: Int[Tensor, "b t"], memory: Memory | None = None
+    ) -> Float[Tensor, "b t v"]:
+        """Logits of what follows each token, all at once (teacher forcing)."""
+        return self.output(self.hidden(target, memory))
+
+    def hidden(
+        self, target: Int[Tensor, "b t"], memory: Memory | None = None
+    ) -> Float[Tensor, "b t d"]:
+        """What `output` turns into logits."""
+        return self.read(self._embedded(target, 0), memory, masks.causal())
+
+    def start(self, memory: Memory | None = None) -> TransformerState:
+        """The state before the first token; the memory's keys and values are computed here."""
+        states, _ = _memory_of(self.layers, memory)
+        return TransformerState(
+            caches=tuple(Cache() for _ in self.layers),
+            memories=() if states is None else tuple(x.project(states) for x in self._blocks()),
+            memory_mask=None if memory is None else memory.mask,
+            length=0,
+        )
+
+    def step(
+        self, tokens: Int[Tensor, " b"], state: TransformerState
+    ) -> tuple[Float[Tensor, "b v"], TransformerState]:
+        """One more token for each row; the logits of what follows it."""
+        x, state = self.extend(tokens.unsqueeze(1), state)
+        return self.output(x[:, -1]), state
+
+    def extend(
+        self, tokens: Int[Tensor, "b n"], state: TransformerState
+    ) -> tuple[Float[Tensor, "b n d"], TransformerState]:
+        """Several more tokens for each row at once (a prompt); their hidden states."""
+        x = self._embedded(tokens, state.length)
+        memory_mask = None if state.memory_mask is None else masks.padding(state.memory_mask)
+        positions = self.position.inside()
+        for i, layer in enumerate(self.layers):
+            x = layer(
+                x,
+                state.memories[i] if state.memories else None,
+                mask=masks.causal(),
+                memory_mask=memory_mask,
+                positions=positions,
+                cache=state.caches[i],
+            )
+        return self.norm(x), replace(state, length=state.length + tokens.shape[1])
+
+    def select(self, state: TransformerState, rows: Int[Tensor, " n"]) -> TransformerState:
+        """The state of these rows."""
+        mask = state.memory_mask
+        return TransformerState(
+            caches=tuple(cache.select(rows) for cache in state.caches),
+            memories=tuple(memory.select(rows) for memory in state.memories),
+            memory_mask=None if mask is None else mask.index_select(0, rows),
+            length=state.length,
+        )
+
+    def _blocks(self) -> list[TransformerDecoderLayer]:
+        return [layer for layer in self.layers if isinstance(layer, TransformerDecoderLayer)]
+
+    def _embedded(self, tokens: Tensor, start: int) -> Tensor:
+        at = torch.arange(start, start + tokens.shape[1], device=tokens.device)
+        return self.dropout(self.stem_norm(self.position.embed(self.embedding(tokens), at)))
+
+
+def _memory_of(layers: nn.ModuleList, memory: Memory | None) -> tuple[Tensor | None, Mask | None]:
+    """The memory's states and mask; a memory must be there just where the layers read one."""
+    reads = any(layer.cross is not None for layer in layers)
+    if reads != (memory is not None):
+        raise ShapeError(
+            "this decoder reads a memory, and none was given"
+            if reads
+            else "a memory was given to a decoder without cross-attention"
+        )
+    if memory is None:
+        return None, None
+    return memory.states, None if memory.mask is None else masks.padding(memory.mask)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformerDecoderConfig(BlockConfig):
+    """The options of a Transformer decoder; its width comes from the model it is part of."""
+
+    kind: Literal["transformer"] = "transformer"
+    num_layers: int = 6
+    position: PositionConfig = PositionConfig()
+
+    def build(
+        self,
+        embedding: TokenEmbedding,
+        output: OutputProjection,
+        dim: int,
+        memory_dim: int | None = None,
+    ) -> TransformerDecoder:
+        """The decoder of width `dim`; without `memory_dim` it reads no memory."""
+        if self.position.kind in ("conditional", "relative_2d"):
+            raise PositionError(
+                f'"{self.position.kind}" positions cannot write text: they look ahead, or need an '
+                "image; take sinusoidal, learned, relative, rotary, complex or none"
+            )
+        return TransformerDecoder(
+            embedding,
+            [TransformerDecoderLayer(dim, self, memory_dim) for _ in range(self.num_layers)],
+            output,
+            position=self.position.build(dim, dim // self.num_heads),
+            norm=self.make_last_norm(dim),
+            dropout=self.dropout,
+        )

@@ -1,0 +1,19 @@
+"""Decoding: a model that writes one token at a time becomes whole sequences.
+
+hypothesis  what comes out, and the limits it keeps to
+stepping    one step and the plain loop, shared by the three
+greedy      the most likely token at each step
+sampling    a drawn token at each step, seeded for each row
+beam        several beginnings side by side, with an exact rule when to end
+frontier    the beginnings that beam search is writing on
+
+All three take any `saccade.interfaces.Stepper`, the state that its `start` gave, and the tokens to
+write first; they give, for each row of the batch, its hypotheses, best first. The state is used up.
+"""
+
+from saccade.decoding.beam import beam_search
+from saccade.decoding.greedy import greedy
+from saccade.decoding.hypothesis import Hypothesis, Limits
+from saccade.decoding.sampling import sample
+
+__all__ = ["Hypothesis", "Limits", "beam_search", "greedy", "sample"]

@@ -1,0 +1,103 @@
+"""Sampling: each token is drawn from the model's distribution, sharpened or cut as asked.
+
+Each row has its own seed, and the numbers it draws with are fixed before the first step. So what a
+row says does not depend on the other rows of its batch, nor on when they end.
+"""
+
+import math
+from collections.abc import Sequence
+
+import torch
+
+from saccade.decoding.greedy import greedy
+from saccade.decoding.hypothesis import Hypothesis, Limits
+from saccade.decoding.stepping import CheckedStepper, write
+from saccade.errors import DecodingError
+from saccade.interfaces import State
+from saccade.shapes import Float, Int, Tensor
+
+
+def sample(
+    stepper: CheckedStepper[State],
+    state: State,
+    first: Int[Tensor, " b"],
+    limits: Limits,
+    *,
+    seeds: Sequence[int],
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+) -> list[list[Hypothesis]]:
+    """One sampled hypothesis for each row of the batch.
+
+    p ∝ P^(1/temperature), cut to the `top_k` most likely tokens (Fan et al. 2018), then to the
+    fewest whose probabilities sum to `top_p` (Holtzman et al. 2020). Temperature 0 is greedy
+    search. `log_probability` is under the model's own P all the same.
+    """
+    _require_options(temperature, top_k, top_p)
+    _require_seeds(seeds, len(first))
+    if temperature == 0:
+        return greedy(stepper, state, first, limits)
+    numbers = _uniform(seeds, limits.max_length).to(first.device)
+
+    def draw(log_p: Float[Tensor, "b v"], rows: Int[Tensor, " b"], step: int) -> Int[Tensor, " b"]:
+        log_p = _tempered(log_p, temperature)
+        if top_k is not None and top_k < log_p.shape[-1]:
+            log_p = _cut_to_top_k(log_p, top_k)
+        if top_p is not None and top_p < 1:
+            log_p = _cut_to_top_p(log_p, top_p)
+        return _inverse_cdf(log_p.softmax(-1), numbers[rows, step])
+
+    return write(stepper, state, first, limits, draw)
+
+
+def _uniform(seeds: Sequence[int], count: int) -> Float[Tensor, "b n"]:
+    """`count` numbers in [0, 1) from each seed, the same on every device."""
+    numbers = [torch.rand(count, generator=torch.Generator().manual_seed(seed)) for seed in seeds]
+    return torch.stack(numbers) if numbers else torch.empty(0, count)
+
+
+def _tempered(log_p: Float[Tensor, "b v"], temperature: float) -> Float[Tensor, "b v"]:
+    """Log-probabilities divided by the temperature, the largest at 0 so that it stays finite."""
+    return (log_p - log_p.amax(-1, keepdim=True)) / max(temperature, 1e-30)
+
+
+def _cut_to_top_k(log_p: Float[Tensor, "b v"], k: int) -> Float[Tensor, "b v"]:
+    order = log_p.argsort(stable=True, descending=True)  # of equals the lowest id is kept
+    return log_p.scatter(-1, order[:, k:], -torch.inf)
+
+
+def _cut_to_top_p(log_p: Float[Tensor, "b v"], p: float) -> Float[Tensor, "b v"]:
+    probabilities, order = log_p.softmax(-1).sort(stable=True, descending=True)
+    more_likely = probabilities.cumsum(-1) - probabilities  # the sum of those before; 0 for the top
+    beyond = torch.zeros_like(log_p, dtype=torch.bool).scatter(-1, order, more_likely >= p)
+    return log_p.masked_fill(beyond, -torch.inf)
+
+
+def _inverse_cdf(
+    probabilities: Float[Tensor, "b v"], numbers: Float[Tensor, " b"]
+) -> Int[Tensor, " b"]:
+    """The token at which the sum of the probabilities first exceeds the row's number."""
+    sums = probabilities.cumsum(-1)
+    drawn = torch.searchsorted(sums, numbers.unsqueeze(1) * sums[:, -1:], right=True)
+    drawn = drawn.clamp(max=sums.shape[-1] - 1)
+    # sums made in parallel may not rise evenly, and then point at a token of probability 0
+    possible = probabilities.gather(1, drawn) > 0
+    return torch.where(possible, drawn, probabilities.argmax(-1, keepdim=True)).squeeze(1)
+
+
+def _require_options(temperature: float, top_k: int | None, top_p: float | None) -> None:
+    if not (math.isfinite(temperature) and temperature >= 0):
+        raise DecodingError(f"temperature must be 0 (greedy) or above, got {temperature}")
+    if top_k is not None and top_k < 1:
+        raise DecodingError(f"top_k must be at least 1, got {top_k}")
+    if top_p is not None and not 0 < top_p <= 1:
+        raise DecodingError(f"top_p must be above 0 and at most 1, got {top_p}")
+
+
+def _require_seeds(seeds: Sequence[int], rows: int) -> None:
+    if len(seeds) != rows:
+        raise DecodingError(f"each row needs a seed, got {len(seeds)} seeds for {rows} rows")
+    for seed in seeds:
+        if not 0 <= seed < 2**64:
+            raise DecodingError(f"a seed must be between 0 and 2**64 - 1, got {seed}")

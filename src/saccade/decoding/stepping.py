@@ -1,0 +1,108 @@
+"""What greedy search, sampling and beam search share: one step of the model, and the plain loop.
+
+They run under `no_grad` and not under `inference_mode`: a state or a table that a model grows on
+the way may outlive the call, and as an inference tensor it could be neither written in place nor
+used in training afterwards.
+"""
+
+from collections.abc import Callable
+from typing import Protocol, runtime_checkable
+
+import torch
+
+from saccade.decoding.hypothesis import Hypothesis, Limits
+from saccade.errors import DecodingError
+from saccade.interfaces import State, Stepper
+from saccade.shapes import Float, Int, Tensor
+
+
+@runtime_checkable
+class CheckedStepper(Stepper[State], Protocol[State]):
+    """A `Stepper`, and nothing more, that the checks of annotations in the tests can recognise."""
+
+
+Choose = Callable[[Tensor, Tensor, int], Tensor]
+"""Log-probabilities (b, v), which rows of the batch they are (b,), step -> a token for each."""
+
+
+def advance(
+    stepper: CheckedStepper[State],
+    tokens: Int[Tensor, " b"],
+    state: State,
+    limits: Limits,
+    rows: Int[Tensor, " b"],
+    step: int,
+) -> tuple[Float[Tensor, "b v"], State]:
+    """Write `tokens`; the log-probabilities of what may follow, and the state after it.
+
+    They are the model's own, in float32; what may not follow has -inf, and its share is not given
+    to the others. `rows` and `step` (from 0) say in an error where generation was.
+    """
+    logits, state = stepper.step(tokens, state)
+    vocabulary, largest = logits.shape[-1], max(limits.stop, *limits.forbidden, 0)
+    if largest >= vocabulary:
+        raise DecodingError(
+            f"stop and forbidden tokens must be below the vocabulary size {vocabulary}, "
+            f"got {largest}"
+        )
+    log_p = torch.log_softmax(logits, -1, dtype=torch.float32)
+    broken = log_p[:, 0].isnan()  # one NaN or +inf makes its whole row NaN
+    if broken.any():
+        raise DecodingError(
+            f"the model's logits have NaN or infinite values at step {step + 1} "
+            f"in row {rows[broken][0].item()} of the batch; no token can be chosen"
+        )
+    log_p[:, limits.banned(step)] = -torch.inf
+    return log_p, state
+
+
+@torch.no_grad()
+def write(
+    stepper: CheckedStepper[State],
+    state: State,
+    first: Int[Tensor, " b"],
+    limits: Limits,
+    choose: Choose,
+    length_penalty: float = 1.0,
+) -> list[list[Hypothesis]]:
+    """Write one token after another, each as `choose` says; one hypothesis for each row.
+
+    A row that has stopped leaves the batch.
+    """
+    rows = torch.arange(len(first), device=first.device)
+    written = torch.full((len(first), limits.max_length), limits.stop, device=first.device)
+    log_probability = torch.zeros(len(first), device=first.device)
+    tokens = first
+    for step in range(limits.max_length):
+        if len(rows) == 0:
+            break
+        log_p, state = advance(stepper, tokens, state, limits, rows, step)
+        tokens = choose(log_p, rows, step)
+        chosen = log_p.gather(1, tokens.unsqueeze(1)).squeeze(1)
+        if chosen.isinf().any():
+            raise nothing_allowed(int(rows[chosen.isinf()][0]), step)
+        written[rows, step] = tokens
+        log_probability[rows] += chosen
+        going = (tokens != limits.stop).nonzero().squeeze(1)
+        if len(going) < len(rows):
+            rows, tokens = rows[going], tokens[going]
+            if len(rows) > 0 and step + 1 < limits.max_length:
+                state = stepper.select(state, going)
+    return [
+        [_ended(row, total, limits.stop, length_penalty)]
+        for row, total in zip(written.tolist(), log_probability.tolist(), strict=True)
+    ]
+
+
+def nothing_allowed(row: int, step: int) -> DecodingError:
+    """The error for a row that has no token left to go on with."""
+    return DecodingError(
+        f"no token is left for step {step + 1} in row {row} of the batch: each is forbidden, "
+        "or a stop before min_length, or has probability 0"
+    )
+
+
+def _ended(row: list[int], log_probability: float, stop: int, length_penalty: float) -> Hypothesis:
+    finished = stop in row
+    tokens = row[: row.index(stop)] if finished else row
+    return Hypothesis.of(tokens, log_probability, finished=finished, length_penalty=length_penalty)

@@ -1,0 +1,172 @@
+"""Images as grids of features: a compact ResNet, and readers over the grid of any network.
+
+A network of features is a module `network(image) -> (b, d, rows, columns)` that says its width d as
+`.dim`. Attention reads a set of vectors, so a grid is read as its cells, row by row.
+"""
+
+from collections.abc import Sequence
+
+from torch import nn
+
+from saccade.encoders.stems import Stemmed
+from saccade.errors import MaskError, ShapeError
+from saccade.interfaces import Memory
+from saccade.positions.base import Grid
+from saccade.shapes import Bool, Float, Tensor
+
+
+class ResidualBlock(nn.Module):
+    """y = relu(F(x) + s(x)): two 3 x 3 convolutions F beside a shortcut s (He et al. 2016).
+
+    The shortcut is x itself or, where the width or the size of the grid changes, a 1 x 1
+    convolution (their option B).
+    """
+
+    def __init__(self, input_dim: int, dim: int, stride: int = 1) -> None:
+        super().__init__()
+        self.convolutions = nn.Sequential(
+            nn.Conv2d(input_dim, dim, 3, stride, padding=1, bias=False),
+            nn.BatchNorm2d(dim),
+            nn.ReLU(),
+            nn.Conv2d(dim, dim, 3, padding=1, bias=False),
+            nn.BatchNorm2d(dim),
+        )
+        self.shortcut: nn.Module = nn.Identity()
+        if stride != 1 or input_dim != dim:
+            self.shortcut = nn.Sequential(
+                nn.Conv2d(input_dim, dim, 1, stride, bias=False), nn.BatchNorm2d(dim)
+            )
+        self.activation = nn.ReLU()
+
+    def forward(
+        self, x: Float[Tensor, "b channels height width"]
+    ) -> Float[Tensor, "b d rows columns"]:
+        """What the convolutions add to what passes beside them."""
+        return self.activation(self.convolutions(x) + self.shortcut(x))
+
+
+class ResNet(nn.Module):
+    """A 3 x 3 stem, then for each width `blocks` residual blocks; from the second width on the
+    first block halves the grid.
+
+    Made for images of about 28 to 64 pixels: 32 x 32 pixels give 8 x 8 cells. `stem_stride=2`
+    halves the grid once more, for larger images.
+    """
+
+    def __init__(
+        self,
+        channels: int = 3,
+        widths: Sequence[int] = (32, 64, 128),
+        blocks: int = 2,
+        stem_stride: int = 1,
+    ) -> None:
+        super().__init__()
+        if not widths or blocks < 1:
+            raise ShapeError(
+                f"a ResNet needs a width and a block at least, got widths={tuple(widths)} "
+                f"and blocks={blocks}"
+            )
+        self.channels = channels
+        self.dim = widths[-1]
+        self.stem = nn.Sequential(
+            nn.Conv2d(channels, widths[0], 3, stem_stride, padding=1, bias=False),
+            nn.BatchNorm2d(widths[0]),
+            nn.ReLU(),
+        )
+        self.blocks = nn.Sequential()
+        before = widths[0]
+        for stage, width in enumerate(widths):
+            for block in range(blocks):
+                stride = 2 if stage > 0 and block == 0 else 1
+                self.blocks.append(ResidualBlock(before, width, stride))
+                before = width
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+
+    def forward(
+        self, image: Float[Tensor, "b channels height width"]
+    ) -> Float[Tensor, "b d rows columns"]:
+        """The grid of features."""
+        if image.shape[1] != self.channels:
+            raise ShapeError(
+                f"this network takes images of {self.channels} channels, got {image.shape[1]}"
+            )
+        return self.blocks(self.stem(image))
+
+
+class FeatureMap(nn.Module):
+    """A network that was run before: its features, kept in a file, pass as they are."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def forward(
+        self, features: Float[Tensor, "b d rows columns"]
+    ) -> Float[Tensor, "b d rows columns"]:
+        """The features themselves."""
+        return features
+
+
+class ConvolutionStem(nn.Module):
+    """The cells of a network's grid, row by row, projected to `dim` where that is given.
+
+    `input_dim` is the width of the grid; it need not be said for a network that has `.dim`.
+    """
+
+    def __init__(
+        self, network: nn.Module, dim: int | None = None, *, input_dim: int | None = None
+    ) -> None:
+        super().__init__()
+        width = getattr(network, "dim", None) if input_dim is None else input_dim
+        if not isinstance(width, int):
+            raise ShapeError(
+                f"{type(network).__name__} does not say how wide its features are: "
+                "give it an attribute `dim`, or say input_dim here"
+            )
+        self.network = network
+        self.input_dim = width
+        self.dim = width if dim is None else dim
+        self.project = nn.Identity() if dim is None else nn.Linear(width, dim)
+
+    def forward(self, image: Float[Tensor, "b channels height width"]) -> Stemmed:
+        """The vectors of the cells, and the cells where they stand."""
+        grid = self.network(image)
+        if grid.ndim != 4 or grid.shape[1] != self.input_dim:
+            raise ShapeError(
+                f"expected features of shape (batch, {self.input_dim}, rows, columns) "
+                f"from {type(self.network).__name__}, got {tuple(grid.shape)}"
+            )
+        x = self.project(grid.flatten(2).transpose(1, 2))
+        return Stemmed(x, Grid.of(*grid.shape[2:], device=grid.device))
+
+
+class GridEncoder(nn.Module):
+    """A reader of images: each cell of a network's grid is a state, their mean is the summary.
+
+    H x W cells of width D are N = H · W vectors, as in Xu et al. (2015, section 3.1.1), where they
+    are the annotations a_1 … a_L. `GridEncoder(FeatureMap(dim))` reads features from a file.
+    """
+
+    def __init__(
+        self, network: nn.Module, dim: int | None = None, *, input_dim: int | None = None
+    ) -> None:
+        super().__init__()
+        self.stem = ConvolutionStem(network, dim, input_dim=input_dim)
+        self.dim = self.stem.dim
+
+    def forward(
+        self,
+        image: Float[Tensor, "b channels height width"],
+        *,
+        mask: Bool[Tensor, "b n"] | None = None,
+    ) -> Memory:
+        """Read images, or what else the network takes; `mask` is True at cells to be read."""
+        states = self.stem(image).x
+        if mask is not None and mask.shape != states.shape[:2]:
+            raise MaskError(
+                f"a mask of shape {tuple(mask.shape)} does not fit {states.shape[0]} grids "
+                f"of {states.shape[1]} cells"
+            )
+        return Memory(states, mask, Memory(states, mask).pooled())

@@ -1,0 +1,91 @@
+"""The Transformer encoder: blocks of self-attention and feed-forward (Vaswani et al. 2017)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import nn
+
+from saccade.attention import masks
+from saccade.attention.masks import Mask
+from saccade.interfaces import Memory, Positional
+from saccade.layers.block import BlockConfig
+from saccade.positions import Position, PositionConfig
+from saccade.shapes import Bool, Float, Tensor
+
+
+class TransformerEncoderLayer(nn.Module):
+    """Self-attention, then feed-forward, each inside a residual connection."""
+
+    def __init__(self, dim: int, config: BlockConfig) -> None:
+        super().__init__()
+        self.self_attention = config.make_attention(dim)
+        self.around_attention = config.make_residual(dim)
+        self.feed_forward = config.make_feed_forward(dim)
+        self.around_feed_forward = config.make_residual(dim)
+
+    def forward(
+        self,
+        x: Float[Tensor, "b n d"],
+        *,
+        mask: Mask | None = None,
+        positions: Positional | None = None,
+    ) -> Float[Tensor, "b n d"]:
+        """The tokens, each having read the others."""
+        x = self.around_attention(
+            x, lambda x: self.self_attention(x, mask=mask, positions=positions)
+        )
+        return self.around_feed_forward(x, self.feed_forward)
+
+
+class TransformerEncoder(nn.Module):
+    """A stem, positions, a stack of layers, and a last norm (`nn.Identity` where there is none)."""
+
+    def __init__(
+        self,
+        stem: nn.Module,
+        layers: Sequence[TransformerEncoderLayer],
+        *,
+        position: Position | None = None,
+        stem_norm: nn.Module | None = None,
+        norm: nn.Module | None = None,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.stem = stem
+        self.position = Position() if position is None else position
+        self.stem_norm = nn.Identity() if stem_norm is None else stem_norm
+        self.dropout = nn.Dropout(dropout)
+        self.layers = nn.ModuleList(layers)
+        self.norm = nn.Identity() if norm is None else norm
+
+    def forward(self, *inputs: Tensor | None, mask: Bool[Tensor, "b n"] | None = None) -> Memory:
+        """Read what the stem takes; `mask` is True at real tokens."""
+        x, places = self.stem(*inputs)
+        x = self.dropout(self.stem_norm(self.position.embed(x, places)))
+        visible = None if mask is None else masks.padding(mask)
+        positions = self.position.inside(places)
+        for layer in self.layers:
+            x = layer(x, mask=visible, positions=positions)
+        return Memory(self.norm(x), mask)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformerEncoderConfig(BlockConfig):
+    """The options of a Transformer encoder; its width comes from the model it is part of."""
+
+    kind: Literal["transformer"] = "transformer"
+    num_layers: int = 6
+    position: PositionConfig = PositionConfig()
+    stem_norm: bool = False
+
+    def build(self, stem: nn.Module, dim: int) -> TransformerEncoder:
+        """The encoder of width `dim` behind a stem."""
+        return TransformerEncoder(
+            stem,
+            [TransformerEncoderLayer(dim, self) for _ in range(self.num_layers)],
+            position=self.position.build(dim, dim // self.num_heads),
+            stem_norm=self.make_norm(dim) if self.stem_norm else None,
+            norm=self.make_last_norm(dim),
+            dropout=self.dropout,
+        )

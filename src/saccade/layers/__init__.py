@@ -1,0 +1,1 @@
+"""What readers and writers share: norms, feed-forward, residual connections, embeddings, cells."""

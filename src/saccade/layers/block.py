@@ -1,0 +1,60 @@
+"""What the blocks of Transformer encoders and decoders are made of, as plain options."""
+
+from dataclasses import dataclass
+
+from torch import nn
+
+from saccade.attention import MultiHeadAttention, ScoreConfig
+from saccade.layers.activations import Activation
+from saccade.layers.feed_forward import FeedForward
+from saccade.layers.norms import Norm, norm
+from saccade.layers.residual import NormOrder, Residual
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockConfig:
+    """The options of a block, which makes its parts for any width.
+
+    attention_dropout and activation_dropout act on the attention weights and inside the
+    feed-forward; on a CPU the former forbids the fused kernel.
+    """
+
+    num_heads: int = 8
+    hidden_dim: int = 2048
+    norm_order: NormOrder = "pre"
+    activation: Activation = "relu"
+    dropout: float = 0.1
+    attention_dropout: float = 0.0
+    activation_dropout: float = 0.0
+    score: ScoreConfig = ScoreConfig()
+    num_kv_heads: int | None = None
+    norm: Norm = "layer"
+    norm_eps: float = 1e-5
+
+    def make_attention(self, dim: int, memory_dim: int | None = None) -> MultiHeadAttention:
+        """Attention of tokens to themselves, or to a memory of width `memory_dim`."""
+        return MultiHeadAttention(
+            dim,
+            self.num_heads,
+            key_dim=memory_dim,
+            value_dim=memory_dim,
+            num_kv_heads=self.num_kv_heads,
+            score=self.score.build(dim // self.num_heads, dim // self.num_heads),
+            dropout=self.attention_dropout,
+        )
+
+    def make_feed_forward(self, dim: int) -> FeedForward:
+        """The perceptron of a block."""
+        return FeedForward(dim, self.hidden_dim, self.activation, self.activation_dropout)
+
+    def make_residual(self, dim: int) -> Residual:
+        """The connection around each part of a block."""
+        return Residual(dim, self.norm_order, self.dropout, self.norm, self.norm_eps)
+
+    def make_norm(self, dim: int) -> nn.Module:
+        """A norm like those of the blocks."""
+        return norm(self.norm, dim, self.norm_eps)
+
+    def make_last_norm(self, dim: int) -> nn.Module:
+        """The norm after a stack: pre-norm blocks leave their sum unnormalised."""
+        return self.make_norm(dim) if self.norm_order == "pre" else nn.Identity()

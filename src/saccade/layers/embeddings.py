@@ -1,0 +1,78 @@
+"""From token numbers to vectors, and back to scores over the vocabulary."""
+
+import math
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from saccade.errors import ShapeError
+from saccade.shapes import Float, Int, Tensor
+
+
+class TokenEmbedding(nn.Module):
+    """A vector a token, times √dim where asked (Vaswani et al. 2017, section 3.4).
+
+    `num_segments` adds a vector for the segment a token belongs to (Devlin et al. 2019).
+    """
+
+    def __init__(
+        self, vocabulary: int, dim: int, *, scale: bool = False, num_segments: int = 0
+    ) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(vocabulary, dim))
+        nn.init.normal_(self.weight, std=dim**-0.5)
+        self.scale = math.sqrt(dim) if scale else 1.0
+        self.segments = nn.Embedding(num_segments, dim) if num_segments else None
+        if self.segments is not None:
+            nn.init.normal_(self.segments.weight, std=dim**-0.5)
+
+    @property
+    def dim(self) -> int:
+        """The width of a token's vector."""
+        return self.weight.shape[1]
+
+    def forward(
+        self, tokens: Int[Tensor, "b n"], segments: Int[Tensor, "b n"] | None = None
+    ) -> Float[Tensor, "b n d"]:
+        """The vectors of the tokens."""
+        x = F.embedding(tokens, self.weight)
+        if self.scale != 1.0:
+            x = x * self.scale
+        if self.segments is not None:
+            if segments is None:
+                segments = torch.zeros_like(tokens)
+            x = x + self.segments(segments)
+        elif segments is not None:
+            raise ShapeError("segments were given, but this model was built with num_segments=0")
+        return x
+
+    def extra_repr(self) -> str:
+        """Shown in the print of a model."""
+        return f"{self.weight.shape[0]}, {self.dim}, scale={self.scale:g}"
+
+
+class OutputProjection(nn.Module):
+    """Scores over the vocabulary; its matrix may be an embedding's (Press and Wolf 2017)."""
+
+    def __init__(
+        self, dim: int, vocabulary: int, *, tied: TokenEmbedding | None = None, bias: bool = False
+    ) -> None:
+        super().__init__()
+        if tied is not None and tied.weight.shape != (vocabulary, dim):
+            raise ShapeError(
+                f"an output over {vocabulary} tokens of width {dim} cannot share the embedding of "
+                f"{tied.weight.shape[0]} tokens of width {tied.weight.shape[1]}"
+            )
+        self.weight = nn.Parameter(torch.empty(vocabulary, dim)) if tied is None else tied.weight
+        if tied is None:
+            nn.init.normal_(self.weight, std=dim**-0.5)
+        self.bias = nn.Parameter(torch.zeros(vocabulary)) if bias else None
+
+    def forward(self, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b v"]:
+        """The logits."""
+        return F.linear(x, self.weight, self.bias)
+
+    def extra_repr(self) -> str:
+        """Shown in the print of a model."""
+        return f"{self.weight.shape[1]} -> {self.weight.shape[0]}, bias={self.bias is not None}"

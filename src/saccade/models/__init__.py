@@ -1,0 +1,51 @@
+"""The models: assembly of readers and writers, no arithmetic of their own.
+
+Translator(source, target, source_mask=None) -> logits        text -> text
+Captioner(image, target) -> logits                            image -> text
+TextClassifier(tokens, mask=None, segments=None) -> logits    text -> label
+Tagger(tokens, mask=None, segments=None) -> logits            text -> a label a token
+TextEncoder(tokens, mask=None, segments=None) -> states       text -> vectors
+MaskedLanguageModel(tokens, mask=None, segments=None)         text with holes -> text
+LanguageModel(tokens) -> logits                               text -> how it goes on
+ImageClassifier(image) -> logits                              image -> label
+ImageEncoder(image) -> states                                 image -> vectors
+Transformer(source, target, source_mask=None) -> vectors      vectors -> vectors
+"""
+
+from saccade.models.captioner import Captioner, CaptionerConfig
+from saccade.models.image_classifier import ImageClassifier, ImageClassifierConfig, ImageEncoder
+from saccade.models.language_models import (
+    LanguageModel,
+    LanguageModelConfig,
+    MaskedLanguageModel,
+    MaskedLanguageModelConfig,
+)
+from saccade.models.text_classifier import (
+    Tagger,
+    TextClassifier,
+    TextClassifierConfig,
+    TextEncoder,
+    TextEncoderConfig,
+)
+from saccade.models.transformer import Transformer
+from saccade.models.translator import Translator, TranslatorConfig
+
+__all__ = [
+    "Captioner",
+    "CaptionerConfig",
+    "ImageClassifier",
+    "ImageClassifierConfig",
+    "ImageEncoder",
+    "LanguageModel",
+    "LanguageModelConfig",
+    "MaskedLanguageModel",
+    "MaskedLanguageModelConfig",
+    "Tagger",
+    "TextClassifier",
+    "TextClassifierConfig",
+    "TextEncoder",
+    "TextEncoderConfig",
+    "Transformer",
+    "Translator",
+    "TranslatorConfig",
+]

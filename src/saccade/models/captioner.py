@@ -1,0 +1,59 @@
+"""Captioner: an image in, text out. Translation whose reader looks at an image."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+
+from saccade.interfaces import Memory
+from saccade.models.writer import DecoderConfig, Writer, build_decoder
+from saccade.shapes import Float, Int, Tensor
+
+
+class Captioner(Writer):
+    """Reads an image (or a grid of features) and writes a text about it.
+
+    `target` is the writer's input, start token first; logits[:, t] predict what follows
+    target[:, t].
+    """
+
+    def forward(
+        self, image: Float[Tensor, "b c height width"], target: Int[Tensor, "b t"]
+    ) -> Float[Tensor, "b t v"]:
+        """Logits of every next token, all at once (teacher forcing)."""
+        return self.decoder(target, self.read(image))
+
+    def hidden(
+        self, image: Float[Tensor, "b c height width"], target: Int[Tensor, "b t"]
+    ) -> Float[Tensor, "b t d"]:
+        """What `output` turns into logits."""
+        return self.decoder.hidden(target, self.read(image))
+
+    def read(self, image: Float[Tensor, "b c height width"]) -> Memory:
+        """The image, read."""
+        return self.encoder(image)
+
+    def start(self, image: Float[Tensor, "b c height width"]) -> Any:
+        """The state before the first token."""
+        return self.decoder.start(self.read(image))
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaptionerConfig:
+    """A writer for what an image reader of width `dim` gives."""
+
+    decoder: DecoderConfig
+    dim: int = 256
+    tie_output: bool = True
+
+    def build(self, encoder: nn.Module, memory_dim: int, vocabulary: int) -> Captioner:
+        """The model over this vocabulary, behind an image reader whose states are this wide."""
+        decoder = build_decoder(
+            self.decoder,
+            vocabulary,
+            self.dim,
+            memory_dim=memory_dim,
+            summary_dim=memory_dim,
+            tie_output=self.tie_output,
+        )
+        return Captioner(encoder, decoder)

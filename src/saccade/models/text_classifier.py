@@ -1,0 +1,139 @@
+"""Readers of text with a head: for the whole text, for each token, or none."""
+
+from dataclasses import dataclass
+
+from torch import nn
+
+from saccade.encoders.recurrent import RecurrentEncoderConfig
+from saccade.encoders.stems import TokenStem
+from saccade.encoders.transformer import TransformerEncoderConfig
+from saccade.interfaces import Memory
+from saccade.layers.embeddings import TokenEmbedding
+from saccade.layers.pooling import Pooling, pool
+from saccade.shapes import Bool, Float, Int, Tensor
+
+
+class TextEncoder(nn.Module):
+    """Reads a text: one vector a token."""
+
+    def __init__(self, encoder: nn.Module) -> None:
+        super().__init__()
+        self.encoder = encoder
+
+    def forward(
+        self,
+        tokens: Int[Tensor, "b s"],
+        mask: Bool[Tensor, "b s"] | None = None,
+        segments: Int[Tensor, "b s"] | None = None,
+    ) -> Float[Tensor, "b s d"]:
+        """The states."""
+        return self.read(tokens, mask, segments).states
+
+    def read(
+        self,
+        tokens: Int[Tensor, "b s"],
+        mask: Bool[Tensor, "b s"] | None = None,
+        segments: Int[Tensor, "b s"] | None = None,
+    ) -> Memory:
+        """The text, read."""
+        return self.encoder(tokens, segments, mask=mask)
+
+
+class TextClassifier(TextEncoder):
+    """Reads a text, or two as segments, and labels it: many to one.
+
+    `pooler` is what stands between the pooled vector and the head (BERT: a linear layer and tanh).
+    """
+
+    def __init__(
+        self,
+        encoder: nn.Module,
+        head: nn.Module,
+        *,
+        pooling: Pooling = "first",
+        pooler: nn.Module | None = None,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__(encoder)
+        self.pooling = pooling
+        self.pooler = nn.Identity() if pooler is None else pooler
+        self.dropout = nn.Dropout(dropout)
+        self.head = head
+
+    def forward(
+        self,
+        tokens: Int[Tensor, "b s"],
+        mask: Bool[Tensor, "b s"] | None = None,
+        segments: Int[Tensor, "b s"] | None = None,
+    ) -> Float[Tensor, "b c"]:
+        """The logits of the classes."""
+        pooled = pool(self.read(tokens, mask, segments), self.pooling)
+        return self.head(self.dropout(self.pooler(pooled)))
+
+
+class Tagger(TextEncoder):
+    """Reads a text and labels each token: many to many, one for one."""
+
+    def __init__(self, encoder: nn.Module, head: nn.Module, *, dropout: float = 0.0) -> None:
+        super().__init__(encoder)
+        self.dropout = nn.Dropout(dropout)
+        self.head = head
+
+    def forward(
+        self,
+        tokens: Int[Tensor, "b s"],
+        mask: Bool[Tensor, "b s"] | None = None,
+        segments: Int[Tensor, "b s"] | None = None,
+    ) -> Float[Tensor, "b s c"]:
+        """The logits of the classes of each token."""
+        return self.head(self.dropout(self.read(tokens, mask, segments).states))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextEncoderConfig:
+    """A reader of text; `num_segments` is 2 for models that read pairs."""
+
+    encoder: TransformerEncoderConfig | RecurrentEncoderConfig = TransformerEncoderConfig()
+    dim: int = 256
+    num_segments: int = 0
+
+    @property
+    def memory_dim(self) -> int:
+        """The width of the states."""
+        if isinstance(self.encoder, RecurrentEncoderConfig):
+            return self.encoder.memory_dim
+        return self.dim
+
+    def build_embedding(self, vocabulary: int) -> TokenEmbedding:
+        """The embedding of its tokens."""
+        return TokenEmbedding(
+            vocabulary,
+            self.dim - self.encoder.position.widening,
+            scale=self.encoder.kind == "transformer",
+            num_segments=self.num_segments,
+        )
+
+    def build(self, vocabulary: int) -> TextEncoder:
+        """The reader over this vocabulary."""
+        stem = TokenStem(self.build_embedding(vocabulary))
+        return TextEncoder(self.encoder.build(stem, self.dim))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextClassifierConfig(TextEncoderConfig):
+    """A reader of text and a head for its label."""
+
+    pooling: Pooling = "first"
+    pooler: bool = True
+    dropout: float = 0.1
+
+    def build_classifier(self, vocabulary: int, num_classes: int) -> TextClassifier:
+        """The classifier over this vocabulary."""
+        width = self.memory_dim
+        return TextClassifier(
+            self.build(vocabulary).encoder,
+            nn.Linear(width, num_classes),
+            pooling=self.pooling,
+            pooler=nn.Sequential(nn.Linear(width, width), nn.Tanh()) if self.pooler else None,
+            dropout=self.dropout,
+        )

@@ -1,0 +1,95 @@
+"""Translator: text in, text out."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from saccade.encoders.recurrent import RecurrentEncoderConfig
+from saccade.encoders.stems import TokenStem
+from saccade.encoders.transformer import TransformerEncoderConfig
+from saccade.errors import ShapeError
+from saccade.interfaces import Memory
+from saccade.layers.embeddings import TokenEmbedding
+from saccade.models.writer import DecoderConfig, Writer, build_decoder
+from saccade.shapes import Bool, Float, Int, Tensor
+
+
+class Translator(Writer):
+    """Reads a source text and writes a target text.
+
+    `target` is the writer's input, start token first; logits[:, t] predict what follows
+    target[:, t]. `source_mask` is True at real tokens.
+    """
+
+    def forward(
+        self,
+        source: Int[Tensor, "b s"],
+        target: Int[Tensor, "b t"],
+        source_mask: Bool[Tensor, "b s"] | None = None,
+    ) -> Float[Tensor, "b t v"]:
+        """Logits of every next token, all at once (teacher forcing)."""
+        return self.decoder(target, self.read(source, source_mask))
+
+    def hidden(
+        self,
+        source: Int[Tensor, "b s"],
+        target: Int[Tensor, "b t"],
+        source_mask: Bool[Tensor, "b s"] | None = None,
+    ) -> Float[Tensor, "b t d"]:
+        """What `output` turns into logits; a loss may do that for a part at a time."""
+        return self.decoder.hidden(target, self.read(source, source_mask))
+
+    def read(
+        self, source: Int[Tensor, "b s"], source_mask: Bool[Tensor, "b s"] | None = None
+    ) -> Memory:
+        """The source, read."""
+        return self.encoder(source, mask=source_mask)
+
+    def start(
+        self, source: Int[Tensor, "b s"], source_mask: Bool[Tensor, "b s"] | None = None
+    ) -> Any:
+        """The state before the first token."""
+        return self.decoder.start(self.read(source, source_mask))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslatorConfig:
+    """A reader and a writer of text.
+
+    dim                 the width of embeddings, and of a Transformer throughout
+    share_embeddings    one embedding for source and target, which then share a vocabulary
+    tie_output          the target's embedding is also the output's matrix
+    """
+
+    encoder: TransformerEncoderConfig | RecurrentEncoderConfig = TransformerEncoderConfig()
+    decoder: DecoderConfig
+    dim: int = 512
+    share_embeddings: bool = False
+    tie_output: bool = True
+
+    def build(self, source_vocabulary: int, target_vocabulary: int) -> Translator:
+        """The model over these vocabularies."""
+        if self.share_embeddings and source_vocabulary != target_vocabulary:
+            raise ShapeError(
+                f"shared embeddings need one vocabulary, got {source_vocabulary} source and "
+                f"{target_vocabulary} target tokens"
+            )
+        transformer = isinstance(self.encoder, TransformerEncoderConfig)
+        embedding = TokenEmbedding(
+            source_vocabulary, self.dim - self.encoder.position.widening, scale=transformer
+        )
+        encoder = self.encoder.build(TokenStem(embedding), self.dim)
+        width = (
+            self.encoder.memory_dim
+            if isinstance(self.encoder, RecurrentEncoderConfig)
+            else self.dim
+        )
+        decoder = build_decoder(
+            self.decoder,
+            target_vocabulary,
+            self.dim,
+            memory_dim=width,
+            summary_dim=width,
+            embedding=embedding if self.share_embeddings else None,
+            tie_output=self.tie_output,
+        )
+        return Translator(encoder, decoder)

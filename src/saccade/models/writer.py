@@ -1,0 +1,59 @@
+"""What Translator and Captioner share: a reader, a writer, and generation through the Stepper."""
+
+from typing import Any
+
+from torch import nn
+
+from saccade.decoders.recurrent import RecurrentDecoder, RecurrentDecoderConfig
+from saccade.decoders.transformer import TransformerDecoder, TransformerDecoderConfig
+from saccade.layers.embeddings import OutputProjection, TokenEmbedding
+from saccade.shapes import Float, Int, Tensor
+
+Decoder = TransformerDecoder | RecurrentDecoder
+DecoderConfig = TransformerDecoderConfig | RecurrentDecoderConfig
+
+
+class Writer(nn.Module):
+    """Anything that reads with `encoder` and writes with `decoder`."""
+
+    def __init__(self, encoder: nn.Module, decoder: Decoder) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.decoder = decoder
+
+    @property
+    def output(self) -> OutputProjection:
+        """What turns hidden states into logits."""
+        return self.decoder.output
+
+    def step(self, tokens: Int[Tensor, " b"], state: Any) -> tuple[Float[Tensor, "b v"], Any]:
+        """One more token for each row; the logits of what follows, and the state after it."""
+        return self.decoder.step(tokens, state)
+
+    def select(self, state: Any, rows: Int[Tensor, " n"]) -> Any:
+        """The state of these rows, in this order."""
+        return self.decoder.select(state, rows)
+
+
+def build_decoder(
+    config: DecoderConfig,
+    vocabulary: int,
+    dim: int,
+    *,
+    memory_dim: int,
+    summary_dim: int,
+    embedding: TokenEmbedding | None = None,
+    tie_output: bool = True,
+) -> Decoder:
+    """A decoder over a vocabulary; `embedding` shares the reader's, `tie_output` the output's."""
+    if isinstance(config, TransformerDecoderConfig):
+        width = dim - config.position.widening
+        if embedding is None:
+            embedding = TokenEmbedding(vocabulary, width, scale=True)
+        tied = embedding if tie_output and width == dim else None
+        output = OutputProjection(dim, vocabulary, tied=tied)
+        return config.build(embedding, output, dim, memory_dim)
+    if embedding is None:
+        embedding = TokenEmbedding(vocabulary, dim)
+    output = OutputProjection(dim, vocabulary, tied=embedding if tie_output else None)
+    return config.build(embedding, output, memory_dim, summary_dim)

@@ -1,0 +1,69 @@
+"""Which positional encoding a model uses, as plain options."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from saccade.positions.base import Fuse, Position
+from saccade.positions.complex import Complex
+from saccade.positions.conditional import Conditional
+from saccade.positions.learned import Learned
+from saccade.positions.relative import Relative
+from saccade.positions.relative2d import Relative2d
+from saccade.positions.rotary import Rotary
+from saccade.positions.sinusoidal import Sinusoidal
+
+
+@dataclass(frozen=True, kw_only=True)
+class PositionConfig:
+    """The family, and what it needs.
+
+    fuse          "add" or "concat", for sinusoidal and learned positions
+    width         the width of concatenated positions
+    length        the places of a learned table: a number for text
+    grid          (height, width) in patches, for learned tables of images and relative_2d
+    max_distance  how far "relative" tells distances apart
+    """
+
+    kind: Literal[
+        "none",
+        "sinusoidal",
+        "learned",
+        "relative",
+        "relative_2d",
+        "rotary",
+        "complex",
+        "conditional",
+    ] = "sinusoidal"
+    fuse: Fuse = "add"
+    width: int = 32
+    length: int = 512
+    grid: tuple[int, int] | None = None
+    max_distance: int = 16
+
+    @property
+    def widening(self) -> int:
+        """By how much the tokens get wider: their own width is the model's less this."""
+        concat = self.kind in ("sinusoidal", "learned") and self.fuse == "concat"
+        return self.width if concat else 0
+
+    def build(self, dim: int, head_dim: int) -> Position:
+        """The encoding for tokens of width `dim` (positions included) in heads of `head_dim`."""
+        width = self.widening or dim
+        match self.kind:
+            case "none":
+                return Position()
+            case "sinusoidal":
+                return Sinusoidal(width, fuse=self.fuse)
+            case "learned":
+                return Learned(width, self.grid or self.length, fuse=self.fuse)
+            case "relative":
+                return Relative(head_dim, self.max_distance)
+            case "relative_2d":
+                height, grid_width = self.grid or (self.length, self.length)
+                return Relative2d(head_dim, height, grid_width)
+            case "rotary":
+                return Rotary(head_dim)
+            case "complex":
+                return Complex(dim)
+            case "conditional":
+                return Conditional(dim)
