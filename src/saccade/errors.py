@@ -8,6 +8,7 @@ SaccadeError
  └─ FigureError     a picture that cannot be drawn or written
  └─ DecodingError   limits or options that no text can keep to, or a model that gives NaN
  └─ WeightsError    a file of weights that is missing, broken or of another network
+ └─ InteropError    another tool's folder or model for which there is no counterpart
 
 Our own invariants use `assert`; a bare traceback of anything else is a bug of ours.
 """
@@ -46,3 +47,7 @@ class WeightsError(SaccadeError, ValueError):
 
 class DecodingError(SaccadeError, ValueError):
     """Limits or options of generation that cannot be met, or a model that gives no numbers."""
+
+
+class InteropError(SaccadeError, ValueError):
+    """A model of another tool that has no counterpart here, or one of ours that has none there."""

@@ -15,6 +15,7 @@ from saccade.encoders.convolutional import (
 )
 from saccade.encoders.transformer import TransformerEncoder, TransformerEncoderLayer
 from saccade.errors import MaskError, ShapeError
+from saccade.layers.block import BlockConfig
 
 B, D, ROWS, COLUMNS, OUT = 3, 7, 5, 2, 11
 
@@ -158,7 +159,7 @@ def test_a_stem_for_a_transformer_over_the_grid():
     assert x.shape == (B, ROWS * COLUMNS, OUT + 1)
     assert places.rows.tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
     assert places.columns.tolist() == [0, 1] * ROWS
-    reader = TransformerEncoder(stem, [TransformerEncoderLayer(OUT + 1, 3, 16)])
+    reader = TransformerEncoder(stem, [TransformerEncoderLayer(OUT + 1, BlockConfig(num_heads=3))])
     assert reader(torch.randn(B, 3, 10, 4)).states.shape == (B, ROWS * COLUMNS, OUT + 1)
 
 

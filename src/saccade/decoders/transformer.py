@@ -1,5 +1,6 @@
 """The Transformer decoder: causal self-attention, cross-attention, feed-forward, in a stack."""
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -33,6 +34,20 @@ class TransformerDecoderLayer(nn.Module):
             self.around_cross = config.make_residual(dim)
         self.feed_forward = config.make_feed_forward(dim)
         self.around_feed_forward = config.make_residual(dim)
+
+    @classmethod
+    def from_torch(cls, twin: nn.TransformerDecoderLayer) -> "TransformerDecoderLayer":
+        """The same layer with the weights of torch's (ours is always batch first)."""
+        dim = twin.linear1.in_features
+        ours = cls(dim, BlockConfig.from_torch(twin), dim)
+        ours.self_attention = MultiHeadAttention.from_torch(twin.self_attn)
+        ours.around_attention.norm.load_state_dict(twin.norm1.state_dict())
+        ours.cross = MultiHeadAttention.from_torch(twin.multihead_attn)
+        ours.around_cross.norm.load_state_dict(twin.norm2.state_dict())
+        ours.feed_forward.widen.load_state_dict(twin.linear1.state_dict())
+        ours.feed_forward.narrow.load_state_dict(twin.linear2.state_dict())
+        ours.around_feed_forward.norm.load_state_dict(twin.norm3.state_dict())
+        return ours.to(twin.linear1.weight).train(twin.training)
 
     def project(self, memory: Float[Tensor, "b s e"]) -> Projected:
         """The keys and values of a memory, for reading it at many steps."""
@@ -73,6 +88,12 @@ class TransformerStack(nn.Module):
         self.position = Position() if position is None else position
         self.layers = nn.ModuleList(layers)
         self.norm = nn.Identity() if norm is None else norm
+
+    @classmethod
+    def from_torch(cls, twin: nn.TransformerDecoder) -> "TransformerStack":
+        """The same stack with the weights of torch's."""
+        layers = [TransformerDecoderLayer.from_torch(layer) for layer in twin.layers]
+        return TransformerStack(layers, norm=copy.deepcopy(twin.norm)).train(twin.training)
 
     def read(
         self,

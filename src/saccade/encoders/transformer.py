@@ -1,13 +1,15 @@
 """The Transformer encoder: blocks of self-attention and feed-forward (Vaswani et al. 2017)."""
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from torch import nn
 
-from saccade.attention import masks
+from saccade.attention import MultiHeadAttention, masks
 from saccade.attention.masks import Mask
+from saccade.encoders.stems import VectorStem
 from saccade.interfaces import Memory, Positional
 from saccade.layers.block import BlockConfig
 from saccade.positions import Position, PositionConfig
@@ -23,6 +25,17 @@ class TransformerEncoderLayer(nn.Module):
         self.around_attention = config.make_residual(dim)
         self.feed_forward = config.make_feed_forward(dim)
         self.around_feed_forward = config.make_residual(dim)
+
+    @classmethod
+    def from_torch(cls, twin: nn.TransformerEncoderLayer) -> "TransformerEncoderLayer":
+        """The same layer with the weights of torch's (ours is always batch first)."""
+        ours = cls(twin.linear1.in_features, BlockConfig.from_torch(twin))
+        ours.self_attention = MultiHeadAttention.from_torch(twin.self_attn)
+        ours.around_attention.norm.load_state_dict(twin.norm1.state_dict())
+        ours.feed_forward.widen.load_state_dict(twin.linear1.state_dict())
+        ours.feed_forward.narrow.load_state_dict(twin.linear2.state_dict())
+        ours.around_feed_forward.norm.load_state_dict(twin.norm2.state_dict())
+        return ours.to(twin.linear1.weight).train(twin.training)
 
     def forward(
         self,
@@ -58,6 +71,14 @@ class TransformerEncoder(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.layers = nn.ModuleList(layers)
         self.norm = nn.Identity() if norm is None else norm
+
+    @classmethod
+    def from_torch(cls, twin: nn.TransformerEncoder) -> "TransformerEncoder":
+        """The same stack with the weights of torch's: it reads vectors and gives a `Memory`."""
+        layers = [TransformerEncoderLayer.from_torch(layer) for layer in twin.layers]
+        dim = layers[0].self_attention.dim
+        ours = cls(VectorStem(dim), layers, norm=copy.deepcopy(twin.norm))
+        return ours.train(twin.training)
 
     def forward(self, *inputs: Tensor | None, mask: Bool[Tensor, "b n"] | None = None) -> Memory:
         """Read what the stem takes; `mask` is True at real tokens."""

@@ -1,8 +1,12 @@
 """Activations by name."""
 
+from collections.abc import Callable
 from typing import Literal
 
-from torch import nn
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from saccade.errors import ShapeError
 
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu", "tanh"]
 
@@ -20,3 +24,16 @@ def activation(name: Activation) -> nn.Module:
             return nn.SiLU()
         case "tanh":
             return nn.Tanh()
+
+
+def name_of(function: Callable[[Tensor], Tensor]) -> Activation:
+    """The name of a non-linearity of torch's."""
+    if function is F.relu or isinstance(function, nn.ReLU):
+        return "relu"
+    if function is F.silu or isinstance(function, nn.SiLU):
+        return "silu"
+    if isinstance(function, nn.GELU):
+        return "gelu" if function.approximate == "none" else "gelu_tanh"
+    if function is F.gelu:
+        return "gelu"
+    raise ShapeError(f"the activation {function!r} has no counterpart here")

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from torch import nn
 
 from saccade.attention import MultiHeadAttention, ScoreConfig
-from saccade.layers.activations import Activation
+from saccade.errors import ShapeError
+from saccade.layers.activations import Activation, name_of
 from saccade.layers.feed_forward import FeedForward
 from saccade.layers.norms import Norm, norm
 from saccade.layers.residual import NormOrder, Residual
@@ -30,6 +31,24 @@ class BlockConfig:
     num_kv_heads: int | None = None
     norm: Norm = "layer"
     norm_eps: float = 1e-5
+
+    @classmethod
+    def from_torch(
+        cls, twin: nn.TransformerEncoderLayer | nn.TransformerDecoderLayer
+    ) -> "BlockConfig":
+        """The options of torch's layer."""
+        if twin.linear1.bias is None:
+            raise ShapeError("a torch layer built with bias=False has no counterpart here")
+        return cls(
+            num_heads=twin.self_attn.num_heads,
+            hidden_dim=twin.linear1.out_features,
+            norm_order="pre" if twin.norm_first else "post",
+            activation=name_of(twin.activation),
+            dropout=twin.dropout1.p,
+            attention_dropout=twin.self_attn.dropout,
+            activation_dropout=twin.dropout.p,
+            norm_eps=twin.norm1.eps,
+        )
 
     def make_attention(self, dim: int, memory_dim: int | None = None) -> MultiHeadAttention:
         """Attention of tokens to themselves, or to a memory of width `memory_dim`."""

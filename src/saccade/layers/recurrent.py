@@ -44,6 +44,23 @@ class Recurrent(nn.Module):
             dropout=dropout if num_layers > 1 else 0.0,
         )
 
+    @classmethod
+    def from_torch(cls, twin: nn.RNNBase) -> "Recurrent":
+        """The same network with the weights of torch's (ours is always batch first)."""
+        kinds: dict[str, Cell] = {"RNN_TANH": "rnn", "GRU": "gru", "LSTM": "lstm"}
+        if twin.mode not in kinds or twin.proj_size or not twin.bias:
+            raise ShapeError(f"{twin} has no counterpart here")
+        ours = cls(
+            kinds[twin.mode],
+            twin.input_size,
+            twin.hidden_size,
+            twin.num_layers,
+            bidirectional=twin.bidirectional,
+            dropout=twin.dropout,
+        )
+        ours.network.load_state_dict(twin.state_dict())
+        return ours.to(twin.weight_ih_l0).train(twin.training)  # type: ignore[arg-type]
+
     @property
     def num_parts(self) -> int:
         """How many tensors a state holds."""

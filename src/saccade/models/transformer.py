@@ -37,6 +37,14 @@ class Transformer(nn.Module):
             norm=config.make_norm(dim),
         )
 
+    @classmethod
+    def from_torch(cls, twin: nn.Transformer) -> "Transformer":
+        """The same model with the weights of torch's (ours is always batch first)."""
+        ours = cls(twin.d_model, 0, 0)
+        ours.encoder = TransformerEncoder.from_torch(twin.encoder)
+        ours.decoder = TransformerStack.from_torch(twin.decoder)
+        return ours.train(twin.training)
+
     def forward(
         self,
         source: Float[Tensor, "b s d"],

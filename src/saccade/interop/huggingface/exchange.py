@@ -1,0 +1,130 @@
+"""load and save: a folder becomes a model, and a model a folder."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from saccade.errors import InteropError, SaccadeError
+from saccade.interop.huggingface import folder as files
+from saccade.interop.huggingface.bert import Bert
+from saccade.interop.huggingface.family import Family
+from saccade.interop.huggingface.gpt2 import Gpt2
+from saccade.interop.huggingface.marian import Marian
+from saccade.interop.huggingface.names import fill, parted
+from saccade.interop.huggingface.options import Condition, read_options, require
+from saccade.interop.huggingface.structure import require_same
+from saccade.interop.huggingface.vit import Vit
+
+FAMILIES: tuple[Family[Any], ...] = (Bert(), Gpt2(), Vit(), Marian())
+FOR_ALL = (Condition("quantization_config", "quantised weights are"),)
+
+
+def load(folder: str | Path) -> nn.Module:
+    """The model of a folder, in eval mode, on the CPU, in float32 where the file has less.
+
+    Dropout is the config's, for training it further. Nothing is downloaded and no pickle is read.
+    """
+    folder = Path(folder)
+    config = files.read_config(folder)
+    where = str(folder / files.CONFIG)
+    family = _family_of(config, where)
+    architecture = _architecture_of(family, config, where)
+    require((*FOR_ALL, *family.conditions), config, where)
+    options = read_options(family.options, config, where)
+    model = _empty(family, architecture, options, where)
+    fill(model, family.names(architecture, options), files.Weights(folder))
+    return model.eval()
+
+
+def save(model: nn.Module, folder: str | Path, more: Mapping[str, Any] | None = None) -> None:
+    """Write a model as a folder that transformers reads, if it has a counterpart there.
+
+    `more` goes into config.json too: ids of tokens (a translator needs `decoder_start_token_id`,
+    `pad_token_id` and `eos_token_id` to generate there), `id2label`, or all that `read_config`
+    gave. What describes the network is always the model's own. Embeddings that are multiplied by
+    √dim are multiplied in the file where the format does not do it, and an output that shares them
+    then gets a matrix of its own there.
+    """
+    family, architecture = _counterpart_of(model)
+    model = family.fitted(model)
+    options = family.describe(model)
+    wanted = _empty(family, architecture, options, f"this {type(model).__name__}")
+    require_same(model, wanted, family.model_type)
+    said = asdict(options)
+    labels = _labels(model, said.pop("num_labels", None), more)
+    tensors = parted(model, family.names(architecture, options))
+    config = {
+        "pad_token_id": None,
+        "bos_token_id": None,
+        "eos_token_id": None,
+        **(more or {}),
+        **said,
+        **labels,
+        "architectures": [architecture],
+        "model_type": family.model_type,
+        "dtype": str(next(iter(tensors.values())).dtype).removeprefix("torch."),
+    }
+    files.write(folder, config, tensors)
+
+
+def _empty(family: Family[Any], architecture: str, options: Any, where: str) -> nn.Module:
+    """The model that the options describe, without a number in it."""
+    try:
+        with torch.device("meta"):
+            return family.build(architecture, options)
+    except SaccadeError as error:
+        raise InteropError(f"{where}: {error}") from error
+
+
+def _family_of(config: Mapping[str, Any], where: str) -> Family[Any]:
+    for family in FAMILIES:
+        if config.get("model_type") == family.model_type:
+            return family
+    known = ", ".join(family.model_type for family in FAMILIES)
+    raise InteropError(
+        f"{where}: model_type is {config.get('model_type')!r}, and what can be read is {known}"
+    )
+
+
+def _architecture_of(family: Family[Any], config: Mapping[str, Any], where: str) -> str:
+    named = config.get("architectures") or [family.unnamed]
+    if isinstance(named, list) and named[0] in family.architectures:
+        return str(named[0])
+    raise InteropError(
+        f"{where}: architectures is {config.get('architectures')!r}, and of {family.model_type} "
+        f"what can be read is {', '.join(family.architectures)}"
+        + (f"; {family.hint}" if family.hint else "")
+    )
+
+
+def _counterpart_of(model: nn.Module) -> tuple[Family[Any], str]:
+    for family in FAMILIES:
+        for architecture, kind in family.architectures.items():
+            if type(model) is kind:
+                return family, architecture
+    kinds = dict.fromkeys(x.__name__ for f in FAMILIES for x in f.architectures.values())
+    raise InteropError(
+        f"a {type(model).__name__} has no counterpart in transformers; what can be written is "
+        f"{', '.join(kinds)}"
+    )
+
+
+def _labels(
+    model: nn.Module, count: int | None, more: Mapping[str, Any] | None
+) -> dict[str, dict[str, Any]]:
+    """The names of the classes, which also tell their number, where the model has classes."""
+    if count is None or not hasattr(model, "head"):
+        return {}
+    given = (more or {}).get("id2label")
+    if given is None:
+        given = {i: f"LABEL_{i}" for i in range(count)}
+    names = {str(number): name for number, name in given.items()}
+    if set(names) != {str(i) for i in range(count)}:
+        raise InteropError(
+            f"id2label must name the classes 0 to {count - 1} of this model, got {sorted(names)}"
+        )
+    return {"id2label": names, "label2id": {name: int(i) for i, name in names.items()}}

@@ -1,0 +1,151 @@
+"""The files of a folder: config.json, and tensors in one safetensors file or in several shards."""
+
+import json
+import os
+import stat
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+import torch
+
+from saccade.errors import InteropError, WeightsError
+from saccade.shapes import Tensor
+
+CONFIG = "config.json"
+WEIGHTS = "model.safetensors"
+INDEX = "model.safetensors.index.json"
+READABLE = {
+    "F16": torch.float16,
+    "BF16": torch.bfloat16,
+    "F32": torch.float32,
+    "F64": torch.float64,
+}
+EVERYONE_READS = stat.S_IRUSR | stat.S_IWUSR | stat.S_IRGRP | stat.S_IROTH
+
+
+def read_config(folder: str | Path) -> dict[str, Any]:
+    """Everything that config.json says: token ids and names of labels too, which no model holds."""
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise InteropError(f"there is no folder {folder}")
+    if not (folder / CONFIG).is_file():
+        raise InteropError(
+            f"{folder} has no {CONFIG}, which says what its weights are; found {_files(folder)}"
+        )
+    return _read_json(folder / CONFIG)
+
+
+class Weights:
+    """The tensors of a folder. Shapes and types are known at once, numbers are read when asked."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.shapes: dict[str, tuple[int, ...]] = {}
+        self.types: dict[str, str] = {}
+        self._file_of: dict[str, Path] = {}
+        for path in _weight_files(folder):
+            with _opened(path) as file:
+                for name in file.keys():  # noqa: SIM118  (it is not a dict)
+                    piece = file.get_slice(name)
+                    self.shapes[name] = tuple(piece.get_shape())
+                    self.types[name] = piece.get_dtype()
+                    self._file_of[name] = path
+
+    def read(self, names: Iterable[str]) -> dict[str, Tensor]:
+        """These tensors, in memory of their own; half precisions become float32."""
+        wanted: dict[Path, list[str]] = {}
+        for name in names:
+            wanted.setdefault(self._file_of[name], []).append(name)
+        tensors = {}
+        for path, inside in wanted.items():
+            with _opened(path) as file:
+                for name in inside:
+                    dtype = torch.promote_types(READABLE[self.types[name]], torch.float32)
+                    tensors[name] = file.get_tensor(name).to(dtype, copy=True)
+        return tensors
+
+
+def write(folder: str | Path, config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
+    """Both files, each whole or not at all: written under another name first, then renamed."""
+    folder = Path(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".unfinished-", dir=folder) as name:
+            unfinished = Path(name)
+            safetensors.torch.save_file(
+                {key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()},
+                unfinished / WEIGHTS,
+                metadata={"format": "pt"},
+            )
+            text = json.dumps(config, indent=2, sort_keys=True, ensure_ascii=False)
+            (unfinished / CONFIG).write_text(text + "\n", encoding="utf-8")
+            for file in (WEIGHTS, CONFIG):
+                (unfinished / file).chmod(EVERYONE_READS)
+                os.replace(unfinished / file, folder / file)
+    except (OSError, safetensors.SafetensorError) as error:
+        raise InteropError(f"cannot write {folder}: {error}") from error
+
+
+def _weight_files(folder: Path) -> list[Path]:
+    if (folder / WEIGHTS).is_file():
+        return [folder / WEIGHTS]
+    if (folder / INDEX).is_file():
+        return _shards(folder)
+    pickled = sorted(path.name for path in folder.glob("*.bin"))
+    if pickled:
+        raise WeightsError(
+            f"{folder} holds its weights in {pickled[0]}, a pickle, which can run any code when it "
+            "is read; convert it to safetensors first (transformers: "
+            "model.save_pretrained(folder, safe_serialization=True))"
+        )
+    raise WeightsError(f"{folder} has neither {WEIGHTS} nor {INDEX}; found {_files(folder)}")
+
+
+def _shards(folder: Path) -> list[Path]:
+    file_of = _read_json(folder / INDEX).get("weight_map")
+    if not isinstance(file_of, dict) or not all(isinstance(x, str) for x in file_of.values()):
+        raise WeightsError(f'{folder / INDEX} has no "weight_map" from tensors to files')
+    names = sorted(set(file_of.values()))
+    outside = [name for name in names if Path(name).name != name]
+    if outside:
+        raise WeightsError(f"{folder / INDEX} points outside of its folder, to {outside[0]}")
+    missing = [name for name in names if not (folder / name).is_file()]
+    if missing:
+        raise WeightsError(
+            f"{folder} lacks {_first(missing)} of the {len(names)} files that {INDEX} names"
+        )
+    return [folder / name for name in names]
+
+
+def _opened(path: Path) -> safetensors.safe_open:
+    try:
+        return safetensors.safe_open(path, "pt")
+    except OSError as error:
+        raise WeightsError(f"cannot read the weights {path}: {error}") from error
+    except safetensors.SafetensorError as error:
+        raise WeightsError(f"{path} is not a whole safetensors file: {error}") from error
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        read = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InteropError(f"cannot read {path}: {error}") from error
+    except ValueError as error:
+        raise InteropError(f"{path} is not JSON: {error}") from error
+    if not isinstance(read, dict):
+        raise InteropError(f"{path} must hold an object, got {type(read).__name__}")
+    return read
+
+
+def _files(folder: Path) -> str:
+    return _first(sorted(path.name for path in folder.iterdir())) or "no files"
+
+
+def _first(names: list[str], most: int = 3) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

@@ -1,0 +1,47 @@
+"""Scores by hand, and limits that make no sense."""
+
+import math
+
+import pytest
+
+from saccade.decoding import Hypothesis, Limits
+from saccade.errors import DecodingError, SaccadeError
+
+
+@pytest.mark.parametrize(
+    ("finished", "penalty", "score"),
+    [
+        (True, 1.0, -6 / 4),
+        (False, 1.0, -6 / 3),
+        (True, 0.0, -6.0),
+        (True, 2.0, -6 / 16),
+        (True, -1.0, -24.0),
+        (False, 0.5, -6 / math.sqrt(3)),
+    ],
+)
+def test_the_length_in_the_score_counts_the_stop(finished, penalty, score):
+    hypothesis = Hypothesis.of([4, 5, 6], -6.0, finished=finished, length_penalty=penalty)
+    assert hypothesis.score == pytest.approx(score)
+    assert hypothesis == Hypothesis((4, 5, 6), -6.0, hypothesis.score, finished)
+
+
+def test_a_stop_alone_has_length_one():
+    assert Hypothesis.of([], -3.0, finished=True) == Hypothesis((), -3.0, -3.0, finished=True)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"max_length": 0}, "max_length must be at least 1, got 0"),
+        ({"max_length": 3, "min_length": 4}, "max_length = 3, got 4"),
+        ({"max_length": 3, "min_length": -1}, "got -1"),
+        ({"max_length": 3, "stop": -1}, "stop = -1"),
+        ({"max_length": 3, "forbidden": (4, -2)}, r"forbidden = \(4, -2\)"),
+        ({"max_length": 3, "forbidden": (0,)}, "set min_length to max_length = 3"),
+    ],
+)
+def test_bad_limits_are_refused_with_their_numbers(options, said):
+    with pytest.raises(DecodingError, match=said) as caught:
+        Limits(**{"stop": 0, **options})
+    assert isinstance(caught.value, SaccadeError)
+    assert isinstance(caught.value, ValueError)

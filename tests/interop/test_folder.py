@@ -1,0 +1,322 @@
+"""Files: what older ones hold, and what is refused, with what is said about it."""
+
+import json
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from saccade.errors import InteropError, SaccadeError, WeightsError
+from saccade.interop import huggingface
+from tests.interop import test_bert, test_gpt2, test_marian, test_vit
+from tests.interop.references import CLOSE, tokens
+
+SIZES = {
+    "bert": test_bert.SIZES,
+    "gpt2": test_gpt2.SIZES,
+    "vit": test_vit.SIZES,
+    "marian": test_marian.SIZES,
+}
+
+
+def set_config(folder: Path, **values: Any) -> None:
+    path = folder / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+
+
+def change_tensors(folder: Path, change: Callable[[dict[str, Tensor]], object]) -> None:
+    path = folder / "model.safetensors"
+    tensors = {name: x.clone() for name, x in safetensors.torch.load_file(path).items()}
+    change(tensors)
+    safetensors.torch.save_file(tensors, path, metadata={"format": "pt"})
+
+
+@pytest.fixture
+def bert(folder: Path) -> Path:
+    test_bert.reference("BertForMaskedLM").save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def gpt2(folder: Path) -> Path:
+    test_gpt2.reference().save_pretrained(folder)
+    return folder
+
+
+# --- what older files look like
+
+
+def test_norms_by_their_greek_names(bert: Path) -> None:
+    expected = huggingface.load(bert)
+
+    def rename(tensors: dict[str, Tensor]) -> None:
+        for name in [name for name in tensors if "LayerNorm" in name]:
+            old = name.replace("LayerNorm.weight", "LayerNorm.gamma")
+            tensors[old.replace("LayerNorm.bias", "LayerNorm.beta")] = tensors.pop(name)
+        tensors["bert.embeddings.position_ids"] = torch.arange(23)
+        tensors["cls.seq_relationship.weight"] = torch.zeros(2, 21)
+        tensors["bert.pooler.dense.bias"] = torch.zeros(21)
+
+    change_tensors(bert, rename)
+    text = tokens(31, 2, 5)
+    assert torch.equal(huggingface.load(bert)(text), expected(text))
+
+
+def test_a_body_without_its_prefix(gpt2: Path) -> None:
+    """The first GPT-2 files: no prefix, the causal mask of each block, no word of the output."""
+    expected = huggingface.load(gpt2)
+
+    def rename(tensors: dict[str, Tensor]) -> None:
+        for name in list(tensors):
+            tensors[name.removeprefix("transformer.")] = tensors.pop(name)
+        tensors["h.0.attn.bias"] = torch.ones(1, 1, 23, 23).tril()
+        tensors["h.0.attn.masked_bias"] = torch.tensor(-1e4)
+
+    change_tensors(gpt2, rename)
+    text = tokens(31, 2, 5)
+    assert torch.equal(huggingface.load(gpt2)(text), expected(text))
+
+
+def test_a_prefix_before_a_body_without_a_head(folder: Path) -> None:
+    theirs = test_bert.reference("BertModel")
+    theirs.save_pretrained(folder)
+
+    def rename(tensors: dict[str, Tensor]) -> None:
+        for name in list(tensors):
+            tensors[f"bert.{name}"] = tensors.pop(name)
+
+    change_tensors(folder, rename)
+    text = tokens(31, 2, 5)
+    torch.testing.assert_close(huggingface.load(folder)(text), theirs(text)[0], **CLOSE)
+
+
+def test_a_shared_tensor_may_stand_under_any_of_its_names(folder: Path) -> None:
+    test_marian.reference().save_pretrained(folder)
+    expected = huggingface.load(folder).state_dict()
+
+    def twice(tensors: dict[str, Tensor]) -> None:
+        tensors["lm_head.weight"] = tensors["model.shared.weight"].clone()
+        tensors["model.encoder.embed_positions.weight"] = torch.zeros(23, 42)
+
+    def elsewhere(tensors: dict[str, Tensor]) -> None:
+        del tensors["model.shared.weight"]
+
+    for change in (twice, elsewhere):
+        change_tensors(folder, change)
+        found = huggingface.load(folder).state_dict()
+        assert all(torch.equal(value, found[name]) for name, value in expected.items())
+
+
+def test_copies_that_differ_are_refused(gpt2: Path) -> None:
+    change_tensors(gpt2, lambda x: x.update({"lm_head.weight": torch.zeros(31, 21)}))
+    with pytest.raises(
+        WeightsError, match=r"lm_head\.weight and transformer\.wte\.weight .*tie_wo"
+    ):
+        huggingface.load(gpt2)
+    set_config(gpt2, tie_word_embeddings=False)
+    assert not huggingface.load(gpt2)(tokens(31, 2, 5)).any()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_becomes_float32(dtype: torch.dtype, folder: Path) -> None:
+    theirs = test_gpt2.reference().to(dtype)
+    theirs.save_pretrained(folder)
+    ours = huggingface.load(folder)
+    assert {x.dtype for x in ours.parameters()} == {torch.float32}
+    text = tokens(31, 2, 5)
+    torch.testing.assert_close(ours(text), theirs.float()(text).logits, **CLOSE)
+
+
+def test_the_model_does_not_hang_on_the_file(gpt2: Path) -> None:
+    ours = huggingface.load(gpt2)
+    text = tokens(31, 2, 5)
+    expected = ours(text)
+    size = (gpt2 / "model.safetensors").stat().st_size
+    with (gpt2 / "model.safetensors").open("r+b") as file:
+        file.write(bytes(size))
+    assert torch.equal(ours(text), expected)
+
+
+def test_no_number_is_drawn(gpt2: Path) -> None:
+    state = torch.get_rng_state()
+    huggingface.load(str(gpt2))
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+# --- what is refused: the config
+
+
+@pytest.mark.parametrize(
+    ("model_type", "value", "said"),
+    [
+        ("bert", {"position_embedding_type": "relative_key"}, "positions inside of attention"),
+        ("bert", {"is_decoder": True}, "is_decoder is True, and a BERT that writes is not"),
+        ("bert", {"add_cross_attention": True}, "a BERT that reads a memory is not supported"),
+        ("bert", {"hidden_act": "quick_gelu"}, "hidden_act is 'quick_gelu'.*'relu', 'gelu'"),
+        ("bert", {"hidden_size": "21"}, "hidden_size is '21'.*integer"),
+        ("bert", {"hidden_dropout_prob": 1.5}, "hidden_dropout_prob is 1.5.*less than 1"),
+        ("bert", {"num_hidden_layers": 0}, "num_hidden_layers is 0.*greater than 0"),
+        ("bert", {"num_attention_heads": 2}, "21 is not divisible by 2"),
+        ("bert", {"quantization_config": {"bits": 4}}, "quantised weights are not supported"),
+        ("bert", {"architectures": ["BertForQuestionAnswering"]}, "QuestionA.*BertForMaskedLM"),
+        ("bert", {"architectures": "BertModel"}, "architectures is 'BertModel'"),
+        ("gpt2", {"add_cross_attention": True}, "a GPT-2 that reads a memory is not supported"),
+        ("gpt2", {"scale_attn_weights": False}, "scale_attn_weights is False"),
+        ("gpt2", {"scale_attn_by_inverse_layer_idx": True}, "scaled by its layer"),
+        ("gpt2", {"reorder_and_upcast_attn": True}, "attention in another precision"),
+        ("gpt2", {"architectures": ["GPT2Model"]}, r"\['GPT2Model'\].*GPT2LMHeadModel; put it"),
+        ("gpt2", {"architectures": None}, "architectures is None.*GPT2LMHeadModel"),
+        ("vit", {"patch_size": [3, 5]}, "patches that are not square are not supported"),
+        ("vit", {"image_size": 16}, r"image_size is \(16, 16\).*patches of 3 x 3"),
+        ("vit", {"image_size": [3, 3, 3]}, "image_size"),
+        ("vit", {"architectures": ["ViTForMaskedImageModeling"]}, "ViTForImageClassification"),
+        ("marian", {"normalize_before": True}, "norms before its parts"),
+        ("marian", {"normalize_embedding": True}, "a norm on its embeddings"),
+        ("marian", {"add_final_layer_norm": True}, "a last norm"),
+        ("marian", {"static_position_embeddings": False}, "learns its positions"),
+        ("marian", {"encoder_layerdrop": 0.1}, "dropping of whole layers is not supported"),
+        ("marian", {"tie_word_embeddings": False}, "tie_word_embeddings false"),
+        ("marian", {"architectures": ["MarianModel"]}, "MarianMTModel"),
+        ("roberta", {}, "model_type is 'roberta'.*bert, gpt2, vit, marian"),
+        (None, {}, "model_type is None.*bert, gpt2, vit, marian"),
+    ],
+)
+def test_a_config_that_is_refused(
+    model_type: str | None, value: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    """All is said from the config alone, before any weight is looked for."""
+    names = {
+        "bert": "BertModel",
+        "gpt2": "GPT2LMHeadModel",
+        "vit": "ViTModel",
+        "marian": "MarianMTModel",
+    }
+    config = {"model_type": model_type, "architectures": [names.get(str(model_type), "X")]}
+    config |= SIZES.get(str(model_type), {})
+    (tmp_path / "config.json").write_text(json.dumps(config | value))
+    with pytest.raises(InteropError, match=said) as refused:
+        huggingface.load(tmp_path)
+    assert str(tmp_path) in str(refused.value)
+    assert isinstance(refused.value, SaccadeError)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("{", "config.json is not JSON.*line 1"), ("[1]", "must hold an object, got list")],
+)
+def test_a_broken_config(text: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(text)
+    with pytest.raises(InteropError, match=said):
+        huggingface.load(tmp_path)
+
+
+def test_no_folder_and_no_config(tmp_path: Path) -> None:
+    with pytest.raises(InteropError, match=r"there is no folder .*nowhere"):
+        huggingface.load(tmp_path / "nowhere")
+    with pytest.raises(InteropError, match=r"has no config\.json.*found no files"):
+        huggingface.load(tmp_path)
+
+
+# --- what is refused: the weights
+
+
+def test_no_weights(bert: Path) -> None:
+    (bert / "model.safetensors").unlink()
+    with pytest.raises(WeightsError, match=r"neither model\.safetensors nor .*found config\.json"):
+        huggingface.load(bert)
+
+
+def test_a_pickle_is_not_even_opened(bert: Path) -> None:
+    class Trap:
+        def __reduce__(self) -> tuple[Any, ...]:
+            return exec, ("raise AssertionError('a pickle was read')",)
+
+    (bert / "model.safetensors").unlink()
+    (bert / "pytorch_model.bin").write_bytes(pickle.dumps(Trap()))
+    with pytest.raises(
+        WeightsError, match=r"pytorch_model\.bin, a pickle.*convert it to safetensors"
+    ):
+        huggingface.load(bert)
+
+
+@pytest.mark.parametrize("keep", [0, 5, 1000])
+def test_a_torn_file(keep: int, bert: Path) -> None:
+    whole = (bert / "model.safetensors").read_bytes()
+    (bert / "model.safetensors").write_bytes(whole[:keep])
+    with pytest.raises(WeightsError, match=r"model\.safetensors is not a whole safetensors file"):
+        huggingface.load(bert)
+
+
+def test_missing_unexpected_and_misshapen_tensors(bert: Path) -> None:
+    def change(tensors: dict[str, Tensor]) -> None:
+        del tensors["bert.encoder.layer.1.attention.self.key.weight"]
+        tensors["bert.encoder.layer.0.intermediate.dense.weight"] = torch.zeros(17, 21)
+        tensors["bert.something.else"] = torch.zeros(1)
+
+    change_tensors(bert, change)
+    with pytest.raises(WeightsError) as refused:
+        huggingface.load(bert)
+    said = str(refused.value)
+    assert "layer.0.intermediate.dense.weight is F32 (17, 21), expected floats (19, 21)" in said
+    assert "bert.encoder.layer.1.attention.self.key.weight (21, 21) is missing" in said
+    assert "bert.something.else is not part of this model" in said
+    assert "more" not in said
+
+
+def test_many_mistakes_are_counted(bert: Path) -> None:
+    set_config(bert, num_hidden_layers=3)
+    with pytest.raises(WeightsError, match=r"bert\.encoder\.layer\.2\..*; and 13 more"):
+        huggingface.load(bert)
+
+
+def test_integers_are_no_weights(bert: Path) -> None:
+    change_tensors(bert, lambda x: x.update({"cls.predictions.bias": torch.arange(31)}))
+    with pytest.raises(
+        WeightsError, match=r"cls\.predictions\.bias is I64 \(31\), expected floats"
+    ):
+        huggingface.load(bert)
+
+
+def test_the_same_tensor_twice(bert: Path) -> None:
+    name = "embeddings.word_embeddings.weight"
+    change_tensors(bert, lambda x: x.update({name: torch.zeros(31, 21)}))
+    with pytest.raises(WeightsError, match="are the same tensor"):
+        huggingface.load(bert)
+
+
+def test_a_head_in_a_headless_folder(bert: Path) -> None:
+    set_config(bert, architectures=["BertModel"])
+    with pytest.raises(WeightsError, match=r"cls\.predictions\.\S+ is not part of this model"):
+        huggingface.load(bert)
+
+
+@pytest.fixture
+def sharded(folder: Path) -> Path:
+    test_bert.reference("BertModel").save_pretrained(folder, max_shard_size="4KB")
+    return folder
+
+
+def test_a_missing_shard(sharded: Path) -> None:
+    shards = sorted(sharded.glob("*.safetensors"))
+    shards[1].unlink()
+    with pytest.raises(WeightsError, match=f"lacks {shards[1].name} of the {len(shards)} files"):
+        huggingface.load(sharded)
+
+
+@pytest.mark.parametrize("index", [{}, {"weight_map": 3}, {"weight_map": {"a": 1}}])
+def test_an_index_that_is_none(index: dict[str, Any], sharded: Path) -> None:
+    (sharded / "model.safetensors.index.json").write_text(json.dumps(index))
+    with pytest.raises(WeightsError, match='no "weight_map"'):
+        huggingface.load(sharded)
+
+
+def test_an_index_that_points_outside(sharded: Path) -> None:
+    index = {"weight_map": {"a": "../secret.safetensors"}}
+    (sharded / "model.safetensors.index.json").write_text(json.dumps(index))
+    with pytest.raises(WeightsError, match=r"points outside of its folder, to \.\./secret"):
+        huggingface.load(sharded)

@@ -1,0 +1,317 @@
+"""Models of our own configs as folders: the same answers there, or a refusal that says why."""
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import safetensors.torch
+import torch
+from torch import nn
+
+from saccade.attention import ScoreConfig
+from saccade.decoders.transformer import TransformerDecoderConfig
+from saccade.encoders.recurrent import RecurrentEncoderConfig
+from saccade.encoders.transformer import TransformerEncoderConfig
+from saccade.errors import InteropError
+from saccade.interop import huggingface
+from saccade.layers.embeddings import OutputProjection, TokenEmbedding
+from saccade.models import (
+    ImageClassifierConfig,
+    LanguageModelConfig,
+    MaskedLanguageModelConfig,
+    TextClassifierConfig,
+    TextEncoderConfig,
+    Transformer,
+    Translator,
+    TranslatorConfig,
+)
+from saccade.positions import PositionConfig, Sinusoidal
+from tests.interop.references import (
+    CLOSE,
+    assert_same_model,
+    padding,
+    randomised,
+    read_back,
+    tokens,
+)
+
+LEARNED = PositionConfig(kind="learned", length=23)
+READER = TransformerEncoderConfig(
+    num_layers=2,
+    num_heads=3,
+    hidden_dim=19,
+    norm_order="post",
+    activation="gelu",
+    position=LEARNED,
+    stem_norm=True,
+)
+WRITER = TransformerDecoderConfig(
+    num_layers=2, num_heads=3, hidden_dim=19, activation="gelu_tanh", position=LEARNED
+)
+VIEWER = ImageClassifierConfig(
+    encoder=TransformerEncoderConfig(
+        num_layers=2,
+        num_heads=3,
+        hidden_dim=19,
+        activation="gelu",
+        position=PositionConfig(kind="learned", grid=(2, 5)),
+    ),
+    dim=21,
+    patch_size=3,
+    channels=2,
+)
+MARIAN = TranslatorConfig(
+    encoder=TransformerEncoderConfig(num_layers=1, num_heads=3, hidden_dim=19, norm_order="post"),
+    decoder=TransformerDecoderConfig(num_layers=2, num_heads=7, hidden_dim=17, norm_order="post"),
+    dim=42,
+)
+
+
+def translator(config: TranslatorConfig = MARIAN, target: int = 31) -> Translator:
+    """With sinusoids in halves, which the configs do not make."""
+    model = randomised(config.build(31, target))
+    model.encoder.position = Sinusoidal(42, layout="halves")
+    model.decoder.position = Sinusoidal(42, layout="halves")
+    return model
+
+
+# --- what has a counterpart
+
+
+@pytest.mark.parametrize("num_segments", [0, 2])
+def test_a_text_classifier(num_segments: int, tmp_path: Path) -> None:
+    config = TextClassifierConfig(encoder=READER, dim=21, num_segments=num_segments)
+    ours = randomised(config.build_classifier(31, 5))
+    theirs = read_back(ours, tmp_path)
+    text, mask = tokens(31, 2, 11), padding(7, 11)
+    logits = theirs(text, attention_mask=mask.long()).logits
+    torch.testing.assert_close(ours(text, mask), logits, **CLOSE)
+    assert torch.equal(huggingface.load(tmp_path)(text, mask), ours(text, mask))
+
+
+def test_a_masked_language_model_whose_shared_embedding_is_scaled(tmp_path: Path) -> None:
+    """The format has no scale: the embedding is multiplied, the output is written as it is."""
+    ours = randomised(MaskedLanguageModelConfig(encoder=READER, dim=21).build_masked(31))
+    before = {name: x.clone() for name, x in ours.state_dict().items()}
+    text, mask = tokens(31, 2, 11), padding(7, 11)
+    expected = ours(text, mask) * mask.unsqueeze(-1)
+    logits = read_back(ours, tmp_path)(text, attention_mask=mask.long()).logits
+    torch.testing.assert_close(logits * mask.unsqueeze(-1), expected, **CLOSE)
+    assert torch.equal(huggingface.load(tmp_path)(text, mask) * mask.unsqueeze(-1), expected)
+    assert ours.output.weight is ours.encoder.stem.embedding.weight
+    assert all(torch.equal(before[name], x) for name, x in ours.state_dict().items())
+
+
+def test_a_language_model(tmp_path: Path) -> None:
+    ours = randomised(LanguageModelConfig(decoder=WRITER, dim=21).build(31))
+    text = tokens(31, 2, 11)
+    torch.testing.assert_close(read_back(ours, tmp_path)(text).logits, ours(text), **CLOSE)
+    assert torch.equal(huggingface.load(tmp_path)(text), ours(text))
+
+
+def test_an_image_classifier(tmp_path: Path) -> None:
+    ours = randomised(VIEWER.build(5))
+    image = torch.randn(2, 2, 6, 15)
+    torch.testing.assert_close(read_back(ours, tmp_path)(image).logits, ours(image), **CLOSE)
+    assert_same_model(ours, huggingface.load(tmp_path))
+
+
+@pytest.mark.parametrize("share_embeddings", [True, False])
+@pytest.mark.parametrize("tie_output", [True, False])
+def test_a_translator(share_embeddings: bool, tie_output: bool, tmp_path: Path) -> None:
+    config = replace(MARIAN, share_embeddings=share_embeddings, tie_output=tie_output)
+    ours = translator(config, 31 if share_embeddings else 29)
+    source, target, mask = tokens(31, 2, 11), tokens(29, 2, 7), padding(5, 11)
+    theirs = read_back(ours, tmp_path, more={"decoder_start_token_id": 3})
+    logits = theirs(source, attention_mask=mask.long(), decoder_input_ids=target).logits
+    torch.testing.assert_close(ours(source, target, mask), logits, **CLOSE)
+    assert torch.equal(huggingface.load(tmp_path)(source, target, mask), ours(source, target, mask))
+
+
+def test_dropout_without_a_place_there_does_not_matter(tmp_path: Path) -> None:
+    writer = replace(WRITER, activation_dropout=0.3)
+    read_back(LanguageModelConfig(decoder=writer, dim=21).build(31), tmp_path)
+    loaded: Any = huggingface.load(tmp_path)
+    assert loaded.decoder.layers[0].feed_forward.dropout.p == 0.0
+
+
+def test_labels(tmp_path: Path) -> None:
+    ours = VIEWER.build(3)
+    huggingface.save(ours, tmp_path)
+    config = huggingface.read_config(tmp_path)
+    assert config["id2label"] == {"0": "LABEL_0", "1": "LABEL_1", "2": "LABEL_2"}
+    theirs = read_back(ours, tmp_path, more={"id2label": {0: "cat", 1: "dog", 2: "emu"}})
+    assert theirs.config.id2label == {0: "cat", 1: "dog", 2: "emu"}
+    assert theirs.config.label2id == {"cat": 0, "dog": 1, "emu": 2}
+    with pytest.raises(InteropError, match="classes 0 to 2 of this model, got"):
+        huggingface.save(ours, tmp_path, {"id2label": {0: "cat", 1: "dog"}})
+
+
+def test_what_describes_the_network_is_the_models_own(tmp_path: Path) -> None:
+    huggingface.save(VIEWER.build(3), tmp_path, {"hidden_size": 1000, "note": "kept"})
+    config = huggingface.read_config(tmp_path)
+    assert (config["hidden_size"], config["note"]) == (21, "kept")
+
+
+# --- the files
+
+
+def test_the_files(tmp_path: Path) -> None:
+    folder = tmp_path / "deep" / "down"
+    huggingface.save(VIEWER.build(3), folder)
+    assert sorted(path.name for path in folder.iterdir()) == ["config.json", "model.safetensors"]
+    if os.name == "posix":
+        assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o644}
+
+
+def test_a_failed_write_leaves_the_old_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    huggingface.save(VIEWER.build(3), tmp_path)
+    old = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(safetensors.torch, "save_file", full)
+    with pytest.raises(InteropError, match=r"cannot write .*No space left"):
+        huggingface.save(VIEWER.build(5), tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == old
+
+
+def test_a_folder_is_overwritten_whole(tmp_path: Path) -> None:
+    for classes in (3, 5):
+        huggingface.save(VIEWER.build(classes), tmp_path)
+    assert huggingface.load(tmp_path)(torch.randn(1, 2, 6, 15)).shape == (1, 5)
+
+
+def test_a_file_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("")
+    with pytest.raises(InteropError, match=r"cannot write .*taken"):
+        huggingface.save(VIEWER.build(3), tmp_path / "taken")
+
+
+def test_written_in_its_own_precision(tmp_path: Path) -> None:
+    ours = VIEWER.build(3).double()
+    huggingface.save(ours, tmp_path)
+    assert json.loads((tmp_path / "config.json").read_text())["dtype"] == "float64"
+    assert_same_model(ours.eval(), huggingface.load(tmp_path))
+
+
+# --- what has none
+
+
+def reader(**options: Any) -> nn.Module:
+    return TextEncoderConfig(encoder=replace(READER, **options), dim=21).build(31)
+
+
+def writer(**options: Any) -> nn.Module:
+    return LanguageModelConfig(decoder=replace(WRITER, **options), dim=21).build(31)
+
+
+def viewer(pooling: Any = "first", **options: Any) -> nn.Module:
+    encoder = replace(VIEWER.encoder, **options)
+    return replace(VIEWER, encoder=encoder, pooling=pooling).build(5)
+
+
+def changed(model: nn.Module, part: str, **values: Any) -> nn.Module:
+    for name, value in values.items():
+        setattr(model.get_submodule(part), name, value)
+    return model
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (
+            lambda: Transformer(16, 1, 1),
+            "a Transformer has no counterpart.*TextEncoder, TextClassifier",
+        ),
+        (lambda: nn.Linear(2, 2), "a Linear has no counterpart"),
+        (
+            lambda: TextEncoderConfig(encoder=RecurrentEncoderConfig(), dim=21).build(31),
+            "encoder of this TextEncoder is RecurrentEncoder.*needs a TransformerEncoder",
+        ),
+        (
+            lambda: reader(stem_norm=False),
+            "encoder.stem_norm of this TextEncoder is Identity.*LayerNorm",
+        ),
+        (
+            lambda: reader(norm_order="pre"),
+            r"encoder.norm is LayerNorm, there Identity; encoder.layers.0.around_attention.order "
+            "is 'pre', there 'post'.*more",
+        ),
+        (
+            lambda: reader(position=PositionConfig()),
+            "encoder.position .* is Sinusoidal.*needs a Learned",
+        ),
+        (
+            lambda: reader(position=PositionConfig(kind="learned", fuse="concat", width=3)),
+            "21.*18|18.*21",
+        ),
+        (
+            lambda: reader(score=ScoreConfig(kind="cosine")),
+            "attend.score is Cosine, there ScaledDot",
+        ),
+        (lambda: reader(num_kv_heads=1), "self_attention.num_kv_heads is 1, there 3"),
+        (lambda: reader(norm="batch"), "encoder.stem_norm of this TextEncoder is BatchNorm"),
+        (
+            lambda: changed(reader(), "encoder.layers.1.around_attention.norm", eps=0.5),
+            "layers.1.*eps is",
+        ),
+        (
+            lambda: changed(reader(), "encoder.layers.1.feed_forward", activation=nn.ReLU()),
+            "encoder.layers.1.feed_forward.activation is ReLU, there GELU",
+        ),
+        (
+            lambda: changed(reader(), "encoder.layers.0.feed_forward", activation=nn.ELU()),
+            r"activation ELU\(alpha=1.0\) has no name there; known are relu",
+        ),
+        (
+            lambda: TextClassifierConfig(encoder=READER, dim=21, pooling="mean").build_classifier(
+                31, 5
+            ),
+            "pooling is 'mean', there 'first'",
+        ),
+        (
+            lambda: TextClassifierConfig(encoder=READER, dim=21, pooler=False).build_classifier(
+                31, 5
+            ),
+            "pooler is Identity, there Sequential",
+        ),
+        (lambda: writer(norm_order="post"), "decoder.norm of this LanguageModel is Identity"),
+        (lambda: writer(position=PositionConfig(kind="rotary")), "decoder.position .* is Rotary"),
+        (
+            lambda: changed(writer(), "decoder", output=OutputProjection(21, 31, bias=True)),
+            r"decoder.output.bias is \(31,\), there nothing",
+        ),
+        (lambda: viewer(pooling="mean"), r"pooling is 'mean', there 'first'"),
+        (lambda: viewer(position=PositionConfig(kind="learned", length=11)), "11 places in a row"),
+        (lambda: viewer(norm_order="post"), "encoder.norm of this ImageClassifier is Identity"),
+        (
+            lambda: MARIAN.build(31, 31),
+            "encoder.position.layout is 'interleaved', there 'halves'; decoder.position.layout",
+        ),
+        (
+            lambda: TranslatorConfig(
+                encoder=RecurrentEncoderConfig(), decoder=WRITER, dim=21
+            ).build(7, 7),
+            "encoder of this Translator is RecurrentEncoder",
+        ),
+        (
+            lambda: changed(translator(), "decoder", embedding=TokenEmbedding(31, 42, scale=False)),
+            "decoder.embedding.scale is 1.0, there 6.48",
+        ),
+    ],
+)
+def test_a_model_without_a_counterpart(
+    make: Callable[[], nn.Module], said: str, tmp_path: Path
+) -> None:
+    model = make()
+    with pytest.raises(InteropError, match=said):
+        huggingface.save(model, tmp_path / "ours")
+    assert not (tmp_path / "ours").exists()

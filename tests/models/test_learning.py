@@ -1,0 +1,130 @@
+"""Each kind of writer learns to repeat sequences forwards and backwards (B4, K1 in small, K5)."""
+
+import pytest
+import torch
+
+import saccade
+from saccade.attention import ScoreConfig
+from saccade.decoders.recurrent import RecurrentDecoderConfig
+from saccade.decoders.transformer import TransformerDecoderConfig
+from saccade.encoders.recurrent import RecurrentEncoderConfig
+from saccade.encoders.transformer import TransformerEncoderConfig
+from saccade.models import TranslatorConfig
+from saccade.positions import PositionConfig
+from tests.learning import REVERSE, STOP, VOCABULARY, exact_match, make_batch, train
+
+BLOCK = {"num_layers": 2, "num_heads": 4, "hidden_dim": 128, "dropout": 0.0}
+LONG, SHORT = range(1, 13), range(1, 7)
+
+
+def transformer(score="scaled_dot", position="sinusoidal", norm_order="pre"):
+    options = {
+        **BLOCK,
+        "score": ScoreConfig(kind=score),
+        "position": PositionConfig(kind=position),
+        "norm_order": norm_order,
+    }
+    return TranslatorConfig(
+        encoder=TransformerEncoderConfig(**options),
+        decoder=TransformerDecoderConfig(**options),
+        dim=64,
+    )
+
+
+def recurrent(attention, cell="gru", score="additive", dim=64, *, feed_context=True):
+    # memory and state of one width, so that every score fits
+    return TranslatorConfig(
+        encoder=RecurrentEncoderConfig(cell=cell, dim=dim, dropout=0.0),
+        decoder=RecurrentDecoderConfig(
+            attention=attention,
+            cell=cell,
+            dim=2 * dim,
+            score=ScoreConfig(kind=score),
+            feed_context=feed_context,
+            dropout=0.0,
+        ),
+        dim=64,
+    )
+
+
+def learned(config, lengths=LONG, steps=1500, learning_rate=3e-3):
+    torch.manual_seed(0)
+    model = config.build(VOCABULARY, VOCABULARY)
+    train(model, lengths=lengths, steps=steps, learning_rate=learning_rate, enough=1.0)
+    return model
+
+
+def alignment_error(model, name):
+    """The share of wrong links on reversed sequences, where i was written from n - 1 - i (K5)."""
+    batch = make_batch(300, LONG, torch.Generator().manual_seed(3))
+    with torch.no_grad(), saccade.watch(model) as seen:
+        model(batch.source, batch.target[:, :-1], batch.source_mask)
+    wrong, total = torch.zeros(seen[name].weights.shape[1]), 0
+    looked = seen[name].weights.argmax(-1)  # (b, h, t)
+    for i in range(300):
+        if batch.source[i, 0] != REVERSE:
+            continue
+        n = int((batch.target[i] > STOP).sum())
+        gold = torch.arange(n, 0, -1)  # the task token stands at 0
+        wrong += (looked[i, :, :n] != gold).sum(-1)
+        total += n
+    return (wrong / total).min().item()
+
+
+def test_transformer_learns():
+    model = learned(transformer(), learning_rate=2e-3)
+    assert exact_match(model, lengths=LONG) >= 0.99
+
+
+@pytest.mark.parametrize(
+    ("attention", "cell", "score"), [("before", "gru", "additive"), ("after", "lstm", "general")]
+)
+def test_recurrent_with_attention_learns_and_aligns_K5(attention, cell, score, record_property):
+    model = learned(recurrent(attention, cell, score))
+    assert exact_match(model, lengths=LONG) >= 0.99
+    error = alignment_error(model, "decoder")
+    record_property("alignment_error", error)
+    assert error < 0.05
+
+
+def test_recurrent_without_attention_learns_short_ones_and_falls_beyond_K1(record_property):
+    model = learned(recurrent("none", "lstm"), SHORT)
+    assert exact_match(model, lengths=SHORT) >= 0.99
+    beyond = exact_match(model, lengths=range(8, 13))
+    record_property("exact_match_beyond", beyond)
+    assert beyond < 0.5
+
+
+GRID = {
+    **{f"transformer-{s}": transformer(score=s) for s in ("dot", "cosine", "general")},
+    **{f"transformer-{s}": transformer(score=s) for s in ("low_rank", "additive")},
+    **{
+        f"transformer-{p}": transformer(position=p)
+        for p in ("learned", "relative", "rotary", "complex")
+    },
+    "transformer-post": transformer(norm_order="post"),
+    **{
+        f"{cell}-{attention}-{score}": recurrent(attention, cell, score)
+        for cell in ("rnn", "gru", "lstm")
+        for attention in ("before", "after")
+        for score in ("dot", "scaled_dot", "general", "low_rank", "additive")
+    },
+    "gru-before-unfed": recurrent("before", feed_context=False),
+    "lstm-after-unfed": recurrent("after", "lstm", "general", feed_context=False),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("name", GRID)
+def test_every_score_cell_and_position_learns_B4(name):
+    model = learned(GRID[name], steps=4000, learning_rate=1e-3 if "rnn" in name else 2e-3)
+    assert exact_match(model, lengths=LONG) >= 0.99
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
+def test_every_cell_learns_short_ones_without_attention_B4(cell):
+    model = learned(recurrent("none", cell), SHORT, steps=6000, learning_rate=2e-3)
+    assert exact_match(model, lengths=SHORT) >= 0.99
