@@ -6,7 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from saccade.decoding import beam_search, greedy
-from saccade.decoding.frontier import largest
 from saccade.errors import DecodingError
 from tests.decoding.steppers import (
     START,
@@ -42,14 +41,14 @@ def test_a_beam_of_one_is_greedy(penalty, stop):
 def test_a_wide_beam_finds_the_best_of_all_sequences_in_order(penalty, max_length):
     bounds = limits(max_length, forbidden=())
     for seed in range(3):
-        model = random_trigram(5, 3, seed, stop=0.5)
+        model = random_trigram(3, 3, seed, stop=0.5)
         found = run(beam_search, model, bounds, beam=64, length_penalty=penalty, num_best=20)
         for context, row in enumerate(found):
             everything = all_hypotheses(model, context, bounds, penalty)
             assert_same(row, sorted(everything, key=lambda h: -h.score)[:20])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     vocabulary=st.integers(3, 8),
@@ -115,11 +114,12 @@ def test_a_vocabulary_smaller_than_the_beam(vocabulary, beam):
             assert_same(row, sorted(everything, key=lambda h: -h.score)[:50])
 
 
-def test_what_has_probability_0_is_never_among_the_best():
+def test_what_has_probability_0_is_neither_kept_nor_fed_to_the_model():
     table = torch.full((2, 6, 6, 6), -torch.inf)
     table[..., 2] = 0.0
     table[..., STOP] = 0.0
     table[1, ..., STOP] = -torch.inf
+    table[:, 1:, [STOP, START, 3, 4, 5]] = torch.nan
     found = run(beam_search, Trigram(table), limits(3), beam=5, num_best=5)
     assert [h.tokens for h in found[0]] == [(), (2,), (2, 2), (2, 2, 2)]
     assert [h.tokens for h in found[1]] == [(2, 2, 2)]
@@ -130,19 +130,6 @@ def test_of_equal_continuations_the_lowest_token_comes_first():
     table[..., STOP] = -9
     [row] = run(beam_search, Trigram(table), limits(1), beam=4, num_best=4)
     assert [found.tokens for found in row] == [(2,), (3,), (4,), (5,)]
-
-
-@settings(max_examples=50, deadline=None)
-@given(seed=st.integers(0, 10**6), n=st.integers(1, 40), count=st.integers(1, 50))
-def test_largest_is_a_stable_sort(seed, n, count):
-    generator = torch.Generator().manual_seed(seed)
-    values = torch.randint(-5, 5, (3, n), generator=generator).float()  # full of equals
-    values[values == -5] = -torch.inf
-    top, places = largest(values, count)
-    expected, order = values.sort(stable=True, descending=True)
-    assert torch.equal(top, expected[:, :count])
-    alive = top > -torch.inf
-    assert torch.equal(places[alive], order[:, :count][alive])
 
 
 @each_penalty
@@ -161,16 +148,16 @@ def test_more_asked_for_does_not_change_what_comes_first(penalty):
 @pytest.mark.parametrize("penalty", [0.0, 1.0])
 @pytest.mark.parametrize("beam", [2, 4])
 def test_a_narrow_beam_is_seldom_worse_than_greedy(beam, penalty, record_property):
-    model = random_trigram(1000, 9, 1, stop=1.0)
+    model = random_trigram(500, 9, 1, stop=1.0)
     ours = run(beam_search, model, limits(10), beam=beam, length_penalty=penalty)
     theirs = run(beam_search, model, limits(10), beam=1, length_penalty=penalty)
     pairs = list(zip(ours, theirs, strict=True))
     worse = sum(a.score < b.score - 1e-6 for [a], [b] in pairs)
     better = sum(a.score > b.score + 1e-6 for [a], [b] in pairs)
-    record_property("worse_than_greedy_of_1000", worse)
-    record_property("better_than_greedy_of_1000", better)
-    print(f"beam {beam}, penalty {penalty}: of 1000 {worse} worse, {better} better than greedy")
-    assert worse <= 30
+    record_property("worse_than_greedy_of_500", worse)
+    record_property("better_than_greedy_of_500", better)
+    print(f"beam {beam}, penalty {penalty}: of 500 {worse} worse, {better} better than greedy")
+    assert worse <= 15
     assert better > 10 * worse
 
 

@@ -35,7 +35,7 @@ SEARCHES = {
 each_search = pytest.mark.parametrize("search", SEARCHES.values(), ids=SEARCHES)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     vocabulary=st.integers(2, 9),

@@ -87,14 +87,14 @@ def test_tokens_are_as_frequent_as_they_are_likely(temperature, cut):
         total += value
     expected = {(token,) if token else (): value for token, value in normalised(nucleus).items()}
     rows = run(
-        sample, model, limits(1), [0] * 4000, seeds=range(4000), temperature=temperature, **cut
+        sample, model, limits(1), [0] * 1500, seeds=range(1500), temperature=temperature, **cut
     )
     assert chi_square(rows, expected) < 1 + 4 * math.sqrt(2 / max(1, len(expected) - 1))
 
 
 def test_sequences_are_as_frequent_as_they_are_likely():
     model, bounds = random_trigram(1, 4, 2), limits(3)
-    rows = run(sample, model, bounds, [0] * 6000, seeds=range(6000))
+    rows = run(sample, model, bounds, [0] * 3000, seeds=range(3000))
     weights = {h.tokens: math.exp(h.log_probability) for h in steps_renormalised(model, bounds)}
     assert sum(weights.values()) == pytest.approx(1, abs=1e-5)
     assert chi_square(rows, weights) < 1 + 4 * math.sqrt(2 / (len(weights) - 1))

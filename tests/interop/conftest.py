@@ -10,6 +10,7 @@ from typing import Any
 os.environ["HF_HUB_OFFLINE"] = "1"
 
 import pytest
+import torch
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -25,6 +26,15 @@ def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("the network was touched")
 
     monkeypatch.setattr(socket.socket, "connect", refuse)
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    """These models are so small that threads wait for each other longer than they compute."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
 
 @pytest.fixture(autouse=True)

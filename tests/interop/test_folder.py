@@ -164,6 +164,8 @@ def test_no_number_is_drawn(gpt2: Path) -> None:
         ("bert", {"num_attention_heads": 2}, "21 is not divisible by 2"),
         ("bert", {"quantization_config": {"bits": 4}}, "quantised weights are not supported"),
         ("bert", {"architectures": ["BertForQuestionAnswering"]}, "QuestionA.*BertForMaskedLM"),
+        ("bert", {"architectures": [["BertModel"]]}, "architectures is"),
+        ("bert", {"num_labels": 0}, "num_labels is 0"),
         ("bert", {"architectures": "BertModel"}, "architectures is 'BertModel'"),
         ("gpt2", {"add_cross_attention": True}, "a GPT-2 that reads a memory is not supported"),
         ("gpt2", {"scale_attn_weights": False}, "scale_attn_weights is False"),

@@ -126,7 +126,7 @@ def test_a_translator(share_embeddings: bool, tie_output: bool, tmp_path: Path) 
     config = replace(MARIAN, share_embeddings=share_embeddings, tie_output=tie_output)
     ours = translator(config, 31 if share_embeddings else 29)
     source, target, mask = tokens(31, 2, 11), tokens(29, 2, 7), padding(5, 11)
-    theirs = read_back(ours, tmp_path, more={"decoder_start_token_id": 3})
+    theirs = read_back(ours, tmp_path, more={"max_position_embeddings": 23})
     logits = theirs(source, attention_mask=mask.long(), decoder_input_ids=target).logits
     torch.testing.assert_close(ours(source, target, mask), logits, **CLOSE)
     assert torch.equal(huggingface.load(tmp_path)(source, target, mask), ours(source, target, mask))
@@ -152,9 +152,13 @@ def test_labels(tmp_path: Path) -> None:
 
 
 def test_what_describes_the_network_is_the_models_own(tmp_path: Path) -> None:
-    huggingface.save(VIEWER.build(3), tmp_path, {"hidden_size": 1000, "note": "kept"})
+    other = {"hidden_size": 1000, "num_labels": 7, "torch_dtype": "float16", "note": "kept"}
+    huggingface.save(VIEWER.build(3), tmp_path, other)
     config = huggingface.read_config(tmp_path)
     assert (config["hidden_size"], config["note"]) == (21, "kept")
+    assert config.keys().isdisjoint({"num_labels", "torch_dtype"})
+    ours = LanguageModelConfig(decoder=WRITER, dim=21).build(31)
+    read_back(ours, tmp_path, more={"scale_attn_weights": False, "quantization_config": {}})
 
 
 # --- the files
@@ -195,6 +199,12 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
         huggingface.save(VIEWER.build(3), tmp_path / "taken")
 
 
+def test_what_json_cannot_hold(tmp_path: Path) -> None:
+    with pytest.raises(InteropError, match=r"config\.json cannot hold .*Path"):
+        huggingface.save(VIEWER.build(3), tmp_path / "ours", {"here": tmp_path})
+    assert not (tmp_path / "ours").exists()
+
+
 def test_written_in_its_own_precision(tmp_path: Path) -> None:
     ours = VIEWER.build(3).double()
     huggingface.save(ours, tmp_path)
@@ -224,6 +234,11 @@ def changed(model: nn.Module, part: str, **values: Any) -> nn.Module:
     return model
 
 
+def one_block_twice(model: Any) -> nn.Module:
+    model.decoder.layers[1] = model.decoder.layers[0]
+    return model
+
+
 @pytest.mark.parametrize(
     ("make", "said"),
     [
@@ -242,16 +257,15 @@ def changed(model: nn.Module, part: str, **values: Any) -> nn.Module:
         ),
         (
             lambda: reader(norm_order="pre"),
-            r"encoder.norm is LayerNorm, there Identity; encoder.layers.0.around_attention.order "
-            "is 'pre', there 'post'.*more",
+            r"encoder.layers.0.around_attention.order is 'pre', there 'post'.*and 4 more",
         ),
         (
-            lambda: reader(position=PositionConfig()),
-            "encoder.position .* is Sinusoidal.*needs a Learned",
+            lambda: reader(position=PositionConfig(kind="none")),
+            "encoder.position .* is Position.*needs a Learned",
         ),
         (
             lambda: reader(position=PositionConfig(kind="learned", fuse="concat", width=3)),
-            "21.*18|18.*21",
+            "encoder.position.fuse is 'concat', there 'add'",
         ),
         (
             lambda: reader(score=ScoreConfig(kind="cosine")),
@@ -284,10 +298,18 @@ def changed(model: nn.Module, part: str, **values: Any) -> nn.Module:
             "pooler is Identity, there Sequential",
         ),
         (lambda: writer(norm_order="post"), "decoder.norm of this LanguageModel is Identity"),
-        (lambda: writer(position=PositionConfig(kind="rotary")), "decoder.position .* is Rotary"),
+        (
+            lambda: writer(position=PositionConfig(kind="relative")),
+            "decoder.position .* is Relative",
+        ),
         (
             lambda: changed(writer(), "decoder", output=OutputProjection(21, 31, bias=True)),
             r"decoder.output.bias is \(31,\), there nothing",
+        ),
+        (
+            lambda: one_block_twice(writer()),
+            "decoder.layers.1.self_attention.projection.weight is shared with "
+            "decoder.layers.0.self_attention.projection.weight, there its own",
         ),
         (lambda: viewer(pooling="mean"), r"pooling is 'mean', there 'first'"),
         (lambda: viewer(position=PositionConfig(kind="learned", length=11)), "11 places in a row"),

@@ -1,7 +1,7 @@
 """Decoding: a model that writes one token at a time becomes whole sequences.
 
 hypothesis  what comes out, and the limits it keeps to
-stepping    one step and the plain loop, shared by the three
+stepping    what the three share: one step of the model, the plain loop
 greedy      the most likely token at each step
 sampling    a drawn token at each step, seeded for each row
 beam        several beginnings side by side, with an exact rule when to end

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
+from saccade.decoding.stepping import largest
 from saccade.shapes import Bool, Float, Int, Tensor
 
 
@@ -51,24 +52,6 @@ class Frontier:
     def of_rows(self, at: Int[Tensor, " n"]) -> "Frontier":
         """Without the rows that are not at these places."""
         return Frontier(self.rows[at], self.places[at], self.tokens[at], self.log_p[at])
-
-
-def largest(
-    values: Float[Tensor, "b n"], count: int
-) -> tuple[Float[Tensor, "b m"], Int[Tensor, "b m"]]:
-    """The largest of each row with their places, in order; of equals those that come first.
-
-    That is a stable sort. `topk` is much faster, but leaves open which of equals it takes.
-    """
-    count = min(count, values.shape[1])
-    top, places = values.topk(min(count + 1, values.shape[1]))
-    edge = top[:, count - 1]
-    if top.shape[1] > count and ((edge == top[:, count]) & edge.isfinite()).any():
-        top, places = values.sort(stable=True, descending=True)
-        return top[:, :count], places[:, :count]
-    places, order = places[:, :count].sort()
-    top, order = top.gather(1, order).sort(stable=True, descending=True)
-    return top, places.gather(1, order)
 
 
 def _gathered(tokens: Int[Tensor, "b n t"], order: Int[Tensor, "b m"]) -> Int[Tensor, "b m t"]:

@@ -11,7 +11,7 @@ import torch
 
 from saccade.decoding.greedy import greedy
 from saccade.decoding.hypothesis import Hypothesis, Limits
-from saccade.decoding.stepping import CheckedStepper, write
+from saccade.decoding.stepping import CheckedStepper, largest, write
 from saccade.errors import DecodingError
 from saccade.interfaces import State
 from saccade.shapes import Float, Int, Tensor
@@ -41,11 +41,7 @@ def sample(
     numbers = _uniform(seeds, limits.max_length).to(first.device)
 
     def draw(log_p: Float[Tensor, "b v"], rows: Int[Tensor, " b"], step: int) -> Int[Tensor, " b"]:
-        log_p = _tempered(log_p, temperature)
-        if top_k is not None and top_k < log_p.shape[-1]:
-            log_p = _cut_to_top_k(log_p, top_k)
-        if top_p is not None and top_p < 1:
-            log_p = _cut_to_top_p(log_p, top_p)
+        log_p = _cut(_tempered(log_p, temperature), top_k or log_p.shape[1], top_p or 1.0)
         return _inverse_cdf(log_p.softmax(-1), numbers[rows, step])
 
     return write(stepper, state, first, limits, draw)
@@ -62,16 +58,16 @@ def _tempered(log_p: Float[Tensor, "b v"], temperature: float) -> Float[Tensor, 
     return (log_p - log_p.amax(-1, keepdim=True)) / max(temperature, 1e-30)
 
 
-def _cut_to_top_k(log_p: Float[Tensor, "b v"], k: int) -> Float[Tensor, "b v"]:
-    order = log_p.argsort(stable=True, descending=True)  # of equals the lowest id is kept
-    return log_p.scatter(-1, order[:, k:], -torch.inf)
-
-
-def _cut_to_top_p(log_p: Float[Tensor, "b v"], p: float) -> Float[Tensor, "b v"]:
-    probabilities, order = log_p.softmax(-1).sort(stable=True, descending=True)
-    more_likely = probabilities.cumsum(-1) - probabilities  # the sum of those before; 0 for the top
-    beyond = torch.zeros_like(log_p, dtype=torch.bool).scatter(-1, order, more_likely >= p)
-    return log_p.masked_fill(beyond, -torch.inf)
+def _cut(log_p: Float[Tensor, "b v"], top_k: int, top_p: float) -> Float[Tensor, "b v"]:
+    """Log-probabilities of which only the top are left; of equals the lowest tokens."""
+    if top_k >= log_p.shape[1] and top_p >= 1:
+        return log_p
+    top, tokens = largest(log_p, top_k)
+    if top_p < 1:
+        share = top.softmax(-1)
+        before = share.cumsum(-1) - share  # the share of all that are more likely
+        top = top.masked_fill(before >= top_p, -torch.inf)
+    return torch.full_like(log_p, -torch.inf).scatter(1, tokens, top)
 
 
 def _inverse_cdf(

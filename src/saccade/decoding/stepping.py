@@ -94,6 +94,25 @@ def write(
     ]
 
 
+def largest(
+    values: Float[Tensor, "b n"], count: int
+) -> tuple[Float[Tensor, "b m"], Int[Tensor, "b m"]]:
+    """The `count` largest of each row with their places, in order; of equals those that come first.
+
+    That is a stable sort. `topk` is much faster, but leaves open which of equals it takes: here
+    the chosen are put in order, and equals at the edge of the choice, which are rare, sorted out.
+    """
+    if count < values.shape[1]:
+        top, places = values.topk(count + 1)
+        edge = top[:, -2]
+        if not ((edge == top[:, -1]) & edge.isfinite()).any():
+            places, order = places[:, :-1].sort()
+            top, order = top.gather(1, order).sort(stable=True, descending=True)
+            return top, places.gather(1, order)
+    top, places = values.sort(stable=True, descending=True)
+    return top[:, :count], places[:, :count]
+
+
 def nothing_allowed(row: int, step: int) -> DecodingError:
     """The error for a row that has no token left to go on with."""
     return DecodingError(

@@ -186,8 +186,7 @@ class Bert(Family[BertOptions]):
 
     def fitted(self, model: nn.Module) -> nn.Module:
         """BERT does not scale its embeddings, and always has segments."""
-        output = "output" if isinstance(model, MaskedLanguageModel) else None
-        return with_segments(unscaled(model, EMBEDDING, output), EMBEDDING)
+        return with_segments(unscaled(model, EMBEDDING), EMBEDDING)
 
 
 def _output(*, tied: bool) -> tuple[tuple[Entry, ...], dict[str, str]]:

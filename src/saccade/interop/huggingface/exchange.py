@@ -57,11 +57,12 @@ def save(model: nn.Module, folder: str | Path, more: Mapping[str, Any] | None = 
     said = asdict(options)
     labels = _labels(model, said.pop("num_labels", None), more)
     tensors = parted(model, family.names(architecture, options))
+    denied = {"num_labels", "torch_dtype", *(x.key for x in (*FOR_ALL, *family.conditions))}
     config = {
         "pad_token_id": None,
         "bos_token_id": None,
         "eos_token_id": None,
-        **(more or {}),
+        **{key: value for key, value in (more or {}).items() if key not in denied},
         **said,
         **labels,
         "architectures": [architecture],
@@ -92,7 +93,7 @@ def _family_of(config: Mapping[str, Any], where: str) -> Family[Any]:
 
 def _architecture_of(family: Family[Any], config: Mapping[str, Any], where: str) -> str:
     named = config.get("architectures") or [family.unnamed]
-    if isinstance(named, list) and named[0] in family.architectures:
+    if isinstance(named, list) and str(named[0]) in family.architectures:
         return str(named[0])
     raise InteropError(
         f"{where}: architectures is {config.get('architectures')!r}, and of {family.model_type} "

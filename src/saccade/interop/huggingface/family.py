@@ -9,10 +9,10 @@ from torch import nn
 from saccade.interop.huggingface.names import Names
 from saccade.interop.huggingface.options import Condition
 
-O = TypeVar("O")  # noqa: E741  (the options of a family)
+Options = TypeVar("Options")
 
 
-class Family(ABC, Generic[O]):
+class Family(ABC, Generic[Options]):
     """A `model_type`: its options, the models they describe, and the names of their tensors.
 
     architectures    what its classes are here; of two the first is written
@@ -26,18 +26,18 @@ class Family(ABC, Generic[O]):
     unnamed: ClassVar[str | None] = None
     hint: ClassVar[str] = ""
     conditions: ClassVar[tuple[Condition, ...]] = ()
-    options: type[O]
+    options: type[Options]
 
     @abstractmethod
-    def build(self, architecture: str, options: O) -> nn.Module:
+    def build(self, architecture: str, options: Options) -> nn.Module:
         """The model that a config describes, not yet with its weights."""
 
     @abstractmethod
-    def describe(self, model: nn.Module) -> O:
+    def describe(self, model: nn.Module) -> Options:
         """The config that describes a model, if any does (which is tested by building it)."""
 
     @abstractmethod
-    def names(self, architecture: str, options: O) -> Names:
+    def names(self, architecture: str, options: Options) -> Names:
         """Where its tensors stand."""
 
     def fitted(self, model: nn.Module) -> nn.Module:

@@ -12,7 +12,7 @@ from saccade.layers.embeddings import OutputProjection, TokenEmbedding
 M = TypeVar("M", bound=nn.Module)
 
 
-def unscaled(model: M, embedding: str, output: str | None = None) -> M:
+def unscaled(model: M, embedding: str) -> M:
     """With √dim multiplied into the embedding; an output that shared it keeps the matrix as it was.
 
     (E · √dim)[token] is E[token] · √dim to the bit.
@@ -22,10 +22,6 @@ def unscaled(model: M, embedding: str, output: str | None = None) -> M:
         return model
     model = copy.deepcopy(model)
     tokens = part(model, embedding, TokenEmbedding)
-    if output is not None:
-        projection = part(model, output, OutputProjection)
-        if projection.weight is tokens.weight:
-            projection.weight = nn.Parameter(tokens.weight.detach().clone())
     tokens.weight = nn.Parameter(tokens.weight.detach() * scale)
     tokens.scale = 1.0
     return model

@@ -73,6 +73,10 @@ def write(folder: str | Path, config: Mapping[str, Any], tensors: Mapping[str, T
     """Both files, each whole or not at all: written under another name first, then renamed."""
     folder = Path(folder)
     try:
+        text = json.dumps(config, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise InteropError(f"{CONFIG} cannot hold what it is to hold: {error}") from error
+    try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".unfinished-", dir=folder) as name:
             unfinished = Path(name)
@@ -81,7 +85,6 @@ def write(folder: str | Path, config: Mapping[str, Any], tensors: Mapping[str, T
                 unfinished / WEIGHTS,
                 metadata={"format": "pt"},
             )
-            text = json.dumps(config, indent=2, sort_keys=True, ensure_ascii=False)
             (unfinished / CONFIG).write_text(text + "\n", encoding="utf-8")
             for file in (WEIGHTS, CONFIG):
                 (unfinished / file).chmod(EVERYONE_READS)

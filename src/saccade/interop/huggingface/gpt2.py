@@ -132,4 +132,4 @@ class Gpt2(Family[Gpt2Options]):
 
     def fitted(self, model: nn.Module) -> nn.Module:
         """GPT-2 does not scale its embeddings."""
-        return unscaled(model, "decoder.embedding", "decoder.output")
+        return unscaled(model, "decoder.embedding")

@@ -52,11 +52,13 @@ CROSS = (
 
 @dataclass(frozen=True, kw_only=True)
 class MarianOptions:
-    """What its config.json says; `decoder_vocab_size` is `vocab_size` where it is null."""
+    """What its config.json says; `decoder_vocab_size` is `vocab_size` where it is null.
+
+    `max_position_embeddings` is not read: sinusoids have no end.
+    """
 
     vocab_size: Size = 58101
     decoder_vocab_size: Size | None = None
-    max_position_embeddings: Size = 1024
     d_model: Size = 1024
     encoder_layers: Size = 12
     encoder_ffn_dim: Size = 4096
@@ -121,10 +123,7 @@ class Marian(Family[MarianOptions]):
         )
 
     def describe(self, model: nn.Module) -> MarianOptions:
-        """Read off the first blocks; the comparison finds any that differs.
-
-        Sinusoids have no end; the length written is where transformers ends its table.
-        """
+        """Read off the first blocks; the comparison finds any that differs."""
         encoder = part(model, "encoder", TransformerEncoder)
         decoder = part(model, "decoder", TransformerDecoder)
         source = part(model, SOURCE, TokenEmbedding)
@@ -133,7 +132,6 @@ class Marian(Family[MarianOptions]):
         return MarianOptions(
             vocab_size=source.weight.shape[0],
             decoder_vocab_size=decoder.embedding.weight.shape[0],
-            max_position_embeddings=1024,
             d_model=source.dim,
             encoder_layers=len(encoder.layers),
             encoder_ffn_dim=reads.feed_forward.widen.out_features,

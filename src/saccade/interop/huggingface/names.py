@@ -41,6 +41,9 @@ class Same(Form):
         return (ours, *(ours.clone() for _ in range(count - 1)))
 
 
+SAME = Same()
+
+
 class Transposed(Form):
     """A matrix that multiplies from the other side, as GPT-2 has it."""
 
@@ -83,7 +86,7 @@ class Entry:
 
     ours: str
     theirs: tuple[str, ...]
-    form: Form = Same()
+    form: Form = SAME
     optional: bool = False
 
     def below(self, ours: str, theirs: str) -> "Entry":
@@ -92,14 +95,14 @@ class Entry:
         return Entry(f"{ours}.{self.ours}", names, self.form, self.optional)
 
 
-def tensor(ours: str, theirs: str, form: Form = Same(), *, optional: bool = False) -> Entry:  # noqa: B008
+def tensor(ours: str, theirs: str, form: Form = SAME, *, optional: bool = False) -> Entry:
     """A single tensor."""
     return Entry(ours, (theirs,), form, optional)
 
 
-def layer(ours: str, *theirs: str, form: Form = Same()) -> tuple[Entry, Entry]:  # noqa: B008
+def layer(ours: str, *theirs: str, form: Form = SAME) -> tuple[Entry, Entry]:
     """The weight and the bias of a linear layer or a norm; several of theirs are one of ours."""
-    form, of_bias = (Stacked(), Stacked()) if len(theirs) > 1 else (form, Same())
+    form, of_bias = (Stacked(), Stacked()) if len(theirs) > 1 else (form, SAME)
     return (
         Entry(f"{ours}.weight", tuple(f"{name}.weight" for name in theirs), form),
         Entry(f"{ours}.bias", tuple(f"{name}.bias" for name in theirs), of_bias),
@@ -162,12 +165,13 @@ def fill(model: nn.Module, names: Names, weights: Weights) -> None:
     file_names = _locate(names, entries, weights)
     tensors = weights.read(file_names.values())
     _require_equal_copies(names, file_names, tensors, weights)
+    dtype = next(iter(tensors.values())).dtype
     filled = {}
     for entry, parameter in entries:
         if all(name in file_names for name in entry.theirs):
             value = entry.form.join(tuple(tensors[file_names[name]] for name in entry.theirs))
         else:
-            value = torch.zeros(parameter.shape)
+            value = torch.zeros(parameter.shape, dtype=dtype)
         filled[parameter] = nn.Parameter(value)
     for module in model.modules():
         for name, parameter in list(module.named_parameters(recurse=False)):

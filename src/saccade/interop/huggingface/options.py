@@ -54,7 +54,8 @@ class Condition:
 
 def read_options(kind: type[T], config: Mapping[str, Any], where: str) -> T:
     """The options of that kind; what they do not name is left unread."""
-    config = {"num_labels": len(config.get("id2label") or (0, 1)), **config}
+    labels = config.get("id2label")
+    config = {"num_labels": len(labels) if labels and isinstance(labels, dict) else 2, **config}
     try:
         return TypeAdapter(kind).validate_python(config)
     except ValidationError as error:

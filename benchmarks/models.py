@@ -1,0 +1,353 @@
+"""Training and generation of our Translator against its peers, each in a process of its own.
+
+    python benchmarks/models.py [--rounds 3] [--tasks train greedy-64 …] [--markdown FILE]
+
+Peers: `nn.Transformer` in a plain loop, Hugging Face's Marian of the same size (needs the package
+`transformers`), and for the recurrent Translator a straightforward implementation that does all of
+its work in each step. Transformers: 3+3 layers, width 256, feed-forward 1 024, 8 heads, 8 000
+tokens, dropout 0.1 at the same places. Lengths are drawn once, like those of short captions, sorted
+into batches; all engines get the same. Training counts target tokens that are not padding.
+Generation is forced to 20 tokens. Engines take turns, and the median of the rounds counts.
+"""
+
+import argparse
+import json
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+VOCABULARY, DIM, HEADS, LAYERS, HIDDEN, DROPOUT = 8000, 256, 8, 3, 1024, 0.1
+PAD, START, STOP, GENERATED = 0, 1, 2, 20
+TASKS = ["train", "greedy-64", "greedy-1", "beam-64", "beam-1"]
+ENGINES = {
+    "ours": TASKS,
+    "torch": ["train", "greedy-64", "greedy-1"],
+    "marian": TASKS,
+    "ours-rnn": TASKS,
+    "step-rnn": ["train"],
+}
+
+
+def batches(count: int) -> list[tuple[Tensor, Tensor]]:
+    """Sources and targets of like lengths together, about 4 000 tokens a batch, padded."""
+    generator = torch.Generator().manual_seed(0)
+    lengths = (torch.randn(4000, 2, generator=generator) * 4 + 14).clamp(4, 35).long()
+    lengths[:, 1] = (lengths[:, 0] + torch.randint(-2, 3, (4000,), generator=generator)).clamp(4)
+    lengths = lengths[lengths[:, 0].argsort()]
+    made, start = [], 0
+    while start < len(lengths):
+        size = max(1, 2000 // int(lengths[min(start + 60, len(lengths) - 1)].max()))
+        part = lengths[start : start + size]
+        start += size
+        pair = []
+        for side in (0, 1):
+            tokens = torch.randint(
+                3, VOCABULARY, (len(part), int(part[:, side].max())), generator=generator
+            )
+            tokens[torch.arange(tokens.shape[1]) >= part[:, side : side + 1]] = PAD
+            pair.append(tokens)
+        made.append((pair[0], torch.cat((torch.full((len(part), 1), START), pair[1]), 1)))
+    order = torch.randperm(len(made), generator=generator).tolist()
+    return [made[i] for i in order[:count]]
+
+
+# ----------------------------------------------------------------------------------- the engines
+
+
+class Ours:
+    """Our Translator, Transformer or recurrent."""
+
+    def __init__(self, *, recurrent: bool) -> None:
+        from saccade.decoders.recurrent import RecurrentDecoderConfig
+        from saccade.decoders.transformer import TransformerDecoderConfig
+        from saccade.encoders.recurrent import RecurrentEncoderConfig
+        from saccade.encoders.transformer import TransformerEncoderConfig
+        from saccade.models import TranslatorConfig
+
+        block: dict[str, Any] = {"num_layers": LAYERS, "num_heads": HEADS, "hidden_dim": HIDDEN}
+        config = TranslatorConfig(
+            encoder=RecurrentEncoderConfig(dim=DIM, dropout=DROPOUT)
+            if recurrent
+            else TransformerEncoderConfig(**block, dropout=DROPOUT),
+            decoder=RecurrentDecoderConfig(dim=DIM, dropout=DROPOUT)
+            if recurrent
+            else TransformerDecoderConfig(**block, dropout=DROPOUT),
+            dim=DIM,
+        )
+        self.model = config.build(VOCABULARY, VOCABULARY)
+
+    def logits(self, source: Tensor, target: Tensor) -> Tensor:
+        return self.model(source, target, source != PAD)
+
+    def generate(self, source: Tensor, beam: int) -> int:
+        from saccade.decoding import Limits, beam_search, greedy
+
+        limits = Limits(stop=STOP, max_length=GENERATED, min_length=GENERATED)
+        first = torch.full((len(source),), START)
+        state = self.model.start(source, source != PAD)
+        found = (
+            greedy(self.model, state, first, limits)
+            if beam == 1
+            else beam_search(self.model, state, first, limits, beam=beam)
+        )
+        return sum(len(best[0].tokens) for best in found)
+
+
+class Torch:
+    """nn.Transformer as its tutorial uses it."""
+
+    def __init__(self) -> None:
+        self.model = nn.ModuleDict(
+            {
+                "source": nn.Embedding(VOCABULARY, DIM),
+                "target": nn.Embedding(VOCABULARY, DIM),
+                "transformer": nn.Transformer(
+                    DIM, HEADS, LAYERS, LAYERS, HIDDEN, DROPOUT, batch_first=True
+                ),
+            }
+        )
+        self.places = nn.Parameter(torch.randn(64, DIM))
+        for module in self.model.modules():
+            if isinstance(module, nn.MultiheadAttention):
+                module.dropout = 0.0
+            if isinstance(module, nn.TransformerEncoderLayer | nn.TransformerDecoderLayer):
+                module.dropout.p = 0.0
+
+    def _embedded(self, side: str, tokens: Tensor) -> Tensor:
+        x = self.model[side](tokens) * DIM**0.5 + self.places[: tokens.shape[1]]
+        return F.dropout(x, DROPOUT, self.model.training)
+
+    def logits(self, source: Tensor, target: Tensor) -> Tensor:
+        hidden = nn.Transformer.generate_square_subsequent_mask(target.shape[1])
+        padded = source == PAD
+        x = self.model["transformer"](
+            self._embedded("source", source),
+            self._embedded("target", target),
+            tgt_mask=hidden,
+            tgt_is_causal=True,
+            src_key_padding_mask=padded,
+            memory_key_padding_mask=padded,
+        )
+        return x @ self.model["target"].weight.T
+
+    def generate(self, source: Tensor, beam: int) -> int:
+        transformer = self.model["transformer"]
+        memory = transformer.encoder(self._embedded("source", source))
+        target = torch.full((len(source), 1), START)
+        for _ in range(GENERATED):
+            hidden = nn.Transformer.generate_square_subsequent_mask(target.shape[1])
+            x = transformer.decoder(self._embedded("target", target), memory, tgt_mask=hidden)
+            logits = x[:, -1] @ self.model["target"].weight.T
+            logits[:, STOP] = -torch.inf
+            target = torch.cat((target, logits.argmax(-1, keepdim=True)), 1)
+        return target[:, 1:].numel()
+
+
+class Marian:
+    """Hugging Face's MarianMTModel with its own `generate`."""
+
+    def __init__(self) -> None:
+        import transformers
+
+        self.model = transformers.MarianMTModel(
+            transformers.MarianConfig(
+                vocab_size=VOCABULARY,
+                d_model=DIM,
+                encoder_layers=LAYERS,
+                decoder_layers=LAYERS,
+                encoder_attention_heads=HEADS,
+                decoder_attention_heads=HEADS,
+                encoder_ffn_dim=HIDDEN,
+                decoder_ffn_dim=HIDDEN,
+                dropout=DROPOUT,
+                attention_dropout=0.0,
+                activation_dropout=0.0,
+                activation_function="relu",
+                max_position_embeddings=64,
+                pad_token_id=PAD,
+                eos_token_id=STOP,
+                decoder_start_token_id=START,
+                forced_eos_token_id=None,
+                scale_embedding=True,
+            )
+        )
+
+    def logits(self, source: Tensor, target: Tensor) -> Tensor:
+        return self.model(
+            input_ids=source, attention_mask=source != PAD, decoder_input_ids=target
+        ).logits
+
+    def generate(self, source: Tensor, beam: int) -> int:
+        tokens = self.model.generate(
+            input_ids=source,
+            attention_mask=source != PAD,
+            num_beams=beam,
+            do_sample=False,
+            min_new_tokens=GENERATED,
+            max_new_tokens=GENERATED,
+        )
+        return tokens[:, 1:].numel()
+
+
+class StepRecurrent:
+    """Bahdanau's model written straightforwardly: everything happens in each step."""
+
+    def __init__(self) -> None:
+        self.model = nn.ModuleDict(
+            {
+                "source": nn.Embedding(VOCABULARY, DIM),
+                "target": nn.Embedding(VOCABULARY, DIM),
+                "encoder": nn.GRU(DIM, DIM, batch_first=True, bidirectional=True),
+                "cell": nn.GRUCell(3 * DIM, DIM),
+                "first": nn.Linear(2 * DIM, DIM),
+                "of_query": nn.Linear(DIM, 2 * DIM, bias=False),
+                "of_keys": nn.Linear(2 * DIM, 2 * DIM, bias=False),
+                "energy": nn.Linear(2 * DIM, 1, bias=False),
+                "readout": nn.Linear(3 * DIM, DIM),
+                "output": nn.Linear(DIM, VOCABULARY, bias=False),
+            }
+        )
+
+    def logits(self, source: Tensor, target: Tensor) -> Tensor:
+        part, training = self.model, self.model.training
+        mask = source != PAD
+        packed = nn.utils.rnn.pack_padded_sequence(
+            F.dropout(part["source"](source), DROPOUT, training),
+            mask.sum(1),
+            batch_first=True,
+            enforce_sorted=False,
+        )
+        states, last = part["encoder"](packed)
+        states, _ = nn.utils.rnn.pad_packed_sequence(states, batch_first=True)
+        state = torch.tanh(part["first"](torch.cat((last[0], last[1]), -1)))
+        logits = []
+        for tokens in target.unbind(1):
+            x = F.dropout(part["target"](tokens), DROPOUT, training)
+            query = part["of_query"](state).unsqueeze(1)
+            scores = part["energy"](torch.tanh(query + part["of_keys"](states))).squeeze(-1)
+            weights = scores.masked_fill(~mask, -torch.inf).softmax(-1)
+            context = (weights.unsqueeze(1) @ states).squeeze(1)
+            state = part["cell"](torch.cat((x, context), -1), state)
+            read = torch.tanh(part["readout"](torch.cat((state, context), -1)))
+            logits.append(part["output"](F.dropout(read, DROPOUT, training)))
+        return torch.stack(logits, 1)
+
+    def generate(self, source: Tensor, beam: int) -> int:
+        raise SystemExit("step-rnn is a peer for training only")
+
+
+def engine(name: str) -> Any:
+    builders: dict[str, Callable[[], Any]] = {
+        "ours": lambda: Ours(recurrent=False),
+        "torch": Torch,
+        "marian": Marian,
+        "ours-rnn": lambda: Ours(recurrent=True),
+        "step-rnn": StepRecurrent,
+    }
+    torch.manual_seed(0)
+    return builders[name]()
+
+
+# ------------------------------------------------------------------------------- the measurement
+
+
+def measure(name: str, task: str) -> float:
+    """Tokens a second of one engine at one task."""
+    subject = engine(name)
+    if task == "train":
+        subject.model.train()
+        optimizer = torch.optim.AdamW(subject.model.parameters(), lr=3e-4)
+        tokens, start = 0, 0.0
+        for i, (source, target) in enumerate(batches(23)):
+            if i == 3:
+                tokens, start = 0, time.perf_counter()
+            wanted = target[:, 1:]
+            loss = F.cross_entropy(
+                subject.logits(source, target[:, :-1]).flatten(0, 1),
+                wanted.flatten(),
+                ignore_index=PAD,
+                label_smoothing=0.1,
+            )
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            tokens += int((wanted != PAD).sum())
+        return tokens / (time.perf_counter() - start)
+    kind, size = task.split("-")
+    subject.model.eval()
+    source = torch.randint(3, VOCABULARY, (int(size), 15))
+    repeats = 3 if size == "64" else 10
+    with torch.no_grad():
+        subject.generate(source, 1 if kind == "greedy" else 5)
+        start, tokens = time.perf_counter(), 0
+        for _ in range(repeats):
+            tokens += subject.generate(source, 1 if kind == "greedy" else 5)
+    assert tokens == repeats * int(size) * GENERATED, (name, task, tokens)
+    return tokens / (time.perf_counter() - start)
+
+
+def in_own_process(name: str, task: str) -> float:
+    command = [sys.executable, __file__, "--measure", name, task]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return float(json.loads(done.stdout.splitlines()[-1]))
+
+
+def results(tasks: list[str], rounds: int) -> Iterator[tuple[str, dict[str, list[float]]]]:
+    for task in tasks:
+        names = [name for name, able in ENGINES.items() if task in able]
+        taken: dict[str, list[float]] = {name: [] for name in names}
+        for turn in range(rounds):
+            for name in names if turn % 2 == 0 else reversed(names):
+                taken[name].append(in_own_process(name, task))
+        print(task, json.dumps(taken), file=sys.stderr, flush=True)
+        yield task, taken
+
+
+def markdown(tasks: list[str], rounds: int) -> str:
+    lines = [
+        f"{platform.machine()}, {torch.get_num_threads()} threads, torch {torch.__version__}, "
+        f"{date.today().isoformat()}; tokens a second, median of {rounds} rounds "
+        "(least and most in brackets).",
+        "",
+        "| task | engine | tokens/s | ours / it |",
+        "|---|---|---|---|",
+    ]
+    for task, taken in results(tasks, rounds):
+        median = {name: statistics.median(all_of) for name, all_of in taken.items()}
+        for name, all_of in taken.items():
+            mine = "ours-rnn" if name.endswith("rnn") else "ours"
+            lines.append(
+                f"| {task} | {name} | {median[name]:,.0f} ({min(all_of):,.0f}–{max(all_of):,.0f}) "
+                f"| {median[mine] / median[name]:.2f} |"
+            )
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--tasks", nargs="+", choices=TASKS, default=TASKS)
+    parser.add_argument("--markdown", type=Path, help="write the table here too")
+    parser.add_argument("--measure", nargs=2, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.measure:
+        print(json.dumps(measure(*options.measure)))
+        return
+    text = markdown(options.tasks, options.rounds)
+    print(text)
+    if options.markdown:
+        options.markdown.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,12 @@
+"""The models of these tests are tiny: more threads than one only wait for each other."""
+
+import pytest
+import torch
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
