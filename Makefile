@@ -22,6 +22,7 @@ test-slow: $(READY)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/attention.py
+	$(BIN)/python benchmarks/models.py
 
 # torch first and pinned: anything else that asks for it then finds it installed
 $(READY): pyproject.toml constraints.txt

@@ -268,7 +268,7 @@ def measure(name: str, task: str) -> float:
         subject.model.train()
         optimizer = torch.optim.AdamW(subject.model.parameters(), lr=3e-4)
         tokens, start = 0, 0.0
-        for i, (source, target) in enumerate(batches(23)):
+        for i, (source, target) in enumerate(batches(12)):
             if i == 3:
                 tokens, start = 0, time.perf_counter()
             wanted = target[:, 1:]

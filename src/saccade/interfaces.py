@@ -55,6 +55,7 @@ class Memory:
 State = TypeVar("State")
 
 
+@runtime_checkable
 class Stepper(Protocol[State]):
     """A model that writes one token at a time: all that greedy, beam and sampling know of it.
 

@@ -14,15 +14,15 @@ import torch
 from saccade.decoding.frontier import Frontier
 from saccade.decoding.greedy import most_likely
 from saccade.decoding.hypothesis import Hypothesis, Limits
-from saccade.decoding.stepping import CheckedStepper, advance, nothing_allowed, write
+from saccade.decoding.stepping import advance, nothing_allowed, write
 from saccade.errors import DecodingError
-from saccade.interfaces import State
+from saccade.interfaces import State, Stepper
 from saccade.shapes import Bool, Int, Tensor
 
 
 @torch.no_grad()
 def beam_search(
-    stepper: CheckedStepper[State],
+    stepper: Stepper[State],
     state: State,
     first: Int[Tensor, " b"],
     limits: Limits,

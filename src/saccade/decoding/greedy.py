@@ -1,13 +1,13 @@
 """Greedy search: the most likely token at each step."""
 
 from saccade.decoding.hypothesis import Hypothesis, Limits
-from saccade.decoding.stepping import CheckedStepper, write
-from saccade.interfaces import State
+from saccade.decoding.stepping import write
+from saccade.interfaces import State, Stepper
 from saccade.shapes import Float, Int, Tensor
 
 
 def greedy(
-    stepper: CheckedStepper[State], state: State, first: Int[Tensor, " b"], limits: Limits
+    stepper: Stepper[State], state: State, first: Int[Tensor, " b"], limits: Limits
 ) -> list[list[Hypothesis]]:
     """One hypothesis for each row of the batch; of equally likely tokens the lowest id.
 

@@ -11,14 +11,14 @@ import torch
 
 from saccade.decoding.greedy import greedy
 from saccade.decoding.hypothesis import Hypothesis, Limits
-from saccade.decoding.stepping import CheckedStepper, largest, write
+from saccade.decoding.stepping import largest, write
 from saccade.errors import DecodingError
-from saccade.interfaces import State
+from saccade.interfaces import State, Stepper
 from saccade.shapes import Float, Int, Tensor
 
 
 def sample(
-    stepper: CheckedStepper[State],
+    stepper: Stepper[State],
     state: State,
     first: Int[Tensor, " b"],
     limits: Limits,

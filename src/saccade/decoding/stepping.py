@@ -6,7 +6,6 @@ used in training afterwards.
 """
 
 from collections.abc import Callable
-from typing import Protocol, runtime_checkable
 
 import torch
 
@@ -15,18 +14,12 @@ from saccade.errors import DecodingError
 from saccade.interfaces import State, Stepper
 from saccade.shapes import Float, Int, Tensor
 
-
-@runtime_checkable
-class CheckedStepper(Stepper[State], Protocol[State]):
-    """A `Stepper`, and nothing more, that the checks of annotations in the tests can recognise."""
-
-
 Choose = Callable[[Tensor, Tensor, int], Tensor]
 """Log-probabilities (b, v), which rows of the batch they are (b,), step -> a token for each."""
 
 
 def advance(
-    stepper: CheckedStepper[State],
+    stepper: Stepper[State],
     tokens: Int[Tensor, " b"],
     state: State,
     limits: Limits,
@@ -58,7 +51,7 @@ def advance(
 
 @torch.no_grad()
 def write(
-    stepper: CheckedStepper[State],
+    stepper: Stepper[State],
     state: State,
     first: Int[Tensor, " b"],
     limits: Limits,

@@ -11,6 +11,7 @@ from saccade.positions.relative import Relative
 from saccade.positions.relative2d import Relative2d
 from saccade.positions.rotary import Rotary
 from saccade.positions.sinusoidal import Sinusoidal
+from saccade.positions.waves import Layout
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +23,7 @@ class PositionConfig:
     length        the places of a learned table: a number for text
     grid          (height, width) in patches, for learned tables of images and relative_2d
     max_distance  how far "relative" tells distances apart
+    layout        how sinusoidal and rotary positions order their pairs
     """
 
     kind: Literal[
@@ -39,6 +41,7 @@ class PositionConfig:
     length: int = 512
     grid: tuple[int, int] | None = None
     max_distance: int = 16
+    layout: Layout = "interleaved"
 
     @property
     def widening(self) -> int:
@@ -53,7 +56,7 @@ class PositionConfig:
             case "none":
                 return Position()
             case "sinusoidal":
-                return Sinusoidal(width, fuse=self.fuse)
+                return Sinusoidal(width, fuse=self.fuse, layout=self.layout)
             case "learned":
                 return Learned(width, self.grid or self.length, fuse=self.fuse)
             case "relative":
@@ -62,7 +65,7 @@ class PositionConfig:
                 height, grid_width = self.grid or (self.length, self.length)
                 return Relative2d(head_dim, height, grid_width)
             case "rotary":
-                return Rotary(head_dim)
+                return Rotary(head_dim, layout=self.layout)
             case "complex":
                 return Complex(dim)
             case "conditional":
