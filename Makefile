@@ -2,6 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+# small tests run fastest on one thread each, so: a process a core
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
 .PHONY: demo test check test-slow bench clean
 
@@ -9,7 +11,7 @@ demo: $(READY)
 	$(BIN)/python examples/lecture_numbers.py
 
 test: check
-	$(BIN)/python -m pytest -m "not slow"
+	$(PYTEST) -m "not slow"
 
 check: $(READY)
 	$(BIN)/ruff check .
@@ -18,7 +20,7 @@ check: $(READY)
 	$(BIN)/lint-imports
 
 test-slow: $(READY)
-	$(BIN)/python -m pytest -m slow
+	$(PYTEST) -m slow
 
 bench: $(READY)
 	$(BIN)/python benchmarks/attention.py

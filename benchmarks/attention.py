@@ -14,7 +14,6 @@ import argparse
 import json
 import math
 import platform
-import resource
 import statistics
 import subprocess
 import sys
@@ -162,9 +161,15 @@ def measure_memory(group: str, length: str, member: str, backward: str) -> None:
         run()
     n = int(length)
     run = prepared(group, n, TOKENS // n, backward=bool(int(backward)))[member]
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = peak_mib()
     run()
-    print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+    print(peak_mib() - before)
+
+
+def peak_mib() -> float:
+    """The most memory this process ever held (the kernel's own count, not the parent's)."""
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return int(status.split("VmHWM:")[1].split()[0]) / 1024
 
 
 def rows(lengths: list[int], rounds: int) -> list[dict[str, object]]:
@@ -189,14 +194,25 @@ def rows(lengths: list[int], rounds: int) -> list[dict[str, object]]:
                 if "watched" in median:
                     against = median.get("plain", median.get("torch_weights", math.nan))
                     row["watched_ratio"] = round(median["watched"] / against, 3)
-                if group in ("ScaledDot", "LowRank", "MultiHeadAttention"):
-                    row["mib"] = {
-                        name: round(memory(group, length, name, backward=backward)) for name in runs
-                    }
                 table.append(row)
                 shown = {k: v for k, v in row.items() if k != "rounds_ms"}
                 print(json.dumps(shown), file=sys.stderr, flush=True)
     return table
+
+
+def memory_markdown(lengths: list[int]) -> str:
+    lines = [
+        "Peak MiB above the start, forward+backward, inputs and gradients included.",
+        "",
+        f"| what | {' | '.join(f'{n} tokens' for n in lengths)} |",
+        f"|---|{'---|' * len(lengths)}",
+    ]
+    for group in ("ScaledDot", "LowRank", "MultiHeadAttention"):
+        for member in prepared(group, 64, 1, backward=True):
+            peaks = [round(memory(group, n, member, backward=True)) for n in lengths]
+            print(group, member, peaks, file=sys.stderr, flush=True)
+            lines.append(f"| {group}: {member} | {' | '.join(map(str, peaks))} |")
+    return "\n".join(lines) + "\n"
 
 
 def markdown(table: list[dict[str, object]]) -> str:
@@ -205,17 +221,15 @@ def markdown(table: list[dict[str, object]]) -> str:
         f"{date.today().isoformat()}; medians; batch x length = {TOKENS} tokens, {HEADS} heads of "
         f"{HEAD_DIM}.",
         "",
-        "| what | tokens | pass | ms | ours / fastest peer | watched / plain | peak MiB |",
-        "|---|---|---|---|---|---|---|",
+        "| what | tokens | pass | ms | ours / fastest peer | watched / plain |",
+        "|---|---|---|---|---|---|",
     ]
     for row in table:
         ms = ", ".join(f"{name} {value}" for name, value in row["ms"].items())  # type: ignore[attr-defined]
-        mib = row.get("mib") or {}
-        peak = ", ".join(f"{name} {value}" for name, value in mib.items())  # type: ignore[attr-defined]
         watched = row.get("watched_ratio", "")
         lines.append(
             f"| {row['group']} | {row['length']} | {row['pass']} | {ms} | {row['ratio']} "
-            f"| {watched} | {peak} |"
+            f"| {watched} |"
         )
     return "\n".join(lines) + "\n"
 
@@ -225,12 +239,16 @@ def main() -> None:
     parser.add_argument("--lengths", type=int, nargs="+", default=[128, 512, 2048, 8192])
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--markdown", type=Path, help="write the table here too")
+    parser.add_argument("--only", choices=["time", "memory"])
     parser.add_argument("--measure-memory", nargs=4, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure_memory:
         measure_memory(*options.measure_memory)
         return
-    text = markdown(rows(options.lengths, options.rounds))
+    parts = [] if options.only == "memory" else [markdown(rows(options.lengths, options.rounds))]
+    if options.only != "time":
+        parts.append(memory_markdown(options.lengths))
+    text = "\n".join(parts)
     print(text)
     if options.markdown:
         options.markdown.write_text(text, encoding="utf-8")

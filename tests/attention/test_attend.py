@@ -206,40 +206,41 @@ for call, error, words in (
 def test_additive_stays_within_its_memory():
     """4 096 x 4 096 pairs at width 64 are 4 GiB at once; forward and backward stay under 1 GiB."""
     code = """
-import resource, torch
+import torch
 from saccade.attention import Additive, Attend
-torch.set_num_threads(2)
+from tests.memory import peak_mib
 attend = Attend(Additive(32, 32, 64))
 x = torch.randn(1, 64, 32, requires_grad=True)
 attend(x, x, x).sum().backward()
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+before = peak_mib()
 x = torch.randn(1, 4096, 32, requires_grad=True)
 attend(x, x, x).sum().backward()
 assert x.grad.isfinite().all()
-print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 2**20)
+print(peak_mib() - before)
 """
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    assert float(done.stdout) < 1.0
+    assert 100 < float(done.stdout) < 1024
 
 
 @pytest.mark.parametrize("score", ["dot", "scaled_dot", "cosine", "general", "low_rank", "affine"])
 def test_fused_never_builds_the_matrix(score):
     """The matrix of 8 192 x 8 192 weights of 2 heads would be 512 MiB."""
     code = f"""
-import resource, torch
+import torch
 from saccade.attention import Attend, masks
+from tests.memory import peak_mib
 from tests.variants import SCORES
 attend = Attend(SCORES[{score!r}](16, 16))
 def run(n):
     x = torch.randn(1, 2, n, 16, requires_grad=True)
     attend(x, x, x, masks.causal()).sum().backward()
 run(64)
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+before = peak_mib()
 run(8192)
-print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 2**10)
+print(peak_mib() - before)
 """
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    assert float(done.stdout) < 200
+    assert 1 < float(done.stdout) < 200
 
 
 def test_gradients_reach_every_parameter_of_additive():

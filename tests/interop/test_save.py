@@ -29,7 +29,7 @@ from saccade.models import (
     Translator,
     TranslatorConfig,
 )
-from saccade.positions import PositionConfig, Sinusoidal
+from saccade.positions import PositionConfig
 from tests.interop.references import (
     CLOSE,
     assert_same_model,
@@ -64,19 +64,29 @@ VIEWER = ImageClassifierConfig(
     patch_size=3,
     channels=2,
 )
+HALVES = PositionConfig(kind="sinusoidal", layout="halves")
 MARIAN = TranslatorConfig(
-    encoder=TransformerEncoderConfig(num_layers=1, num_heads=3, hidden_dim=19, norm_order="post"),
-    decoder=TransformerDecoderConfig(num_layers=2, num_heads=7, hidden_dim=17, norm_order="post"),
+    encoder=TransformerEncoderConfig(
+        num_layers=1, num_heads=3, hidden_dim=19, norm_order="post", position=HALVES
+    ),
+    decoder=TransformerDecoderConfig(
+        num_layers=2, num_heads=7, hidden_dim=17, norm_order="post", position=HALVES
+    ),
     dim=42,
 )
 
 
+def interleaved() -> TranslatorConfig:
+    position = PositionConfig(kind="sinusoidal")
+    return replace(
+        MARIAN,
+        encoder=replace(MARIAN.encoder, position=position),
+        decoder=replace(MARIAN.decoder, position=position),
+    )
+
+
 def translator(config: TranslatorConfig = MARIAN, target: int = 31) -> Translator:
-    """With sinusoids in halves, which the configs do not make."""
-    model = randomised(config.build(31, target))
-    model.encoder.position = Sinusoidal(42, layout="halves")
-    model.decoder.position = Sinusoidal(42, layout="halves")
-    return model
+    return randomised(config.build(31, target))
 
 
 # --- what has a counterpart
@@ -315,7 +325,7 @@ def one_block_twice(model: Any) -> nn.Module:
         (lambda: viewer(position=PositionConfig(kind="learned", length=11)), "11 places in a row"),
         (lambda: viewer(norm_order="post"), "encoder.norm of this ImageClassifier is Identity"),
         (
-            lambda: MARIAN.build(31, 31),
+            lambda: interleaved().build(31, 31),
             "encoder.position.layout is 'interleaved', there 'halves'; decoder.position.layout",
         ),
         (

@@ -15,12 +15,48 @@ from typing import Literal
 import torch
 from torch import nn
 
-from saccade.attention import Attend, Prepared, Score, ScoreConfig, masks
+from saccade.attention import Attend, Prepared, ScoreConfig, masks
 from saccade.attention.attend import one_call
 from saccade.interfaces import Memory
 from saccade.layers.embeddings import OutputProjection, TokenEmbedding
 from saccade.layers.recurrent import Cell, Recurrent, RecurrentState, select_rows
 from saccade.shapes import Bool, Float, Int, Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecurrentDecoderConfig:
+    """The options of a recurrent decoder.
+
+    attention      "none" for one context vector, "before" each step (Bahdanau), "after" (Luong)
+    feed_context   whether the context (before) or what was read out (after) goes into the cells
+    dim            the width of a state
+    """
+
+    kind: Literal["recurrent"] = "recurrent"
+    attention: Literal["none", "before", "after"] = "before"
+    cell: Cell = "gru"
+    dim: int = 256
+    num_layers: int = 1
+    score: ScoreConfig = ScoreConfig(kind="additive")
+    feed_context: bool = True
+    dropout: float = 0.2
+    attention_dropout: float = 0.0
+
+    def build(
+        self,
+        embedding: TokenEmbedding,
+        output: OutputProjection,
+        memory_dim: int,
+        summary_dim: int,
+    ) -> "RecurrentDecoder":
+        """The decoder for a memory of states and a summary of these widths."""
+        match self.attention:
+            case "none":
+                return PlainDecoder(self, embedding, output, summary_dim)
+            case "before":
+                return BahdanauDecoder(self, embedding, output, memory_dim, summary_dim)
+            case "after":
+                return LuongDecoder(self, embedding, output, memory_dim, summary_dim)
 
 
 @dataclass(frozen=True)
@@ -37,32 +73,34 @@ class RecurrentDecoderState:
 class RecurrentDecoder(nn.Module, ABC):
     """What the three have in common: embedding, cells, the first state, and the output.
 
-    `beside_dim` is the width of what goes into the cells beside the token.
+    context_dim is the width of the context that is read out, beside_dim that of what goes into the
+    cells beside the token.
     """
 
     def __init__(
         self,
+        config: RecurrentDecoderConfig,
         embedding: TokenEmbedding,
         output: OutputProjection,
         *,
-        dim: int,
         summary_dim: int,
         context_dim: int,
         beside_dim: int,
-        cell: Cell = "gru",
-        num_layers: int = 1,
-        dropout: float = 0.0,
     ) -> None:
         super().__init__()
+        self.dim, self.num_layers = config.dim, config.num_layers
         self.embedding = embedding
         self.recurrent = Recurrent(
-            cell, embedding.dim + beside_dim, dim, num_layers, dropout=dropout
+            config.cell,
+            embedding.dim + beside_dim,
+            config.dim,
+            config.num_layers,
+            dropout=config.dropout,
         )
-        self.bridge = nn.Linear(summary_dim, self.recurrent.num_parts * num_layers * dim)
-        self.readout = nn.Linear(dim + context_dim, output.weight.shape[1])
-        self.dropout = nn.Dropout(dropout)
+        self.bridge = nn.Linear(summary_dim, self.recurrent.num_parts * self.num_layers * self.dim)
+        self.readout = nn.Linear(self.dim + context_dim, output.dim)
+        self.dropout = nn.Dropout(config.dropout)
         self.output = output
-        self.dim, self.num_layers = dim, num_layers
 
     def forward(self, target: Int[Tensor, "b t"], memory: Memory) -> Float[Tensor, "b t v"]:
         """Logits of what follows each token (teacher forcing)."""
@@ -123,25 +161,18 @@ class PlainDecoder(RecurrentDecoder):
 
     def __init__(
         self,
+        config: RecurrentDecoderConfig,
         embedding: TokenEmbedding,
         output: OutputProjection,
-        *,
-        dim: int,
         summary_dim: int,
-        cell: Cell = "gru",
-        num_layers: int = 1,
-        dropout: float = 0.0,
     ) -> None:
         super().__init__(
+            config,
             embedding,
             output,
-            dim=dim,
             summary_dim=summary_dim,
             context_dim=summary_dim,
             beside_dim=summary_dim,
-            cell=cell,
-            num_layers=num_layers,
-            dropout=dropout,
         )
 
     def hidden(self, target: Int[Tensor, "b t"], memory: Memory) -> Float[Tensor, "b t d"]:
@@ -166,11 +197,32 @@ class PlainDecoder(RecurrentDecoder):
 class AttentiveDecoder(RecurrentDecoder):
     """A recurrent decoder that reads the memory at each step, by any score.
 
-    `fed_dim` is the width of what one step feeds to the next, beside the state of the cells.
+    `feed_context` puts something of width `beside_dim` beside the token; of it, `fed_dim` numbers
+    come from the step before.
     """
 
-    attend: Attend
-    fed_dim: int
+    fed_dim = 0
+
+    def __init__(
+        self,
+        config: RecurrentDecoderConfig,
+        embedding: TokenEmbedding,
+        output: OutputProjection,
+        *,
+        memory_dim: int,
+        summary_dim: int,
+        beside_dim: int,
+    ) -> None:
+        super().__init__(
+            config,
+            embedding,
+            output,
+            summary_dim=summary_dim,
+            context_dim=memory_dim,
+            beside_dim=beside_dim if config.feed_context else 0,
+        )
+        self.attend = Attend(config.score.build(config.dim, memory_dim), config.attention_dropout)
+        self.feed_context = config.feed_context
 
     def start(self, memory: Memory) -> RecurrentDecoderState:
         """The summary becomes the first state; the keys are prepared for all steps."""
@@ -200,33 +252,20 @@ class BahdanauDecoder(AttentiveDecoder):
 
     def __init__(
         self,
+        config: RecurrentDecoderConfig,
         embedding: TokenEmbedding,
         output: OutputProjection,
-        score: Score,
-        *,
-        dim: int,
         memory_dim: int,
         summary_dim: int,
-        feed_context: bool = True,
-        cell: Cell = "gru",
-        num_layers: int = 1,
-        dropout: float = 0.0,
-        attention_dropout: float = 0.0,
     ) -> None:
         super().__init__(
+            config,
             embedding,
             output,
-            dim=dim,
+            memory_dim=memory_dim,
             summary_dim=summary_dim,
-            context_dim=memory_dim,
-            beside_dim=memory_dim if feed_context else 0,
-            cell=cell,
-            num_layers=num_layers,
-            dropout=dropout,
+            beside_dim=memory_dim,
         )
-        self.attend = Attend(score, attention_dropout)
-        self.feed_context = feed_context
-        self.fed_dim = 0
 
     def advance(
         self, x: Float[Tensor, "b d"], state: RecurrentDecoderState
@@ -247,33 +286,21 @@ class LuongDecoder(AttentiveDecoder):
 
     def __init__(
         self,
+        config: RecurrentDecoderConfig,
         embedding: TokenEmbedding,
         output: OutputProjection,
-        score: Score,
-        *,
-        dim: int,
         memory_dim: int,
         summary_dim: int,
-        feed_context: bool = True,
-        cell: Cell = "lstm",
-        num_layers: int = 1,
-        dropout: float = 0.0,
-        attention_dropout: float = 0.0,
     ) -> None:
         super().__init__(
+            config,
             embedding,
             output,
-            dim=dim,
+            memory_dim=memory_dim,
             summary_dim=summary_dim,
-            context_dim=memory_dim,
-            beside_dim=output.weight.shape[1] if feed_context else 0,
-            cell=cell,
-            num_layers=num_layers,
-            dropout=dropout,
+            beside_dim=output.dim,
         )
-        self.attend = Attend(score, attention_dropout)
-        self.feed_context = feed_context
-        self.fed_dim = output.weight.shape[1] if feed_context else 0
+        self.fed_dim = output.dim if config.feed_context else 0
 
     def hidden(self, target: Int[Tensor, "b t"], memory: Memory) -> Float[Tensor, "b t d"]:
         """All steps at once where nothing is fed on, step by step where it is."""
@@ -294,56 +321,3 @@ class LuongDecoder(AttentiveDecoder):
         read = self._read_out(states, self._context(states, state))
         fed = read if self.feed_context else state.fed
         return read, replace(state, cells=cells, fed=fed)
-
-
-@dataclass(frozen=True, kw_only=True)
-class RecurrentDecoderConfig:
-    """The options of a recurrent decoder.
-
-    attention      "none" for one context vector, "before" each step (Bahdanau), "after" (Luong)
-    feed_context   whether the context (before) or what was read out (after) goes into the cells
-    dim            the width of a state
-    """
-
-    kind: Literal["recurrent"] = "recurrent"
-    attention: Literal["none", "before", "after"] = "before"
-    cell: Cell = "gru"
-    dim: int = 256
-    num_layers: int = 1
-    score: ScoreConfig = ScoreConfig(kind="additive")
-    feed_context: bool = True
-    dropout: float = 0.2
-    attention_dropout: float = 0.0
-
-    def build(
-        self,
-        embedding: TokenEmbedding,
-        output: OutputProjection,
-        memory_dim: int,
-        summary_dim: int,
-    ) -> RecurrentDecoder:
-        """The decoder for a memory of states and a summary of these widths."""
-        if self.attention == "none":
-            return PlainDecoder(
-                embedding,
-                output,
-                dim=self.dim,
-                summary_dim=summary_dim,
-                cell=self.cell,
-                num_layers=self.num_layers,
-                dropout=self.dropout,
-            )
-        kind = BahdanauDecoder if self.attention == "before" else LuongDecoder
-        return kind(
-            embedding,
-            output,
-            self.score.build(self.dim, memory_dim),
-            dim=self.dim,
-            memory_dim=memory_dim,
-            summary_dim=summary_dim,
-            feed_context=self.feed_context,
-            cell=self.cell,
-            num_layers=self.num_layers,
-            dropout=self.dropout,
-            attention_dropout=self.attention_dropout,
-        )

@@ -69,6 +69,11 @@ class OutputProjection(nn.Module):
             nn.init.normal_(self.weight, std=dim**-0.5)
         self.bias = nn.Parameter(torch.zeros(vocabulary)) if bias else None
 
+    @property
+    def dim(self) -> int:
+        """The width of what it takes."""
+        return self.weight.shape[1]
+
     def forward(self, x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b v"]:
         """The logits."""
         return F.linear(x, self.weight, self.bias)
