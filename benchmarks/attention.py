@@ -202,7 +202,7 @@ def rows(lengths: list[int], rounds: int) -> list[dict[str, object]]:
 
 def memory_markdown(lengths: list[int]) -> str:
     lines = [
-        "Peak MiB above the start, forward+backward, inputs and gradients included.",
+        "Peak MiB of one forward+backward above the start: weights, gradients and all between.",
         "",
         f"| what | {' | '.join(f'{n} tokens' for n in lengths)} |",
         f"|---|{'---|' * len(lengths)}",
