@@ -50,7 +50,7 @@ def recurrent(attention, cell="gru", score="additive", dim=64, *, feed_context=T
 def learned(config, lengths=LONG, steps=1500, learning_rate=3e-3):
     torch.manual_seed(0)
     model = config.build(VOCABULARY, VOCABULARY)
-    train(model, lengths=lengths, steps=steps, learning_rate=learning_rate, enough=1.0)
+    train(model, lengths=lengths, steps=steps, learning_rate=learning_rate)
     return model
 
 
