@@ -10,10 +10,16 @@ from saccade.errors import SaccadeError
 
 if TYPE_CHECKING:
     from saccade.attention.watch import watch
+    from saccade.training.session import evaluate, load, train
 
-__all__ = ["SaccadeError", "__version__", "watch"]
+__all__ = ["SaccadeError", "__version__", "evaluate", "load", "train", "watch"]
 
-_DOORS = {"watch": "saccade.attention.watch"}
+_DOORS = {
+    "evaluate": "saccade.training.session",
+    "load": "saccade.training.session",
+    "train": "saccade.training.session",
+    "watch": "saccade.attention.watch",
+}
 
 
 def __getattr__(name: str) -> object:

@@ -8,7 +8,15 @@ SaccadeError
  └─ FigureError     a picture that cannot be drawn or written
  └─ DecodingError   limits or options that no text can keep to, or a model that gives NaN
  └─ WeightsError    a file of weights that is missing, broken or of another network
+ └─ TextError       a vocabulary that cannot be built or read, or text that is no text
  └─ InteropError    another tool's folder or model for which there is no counterpart
+ └─ DataError       files of data that are missing, broken or not as expected
+ └─ MetricError     answers, references or alignments that cannot be measured
+ └─ RecipeError     a recipe with an unknown key or a value that the key cannot have
+ └─ RunError        a run folder that is missing, taken, damaged or does not fit
+ └─ TrainingError   a training that cannot go on, such as one whose loss is no number
+ └─ StoppedError    a training that was asked to stop, and saved everything
+ └─ DiskFullError   no room for what was to be written; what was there before is kept
 
 Our own invariants use `assert`; a bare traceback of anything else is a bug of ours.
 """
@@ -49,5 +57,37 @@ class DecodingError(SaccadeError, ValueError):
     """Limits or options of generation that cannot be met, or a model that gives no numbers."""
 
 
+class TextError(SaccadeError, ValueError):
+    """A vocabulary that cannot be built or read, or text and ids that it cannot take."""
+
+
 class InteropError(SaccadeError, ValueError):
     """A model of another tool that has no counterpart here, or one of ours that has none there."""
+
+
+class RecipeError(SaccadeError, ValueError):
+    """A recipe that does not exist, an unknown key, or a value that the key cannot have."""
+
+
+class RunError(SaccadeError):
+    """A run folder that is missing, taken by another process, damaged, or does not fit."""
+
+
+class TrainingError(SaccadeError):
+    """A training that cannot go on; what was saved before is kept."""
+
+
+class StoppedError(SaccadeError):
+    """A training that was asked to stop, and saved everything."""
+
+
+class DiskFullError(SaccadeError, OSError):
+    """No room on the disk; what was written before is kept."""
+
+
+class MetricError(SaccadeError, ValueError):
+    """Answers, references or alignments that cannot be measured."""
+
+
+class DataError(SaccadeError, ValueError):
+    """Data that is missing, broken or not as expected; the message names the file and the line."""

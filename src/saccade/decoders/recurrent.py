@@ -114,6 +114,10 @@ class RecurrentDecoder(nn.Module, ABC):
             read.append(one)
         return torch.stack(read, 1)
 
+    def crossings(self) -> list[str]:
+        """The names of the attentions that read the memory: none here."""
+        return []
+
     @abstractmethod
     def start(self, memory: Memory) -> RecurrentDecoderState:
         """The state before the first token."""
@@ -223,6 +227,10 @@ class AttentiveDecoder(RecurrentDecoder):
         )
         self.attend = Attend(config.score.build(config.dim, memory_dim), config.attention_dropout)
         self.feed_context = config.feed_context
+
+    def crossings(self) -> list[str]:
+        """Its own."""
+        return [""]
 
     def start(self, memory: Memory) -> RecurrentDecoderState:
         """The summary becomes the first state; the keys are prepared for all steps."""

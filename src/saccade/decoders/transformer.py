@@ -160,6 +160,10 @@ class TransformerDecoder(TransformerStack):
         """What `output` turns into logits."""
         return self.read(self._embedded(target, 0), memory, masks.causal())
 
+    def crossings(self) -> list[str]:
+        """The names of the attentions that read the memory."""
+        return [f"layers.{i}.cross" for i, x in enumerate(self._blocks()) if x.cross is not None]
+
     def start(self, memory: Memory | None = None) -> TransformerState:
         """The state before the first token; the memory's keys and values are computed here."""
         states, _ = _memory_of(self.layers, memory)

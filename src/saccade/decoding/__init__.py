@@ -6,6 +6,7 @@ greedy      the most likely token at each step
 sampling    a drawn token at each step, seeded for each row
 beam        several beginnings side by side, with an exact rule when to end
 frontier    the beginnings that beam search is writing on
+options     how to generate, as plain options, and one call for all three
 
 All three take any `saccade.interfaces.Stepper`, the state that its `start` gave, and the tokens to
 write first; they give, for each row of the batch, its hypotheses, best first. The state is used up.
@@ -14,6 +15,15 @@ write first; they give, for each row of the batch, its hypotheses, best first. T
 from saccade.decoding.beam import beam_search
 from saccade.decoding.greedy import greedy
 from saccade.decoding.hypothesis import Hypothesis, Limits
+from saccade.decoding.options import GenerationConfig, generate
 from saccade.decoding.sampling import sample
 
-__all__ = ["Hypothesis", "Limits", "beam_search", "greedy", "sample"]
+__all__ = [
+    "GenerationConfig",
+    "Hypothesis",
+    "Limits",
+    "beam_search",
+    "generate",
+    "greedy",
+    "sample",
+]

@@ -26,6 +26,10 @@ class Writer(nn.Module):
         """What turns hidden states into logits."""
         return self.decoder.output
 
+    def crossings(self) -> list[str]:
+        """The dotted names of the attentions with which the writer looks at what was read."""
+        return [f"decoder.{name}".rstrip(".") for name in self.decoder.crossings()]
+
     def step(self, tokens: Int[Tensor, " b"], state: Any) -> tuple[Float[Tensor, "b v"], Any]:
         """One more token for each row; the logits of what follows, and the state after it."""
         return self.decoder.step(tokens, state)

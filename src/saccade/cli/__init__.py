@@ -1,0 +1,59 @@
+"""The command line: one file for each verb, and this one, which puts them together.
+
+Nothing heavy is imported before a verb runs, so that `--help` is there at once. Exit codes: 0 done,
+2 a user's mistake, 74 a full disk, 130 stopped and saved.
+"""
+
+import logging
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from saccade._version import __version__
+from saccade.cli import demo, doctor, evaluate, predict, recipes, train
+from saccade.errors import DiskFullError, SaccadeError, StoppedError
+
+app = typer.Typer(
+    help="Train, compare, run and look into attention models, on your own data.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+for verb in (train, evaluate, predict, demo, recipes, doctor):
+    app.command(name=verb.__name__.rpartition(".")[2])(verb.run)
+
+
+@app.callback(invoke_without_command=True)
+def _front(
+    *,
+    version: Annotated[bool, typer.Option("--version", help="Say which version this is.")] = False,
+) -> None:
+    if version:
+        typer.echo(f"saccade {__version__}")
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run the command; a mistake becomes one line on stderr and an exit code."""
+    logging.basicConfig(format="%(message)s", level=logging.WARNING, stream=sys.stderr)
+    try:
+        app()
+    except StoppedError as error:
+        _end(f"{error}", 130)
+    except DiskFullError as error:
+        _end(f"error: {error.strerror}", 74)
+    except SaccadeError as error:
+        _end(f"error: {error}", 2)
+    except KeyboardInterrupt:
+        _end("stopped", 130)
+    except BrokenPipeError:  # whoever read our output has left
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+
+
+def _end(text: str, code: int) -> None:
+    print(text, file=sys.stderr)
+    sys.exit(code)

@@ -1,0 +1,73 @@
+"""saccade demo: the whole line on built-in data, in a few minutes, without a download."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from saccade.errors import DataError
+
+
+@dataclass(frozen=True)
+class Demo:
+    """A recipe on a built-in data set, and inputs that are not in it."""
+
+    story: str
+    recipe: str
+    data: str
+    minutes: float
+    inputs: tuple[str, ...]
+
+
+DEMOS = {
+    "pronounce": Demo(
+        "how English words are spoken, learned from the CMU Pronouncing Dictionary",
+        recipe="pronounce",
+        data="builtin:pronounce",
+        minutes=2.5,
+        inputs=("saccade", "transformability", "unlearning", "softmaxes", "bidirectionally"),
+    ),
+    "reverse": Demo(
+        "letters written backwards",
+        recipe="reverse",
+        data="builtin:reverse",
+        minutes=1.5,
+        inputs=("s a c c a d e", "a t t e n t i o n", "l o o k"),
+    ),
+}
+
+
+def run(
+    name: Annotated[str, typer.Argument(help=f"One of: {', '.join(DEMOS)}.")] = "pronounce",
+    *,
+    out: Annotated[Path | None, typer.Option(help="The run folder; runs/demo-NAME.")] = None,
+    minutes: Annotated[float | None, typer.Option(help="Instead of the demo's own.")] = None,
+) -> None:
+    """Train on built-in data, print the score, answer unseen inputs, draw where it looked."""
+    if name not in DEMOS:
+        raise DataError(f"there is no demo {name!r}; there are: {', '.join(DEMOS)}")
+    demo, folder = DEMOS[name], out or Path("runs") / f"demo-{name}"
+
+    from saccade.training import session
+
+    print(f"Demo: {demo.story}. Training for {minutes or demo.minutes:g} minutes into {folder}.")
+    task = session.train(
+        demo.recipe,
+        data=demo.data,
+        out=folder,
+        minutes=minutes or demo.minutes,
+        resume=folder.exists(),
+    )
+    found = session.assess(task, data=demo.data, split="test")
+    print(f"\nOn {len(found.answers):,} inputs that it has never seen:")
+    for score in found.scores.values():
+        print(f"  {score}")
+    answers = task.predict(demo.inputs, attention=True)
+    print("\nInputs that are not in the data at all:")
+    for asked, answer in zip(demo.inputs, answers, strict=True):
+        print(f"  {asked} -> {answer.text}")
+    picture = answers[0].attention.save(folder / "attention.png")
+    print(f"\nWhere it looked while it wrote the first: {picture}")
+    print(f"Curves and more answers: {folder / 'report.html'}")
+    print(f"Ask it more: saccade predict {folder} ...")

@@ -1,0 +1,63 @@
+"""saccade doctor: what this machine can do."""
+
+import os
+import platform
+import sys
+import time
+from importlib import metadata, util
+
+EXTRAS = {
+    "pocketsphinx": "demo: builtin:pronounce",
+    "sklearn": "demo: builtin:digits",
+    "pyarrow": "parquet: .parquet files",
+    "datasets": "hf: Hugging Face data sets",
+    "tensorboard": "track: TensorBoard",
+    "ctranslate2": "fast: the CTranslate2 engine",
+    "onnxruntime": "onnx: ONNX export",
+    "fastapi": "serve: the server",
+}
+
+
+def run() -> None:
+    """Say what this machine can do: cores, precision that really works, torch, extras."""
+    import torch
+
+    from saccade._version import __version__
+    from saccade.training import precision
+
+    print(f"saccade {__version__}, Python {platform.python_version()}, {platform.platform()}")
+    print(f"torch {torch.__version__}, {os.cpu_count()} cores, {torch.get_num_threads()} threads")
+    device = precision.pick_device("auto")
+    print(f"device: {device} (chosen by --device auto)")
+    print(f"float32 matrix product: {_speed(torch.float32, device):.0f} GFLOP/s")
+    if precision.works(str(device)):
+        print("bfloat16: works (tried in a process of its own)")
+    else:
+        print("bfloat16: does NOT work here (a trial process failed); float32 is used")
+    print(f"--precision auto takes {precision.choose('auto', device).name}")
+    print("extras:")
+    for module, purpose in EXTRAS.items():
+        there = util.find_spec(module) is not None
+        version = _version(module) if there else "not installed"
+        print(f"  {purpose:<32} {module} {version}")
+    sys.stdout.flush()
+
+
+def _speed(dtype: object, device: object, size: int = 1024) -> float:
+    import torch
+
+    a = torch.randn(size, size, dtype=dtype, device=device)  # type: ignore[arg-type,call-overload]
+    times = []
+    for _ in range(5):
+        began = time.perf_counter()
+        (a @ a).sum().item()
+        times.append(time.perf_counter() - began)
+    return float(2 * size**3 / min(times) / 1e9)
+
+
+def _version(module: str) -> str:
+    names = {"sklearn": "scikit-learn"}
+    try:
+        return metadata.version(names.get(module, module))
+    except metadata.PackageNotFoundError:
+        return "installed"

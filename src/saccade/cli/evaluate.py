@@ -1,0 +1,48 @@
+"""saccade evaluate: the metrics of a run on data it was not trained on."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from saccade.cli.options import Columns, Data, Device, Json, Pair, parse_columns
+
+
+def run(
+    run_folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
+    *,
+    data: Data,
+    split: Annotated[
+        str, typer.Option(help="train, valid or test; a file is taken whole.")
+    ] = "test",
+    beam: Annotated[int | None, typer.Option(min=1, help="The recipe's if left out.")] = None,
+    batch_size: Annotated[int, typer.Option(min=1)] = 64,
+    output: Annotated[
+        Path | None, typer.Option(help="Write the answers here, a line each.")
+    ] = None,
+    device: Device = "auto",
+    pair: Pair = None,
+    columns: Columns = None,
+    as_json: Json = False,
+) -> None:
+    """Measure a run on data."""
+    from saccade.training import session
+
+    options = {"batch_size": batch_size} | ({} if beam is None else {"beam": beam})
+    found = session.assess(
+        session.load(run_folder, device=device),
+        data=data,
+        split=split,
+        pair=pair,
+        columns=parse_columns(columns),
+        **options,
+    )
+    if output is not None:
+        output.write_text("".join(f"{text}\n" for text in found.answers), encoding="utf-8")
+    if as_json:
+        print(json.dumps(found.as_json(), ensure_ascii=False))
+        return
+    for score in found.scores.values():
+        print(score)
+    print(f"over {len(found.answers):,} items")

@@ -1,0 +1,45 @@
+"""Options that several verbs have, and how their text is read."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from saccade.errors import DataError
+
+Data = Annotated[
+    str,
+    typer.Option(
+        help="A folder with train.*, valid.*, test.*; one file; builtin:NAME; or hf:NAME."
+    ),
+]
+Pair = Annotated[
+    str | None,
+    typer.Option(help="The languages of parallel text files, source first: en-de."),
+]
+Columns = Annotated[
+    str | None,
+    typer.Option(
+        help="Which columns to read: source=english,target=french; numbers (from 1) for files "
+        "without a header."
+    ),
+]
+Cache = Annotated[
+    Path | None,
+    typer.Option(help="Where encoded data is kept.", envvar="SACCADE_CACHE", show_default=False),
+]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def parse_columns(text: str | None) -> dict[str, str] | None:
+    """From "source=english,target=french" to a table."""
+    if text is None:
+        return None
+    table = {}
+    for part in text.split(","):
+        name, equals, column = part.partition("=")
+        if not equals or not name.strip() or not column.strip():
+            raise DataError(f"--columns takes name=column,name=column; got {text!r}")
+        table[name.strip()] = column.strip()
+    return table

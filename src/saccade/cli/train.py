@@ -1,0 +1,68 @@
+"""saccade train: a recipe, data, and a folder for what comes out."""
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from saccade.cli.options import Cache, Columns, Data, Device, Pair, parse_columns
+from saccade.errors import StoppedError
+
+
+def run(
+    recipe: Annotated[str, typer.Argument(help="A built-in recipe's name, or a .toml file.")],
+    *,
+    data: Data,
+    out: Annotated[Path, typer.Option(help="The run folder to make.")],
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the recipe; repeatable."),
+    ] = None,
+    max_steps: Annotated[int | None, typer.Option(help="Updates at most.")] = None,
+    minutes: Annotated[float | None, typer.Option(help="Minutes at most.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of everything that is drawn.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
+    device: Device = "auto",
+    precision: Annotated[str, typer.Option(help="auto, float32 or bfloat16.")] = "auto",
+    pair: Pair = None,
+    columns: Columns = None,
+    cache: Cache = None,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Processor threads; all cores if left out.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
+) -> None:
+    """Train a recipe on your data."""
+    import torch
+
+    from saccade.training import distributed, session
+    from saccade.training.screen import Screen
+
+    if threads is not None:
+        torch.set_num_threads(threads)
+    world = distributed.from_environment()
+    try:
+        session.train(
+            recipe,
+            data=data,
+            out=out,
+            changes=set_ or (),
+            max_steps=max_steps,
+            minutes=minutes,
+            seed=seed,
+            resume=resume,
+            device=device,
+            precision_name=precision,
+            pair=pair,
+            columns=parse_columns(columns),
+            cache=cache,
+            world=world,
+            screen=Screen(quiet=quiet or not world.first),
+        )
+    except StoppedError as error:
+        again = [arg for arg in sys.argv[1:] if arg != "--resume"]
+        raise StoppedError(
+            f"{error}. Go on with:\n  saccade {shlex.join([*again, '--resume'])}"
+        ) from None

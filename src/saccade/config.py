@@ -1,0 +1,218 @@
+"""From plain tables, such as a TOML file gives, to the option classes of the parts, and back.
+
+An option class is a frozen dataclass beside the class it builds. Where a field may hold one of
+several, each has a `kind`, and the table's `kind` chooses. The structure is walked here, so that
+an error names the exact path of the key; pydantic judges each single value.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from difflib import get_close_matches
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from annotated_types import Ge, Gt, Lt
+
+from saccade.errors import RecipeError
+
+Count = Annotated[int, Gt(0)]
+"""A whole number above 0."""
+Whole = Annotated[int, Ge(0)]
+"""A whole number, 0 included."""
+Share = Annotated[float, Ge(0), Lt(1)]
+"""From 0 up to, not including, 1."""
+Positive = Annotated[float, Gt(0), Lt(float("inf"))]
+"""A number above 0."""
+NotNegative = Annotated[float, Ge(0), Lt(float("inf"))]
+"""A number, 0 included."""
+
+Config = TypeVar("Config")
+Table = Mapping[str, Any]
+
+
+def read(cls: type[Config], table: Table, path: str = "") -> Config:
+    """The options in a table; keys that are missing have their defaults.
+
+    >>> from saccade.attention import ScoreConfig
+    >>> read(ScoreConfig, {"kind": "additive", "hidden_dim": 64})
+    ScoreConfig(kind='additive', hidden_dim=64)
+    """
+    if not isinstance(table, Mapping):
+        raise RecipeError(f"{path or 'this'} must be a table of options, got {table!r}")
+    hints = get_type_hints(cls, include_extras=True)
+    known = {field.name: field for field in fields(cls)}  # type: ignore[arg-type]
+    for key in table:
+        if key not in known:
+            raise RecipeError(_unknown(_join(path, key), key, known, table.get("kind")))
+    found = {}
+    for name, field in known.items():
+        if name in table:
+            found[name] = _value(hints[name], table[name], _join(path, name), field)
+        elif field.default is MISSING and field.default_factory is MISSING:
+            raise RecipeError(f"{_join(path, name)} is missing")
+    try:
+        return cls(**found)
+    except RecipeError as error:
+        raise RecipeError(f"{path or 'recipe'}: {error}") from None
+
+
+def plain(config: Any) -> dict[str, Any]:
+    """The options as a table; options that are None are left out, for TOML has no such value."""
+    table = {}
+    for field in fields(config):
+        value = getattr(config, field.name)
+        if value is not None:
+            table[field.name] = plain(value) if is_dataclass(value) else _listed(value)
+    return table
+
+
+@dataclass(frozen=True)
+class Key:
+    """One key that may be set: its path, what it may be, what it is if left out."""
+
+    path: str
+    allowed: str
+    default: str
+    owner: type
+
+
+def keys(cls: type, path: str = "") -> Iterator[Key]:
+    """All keys of an option class and of those inside it, in order."""
+    hints = get_type_hints(cls, include_extras=True)
+    for field in fields(cls):
+        here, choices = _join(path, field.name), _classes(hints[field.name])
+        if not choices:
+            default = "required" if field.default is MISSING else _shown(field.default)
+            yield Key(here, allowed(hints[field.name]), default, cls)
+        for choice in choices:
+            yield from keys(choice, here if len(choices) == 1 else f"{here}<{_kind(choice)}>")
+
+
+def set_key(table: dict[str, Any], assignment: str) -> None:
+    """Put one "a.b=v" into a table of tables; another `kind` empties the table it stands in.
+
+    >>> table = {"model": {"dim": 128}}
+    >>> set_key(table, "model.dim=256")
+    >>> table
+    {'model': {'dim': 256}}
+    """
+    path, equals, text = assignment.partition("=")
+    names = path.strip().split(".")
+    if not equals or not all(names):
+        raise RecipeError(
+            f"--set takes key=value, such as training.max_steps=100, got {assignment}"
+        )
+    for name in names[:-1]:
+        inner = table.setdefault(name, {})
+        if not isinstance(inner, dict):
+            raise RecipeError(f"{path}: {name} is a value, not a table of options")
+        table = inner
+    value = _parsed(text.strip())
+    if names[-1] == "kind" and table.get("kind", value) != value:
+        table.clear()
+    table[names[-1]] = value
+
+
+def allowed(hint: Any) -> str:
+    """What a key may be, in words."""
+    origin, inside = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        bounds = [_bound(mark) for mark in inside[1:]]
+        return " ".join([allowed(inside[0]), *(bound for bound in bounds if bound)])
+    if origin is Literal:
+        return ", ".join(str(choice) for choice in inside)
+    if origin in (Union, types.UnionType):
+        return " or ".join("none" if part is types.NoneType else allowed(part) for part in inside)
+    if origin is tuple:
+        return "list of " + allowed(inside[0])
+    return _NAMES.get(hint, getattr(hint, "__name__", str(hint)))
+
+
+_NAMES = {int: "whole number", float: "number", bool: "true or false", str: "text"}
+
+
+def _value(hint: Any, value: Any, path: str, field: dataclasses.Field[Any]) -> Any:
+    choices = _classes(hint)
+    if not choices or is_dataclass(value):
+        return _checked(hint, value, path)
+    if not isinstance(value, Mapping):
+        raise RecipeError(f"{path} must be a table of options, got {value!r}")
+    if len(choices) == 1:
+        return read(choices[0], value, path)
+    by_kind = {_kind(choice): choice for choice in choices}
+    default = None if field.default is MISSING else _kind(type(field.default))
+    kind = value.get("kind", default)
+    if kind not in by_kind:
+        said = "is missing" if kind is None else f"cannot be {kind!r}"
+        raise RecipeError(f"{path}.kind {said}; it can be: {', '.join(sorted(by_kind))}")
+    return read(by_kind[kind], value, path)
+
+
+def _checked(hint: Any, value: Any, path: str) -> Any:
+    """The value, if it is one that the key may have."""
+    from pydantic import TypeAdapter, ValidationError
+
+    if isinstance(value, list):
+        value = tuple(value)
+    try:
+        return TypeAdapter(hint).validate_python(value, strict=True)
+    except ValidationError:
+        raise RecipeError(f"{path} cannot be {value!r}; it can be: {allowed(hint)}") from None
+
+
+def _classes(hint: Any) -> list[type]:
+    """The option classes that a field may hold."""
+    if get_origin(hint) in (Union, types.UnionType):
+        return [part for part in get_args(hint) if is_dataclass(part)]
+    return [hint] if is_dataclass(hint) else []
+
+
+def _kind(cls: type) -> str:
+    for field in fields(cls):
+        if field.name == "kind":
+            return str(field.default)
+    return cls.__name__
+
+
+def _unknown(path: str, key: str, known: Mapping[str, object], kind: object) -> str:
+    near = get_close_matches(key, known, n=1)
+    where = f" for kind {kind}" if isinstance(kind, str) else ""
+    hint = f"Did you mean {near[0]}? " if near else ""
+    return f"{path} is not known{where}. {hint}Known here: {', '.join(known)}"
+
+
+def _join(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def _listed(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _shown(value: object) -> str:
+    return "none" if value is None else str(_listed(value)).replace("'", '"')
+
+
+def _bound(mark: object) -> str:
+    match mark:
+        case Gt(limit):
+            return f"above {limit}"
+        case Ge(limit):
+            return f"from {limit}"
+        case Lt(limit) if limit != float("inf"):
+            return f"below {limit}"
+    return ""
+
+
+def _parsed(text: str) -> Any:
+    """The value as TOML reads it; what is no TOML is text, so that quotes may be left out."""
+    import tomlkit
+    from tomlkit.exceptions import TOMLKitError
+
+    try:
+        return tomlkit.parse(f"value = {text}").unwrap()["value"]
+    except TOMLKitError:
+        return text

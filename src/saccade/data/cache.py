@@ -1,0 +1,222 @@
+"""Rows encoded once and found again by their content: a second start reads no text.
+
+An entry is a folder named after what it depends on. It is written under another name, then
+renamed, so there is a whole entry or none; entry.json holds the checksum of every file.
+"""
+
+import errno
+import hashlib
+import json
+import logging
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import filelock
+
+from saccade.data.corpus import Row, Split
+from saccade.data.lines import file_digest
+from saccade.data.ragged import Ragged, RaggedWriter
+from saccade.errors import DataError
+
+Rows = list[tuple[str, ...]]
+Encode = Callable[[Rows], list[tuple[list[int], ...]]]
+
+FORMAT = 1
+ENTRY = "entry.json"
+CHUNK = 1024  # rows that are encoded together
+SHOWN = 5  # skipped rows that are named
+FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """Rows that were left out: how many, why, and where the first of them stand."""
+
+    empty: int = 0
+    too_long: int = 0
+    first: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """The encoded rows, one `Ragged` for each field, and what was left out."""
+
+    fields: tuple[Ragged, ...]
+    skipped: Skipped
+    key: str
+
+    def __len__(self) -> int:
+        return len(self.fields[0]) if self.fields else 0
+
+
+def encode_once(
+    split: Split,
+    encode: Encode,
+    *,
+    key: str,
+    folder: Path,
+    limits: Sequence[int] | None,
+    progress: Callable[[int], None] | None = None,
+) -> Encoded:
+    """The numbers that `encode` makes of the rows, from the cache if it has them.
+
+    `encode` turns rows into tuples of numbers, one sequence for each field. `key` names all that
+    it depends on. A row with an empty field or with one beyond its limit is left out and counted.
+    `progress` hears how many rows are done.
+    """
+    parts = (str(FORMAT), key, str(limits and list(limits)), split.digest())
+    name = hashlib.sha256("\0".join(parts).encode()).hexdigest()
+    entry = folder / name
+    found = _read(entry)
+    if isinstance(found, Encoded):
+        return found
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with filelock.FileLock(folder / f"{name}.lock"):
+            found = _read(entry)  # another process may have been quicker
+            if isinstance(found, Encoded):
+                return found
+            if entry.exists():
+                log.warning("the cache entry %s is damaged (%s) and is made anew", entry, found)
+                shutil.rmtree(entry)
+            _make(split, encode, entry, limits, progress)
+    except OSError as error:
+        raise DataError(_refused(folder, error)) from error
+    made = _read(entry)
+    if isinstance(made, Encoded):
+        return made
+    raise DataError(f"the cache entry {entry} was written but cannot be read: {made}")
+
+
+def _make(
+    split: Split,
+    encode: Encode,
+    entry: Path,
+    limits: Sequence[int] | None,
+    progress: Callable[[int], None] | None,
+) -> None:
+    unfinished = entry.with_name(f".unfinished-{entry.name}")
+    shutil.rmtree(unfinished, ignore_errors=True)  # of a process that was killed
+    unfinished.mkdir()
+    try:
+        with ExitStack() as stack:
+            skipped, dtypes = _write(split, encode, unfinished, limits, progress, stack)
+        files = {path.name: file_digest(path) for path in sorted(unfinished.iterdir())}
+        facts = {"format": FORMAT, "dtypes": dtypes, "skipped": asdict(skipped), "files": files}
+        (unfinished / ENTRY).write_text(json.dumps(facts, indent=1), encoding="utf-8")
+        unfinished.rename(entry)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def _write(
+    split: Split,
+    encode: Encode,
+    folder: Path,
+    limits: Sequence[int] | None,
+    progress: Callable[[int], None] | None,
+    stack: ExitStack,
+) -> tuple[Skipped, list[str]]:
+    writers: list[RaggedWriter] = []
+    left_out = _LeftOut(split.columns, limits)
+    done = 0
+    for chunk in _chunks(iter(split)):
+        rows = [row for row in chunk if not left_out.blank(row)]
+        coded = encode([row.values for row in rows])
+        assert len(coded) == len(rows), "encode must give one tuple for each row"
+        kept = [ids for row, ids in zip(rows, coded, strict=True) if left_out.fits(row, ids)]
+        if coded and not writers:
+            writers = [RaggedWriter(folder, f"field-{i}") for i in range(len(coded[0]))]
+            for writer in writers:
+                stack.callback(writer.abandon)
+        for i, writer in enumerate(writers):
+            writer.add([ids[i] for ids in kept])
+        done += len(chunk)
+        if progress is not None:
+            progress(done)
+    for writer in writers:
+        writer.close()
+    skipped = left_out.skipped()
+    if skipped.empty + skipped.too_long == done:
+        raise DataError(
+            f"no row of {split.name} can be used: {skipped.empty} empty, {skipped.too_long} too "
+            f"long. {'; '.join(skipped.first)}"
+        )
+    return skipped, [writer.dtype for writer in writers]
+
+
+class _LeftOut:
+    """Counts the rows that are left out, and remembers where the first of them stand."""
+
+    def __init__(self, columns: Sequence[str], limits: Sequence[int] | None) -> None:
+        self._columns, self._limits = columns, limits
+        self._empty = self._too_long = 0
+        self._first: list[str] = []
+
+    def blank(self, row: Row) -> bool:
+        for column, value in zip(self._columns, row.values, strict=True):
+            if not value or value.isspace():
+                return self._is_empty(row, column)
+        return False
+
+    def fits(self, row: Row, ids: tuple[list[int], ...]) -> bool:
+        for i, field in enumerate(ids):
+            name = self._columns[i] if len(ids) == len(self._columns) else f"field {i + 1}"
+            if not len(field):
+                return not self._is_empty(row, name)
+            if self._limits is not None and len(field) > self._limits[i]:
+                self._too_long += 1
+                self._remember(
+                    row, f"{name} has {len(field)} tokens, the limit is {self._limits[i]}"
+                )
+                return False
+        return True
+
+    def skipped(self) -> Skipped:
+        return Skipped(self._empty, self._too_long, tuple(self._first))
+
+    def _is_empty(self, row: Row, name: str) -> bool:
+        self._empty += 1
+        self._remember(row, f"{name} is empty")
+        return True
+
+    def _remember(self, row: Row, reason: str) -> None:
+        if len(self._first) < SHOWN:
+            self._first.append(f"{row.file}:{row.line}: {reason}")
+
+
+def _chunks(rows: Iterator[Row]) -> Iterator[list[Row]]:
+    while chunk := list(islice(rows, CHUNK)):
+        yield chunk
+
+
+def _read(entry: Path) -> Encoded | str:
+    """The entry, or what is wrong with it."""
+    try:
+        facts: Any = json.loads((entry / ENTRY).read_text(encoding="utf-8"))
+        for name, digest in facts["files"].items():
+            if file_digest(entry / name) != digest:
+                return f"{name} is not what was written"
+        fields = tuple(
+            Ragged.open(entry, f"field-{i}", dtype) for i, dtype in enumerate(facts["dtypes"])
+        )
+        skipped = facts["skipped"]
+        first = tuple(skipped["first"])
+        return Encoded(fields, Skipped(skipped["empty"], skipped["too_long"], first), entry.name)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def _refused(folder: Path, error: OSError) -> str:
+    if error.errno in FULL:
+        return (
+            f"the disk is full: the encoded text does not fit into {folder}; free some space or "
+            "choose another folder (nothing half-written was left)"
+        )
+    return f"the encoded text cannot be written into {folder}: {error.strerror or error}"

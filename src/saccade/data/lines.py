@@ -1,0 +1,111 @@
+"""Text files line by line: plain, .gz or .xz, UTF-8, and what is wrong with one and where.
+
+Only \\n and \\r\\n end a line. (`str.splitlines` would also split at U+2028, \\x0b and others, and
+parallel files would fall out of step.)
+"""
+
+import gzip
+import hashlib
+import lzma
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from saccade.errors import DataError
+
+LONGEST = 2**24  # bytes in a line: beyond that it is hardly text, and would fill the memory
+PACKED = (".gz", ".xz")
+MARK = b"\xef\xbb\xbf"  # what some editors put before UTF-8
+DAMAGE = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError)
+OTHER_KINDS = {
+    b"\x1f\x8b": "compressed with gzip; its name must end in .gz",
+    b"\xfd7zXZ\x00": "compressed with xz; its name must end in .xz",
+    b"PK\x03\x04": "a zip archive or a spreadsheet; unpack it, or save it as .tsv",
+    b"\x28\xb5\x2f\xfd": "compressed with zstd; use gzip or xz",
+    b"BZh": "compressed with bzip2; use gzip or xz",
+    b"PAR1": "a Parquet file; its name must end in .parquet",
+    b"\x89PNG": "an image",
+    b"\xff\xd8\xff": "an image",
+    b"%PDF-": "a PDF document",
+    b"\x7fELF": "a program",
+    b"\xff\xfe": "UTF-16 text; save it as UTF-8",
+    b"\xfe\xff": "UTF-16 text; save it as UTF-8",
+}
+
+
+def unpacked_name(path: Path) -> str:
+    """The file's name without .gz or .xz."""
+    return path.stem if path.suffix in PACKED else path.name
+
+
+def open_bytes(path: Path) -> BinaryIO:
+    """The bytes of a file, unpacked if its name says that it is packed."""
+    if path.suffix == ".gz":
+        return cast(BinaryIO, gzip.open(path, "rb"))
+    if path.suffix == ".xz":
+        return cast(BinaryIO, lzma.open(path, "rb"))
+    return open(path, "rb")
+
+
+def read_lines(path: Path, *, keep_ends: bool = False) -> Iterator[str]:
+    """Every line, without its end unless asked to keep it."""
+    number = 0
+    try:
+        with open_bytes(path) as stream:
+            for number, raw in enumerate(iter(lambda: stream.readline(LONGEST + 1), b""), 1):
+                if len(raw) > LONGEST:
+                    raise DataError(
+                        f"{path}, line {number}: longer than {LONGEST:,} bytes; a text file with "
+                        "one example a line is expected"
+                    )
+                if number == 1:
+                    _require_text(path, raw)
+                    raw = raw.removeprefix(MARK)  # noqa: PLW2901
+                yield _decoded(path, number, raw if keep_ends else _without_end(raw))
+    except DAMAGE as error:
+        raise DataError(
+            f"{path} is damaged or was not copied whole: it can be unpacked up to line {number} "
+            f"only ({error}); copy or pack it again"
+        ) from error
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+def first_line(path: Path) -> str:
+    """The first line; an empty file is an error."""
+    for line in read_lines(path):
+        return line
+    raise DataError(f"{path} is empty; at least one example is expected")
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of the bytes as they lie on the disk."""
+    digest = hashlib.sha256()
+    try:
+        with open(path, "rb") as stream:
+            while block := stream.read(2**20):
+                digest.update(block)
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror or error}") from error
+    return digest.hexdigest()
+
+
+def _without_end(raw: bytes) -> bytes:
+    return raw[:-2] if raw.endswith(b"\r\n") else raw.removesuffix(b"\n")
+
+
+def _require_text(path: Path, raw: bytes) -> None:
+    for beginning, kind in OTHER_KINDS.items():
+        if raw.startswith(beginning):
+            raise DataError(f"{path} is not plain text but {kind}")
+
+
+def _decoded(path: Path, number: int, raw: bytes) -> str:
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{path}, line {number}: not UTF-8 at byte offset {error.start} of the line "
+            f"(0x{raw[error.start]:02x}); save the file as UTF-8"
+        ) from error

@@ -1,0 +1,119 @@
+"""From what a user points at to a corpus: a folder, a file, parallel texts, `builtin:` or `hf:`."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from saccade.data.columns import Asked, Column, counted, parse_pair
+from saccade.data.corpus import Corpus, Item, Row, Split, Table, items
+from saccade.data.formats import FORMATS, open_table
+from saccade.data.held_out import divide
+from saccade.data.layout import SPLITS, Place, find_beginning, find_splits, listing
+from saccade.data.parallel import Parallel
+from saccade.errors import DataError
+
+__all__ = ["Column", "Corpus", "Item", "Row", "Split", "items", "open_corpus"]
+BUILTIN, HUGGING_FACE = "builtin:", "hf:"
+
+
+def open_corpus(
+    where: str | Path,
+    wanted: Sequence[Column],
+    *,
+    pair: str | None = None,
+    columns: Mapping[str, str] | None = None,
+    held_out: float = 0.05,
+    seed: int = 0,
+    required: Sequence[str] = ("train",),
+) -> Corpus:
+    """Find the splits and their columns; only the beginnings of files are read.
+
+    Without a split `valid`, the share `held_out` of `train` is kept as one, which reads it once.
+    One file alone is `train` and `valid`; with `held_out` = 0 it is wholly `required[0]`, as for an
+    evaluation of that file. A split of `required` that is not there is an error.
+    """
+    if not 0 <= held_out < 1:
+        raise DataError(f"held_out is a share between 0 and 1, got {held_out}")
+    if not 0 <= seed < 2**64:
+        raise DataError(f"a seed must be between 0 and 2**64 - 1, got {seed}")
+    asked = Asked(
+        wanted=tuple(wanted), pair=parse_pair(pair) if pair else None, renamed=dict(columns or {})
+    )
+    single, tables = _find(str(where), asked)
+    if single and not held_out:
+        tables = {required[0]: tables["train"]}
+    missing = [split for split in required if split not in tables and not single]
+    if missing:
+        raise DataError(_lacking(missing[0], where, list(tables)))
+    _require_alike(tables)
+    splits = {name: Split(name, table) for name, table in tables.items()}
+    files = "; ".join(f"{name}: {table.describe()}" for name, table in tables.items())
+    meaning = "; ".join(dict.fromkeys(table.meaning() for table in tables.values()))
+    understood = f"{files}. {meaning}."
+    if held_out and "train" in splits and "valid" not in splits:
+        train = tables["train"]
+        rest, kept = divide((r.values[0] for r in train.rows()), held_out, seed, train.describe())
+        splits |= {"train": Split("train", train, rest), "valid": Split("valid", train, kept)}
+        total = counted(rest.count + kept.count, "row")
+        understood += f" Of {total}, {counted(kept.count, 'row')} kept back for validation."
+    return Corpus({name: splits[name] for name in SPLITS if name in splits}, understood)
+
+
+def _find(where: str, asked: Asked) -> tuple[bool, dict[str, Table]]:
+    """Whether there is a single table for all, and the tables by split."""
+    if where.startswith(BUILTIN):
+        from saccade.data import builtin
+
+        return False, {**builtin.tables(where.removeprefix(BUILTIN), asked)}
+    path = Path(where)
+    if where.startswith(HUGGING_FACE) or _saved_by_datasets(path):
+        from saccade.data import huggingface
+
+        return False, {**huggingface.tables(where.removeprefix(HUGGING_FACE), asked)}
+    if path.is_dir():
+        return False, {
+            name: _open(place, asked) for name, place in find_splits(path, asked).items()
+        }
+    if path.is_file():
+        return True, {"train": open_table(path, asked)}
+    if place := find_beginning(path, asked):
+        return True, {"train": _open(place, asked)}
+    if path.exists():
+        raise DataError(f"{path} is neither a file nor a folder")
+    if path.parent.is_dir():
+        raise DataError(
+            f"there is no {path}, nor parallel text that begins with it; {path.parent} holds "
+            f"{listing(path.parent)}"
+        )
+    raise DataError(f"there is no {path}, and no folder {path.parent}")
+
+
+def _open(place: Place, asked: Asked) -> Table:
+    for path in place.files:
+        if path.is_dir():
+            raise DataError(f"{path} is a folder, where a file is expected")
+    if len(place.files) == 1:
+        return open_table(place.files[0], asked)
+    (first, second), (source, target) = place.files, asked.required
+    return Parallel(first, second, (source.name, target.name))
+
+
+def _lacking(split: str, where: str | Path, there: list[str]) -> str:
+    if str(where).startswith((BUILTIN, HUGGING_FACE)):
+        return f"{where} has no split {split}; it has {', '.join(there)}"
+    names = " or ".join(f"{name}.*" for name in SPLITS.get(split, (split,)))
+    return (
+        f"{where} has no {names} ({' '.join(FORMATS)}, also .gz or .xz after it, or parallel text "
+        f"such as {split}.en and {split}.de); it holds {listing(Path(where))}"
+    )
+
+
+def _require_alike(tables: Mapping[str, Table]) -> None:
+    """An optional column that only some splits have would be lost without a word."""
+    columns = {table.columns: name for name, table in tables.items()}
+    if len(columns) > 1:
+        shown = "; ".join(f"{name} has {', '.join(found)}" for found, name in columns.items())
+        raise DataError(f"the splits differ in their columns: {shown}")
+
+
+def _saved_by_datasets(path: Path) -> bool:
+    return (path / "dataset_dict.json").is_file() or (path / "state.json").is_file()

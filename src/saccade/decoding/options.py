@@ -1,0 +1,95 @@
+"""How to generate, as plain options, and the one call that does it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from saccade.config import Count, NotNegative, Positive, Whole
+from saccade.decoding.beam import beam_search
+from saccade.decoding.greedy import greedy
+from saccade.decoding.hypothesis import Hypothesis, Limits
+from saccade.decoding.sampling import sample
+from saccade.errors import DecodingError
+from saccade.interfaces import State, Stepper
+
+
+@dataclass(frozen=True, kw_only=True)
+class GenerationConfig:
+    """How answers are written.
+
+    beam             how many beginnings are written on side by side; 1 is greedy search
+    length_penalty   hypotheses are ranked by log P / length**length_penalty
+    num_best         how many answers are given for each input, at most `beam`
+    sample           draw each token instead, with the options below
+    temperature      below 1 sharpens the distribution, 0 is greedy search
+    top_k, top_p     draw among the k most likely tokens, or those with this share together
+    seed             of the first input's draws; the next input has the next seed
+    max_length       the most tokens an answer may have
+    max_ratio        and the most in relation to its input: max_ratio * length + 10
+    """
+
+    beam: Count = 1
+    length_penalty: float = 1.0
+    num_best: Count = 1
+    sample: bool = False
+    temperature: NotNegative = 1.0
+    top_k: Count | None = None
+    top_p: Positive | None = None
+    seed: Whole = 0
+    max_length: Count = 256
+    max_ratio: Positive = 2.0
+
+    def __post_init__(self) -> None:
+        if self.sample and self.beam > 1:
+            raise DecodingError(f"sampling has no beams: take sample or beam={self.beam}, not both")
+        if self.num_best > self.beam:
+            raise DecodingError(
+                f"num_best={self.num_best} answers need a beam of at least that many, "
+                f"got beam={self.beam}"
+            )
+
+    def longest(self, input_length: int) -> int:
+        """The most tokens of an answer, the stop included.
+
+        Rounded to steps, so that inputs of about one length share it: a batch has one limit, and
+        what is said to an input must not depend on its neighbours.
+        """
+        rounded = -(-input_length // 8) * 8
+        return min(self.max_length, int(self.max_ratio * rounded) + 10)
+
+
+def generate(
+    stepper: Stepper[State],
+    state: State,
+    *,
+    start: int,
+    limits: Limits,
+    options: GenerationConfig,
+    rows: Sequence[int],
+    device: torch.device | str = "cpu",
+) -> list[list[Hypothesis]]:
+    """The hypotheses of each row, best first; `rows` are its inputs' numbers, for their seeds."""
+    first = torch.full((len(rows),), start, device=device)
+    if options.sample:
+        return sample(
+            stepper,
+            state,
+            first,
+            limits,
+            seeds=[options.seed + row for row in rows],
+            temperature=options.temperature,
+            top_k=options.top_k,
+            top_p=options.top_p,
+        )
+    if options.beam == 1:
+        return greedy(stepper, state, first, limits)
+    return beam_search(
+        stepper,
+        state,
+        first,
+        limits,
+        beam=options.beam,
+        length_penalty=options.length_penalty,
+        num_best=options.num_best,
+    )

@@ -1,0 +1,112 @@
+"""Word alignments: out of attention, of two directions joined, as text.
+
+An alignment is a set of 0-based pairs (word of the source, word of the target). Pharaoh's text has
+a line for each sentence pair, `0-0 1-2`.
+"""
+
+import re
+from collections.abc import Callable, Collection
+from typing import Literal, get_args
+
+import numpy as np
+from jaxtyping import Float
+
+from saccade.errors import MetricError, ShapeError
+
+Link = tuple[int, int]
+Symmetrise = Literal["intersection", "union", "grow-diag"]
+
+_LINK = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")  # \d would take any script's digits
+# (target, source) steps in Koehn's order, on which the outcome can depend
+_NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
+
+
+def strongest(
+    weights: Float[np.ndarray, "target source"], *, threshold: float | None = None
+) -> set[Link]:
+    """For each word of the target the word of the source with the most attention.
+
+    Of equals it is the first. A word all of whose weights are 0 is left unaligned, and one whose
+    strongest is below `threshold`. With the weights of the other direction, swap the pairs.
+    """
+    if weights.ndim != 2:
+        raise ShapeError(f"an alignment needs weights (target, source), got {weights.shape}")
+    if weights.size == 0:
+        return set()
+    least = 0.0 if threshold is None else threshold
+    best = weights.argmax(1)
+    return {
+        (int(source), target)
+        for target, source in enumerate(best)
+        if weights[target, source] > 0 and weights[target, source] >= least
+    }
+
+
+def symmetrise(
+    forward: Collection[Link], backward: Collection[Link], method: Symmetrise = "grow-diag"
+) -> set[Link]:
+    """Join the alignments of both directions, both as pairs (source, target).
+
+    `intersection` is sure of few links, `union` has all, `grow-diag` lies between: from the
+    intersection it takes in neighbours of the union (diagonal ones too) as long as they align a
+    word that has no link yet (Koehn, Och and Marcu 2003; Och and Ney 2003).
+    """
+    if method not in get_args(Symmetrise):
+        allowed = ", ".join(get_args(Symmetrise))
+        raise MetricError(f"alignments are joined by one of {allowed}; got {method!r}")
+    join: dict[str, Callable[[set[Link], set[Link]], set[Link]]] = {
+        "intersection": set.intersection,
+        "union": set.union,
+        "grow-diag": _grow_diag,
+    }
+    return join[method](set(forward), set(backward))
+
+
+def _grow_diag(forward: set[Link], backward: set[Link]) -> set[Link]:
+    found, possible = forward & backward, forward | backward
+    sources, targets = {s for s, _ in found}, {t for _, t in found}
+    in_order = sorted(possible, key=lambda link: (link[1], link[0]))
+    grown = True
+    while grown:
+        grown = False
+        for source, target in in_order:
+            if (source, target) not in found:
+                continue
+            for later, right in _NEIGHBOURS:
+                link = (source + right, target + later)
+                helps = link[0] not in sources or link[1] not in targets
+                if helps and link in possible and link not in found:
+                    found.add(link)
+                    sources.add(link[0])
+                    targets.add(link[1])
+                    grown = True
+    return found
+
+
+def to_pharaoh(alignment: Collection[Link]) -> str:
+    """One line of Pharaoh's text, sorted.
+
+    >>> to_pharaoh({(1, 2), (0, 0)})
+    '0-0 1-2'
+    """
+    return " ".join(f"{source}-{target}" for source, target in sorted(set(alignment)))
+
+
+def from_pharaoh(line: str, *, first: Literal[0, 1] = 0) -> set[Link]:
+    """The alignment of one line, whose numbers count from `first`; ours count from 0."""
+    links = set()
+    for part in line.split():
+        match = _LINK.fullmatch(part)
+        if match is None:
+            raise MetricError(
+                f"an alignment is written as i-j pairs such as '0-0 1-2'; got {part[:40]!r} "
+                f"in {line.strip()[:60]!r}"
+            )
+        source, target = int(match[1]) - first, int(match[2]) - first
+        if min(source, target) < 0:
+            raise MetricError(
+                f"{part!r} has a 0, but the numbers were said to count from {first}; "
+                f"in {line.strip()[:60]!r}"
+            )
+        links.add((source, target))
+    return links

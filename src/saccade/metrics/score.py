@@ -1,0 +1,96 @@
+"""A score, and the tally it is computed from.
+
+Every metric here is a number made from sums over the items of a corpus (n-gram matches, edits,
+lengths). A `Tally` keeps what was counted for each item, so that the score of the whole, of a
+bucket of it, of resamples and of two systems side by side need no second look at the texts.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from saccade.errors import MetricError
+from saccade.metrics.resample import SAMPLES, SEED, percentiles, resampled_sums
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score:
+    """A metric's value, and all that is needed to say where it comes from.
+
+    `signature` names the options, in the form of sacreBLEU's. `interval` is the 95 % confidence
+    interval by bootstrap resampling of the items, None if it was not asked for.
+    """
+
+    name: str
+    value: float
+    signature: str
+    interval: tuple[float, float] | None = None
+    higher_is_better: bool = True
+
+    def __str__(self) -> str:
+        between = "" if self.interval is None else " [{:.4g}, {:.4g}]".format(*self.interval)
+        return f"{self.name}|{self.signature} = {self.value:.4g}{between}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tally:
+    """What a metric counted for each item, and how sums of it become the metric.
+
+    `value` takes the sums of any items; `signature` the number of resamples (0: none) and the seed.
+    """
+
+    name: str
+    counts: Float[np.ndarray, "items numbers"]
+    value: Callable[[Float[np.ndarray, " numbers"]], float]
+    signature: Callable[[int, int], str]
+    higher_is_better: bool
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    def of(self, items: Sequence[int] | Int[np.ndarray, " some"] | slice = slice(None)) -> float:
+        """The metric over these items only, by default over all."""
+        return finite(self.value(self.counts[items].sum(0)))
+
+    def score(self, *, samples: int = SAMPLES, seed: int = SEED) -> Score:
+        """The metric over all items, with its interval unless `samples` is 0."""
+        return Score(
+            name=self.name,
+            value=self.of(),
+            signature=self.signature(samples, seed),
+            interval=percentiles(self.resampled(samples, seed)) if samples else None,
+            higher_is_better=self.higher_is_better,
+        )
+
+    def resampled(self, samples: int, seed: int) -> Float[np.ndarray, " samples"]:
+        """The metric of `samples` corpora of the same size, drawn from the items with return."""
+        sums = resampled_sums(self.counts, samples, seed)
+        return np.array([finite(self.value(row)) for row in sums])
+
+
+def require_items(answers: Sequence[str], references: Sequence[Sequence[str]]) -> None:
+    """Refuse what no metric can be computed from."""
+    if len(answers) != len(references):
+        raise MetricError(
+            f"got {len(answers)} answers but references for {len(references)} items; "
+            "each answer needs the list of its references"
+        )
+    if len(answers) == 0:
+        raise MetricError("no metric can be computed from no items; got 0 answers")
+    for i, of_item in enumerate(references):
+        if isinstance(of_item, str):
+            raise MetricError(
+                f"the references of item {i} are the text {of_item[:40]!r}; "
+                "give a list of texts for each item, also where it is only one"
+            )
+        if len(of_item) == 0:
+            raise MetricError(f"item {i} has no reference; each needs at least 1 (it may be empty)")
+
+
+def finite(value: float) -> float:
+    """A score is never NaN: our own arithmetic and sacreBLEU's both guard their denominators."""
+    assert math.isfinite(value), value
+    return float(value)

@@ -1,0 +1,121 @@
+"""The metrics of a task that answers with text, chosen in its recipe."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from saccade.errors import MetricError
+from saccade.metrics.error_rates import (
+    character_error_rate_tally,
+    exact_match_tally,
+    phoneme_error_rate_tally,
+    word_edit_rate_tally,
+    word_error_rate_tally,
+)
+from saccade.metrics.resample import SAMPLES, SEED, PairedDifference, paired_bootstrap
+from saccade.metrics.score import Score, Tally, require_items
+from saccade.metrics.text import Tokenize, bleu_tally, chrf_tally, ter_tally
+
+TextMetric = Literal[
+    "bleu",
+    "chrf",
+    "ter",
+    "exact_match",
+    "character_error_rate",
+    "word_error_rate",
+    "phoneme_error_rate",
+    "word_edit_rate",
+]
+_Count = Callable[[Sequence[str], Sequence[Sequence[str]]], Tally]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextMetricsConfig:
+    """Which metrics, and how texts are made ready for them.
+
+    `tokenize` is BLEU's. `lowercase` holds for bleu, chrf, exact_match, character_error_rate and
+    word_edit_rate; ter never tells capitals from small letters, phonemes always do. `stress` tells
+    whether word_error_rate and phoneme_error_rate heed it. `samples` are the resamples of each
+    confidence interval; 0 leaves the intervals out.
+    """
+
+    names: tuple[TextMetric, ...] = ("bleu", "chrf")
+    tokenize: Tokenize = "13a"
+    lowercase: bool = False
+    stress: bool = True
+    samples: int = SAMPLES
+    seed: int = SEED
+
+    def __post_init__(self) -> None:
+        unknown = [name for name in self.names if name not in get_args(TextMetric)]
+        if unknown or not self.names or len(set(self.names)) < len(self.names):
+            raise MetricError(
+                f"names must be different ones of {', '.join(get_args(TextMetric))}, at least 1; "
+                f"got {', '.join(map(repr, self.names)) or 'none'}"
+            )
+        if self.tokenize not in get_args(Tokenize):
+            allowed = ", ".join(get_args(Tokenize))
+            raise MetricError(f"tokenize must be one of {allowed}; got {self.tokenize!r}")
+        if self.samples < 0 or self.seed < 0:
+            raise MetricError(
+                f"samples and seed must not be negative; got {self.samples} and {self.seed}"
+            )
+
+    def score(
+        self,
+        answers: Sequence[str],
+        references: Sequence[Sequence[str]],
+        inputs: Sequence[str] | None = None,
+    ) -> dict[str, Score]:
+        """Every metric over all items. `inputs` is only checked: no metric here looks at it."""
+        if inputs is not None and len(inputs) != len(answers):
+            raise MetricError(f"got {len(inputs)} inputs for {len(answers)} answers")
+        tallies = self.tally(answers, references)
+        return {
+            name: tally.score(samples=self.samples, seed=self.seed)
+            for name, tally in tallies.items()
+        }
+
+    def tally(
+        self, answers: Sequence[str], references: Sequence[Sequence[str]]
+    ) -> dict[str, Tally]:
+        """What each metric counts for each item, to be summed over all or some of them."""
+        require_items(answers, references)
+        count = self._counters()
+        return {name: count[name](answers, references) for name in self.names}
+
+    def compare(
+        self,
+        answers_a: Sequence[str],
+        answers_b: Sequence[str],
+        references: Sequence[Sequence[str]],
+    ) -> dict[str, PairedDifference]:
+        """Every metric of two systems side by side, with the significance of the difference."""
+        tallies_a, tallies_b = self.tally(answers_a, references), self.tally(answers_b, references)
+        samples = self.samples or SAMPLES
+        return {
+            name: paired_bootstrap(
+                tally.counts, tallies_b[name].counts, tally.value, samples=samples, seed=self.seed
+            )
+            for name, tally in tallies_a.items()
+        }
+
+    def _counters(self) -> Mapping[str, _Count]:
+        def cased(count: Callable[..., Tally]) -> _Count:
+            return lambda answers, refs: count(answers, refs, lowercase=self.lowercase)
+
+        def stressed(count: Callable[..., Tally]) -> _Count:
+            return lambda answers, refs: count(answers, refs, stress=self.stress)
+
+        return {
+            "bleu": lambda answers, refs: bleu_tally(
+                answers, refs, tokenize=self.tokenize, lowercase=self.lowercase
+            ),
+            "chrf": cased(chrf_tally),
+            "ter": ter_tally,
+            "exact_match": cased(exact_match_tally),
+            "character_error_rate": cased(character_error_rate_tally),
+            "word_edit_rate": cased(word_edit_rate_tally),
+            "word_error_rate": stressed(word_error_rate_tally),
+            "phoneme_error_rate": stressed(phoneme_error_rate_tally),
+        }

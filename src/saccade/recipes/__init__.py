@@ -1,0 +1,1 @@
+"""The built-in recipes: TOML files, read by saccade.training.recipe."""

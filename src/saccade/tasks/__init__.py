@@ -1,0 +1,27 @@
+"""The jobs: text to text, and those to come. One module each, whose name is the `task` of a recipe.
+
+A module holds a `Task` and a `Config`, its options. Nothing else lists them: see `base.py`.
+"""
+
+from importlib import import_module
+from pkgutil import iter_modules
+
+from saccade.errors import RecipeError
+from saccade.tasks.base import Answer, Evaluation, Loss, Task, TaskConfig
+
+__all__ = ["Answer", "Evaluation", "Loss", "Task", "TaskConfig", "config_of", "names"]
+
+_SHARED = {"base"}
+
+
+def names() -> list[str]:
+    """The tasks there are."""
+    return sorted(module.name for module in iter_modules(__path__) if module.name not in _SHARED)
+
+
+def config_of(name: str) -> type[TaskConfig]:
+    """The options of a task, by its name."""
+    if name not in names():
+        raise RecipeError(f"task cannot be {name!r}; it can be: {', '.join(names())}")
+    config: type[TaskConfig] = import_module(f"{__name__}.{name}").Config
+    return config

@@ -1,0 +1,168 @@
+"""The Task seam: what the loop, the command line, the server and the lens know of a model's job.
+
+A task holds the model, its vocabularies and its metrics. It turns rows of a file into examples,
+examples into batches, a batch into a loss, and an input into an answer. A new task is one file in
+this folder: a subclass of `Task`, and a `Config` with the options that its recipes may set.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
+
+from torch import nn
+
+from saccade.data.cache import Encoded
+from saccade.data.columns import Column
+from saccade.data.corpus import Item, Split
+from saccade.shapes import Float, Tensor
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from saccade.lens.record import AttentionRecord
+    from saccade.metrics.score import Score
+
+Progress = Callable[[int], None]
+"""Called with the number of rows done so far."""
+
+
+@dataclass(frozen=True)
+class Loss:
+    """The loss of a batch as a sum, and the number of predictions that it is the sum of.
+
+    The loop adds up the counts of all batches and processes of an update and divides by that, so
+    that every prediction weighs the same. `metrics` are further sums, without gradient.
+    """
+
+    total: Float[Tensor, ""]
+    count: int
+    metrics: Mapping[str, Float[Tensor, ""]] = field(default_factory=dict)
+
+
+class Batch(Protocol):
+    """Some examples as tensors."""
+
+    def to(self, device: Any) -> Batch:
+        """The same on another device."""
+        ...
+
+
+BatchT = TypeVar("BatchT", bound=Batch)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the model answers: the text, how sure it is (mean log-probability), where it looked."""
+
+    text: str
+    score: float
+    attention: AttentionRecord | None = None
+    alternatives: tuple[Answer, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """As plain values."""
+        table: dict[str, Any] = {"text": self.text, "score": self.score}
+        if self.alternatives:
+            table["alternatives"] = [other.as_json() for other in self.alternatives]
+        return table
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The metrics of a task over some items, and the answers they come from."""
+
+    scores: dict[str, Score]
+    answers: list[str]
+    items: list[Item]
+    by_length: list[dict[str, Any]] = field(default_factory=list)
+
+    def values(self) -> dict[str, float]:
+        """The bare numbers."""
+        return {name: score.value for name, score in self.scores.items()}
+
+    def as_json(self) -> dict[str, Any]:
+        """As plain values: the numbers by their names, then where they come from."""
+        return {
+            **self.values(),
+            "items": len(self.items),
+            "details": {
+                name: {"signature": score.signature, "interval": score.interval}
+                for name, score in self.scores.items()
+            },
+            "by_length": self.by_length,
+        }
+
+
+class Task(nn.Module, ABC, Generic[BatchT]):
+    """A model with everything that its job needs besides.
+
+    name       the name of its module, as recipes give it in `task`
+    columns    the columns of a data file that it reads
+    selects    the metric that tells which weights are the best
+    """
+
+    name: ClassVar[str]
+    columns: ClassVar[tuple[Column, ...]]
+    selects: str
+    model: nn.Module
+
+    @abstractmethod
+    def forward(self, batch: BatchT) -> Loss:
+        """The loss of a batch."""
+
+    @abstractmethod
+    def encode(self, split: Split, folder: Path, progress: Progress | None = None) -> Encoded:
+        """The examples of a split as numbers, from the cache in `folder` or put there."""
+
+    @abstractmethod
+    def sizes(self, examples: Encoded) -> npt.NDArray[np.int64]:
+        """The tokens of each example on each side (n, sides), as they fill a batch."""
+
+    @abstractmethod
+    def collate(self, examples: Encoded, rows: Sequence[int] | npt.NDArray[np.int64]) -> BatchT:
+        """These examples as one batch."""
+
+    @abstractmethod
+    def predict(self, inputs: Sequence[Any], **options: Any) -> list[Any]:
+        """An answer for each input, in their order."""
+
+    @abstractmethod
+    def force(self, inputs: Sequence[Any], outputs: Sequence[str]) -> BatchT:
+        """The batch in which each input is answered by the given output (teacher forcing)."""
+
+    @abstractmethod
+    def evaluate(
+        self,
+        items: Iterable[Item],
+        *,
+        intervals: bool = True,
+        stop: Callable[[], None] | None = None,
+        **options: Any,
+    ) -> Evaluation:
+        """Answer the items and measure the answers; `stop` is called between batches.
+
+        `intervals` tells how sure each metric is, which takes a moment.
+        """
+
+    @abstractmethod
+    def save_parts(self, folder: Path) -> None:
+        """Write what the task needs besides recipe and weights, such as vocabularies."""
+
+
+class TaskConfig(Protocol):
+    """The options of a task: what its recipes may set besides `[training]`."""
+
+    columns: ClassVar[tuple[Column, ...]]
+
+    def fresh(self, train: Split, progress: Progress | None = None) -> Task[Any]:
+        """A task with vocabularies made from this data, and new weights."""
+        ...
+
+    def restored(self, folder: Path) -> Task[Any]:
+        """The task whose parts lie in this folder, with new weights to be filled."""
+        ...

@@ -1,0 +1,328 @@
+"""Text to text: translation, pronunciation, normalisation, and whatever else comes in pairs."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from saccade.attention.watch import watch
+from saccade.config import Count, Share
+from saccade.data.cache import Encoded, encode_once
+from saccade.data.collate import pad, pad_rows
+from saccade.data.columns import Column
+from saccade.data.corpus import Item, Split
+from saccade.decoding import GenerationConfig, Hypothesis, Limits, generate
+from saccade.errors import DecodingError, WatchError
+from saccade.layers.cross_entropy import cross_entropy
+from saccade.lens.record import AttentionRecord, Side
+from saccade.metrics import TextMetricsConfig, by_length
+from saccade.models import Translator, TranslatorConfig
+from saccade.shapes import Bool, Int, Tensor
+from saccade.tasks.base import Answer, Evaluation, Loss, Progress, Task
+from saccade.text import Tokenizer, VocabularyConfig
+
+log = logging.getLogger(__name__)
+
+SOURCE = Column("source", ("src", "input", "sentence1", "word", "question"))
+TARGET = Column("target", ("tgt", "trg", "output", "sentence2", "pronunciation", "answer"))
+FORMAT = 1
+"""Counts up when the same text would be encoded otherwise, so that no old cache is read."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextConfig:
+    """The vocabularies.
+
+    source       how the source is cut into tokens
+    target       how the target is; left out, both share one vocabulary, made from both
+    max_length   pairs with more tokens on a side are left out of training, and counted
+    """
+
+    source: VocabularyConfig = VocabularyConfig()
+    target: VocabularyConfig | None = None
+    max_length: Count = 256
+
+
+@dataclass(frozen=True, kw_only=True)
+class LossConfig:
+    """What is learned from; `label_smoothing` gives a share of the target to all tokens alike."""
+
+    label_smoothing: Share = 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """The options of a text-to-text recipe."""
+
+    columns: ClassVar[tuple[Column, ...]] = (SOURCE, TARGET)
+
+    model: TranslatorConfig
+    text: TextConfig = TextConfig()
+    loss: LossConfig = LossConfig()
+    generation: GenerationConfig = GenerationConfig(beam=5)
+    metrics: TextMetricsConfig = TextMetricsConfig()
+
+    def fresh(self, train: Split, progress: Progress | None = None) -> TextToText:
+        """Vocabularies made from this data, and new weights."""
+        rows = (row.values for row in train)
+        if self.text.target is None:
+            both = chain.from_iterable(rows)
+            shared = Tokenizer.train(both, self.text.source, progress=progress)
+            return TextToText(self, shared, shared)
+        source = Tokenizer.train((values[0] for values in rows), self.text.source)
+        targets = (row.values[1] for row in train)
+        return TextToText(self, source, Tokenizer.train(targets, self.text.target))
+
+    def restored(self, folder: Path) -> TextToText:
+        """The task of a run folder, with new weights."""
+        if self.text.target is None:
+            shared = Tokenizer.load(folder / "tokenizer.json")
+            return TextToText(self, shared, shared)
+        return TextToText(
+            self,
+            Tokenizer.load(folder / "tokenizer.source.json"),
+            Tokenizer.load(folder / "tokenizer.target.json"),
+        )
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Sources with their stop, targets with start and stop, padded."""
+
+    source: Int[Tensor, "b s"]
+    source_mask: Bool[Tensor, "b s"]
+    target: Int[Tensor, "b t"]
+    places: Int[Tensor, " n"]
+    """Where in the flattened target[:, 1:] there is something to predict."""
+
+    def to(self, device: Any) -> Pairs:
+        """The same on another device."""
+        return Pairs(*(getattr(self, name).to(device) for name in self.__dataclass_fields__))
+
+
+class TextToText(Task[Pairs]):
+    """A translator with the vocabularies of its two sides."""
+
+    name = "text_to_text"
+    columns = Config.columns
+
+    def __init__(self, config: Config, source: Tokenizer, target: Tokenizer) -> None:
+        super().__init__()
+        self.config = config
+        self.source, self.target = source, target
+        self.model: Translator = config.model.build(len(source), len(target))
+        self.selects = config.metrics.names[0]
+
+    def forward(self, batch: Pairs) -> Loss:
+        """Cross entropy of each target token, given those before it and the source."""
+        x = self.model.hidden(batch.source, batch.target[:, :-1], batch.source_mask)
+        found = cross_entropy(
+            x.flatten(0, 1).index_select(0, batch.places),
+            self.model.output,
+            batch.target[:, 1:].flatten().index_select(0, batch.places),
+            smoothing=self.config.loss.label_smoothing if self.training else 0.0,
+        )
+        return Loss(found.total, len(batch.places), {"surprise": found.surprise})
+
+    def encode(self, split: Split, folder: Path, progress: Progress | None = None) -> Encoded:
+        """The token numbers of both sides, without start and stop."""
+
+        def both(rows: list[tuple[str, ...]]) -> list[tuple[list[int], ...]]:
+            sources = self.source.encode_batch([row[0] for row in rows])
+            targets = self.target.encode_batch([row[1] for row in rows])
+            return list(zip(sources, targets, strict=True))
+
+        limit = self.config.text.max_length
+        key = f"text_to_text {FORMAT} {self.source.digest} {self.target.digest} {limit}"
+        return encode_once(
+            split, both, key=key, folder=folder, limits=(limit, limit), progress=progress
+        )
+
+    def sizes(self, examples: Encoded) -> npt.NDArray[np.int64]:
+        """Both sides with their stop."""
+        return np.stack([field.lengths for field in examples.fields], 1) + 1
+
+    def collate(self, examples: Encoded, rows: Sequence[int] | npt.NDArray[np.int64]) -> Pairs:
+        """These pairs as one batch."""
+        sources, targets = examples.fields
+        source = pad_rows(sources, rows, end=self.source.stop)
+        target = pad_rows(targets, rows, start=self.target.start, end=self.target.stop)
+        return _pairs(*source, *target)
+
+    def force(self, inputs: Sequence[str], outputs: Sequence[str]) -> Pairs:
+        """The batch in which each input is answered by the given output."""
+        sources = self.source.encode_batch(list(inputs))
+        return self._forced(sources, self.target.encode_batch(list(outputs)))
+
+    def predict(
+        self,
+        inputs: Sequence[str],
+        *,
+        attention: bool = False,
+        batch_size: int = 64,
+        first: int = 0,
+        stop: Callable[[], None] | None = None,
+        **options: Any,
+    ) -> list[Answer]:
+        """An answer for each input, in their order. `options` are those of `[generation]`.
+
+        Inputs are sorted by length and answered `batch_size` at a time; `stop` is called between.
+        `first` is the number of the first input, for its seed. What is empty gets an empty answer,
+        what is too long is cut, and that is said.
+        """
+        settings = _settings(self.config.generation, options)
+        tokens = self._cut(self.source.encode_batch(list(inputs)))
+        limits = [settings.longest(len(ids)) for ids in tokens]
+        answers = [Answer("", 0.0)] * len(inputs)
+        self.eval()
+        for rows in _batches([len(ids) for ids in tokens], limits, batch_size):
+            if stop is not None:
+                stop()
+            sources = [tokens[i] for i in rows]
+            numbers = [first + i for i in rows]
+            found = self._generate(sources, numbers, limits[rows[0]], settings)
+            best = [list(hypotheses[0].tokens) for hypotheses in found]
+            records = self._look(sources, best) if attention else [None] * len(rows)
+            for i, hypotheses, record in zip(rows, found, records, strict=True):
+                chosen, *others = (Answer(self._said(each), each.score) for each in hypotheses)
+                answers[i] = replace(chosen, attention=record, alternatives=tuple(others))
+        return answers
+
+    def evaluate(
+        self,
+        items: Iterable[Item],
+        *,
+        intervals: bool = True,
+        stop: Callable[[], None] | None = None,
+        **options: Any,
+    ) -> Evaluation:
+        """Answer the items and measure the answers against their references."""
+        items = list(items)
+        metrics = self.config.metrics if intervals else replace(self.config.metrics, samples=0)
+        inputs = [item.inputs[0] for item in items]
+        answers = [answer.text for answer in self.predict(inputs, stop=stop, **options)]
+        references = [item.references for item in items]
+        return Evaluation(
+            metrics.score(answers, references, inputs),
+            answers,
+            items,
+            by_length(metrics, inputs, answers, references) if intervals else [],
+        )
+
+    def save_parts(self, folder: Path) -> None:
+        """Write the vocabularies."""
+        if self.source is self.target:
+            self.source.save(folder / "tokenizer.json")
+        else:
+            self.source.save(folder / "tokenizer.source.json")
+            self.target.save(folder / "tokenizer.target.json")
+
+    def _generate(
+        self,
+        tokens: list[list[int]],
+        rows: list[int],
+        longest: int,
+        options: GenerationConfig,
+    ) -> list[list[Hypothesis]]:
+        device = next(self.parameters()).device
+        source, mask = pad(tokens, end=self.source.stop)
+        control = (self.target.pad, self.target.start, self.target.unknown)
+        limits = Limits(
+            stop=self.target.stop,
+            max_length=longest,
+            forbidden=(*control, self.target.cls, self.target.sep, self.target.mask),
+        )
+        with torch.no_grad():
+            state = self.model.start(source.to(device), mask.to(device))
+            return generate(
+                self.model,
+                state,
+                start=self.target.start,
+                limits=limits,
+                options=options,
+                rows=rows,
+                device=device,
+            )
+
+    def _cut(self, tokens: list[list[int]]) -> list[list[int]]:
+        longest = self.config.text.max_length
+        for number, ids in enumerate(tokens, 1):
+            if len(ids) > longest:
+                log.warning(
+                    "input %d has %d tokens; it was cut to the %d that text.max_length allows",
+                    number,
+                    len(ids),
+                    longest,
+                )
+        return [ids[:longest] for ids in tokens]
+
+    def _forced(self, sources: list[list[int]], targets: list[list[int]]) -> Pairs:
+        source = pad(sources, end=self.source.stop)
+        target = pad(targets, start=self.target.start, end=self.target.stop)
+        return _pairs(*source, *target)
+
+    def _said(self, hypothesis: Hypothesis) -> str:
+        return self.target.decode(list(hypothesis.tokens))
+
+    def _look(self, sources: list[list[int]], targets: list[list[int]]) -> list[AttentionRecord]:
+        """Where each written token looked: one pass over the finished answers, watched."""
+        batch = self._forced(sources, targets).to(next(self.parameters()).device)
+        crossings = self.model.crossings()
+        if not crossings:
+            raise WatchError("this model has no attention: it never looks back at what it read")
+        with torch.no_grad(), watch(self.model, layers=crossings, device="cpu") as seen:
+            self.model.hidden(batch.source, batch.target[:, :-1], batch.source_mask)
+        weights = {name: seen[name].weights.numpy() for name in crossings}
+        return [
+            AttentionRecord(
+                read=_side(self.source, source),
+                wrote=_side(self.target, target),
+                weights={
+                    name: part[i, :, : len(target) + 1, : len(source) + 1]
+                    for name, part in weights.items()
+                },
+            )
+            for i, (source, target) in enumerate(zip(sources, targets, strict=True))
+        ]
+
+
+def _settings(config: GenerationConfig, options: dict[str, Any]) -> GenerationConfig:
+    known = GenerationConfig.__dataclass_fields__
+    if unknown := [name for name in options if name not in known]:
+        raise DecodingError(f"there is no option {unknown[0]!r}; there are: {', '.join(known)}")
+    if options.get("sample"):
+        options = {"beam": 1, "num_best": 1, **options}
+    return replace(config, **options)
+
+
+def _pairs(source: Tensor, source_mask: Tensor, target: Tensor, target_mask: Tensor) -> Pairs:
+    places = target_mask[:, 1:].flatten().nonzero().squeeze(1)
+    return Pairs(source, source_mask, target, places)
+
+
+def _batches(lengths: list[int], limits: list[int], batch_size: int) -> Iterator[list[int]]:
+    """Places of inputs that are answered together: of about one length, and with one limit."""
+    filled = [i for i, length in enumerate(lengths) if length > 0]
+    order = sorted(filled, key=lambda i: (limits[i], lengths[i]))
+    rows: list[int] = []
+    for i in order:
+        if rows and (len(rows) == batch_size or limits[i] != limits[rows[0]]):
+            yield rows
+            rows = []
+        rows.append(i)
+    if rows:
+        yield rows
+
+
+def _side(tokenizer: Tokenizer, ids: list[int]) -> Side:
+    """The tokens, the words they are of, and the stop, which is of none."""
+    words, word_of = tokenizer.words(ids)
+    return Side((*tokenizer.pieces(ids), "</s>"), tuple(words), (*word_of, None))

@@ -1,0 +1,317 @@
+"""The tokenizer: text to ids and back, and one file that holds all of it."""
+
+import contextlib
+import functools
+import hashlib
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Encoding, normalizers
+from tokenizers import Tokenizer as Backend
+
+from saccade.errors import TextError
+from saccade.text.alphabet import readable
+from saccade.text.config import VocabularyConfig
+from saccade.text.controls import OURS, Controls, guess, is_ours
+from saccade.text.counting import require_text
+from saccade.text.training import train
+
+_UNKNOWN = OURS[3]
+_NFC = normalizers.NFC()
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A token and its place in the text.
+
+    `text` is the piece as a person reads it. `span` is (start, end) in characters of
+    `Tokenizer.normal(text)`, without the white space around; the parts of a character that had to
+    be split all have its span. `word` counts the words between white space from 0, and is None for
+    a piece of white space alone.
+    """
+
+    id: int
+    text: str
+    span: tuple[int, int]
+    word: int | None
+
+
+class Tokenizer:
+    """A vocabulary and the way from text to its ids and back.
+
+    Text never becomes a control token, whatever it says, and control tokens are never added:
+    callers put `tokenizer.start` and the like where they belong. In vocabularies trained here these
+    have the ids 0 to 6 (`Controls`); a file of another tool has its own, or lacks some.
+
+    >>> vocabulary = VocabularyConfig(kind="word", size=20)
+    >>> tokenizer = Tokenizer.train(["a man sees a dog"], vocabulary)
+    >>> ids = tokenizer.encode("a dog sees</s> a zebra")
+    >>> tokenizer.pieces(ids)
+    ['▁a', '▁dog', '▁sees', '⁇', '⁇', '⁇', '▁a', '⁇']
+    >>> tokenizer.decode(tokenizer.encode("a zebra sees a man"))
+    'a ⁇ sees a man'
+    """
+
+    def __init__(self, text: str, *, controls: Controls | None = None, where: str = "") -> None:
+        """From the text of a tokenizer.json; `where` it came from is said in errors."""
+        where = where or "this text"
+        self._text = text
+        self._backend, content = _read(text, where)
+        vocabulary = self._backend.get_vocab(with_added_tokens=True)
+        if not vocabulary:
+            raise TextError(f"{where} holds a tokenizer without a vocabulary")
+        self._entries = {id: entry for entry, id in vocabulary.items()}
+        self._size = max(self._entries) + 1
+        self._ours = is_ours(vocabulary)
+        self._spelled = "ByteLevel" in json.dumps(content.get("decoder"))
+        self.controls = controls or (
+            Controls() if self._ours else guess(vocabulary, _unknown(content["model"]))
+        )
+        added = self._backend.get_added_tokens_decoder().items()
+        special = {id for id, token in added if token.special}
+        self._silent = (special | self.controls.ids) - {self.controls.unknown}
+
+    @classmethod
+    def train(
+        cls,
+        texts: Iterable[str],
+        config: VocabularyConfig,
+        *,
+        progress: Callable[[int], None] | None = None,
+    ) -> "Tokenizer":
+        """The vocabulary of `texts`, which are read once; the same texts give the same file.
+
+        `progress` is called now and then, and at the end, with the number of texts read.
+        """
+        return cls(train(texts, config, progress=progress).to_str())
+
+    @classmethod
+    def from_string(cls, text: str, *, controls: Controls | None = None) -> "Tokenizer":
+        """From the text of a tokenizer.json.
+
+        Which control tokens a file of another tool has is told by their usual names; `controls`
+        says it where that fails.
+        """
+        return cls(text, controls=controls)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, controls: Controls | None = None) -> "Tokenizer":
+        """From a tokenizer.json, ours or another tool's; see `from_string` for `controls`."""
+        try:
+            text = Path(path).read_bytes().decode()
+        except OSError as error:
+            raise TextError(f"cannot read the tokenizer {path}: {error.strerror}") from error
+        except UnicodeDecodeError as error:
+            raise TextError(
+                f"{path} is no tokenizer.json: byte {error.start} is not UTF-8"
+            ) from error
+        return cls(text, controls=controls, where=str(path))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the tokenizer.json; a file that was there stays whole until the new one is."""
+        path = Path(path)
+        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        try:
+            with temporary.open("wb") as file:
+                file.write(self._text.encode())
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+            raise
+
+    def to_string(self) -> str:
+        """The text of the tokenizer.json."""
+        return self._text
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """The SHA-256 of the file, in hexadecimal: the same for the same vocabulary."""
+        return hashlib.sha256(self._text.encode()).hexdigest()
+
+    def __len__(self) -> int:
+        """One more than the largest id: the rows of an embedding."""
+        return self._size
+
+    def __repr__(self) -> str:
+        return f"Tokenizer({len(self)} entries, sha256 {self.digest[:8]})"
+
+    def __reduce__(self) -> tuple[Any, ...]:  # the backend's own copy would forget `_prepare`
+        return functools.partial(Tokenizer, self._text, controls=self.controls), ()
+
+    @property
+    def pad(self) -> int:
+        """The id that fills short rows."""
+        return self._control("pad")
+
+    @property
+    def start(self) -> int:
+        """The id before a text that is written."""
+        return self._control("start")
+
+    @property
+    def stop(self) -> int:
+        """The id that ends a text."""
+        return self._control("stop")
+
+    @property
+    def unknown(self) -> int:
+        """The id of what the vocabulary lacks."""
+        return self._control("unknown")
+
+    @property
+    def cls(self) -> int:
+        """The id whose state a classifier reads."""
+        return self._control("cls")
+
+    @property
+    def sep(self) -> int:
+        """The id between two texts."""
+        return self._control("sep")
+
+    @property
+    def mask(self) -> int:
+        """The id that a masked language model fills in."""
+        return self._control("mask")
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of the text; no control token is added, and none comes out of the text."""
+        return self._ids(self._encodings([text])[0])
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of each text, as `encode` gives them."""
+        return [self._ids(encoding) for encoding in self._encodings(texts)]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of the ids, without control tokens; what is unknown shows as ⁇.
+
+        Half a character, which a model may write, shows as �. The space before the first word is
+        not part of the text, so decode a text as a whole, not in parts that are joined.
+        """
+        entries = [self._surface(id) for id in ids if id not in self._silent]
+        decoder = self._backend.decoder
+        return " ".join(entries) if decoder is None else decoder.decode(entries)
+
+    def decode_batch(self, rows: Sequence[Sequence[int]]) -> list[str]:
+        """The text of each row of ids."""
+        return [self.decode(ids) for ids in rows]
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """Each id as a person reads it: ▁ for the space before a word, bytes as \\xe2."""
+        return [self._readable(id) for id in ids]
+
+    def normal(self, text: str) -> str:
+        """The text that the spans of `split` count in: NFC, or as it is for other tools' files."""
+        require_text(text, "the text")
+        return _NFC.normalize_str(text) if self._ours else text
+
+    def split(self, text: str) -> list[Piece]:
+        """The pieces of the text, as `encode` gives them, each with its place."""
+        text = self.normal(text)
+        word_at: list[int | None] = [None] * len(text)
+        for number, word in enumerate(re.finditer(r"\S+", text)):
+            word_at[word.start() : word.end()] = [number] * len(word[0])
+        [encoding] = self._encodings([text])
+        return [self._piece(id, span, word_at) for id, span in self._tokens(encoding)]
+
+    def words(self, ids: Sequence[int]) -> tuple[list[str], list[int | None]]:
+        """The words of the text of the ids, and of which of them each id is a part, if of one.
+
+        A model may cut a text otherwise than `split`, so the text is followed as it grows.
+        """
+        text = self.decode(ids)
+        found = list(re.finditer(r"\S+", text))
+        ends = [len(self.decode(ids[: i + 1])) for i in range(len(ids))]
+        word_of: list[int | None] = []
+        for start, end in zip([0, *ends], ends, strict=False):
+            start = min(start, max(0, end - 1))  # the later bytes of a character add no length
+            inside = (i for i, w in enumerate(found) if w.start() < end and start < w.end())
+            word_of.append(next(inside, None))
+        return [word[0] for word in found], word_of
+
+    def _piece(self, id: int, span: tuple[int, int], word_at: list[int | None]) -> Piece:
+        start, end = span
+        inside = [at for at in range(start, end) if word_at[at] is not None]
+        if inside:
+            start, end = inside[0], inside[-1] + 1
+        return Piece(id, self._readable(id), (start, end), word_at[start] if inside else None)
+
+    def _encodings(self, texts: Sequence[str]) -> list[Encoding]:
+        if isinstance(texts, str):
+            raise TextError("encode_batch takes several texts, got one string; use encode")
+        try:
+            if len(texts) == 1:  # without the threads of a batch
+                return [self._backend.encode(texts[0], add_special_tokens=False)]
+            return self._backend.encode_batch(list(texts), add_special_tokens=False)
+        except Exception as error:  # the library knows no narrower one
+            for number, text in enumerate(texts, start=1):
+                require_text(text, f"text {number} of {len(texts)}")
+            raise TextError(f"the tokenizer cannot take this text: {error}") from error
+
+    def _ids(self, encoding: Encoding) -> list[int]:
+        return encoding.ids if self._ours else [id for id, _ in self._tokens(encoding)]
+
+    def _tokens(self, encoding: Encoding) -> Iterator[tuple[int, tuple[int, int]]]:
+        """Ids and spans. A control token here was spelled out in the text, and is none."""
+        for id, span in zip(encoding.ids, encoding.offsets, strict=True):
+            if id not in self._silent:
+                yield id, span
+            elif self.controls.unknown is not None:
+                yield self.controls.unknown, span
+
+    def _surface(self, id: int) -> str:
+        if id == self.controls.unknown and not self._ours:
+            return _UNKNOWN
+        return self._entry(id)
+
+    def _readable(self, id: int) -> str:
+        entry = self._entry(id)
+        return readable(entry).strip() if self._spelled else entry
+
+    def _entry(self, id: int) -> str:
+        entry = self._entries.get(id)
+        if entry is None:
+            raise TextError(f"the vocabulary has no id {id}; its ids are 0 to {len(self) - 1}")
+        return entry
+
+    def _control(self, name: str) -> int:
+        id: int | None = getattr(self.controls, name)
+        if id is None:
+            raise TextError(
+                f"this vocabulary has no {name} token; load it with controls=Controls({name}=…) "
+                f"to say which id serves as one"
+            )
+        return id
+
+
+def _read(text: str, where: str) -> tuple[Backend, dict[str, Any]]:
+    try:
+        content = json.loads(text)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise TextError(f"{where} is no tokenizer.json, it is not whole JSON: {error}") from error
+    if not (isinstance(content, dict) and isinstance(content.get("model"), dict)):
+        raise TextError(f'{where} is no tokenizer.json: it has no "model" with a vocabulary')
+    try:
+        backend = Backend.from_str(text)
+    except Exception as error:  # the library knows no narrower one
+        raise TextError(f"{where} is no tokenizer.json that can be used: {error}") from error
+    # other tools' files may cut and fill every text, and would turn a literal [CLS] into the token
+    backend.no_truncation()
+    backend.no_padding()
+    backend.encode_special_tokens = True
+    return backend, content
+
+
+def _unknown(model: dict[str, Any]) -> int | None:
+    """The id that a model of another tool gives to what it lacks."""
+    if isinstance(model.get("unk_id"), int):
+        return int(model["unk_id"])
+    vocabulary = model.get("vocab")
+    return vocabulary.get(model.get("unk_token")) if isinstance(vocabulary, dict) else None

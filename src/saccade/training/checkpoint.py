@@ -1,0 +1,156 @@
+"""Checkpoints: folders that are whole or not there.
+
+    checkpoints/step-40/  weights.safetensors  optimizer.safetensors  average.safetensors
+                          state.json  MANIFEST.json (sizes and sha256 of the others)
+
+One is written under another name, synced, and renamed when it is complete; only then are older
+ones removed. One that does not fit its manifest is set aside as corrupt-step-N, and the one before
+it is used. Random numbers need no place in it: they are a function of the seed and the batch.
+"""
+
+import hashlib
+import json
+import logging
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+
+from saccade.errors import RunError
+from saccade.shapes import Tensor
+from saccade.training.files import (
+    PARTIAL,
+    remove_partial,
+    room_on_disk,
+    sync_folder,
+    write_synced,
+)
+
+log = logging.getLogger(__name__)
+
+MANIFEST = "MANIFEST.json"
+STATE = "state.json"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Everything to go on from a step: tensors in named groups, and plain values."""
+
+    step: int
+    tensors: Mapping[str, Mapping[str, Tensor]]
+    state: Mapping[str, Any]
+
+
+def write(folder: Path, checkpoint: Checkpoint, *, keep: int) -> Path:
+    """Add a checkpoint to a folder of checkpoints, then remove all but the newest `keep`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    remove_partial(folder)
+    final = folder / f"step-{checkpoint.step}"
+    partial = folder / f"{PARTIAL}{os.getpid()}-{final.name}"
+    with room_on_disk(final, "the checkpoint before it is kept"):
+        try:
+            partial.mkdir()
+            contents = {
+                f"{group}.safetensors": save(_ready(tensors))
+                for group, tensors in checkpoint.tensors.items()
+            }
+            contents[STATE] = _json(dict(checkpoint.state))
+            manifest = {name: _entry(content) for name, content in contents.items()}
+            contents[MANIFEST] = _json({"step": checkpoint.step, "files": manifest})
+            for name, content in contents.items():
+                write_synced(partial / name, content)
+            sync_folder(partial)
+            if final.exists():  # a step that is done again replaces what it was
+                shutil.rmtree(final)
+            os.replace(partial, final)
+        except OSError:
+            shutil.rmtree(partial, ignore_errors=True)
+            raise
+        sync_folder(folder)
+    for old in steps(folder)[:-keep]:
+        shutil.rmtree(folder / f"step-{old}", ignore_errors=True)
+    return final
+
+
+def newest(folder: Path) -> Checkpoint | None:
+    """The newest checkpoint that is whole; damaged ones are set aside with a message."""
+    for step in reversed(steps(folder)):
+        path = folder / f"step-{step}"
+        try:
+            return read(path)
+        except RunError as error:
+            aside = _free_name(folder / f"corrupt-{path.name}")
+            os.replace(path, aside)
+            log.warning("%s; it was set aside as %s and the one before it is used", error, aside)
+    return None
+
+
+def read(path: Path) -> Checkpoint:
+    """The checkpoint in a folder; a RunError if it is not just what was written."""
+    try:
+        manifest = json.loads((path / MANIFEST).read_bytes())
+        contents = {}
+        for name, entry in manifest["files"].items():
+            contents[name] = (path / name).read_bytes()
+            if _entry(contents[name]) != entry:
+                raise RunError(f"the checkpoint {path} is damaged: {name} is not what was written")
+        tensors = {
+            name.removesuffix(".safetensors"): load(content)
+            for name, content in contents.items()
+            if name.endswith(".safetensors")
+        }
+        return Checkpoint(int(manifest["step"]), tensors, json.loads(contents[STATE]))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
+        raise RunError(f"the checkpoint {path} is damaged: {error}") from error
+
+
+def steps(folder: Path) -> list[int]:
+    """The steps of which there is a checkpoint, in order."""
+    names = [path.name.removeprefix("step-") for path in folder.glob("step-*") if path.is_dir()]
+    return sorted(int(name) for name in names if name.isdigit())
+
+
+def flatten_optimizer(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """The state of an optimizer as named tensors: "3.exp_avg" is that of its fourth weight."""
+    state = optimizer.state_dict()["state"]
+    return {
+        f"{i}.{name}": torch.as_tensor(value)
+        for i, parts in state.items()
+        for name, value in parts.items()
+    }
+
+
+def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
+    """Put that state back; the options of the optimizer stay as they are."""
+    state: dict[int, dict[str, Tensor]] = {}
+    for name, value in tensors.items():
+        i, _, part = name.partition(".")
+        state.setdefault(int(i), {})[part] = value
+    optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
+
+
+def _ready(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+
+
+def _entry(content: bytes) -> dict[str, Any]:
+    return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, indent=1).encode()
+
+
+def _free_name(path: Path) -> Path:
+    taken = 0
+    free = path
+    while free.exists():
+        taken += 1
+        free = path.with_name(f"{path.name}-{taken}")
+    return free

@@ -1,0 +1,84 @@
+"""Which numbers a training computes with, and whether the machine can.
+
+A processor may advertise a precision and die of using it. So none but float32 is trusted before it
+was tried in a process of its own.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal
+
+import torch
+
+from saccade.errors import RecipeError
+
+Name = Literal["auto", "float32", "bfloat16"]
+
+_TRIAL = """
+import sys, torch
+device = sys.argv[1]
+a = torch.randn(64, 64, device=device)
+with torch.autocast(device.split(":")[0], dtype=torch.bfloat16):
+    b = torch.nn.Linear(64, 64).to(device)(a.requires_grad_())
+b.float().sum().backward()
+assert torch.isfinite(a.grad).all()
+"""
+
+
+@dataclass(frozen=True)
+class Precision:
+    """float32, or bfloat16 where it is safe with float32 kept for weights and sums."""
+
+    name: Literal["float32", "bfloat16"]
+    device: str
+
+    def autocast(self) -> AbstractContextManager[object]:
+        """A block that computes in this precision."""
+        if self.name == "float32":
+            return nullcontext()
+        return torch.autocast(self.device, dtype=torch.bfloat16)
+
+
+def choose(name: str, device: torch.device) -> Precision:
+    """The precision that was asked for; "auto" is bfloat16 on a GPU that can, else float32."""
+    if name not in ("auto", "float32", "bfloat16"):
+        raise RecipeError(f"precision cannot be {name!r}; it can be: auto, float32, bfloat16")
+    if name == "bfloat16" and not works(str(device)):
+        raise RecipeError(
+            f"bfloat16 does not work on {device} of this machine: a trial of it failed; "
+            "take --precision float32"
+        )
+    if name == "bfloat16" or (name == "auto" and device.type == "cuda" and works(str(device))):
+        return Precision("bfloat16", device.type)
+    return Precision("float32", device.type)
+
+
+@cache
+def works(device: str) -> bool:
+    """Whether a child process survives computing in bfloat16 on this device."""
+    trial = subprocess.run(
+        [sys.executable, "-c", _TRIAL, device], capture_output=True, timeout=120, check=False
+    )
+    return trial.returncode == 0
+
+
+def pick_device(name: str) -> torch.device:
+    """The device of this name; "auto" is a GPU if there is one."""
+    if name == "auto":
+        if torch.cuda.is_available():
+            return torch.device("cuda")
+        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise RecipeError(
+            f"device {name!r} cannot be used here ({str(error).splitlines()[0]}); "
+            "it can be: auto, cpu, cuda, mps"
+        ) from None
+    return device

@@ -1,0 +1,153 @@
+"""Recipes: all options of a training in one TOML file.
+
+    task = "text_to_text"        which job; the other tables but [training] are that task's options
+    [model] ...
+    [training] ...
+
+A recipe is built in (by its name) or a file. `--set a.b=v` changes single keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+from saccade import config, tasks
+from saccade.config import Count, Positive, Whole
+from saccade.errors import RecipeError
+from saccade.tasks.base import TaskConfig
+from saccade.training.optim import AverageConfig, OptimConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingConfig:
+    """How long, how fast, and how often to look.
+
+    max_steps          updates at most
+    minutes            and minutes at most, over all resumptions together
+    learning_rate      the highest, after the warm-up
+    batch_tokens       tokens of a batch, padding included, all sides together
+    accumulate         batches of each process that make one update
+    validate_every     updates between validations
+    validate_items     items that are answered and measured at each, greedily; 0 for none
+    checkpoint_every   updates between checkpoints
+    keep_checkpoints   how many are kept
+    select_by          the best weights have the lowest "loss" or the best "metric"
+    log_every          updates between lines of metrics.jsonl
+    patience           stop after this many validations without a better one; 0 never does
+    seed               of everything that is drawn: first weights, order of the data, dropout
+    """
+
+    max_steps: Whole = 20_000
+    minutes: Positive | None = None
+    learning_rate: Positive = 1e-3
+    batch_tokens: Count = 4096
+    accumulate: Count = 1
+    validate_every: Count = 500
+    validate_items: Whole = 200
+    checkpoint_every: Count = 500
+    keep_checkpoints: Count = 2
+    select_by: Literal["loss", "metric"] = "metric"
+    log_every: Count = 10
+    patience: Whole = 0
+    seed: Whole = 0
+    optim: OptimConfig = OptimConfig()
+    average: AverageConfig = AverageConfig()
+
+    def __post_init__(self) -> None:
+        if self.select_by == "metric" and self.validate_items == 0:
+            raise RecipeError(
+                'select_by = "metric" needs answers to measure: set validate_items above 0, '
+                'or select_by = "loss"'
+            )
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A task's options and how to train it."""
+
+    task: str
+    options: TaskConfig
+    training: TrainingConfig
+
+    def table(self) -> dict[str, Any]:
+        """As tables of plain values."""
+        return {
+            "task": self.task,
+            **config.plain(self.options),
+            "training": config.plain(self.training),
+        }
+
+    def to_toml(self) -> str:
+        """As the text of a TOML file, every key written out."""
+        import tomlkit
+
+        return tomlkit.dumps(self.table())
+
+
+def load(name: str | Path, changes: Sequence[str] = ()) -> Recipe:
+    """The recipe of this name or file, with `changes` such as "training.seed=3"."""
+    table = parse(_text(name), str(name))
+    for change in changes:
+        config.set_key(table, change)
+    return from_table(table, str(name))
+
+
+def parse(text: str, name: str) -> dict[str, Any]:
+    """The tables of a TOML file."""
+    import tomlkit
+    from tomlkit.exceptions import TOMLKitError
+
+    try:
+        return tomlkit.parse(text).unwrap()
+    except TOMLKitError as error:
+        raise RecipeError(f"{name} is no TOML file: {error}") from None
+
+
+def from_table(table: dict[str, Any], name: str) -> Recipe:
+    """The recipe in tables of plain values."""
+    options = dict(table)
+    task, training = options.pop("task", None), options.pop("training", {})
+    if not isinstance(task, str):
+        raise RecipeError(f"{name}: task is missing; it can be: {', '.join(tasks.names())}")
+    try:
+        return Recipe(
+            task,
+            config.read(tasks.config_of(task), options),
+            config.read(TrainingConfig, training, "training"),
+        )
+    except RecipeError as error:
+        raise RecipeError(f"{name}: {error}") from None
+
+
+def names() -> list[str]:
+    """The built-in recipes."""
+    files = resources.files("saccade.recipes").iterdir()
+    return sorted(file.name.removesuffix(".toml") for file in files if file.name.endswith(".toml"))
+
+
+def description(name: str) -> str:
+    """What a built-in recipe says of itself: its first line."""
+    first = _text(name).splitlines()[0]
+    return first.lstrip("# ") if first.startswith("#") else ""
+
+
+def _text(name: str | Path) -> str:
+    path = Path(name)
+    if path.suffix == ".toml":
+        try:
+            return path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise RecipeError(f"the recipe {path} cannot be read: {error}") from None
+    if str(name) not in names():
+        near = get_close_matches(str(name), names(), n=1)
+        hint = f" Did you mean {near[0]}?" if near else ""
+        raise RecipeError(
+            f"there is no recipe {str(name)!r}.{hint} There are: {', '.join(names())}; "
+            "or give a file that ends with .toml"
+        )
+    return (resources.files("saccade.recipes") / f"{name}.toml").read_text(encoding="utf-8")

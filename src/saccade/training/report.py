@@ -1,0 +1,143 @@
+"""report.html: the curves of a run and some of its answers, in one file that needs nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+from saccade.data.corpus import Item
+from saccade.tasks.base import Task
+from saccade.training.files import room_on_disk, write_file
+from saccade.training.run import Run
+
+SAMPLES = 12
+WIDTH, HEIGHT, EDGE = 640, 240, 48
+NOT_DRAWN = {"step", "epoch", "seconds", "predictions", "tokens_per_second"}
+
+PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>{title}</title>
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<style>
+:root {{ color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif }}
+body {{ max-width: 60rem; margin: 2rem auto; padding: 0 1rem }}
+table {{ border-collapse: collapse; width: 100% }}
+th, td {{ text-align: left; padding: .3rem .6rem; vertical-align: top }}
+td {{ border-top: 1px solid #8886 }}
+figure {{ margin: 1.5rem 0 }} svg {{ width: 100%; height: auto }}
+.curve {{ fill: none; stroke: #2a6fdb; stroke-width: 2 }} .axis {{ stroke: #8888 }}
+text {{ fill: currentColor; font-size: 12px }}
+pre {{ overflow: auto; padding: 1rem; border: 1px solid #8886 }}
+</style></head><body>
+<h1>{title}</h1>
+<p>{told}</p>
+<h2>Curves</h2>{curves}
+<h2>Answers to inputs it was not trained on</h2>{answers}
+<h2>Validations</h2>{validations}
+<h2>Recipe</h2><pre>{recipe}</pre>
+</body></html>
+"""
+
+
+def write_report(run: Run, task: Task[Any], items: Sequence[Item]) -> None:
+    """Write report.html into the run folder."""
+    records = read_metrics(run)
+    validations = [record for record in records if "valid_loss" in record]
+    best = validations[-1] if validations else {}
+    parameters = sum(p.numel() for p in task.parameters())
+    page = PAGE.format(
+        title=escape(f"Saccade: {run.folder.resolve().name}"),
+        told=escape(
+            f"{type(task.model).__name__}, {parameters:,} parameters; "
+            f"{best.get('step', 0):,} steps, {best.get('seconds', 0) / 60:.1f} minutes."
+        ),
+        curves=_curves(records, validations),
+        answers=_answers(task, items[:SAMPLES]),
+        validations=_table(validations[-20:]),
+        recipe=escape((run.folder / "recipe.toml").read_text(encoding="utf-8")),
+    )
+    path = run.folder / "report.html"
+    with room_on_disk(path, "the run itself is kept"):
+        write_file(path, page.encode())
+
+
+def read_metrics(run: Run) -> list[dict[str, Any]]:
+    """The lines of metrics.jsonl; a last line that a crash tore is left out."""
+    found = []
+    for line in run.metrics.read_text(encoding="utf-8").splitlines():
+        try:
+            found.append(json.loads(line))
+        except ValueError:
+            continue
+    return found
+
+
+def _curves(records: Sequence[Mapping[str, Any]], validations: Sequence[Mapping[str, Any]]) -> str:
+    figures = []
+    for group in (records, validations):
+        names = dict.fromkeys(name for record in group for name in record)
+        for name in names:
+            drawn = [(r["step"], r[name]) for r in group if isinstance(r.get(name), int | float)]
+            known = group is records and any(name in record for record in validations)
+            if name not in NOT_DRAWN and not known and len(drawn) > 1:
+                figures.append(_curve(name, drawn))
+    return "".join(figures) or "<p>There are too few measurements for a curve.</p>"
+
+
+def _curve(name: str, points: Sequence[tuple[float, float]]) -> str:
+    xs, ys = [x for x, _ in points], [y for _, y in points]
+    low, high = min(ys), max(ys)
+    across, up = (max(xs) - min(xs)) or 1, (high - low) or 1
+    places = " ".join(
+        f"{EDGE + (x - min(xs)) / across * (WIDTH - 2 * EDGE):.1f},"
+        f"{HEIGHT - EDGE - (y - low) / up * (HEIGHT - 2 * EDGE):.1f}"
+        for x, y in points
+    )
+    bottom, right = HEIGHT - EDGE, WIDTH - EDGE
+    label = escape(name.replace("_", " "))
+    return (
+        f'<figure><svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{label} by step">'
+        f'<line class="axis" x1="{EDGE}" y1="{bottom}" x2="{right}" y2="{bottom}"/>'
+        f'<line class="axis" x1="{EDGE}" y1="{EDGE}" x2="{EDGE}" y2="{bottom}"/>'
+        f'<text x="{EDGE}" y="24">{label}</text>'
+        f'<text x="4" y="{EDGE + 4}">{high:.4g}</text><text x="4" y="{bottom}">{low:.4g}</text>'
+        f'<text x="{EDGE}" y="{bottom + 20}">{min(xs):,}</text>'
+        f'<text x="{right}" y="{bottom + 20}" text-anchor="end">step {max(xs):,}</text>'
+        f'<polyline class="curve" points="{places}"/></svg></figure>'
+    )
+
+
+def _answers(task: Task[Any], items: Sequence[Item]) -> str:
+    if not items:
+        return "<p>None were asked for.</p>"
+    answers = task.evaluate(items, intervals=False).answers
+    return _table(
+        [
+            {
+                "input": " | ".join(item.inputs),
+                "answer": answer,
+                "right": " | ".join(item.references),
+            }
+            for item, answer in zip(items, answers, strict=True)
+        ]
+    )
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> str:
+    if not rows:
+        return "<p>None.</p>"
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    head = "".join(f"<th>{escape(name.replace('_', ' '))}</th>" for name in names)
+    body = "".join(
+        "<tr>"
+        + "".join(f"<td>{escape(_shown(row.get(name, '')))}</td>" for name in names)
+        + "</tr>"
+        for row in rows
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,156 @@
+"""Error rates by hand, against the table of the edit distance, and at the edges."""
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from saccade.errors import MetricError
+from saccade.metrics import (
+    character_error_rate,
+    exact_match,
+    phoneme_error_rate,
+    word_edit_rate,
+    word_error_rate,
+)
+from saccade.metrics.edit_distance import edit_distance, edit_distance_by_table
+from saccade.metrics.error_rates import without_stress
+
+ALL = [exact_match, character_error_rate, word_edit_rate, word_error_rate, phoneme_error_rate]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "distance"),
+    [
+        ("", "", 0),
+        ("", "abc", 3),
+        ("kitten", "sitting", 3),
+        ("saturday", "sunday", 3),
+        ("abc", "abc", 0),
+        ("ab", "ba", 2),
+        (["AH", "B"], ["AH", "B", "T"], 1),
+        ("e\u0301", "é", 2),
+        ("😀a", "a", 1),
+    ],
+)
+def test_known_edit_distances(one, other, distance):
+    assert edit_distance(one, other) == edit_distance(other, one) == distance
+    assert edit_distance_by_table(one, other) == distance
+
+
+few = st.text(alphabet="ab\u0301", max_size=70)
+
+
+@settings(max_examples=150, deadline=None)
+@given(few, few)
+def test_the_fast_distance_is_that_of_the_table(one, other):
+    assert edit_distance(one, other) == edit_distance_by_table(one, other)
+
+
+def test_long_texts_have_a_distance_too():
+    draw = random.Random(1)
+    one = "".join(draw.choices("abcdef", k=3000))
+    assert edit_distance(one, one[7:] + "x") <= 8
+    assert edit_distance(one[:300], one[300:650]) == edit_distance_by_table(one[:300], one[300:650])
+
+
+# B AH T -> one phoneme wrong of 3; K AE T right; an extra one of 2: 2 edits of 8 phonemes
+ANSWERS = ["B AE T", "K AE T", "AH N D"]
+REFERENCES = [["B AH T"], ["K AA T", "K AE T"], ["AH N"]]
+
+
+def test_phoneme_and_word_error_rate_by_hand():
+    assert phoneme_error_rate(ANSWERS, REFERENCES).value == pytest.approx(2 / 8)
+    assert word_error_rate(ANSWERS, REFERENCES).value == pytest.approx(2 / 3)
+    assert exact_match(ANSWERS, REFERENCES).value == pytest.approx(1 / 3)
+
+
+def test_the_two_meanings_of_word_error_rate():
+    """Of pronunciation, the share of wrong items; of speech, word edits over words."""
+    answers, references = ["a b c d", "x"], [["a b c e"], ["x"]]
+    assert word_error_rate(answers, references).value == 1 / 2
+    assert word_edit_rate(answers, references).value == 1 / 5
+
+
+def test_character_error_rate_by_hand():
+    assert character_error_rate(["sitting", " ab "], [["kitten"], ["ab"]]).value == 3 / 8
+    assert character_error_rate(["aaaa"], [["b"]]).value == 4  # a rate may exceed 1
+
+
+def test_the_closest_reference_counts_and_their_order_does_not():
+    """Distance 1 to both; the longer of them is the denominator."""
+    for references in (["a b", "a b c d"], ["a b c d", "a b"]):
+        assert phoneme_error_rate(["a b c"], [references]).value == 1 / 4
+    assert phoneme_error_rate(["a b c"], [["x y z u v w", "a b"]]).value == 1 / 2
+
+
+def test_stress_can_be_left_out():
+    answers, references = ["AH0 B AW2 T", "K AE1 T"], [["AH1 B AW1 T"], ["K AE1 T"]]
+    assert word_error_rate(answers, references).value == 1 / 2
+    assert phoneme_error_rate(answers, references).value == 2 / 7
+    assert word_error_rate(answers, references, stress=False).value == 0
+    assert phoneme_error_rate(answers, references, stress=False).value == 0
+    assert phoneme_error_rate(answers, [["AH B AW T"], ["K AE T"]], stress=False).value == 0
+    assert "stress:no" in word_error_rate(answers, references, stress=False).signature
+    assert "stress:yes" in word_error_rate(answers, references).signature
+
+
+@pytest.mark.parametrize(
+    ("stressed", "plain"),
+    [
+        ("AH0 B AW1 T", "AH B AW T"),
+        ("k ˈæ t ˌ ə", "k æ t ə"),
+        ("ma3 0 12 AH9", "ma3 0 12 AH9"),  # neither tones nor numbers are stress
+        ("", ""),
+    ],
+)
+def test_without_stress(stressed, plain):
+    assert without_stress(stressed) == plain
+
+
+def test_case_and_white_space():
+    assert exact_match([" Ab "], [["Ab"]]).value == 1
+    assert exact_match(["AB"], [["ab"]]).value == 0
+    assert exact_match(["AB"], [["ab"]], lowercase=True).value == 1
+    assert character_error_rate(["AB"], [["ab"]]).value == 1
+    assert character_error_rate(["AB"], [["ab"]], lowercase=True).value == 0
+    assert word_edit_rate(["A b"], [["a b"]], lowercase=True).value == 0
+    assert word_error_rate(["AH  B "], [["AH B"]]).value == 0
+    assert word_error_rate(["ah b"], [["AH B"]]).value == 1  # the case of phonemes means something
+
+
+@pytest.mark.parametrize("metric", ALL)
+def test_empty_texts(metric):
+    right, wrong = (1.0, 0.0) if metric is exact_match else (0.0, 1.0)
+    assert metric([""], [[""]]).value == right
+    assert metric(["a"], [[""]]).value == wrong
+    assert metric([""], [["a"]]).value == wrong
+    assert metric(["", "a"], [["a", ""], ["a"]]).value == right
+
+
+@pytest.mark.parametrize("metric", ALL)
+def test_scores_say_what_they_are(metric):
+    score = metric(ANSWERS, REFERENCES, samples=40)
+    assert score.name == metric.__name__
+    assert score.higher_is_better == (metric is exact_match)
+    assert score.signature.startswith("nrefs:var|bs:40|seed:12345|")
+    low, high = score.interval
+    assert low <= score.value <= high
+    assert metric(ANSWERS, REFERENCES, samples=0).interval is None
+    assert metric(["a"], [["a"]], samples=0).signature.startswith("nrefs:1|")
+
+
+@pytest.mark.parametrize("metric", ALL)
+@pytest.mark.parametrize(
+    ("answers", "references", "said"),
+    [
+        (["a"], [["a"], ["b"]], "1 answers but references for 2"),
+        ([], [], "no items"),
+        (["a"], [[]], "item 0 has no reference"),
+        (["a"], ["a"], "give a list of texts"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(metric, answers, references, said):
+    with pytest.raises(MetricError, match=said):
+        metric(answers, references)
