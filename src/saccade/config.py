@@ -166,8 +166,8 @@ def _checked(hint: Any, value: Any, path: str) -> Any:
 def _classes(hint: Any) -> list[type]:
     """The option classes that a field may hold."""
     if get_origin(hint) in (Union, types.UnionType):
-        return [part for part in get_args(hint) if is_dataclass(part)]
-    return [hint] if is_dataclass(hint) else []
+        return [part for part in get_args(hint) if isinstance(part, type) and is_dataclass(part)]
+    return [hint] if isinstance(hint, type) and is_dataclass(hint) else []
 
 
 def _kind(cls: type) -> str:

@@ -1,7 +1,7 @@
 """The seams between the rooms: what one part may ask of another without knowing which it is."""
 
 from dataclasses import dataclass
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from saccade.shapes import Bool, Float, Int, Tensor
 
@@ -63,8 +63,8 @@ class Stepper(Protocol[State]):
     was given, so an old state is not to be stepped again.
     """
 
-    def start(self, *inputs: Tensor | None) -> State:
-        """Read the inputs; the state before the first token."""
+    def start(self, *inputs: Any, **options: Any) -> State:
+        """Read the inputs, whatever they are; the state before the first token."""
         ...
 
     def step(self, tokens: Int[Tensor, " b"], state: State) -> tuple[Float[Tensor, "b v"], State]:

@@ -22,7 +22,7 @@ ROWS = [("one two", "eins zwei"), ('say "hi"', "sag „hallo“"), ("  a, b ", "
 
 def whole(path, wanted=PAIR, **options):
     """Every row of one file."""
-    corpus = open_corpus(path, wanted, held_out=0, required=("test",), **options)
+    corpus = open_corpus(path, wanted, held_out=0.0, required=("test",), **options)
     return list(corpus.splits["test"])
 
 
@@ -138,7 +138,7 @@ def test_what_is_written_is_read(tmp_path_factory, rows):
 
 def test_names_are_found_in_any_order_and_case(tmp_path):
     path = write_tsv(tmp_path / "t.tsv", [("1", "b", "a")], header=("id", " French", "SRC"))
-    corpus = open_corpus(path, PAIR, held_out=0)
+    corpus = open_corpus(path, PAIR, held_out=0.0)
     assert [row.values for row in corpus.splits["train"]] == [("a", "b")]
     assert 'source = column "SRC", target = column " French"' in corpus.understood
 
@@ -212,7 +212,7 @@ def test_a_column_twice_in_a_header_is_refused(tmp_path):
 def test_optional_columns_and_numbers(tmp_path):
     path = tmp_path / "t.jsonl"
     path.write_text('{"sentence": "a", "label": 3}\n{"sentence": "b", "label": 0.5}\n')
-    corpus = open_corpus(path, LABELLED, held_out=0)
+    corpus = open_corpus(path, LABELLED, held_out=0.0)
     assert corpus.splits["train"].columns == ("text", "label")
     assert values(path, LABELLED) == [("a", "3"), ("b", "0.5")]
     path.write_text('{"sentence2": "c", "text": "a", "label": true}\n')
@@ -406,10 +406,10 @@ def test_a_folder_in_place_of_a_file_is_refused(tmp_path):
 
 def test_an_evaluation_can_do_without_train(tmp_path):
     write_tsv(tmp_path / "test.tsv")
-    corpus = open_corpus(tmp_path, PAIR, held_out=0, required=("test",))
+    corpus = open_corpus(tmp_path, PAIR, held_out=0.0, required=("test",))
     assert list(corpus.splits) == ["test"]
     with pytest.raises(DataError, match=r"no valid\.\* or val\.\* or dev\.\*"):
-        open_corpus(tmp_path, PAIR, held_out=0, required=("valid",))
+        open_corpus(tmp_path, PAIR, held_out=0.0, required=("valid",))
 
 
 def test_splits_with_different_columns_are_refused(tmp_path):
@@ -446,7 +446,7 @@ def test_of_three_languages_the_pair_decides(tmp_path):
     (tmp_path / "train.fr").write_text("un\ndeux\ntrois\n")
     with pytest.raises(DataError, match="train in de, en, fr; say from which to which"):
         open_corpus(tmp_path, PAIR)
-    corpus = open_corpus(tmp_path, PAIR, pair="fr-en", held_out=0)
+    corpus = open_corpus(tmp_path, PAIR, pair="fr-en", held_out=0.0)
     assert [row.values[0] for row in corpus.splits["train"]] == ["un", "deux", "trois"]
     with pytest.raises(DataError, match=r"needs one train\.en and one train\.cs"):
         open_corpus(tmp_path, PAIR, pair="en-cs")
@@ -469,7 +469,7 @@ def test_parallel_text_of_different_length_is_refused(tmp_path, shorter):
     counts = {"en": "29 000", "de": "29 000", shorter: "28 999"}
     said = f"train.en has {counts['en']} lines, train.de has {counts['de']} lines"
     with pytest.raises(DataError, match=said):
-        open_corpus(tmp_path, PAIR, pair="en-de", held_out=0).splits["train"].count()
+        open_corpus(tmp_path, PAIR, pair="en-de", held_out=0.0).splits["train"].count()
 
 
 # held out
@@ -527,7 +527,7 @@ def test_a_folder_without_validation_keeps_some_of_train(tmp_path):
         "valid": 100,
         "test": 3,
     }
-    assert list(open_corpus(tmp_path, PAIR, held_out=0).splits) == ["train", "test"]
+    assert list(open_corpus(tmp_path, PAIR, held_out=0.0).splits) == ["train", "test"]
 
 
 @pytest.mark.parametrize(
@@ -558,7 +558,7 @@ def test_a_digest_is_of_content_and_reading_not_of_the_path(tmp_path):
         digest(one, "valid"),
         digest(one, seed=1),
         digest(one, held_out=0.1),
-        digest(one, held_out=0),
+        digest(one, held_out=0.0),
         digest(one, columns=turned),
         digest(one, columns=numbered),
         digest(changed),
@@ -567,7 +567,7 @@ def test_a_digest_is_of_content_and_reading_not_of_the_path(tmp_path):
 
 
 def test_a_split_can_be_read_twice_and_stopped(tmp_path):
-    split = open_corpus(many(tmp_path / "t.tsv"), PAIR, held_out=0).splits["train"]
+    split = open_corpus(many(tmp_path / "t.tsv"), PAIR, held_out=0.0).splits["train"]
     assert next(iter(split)).values == ("s0", "t0")
     assert list(split) == list(split)
 
@@ -593,7 +593,7 @@ assert "torch" not in sys.modules
 
 def test_items_gather_references_in_order(tmp_path):
     rows = [("a", "1"), ("b", "2"), ("a", "3"), ("c", "4"), ("b", "2")]
-    split = open_corpus(write_tsv(tmp_path / "t.tsv", rows), PAIR, held_out=0).splits["train"]
+    split = open_corpus(write_tsv(tmp_path / "t.tsv", rows), PAIR, held_out=0.0).splits["train"]
     found = [(item.inputs, item.references, item.line) for item in items(split)]
     assert found == [(("a",), ("1", "3"), 2), (("b",), ("2", "2"), 3), (("c",), ("4",), 5)]
 
@@ -601,7 +601,7 @@ def test_items_gather_references_in_order(tmp_path):
 def test_items_with_two_inputs_or_further_columns(tmp_path):
     rows = [("a", "b", "1"), ("a", "c", "2"), ("a", "b", "3")]
     path = write_tsv(tmp_path / "t.tsv", rows, header=("text", "text_pair", "label"))
-    split = open_corpus(path, LABELLED, held_out=0).splits["train"]
+    split = open_corpus(path, LABELLED, held_out=0.0).splits["train"]
     assert [item.references for item in items(split)] == [("1", "3"), ("2",)]
     assert [item.references for item in items(split, inputs=1)] == [("b", "c", "b")]
     with pytest.raises(DataError, match="needs inputs and an answer"):

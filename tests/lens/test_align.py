@@ -24,7 +24,6 @@ def test_nothing_aligns_with_nothing(shape):
 
 
 def test_joining_by_hand():
-    """Diagonal first; (1, 2) then helps source... nothing new, (2, 3) is new on both sides."""
     forward = {(0, 0), (1, 1), (2, 3), (5, 0)}
     backward = {(0, 0), (1, 1), (2, 2), (0, 1)}
     assert symmetrise(forward, backward, "intersection") == {(0, 0), (1, 1)}

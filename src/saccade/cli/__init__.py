@@ -12,7 +12,12 @@ from typing import Annotated
 import typer
 
 from saccade._version import __version__
-from saccade.cli import demo, doctor, evaluate, predict, recipes, train
+from saccade.cli.demo import run as demo
+from saccade.cli.doctor import run as doctor
+from saccade.cli.evaluate import run as evaluate
+from saccade.cli.predict import run as predict
+from saccade.cli.recipes import run as recipes
+from saccade.cli.train import run as train
 from saccade.errors import DiskFullError, SaccadeError, StoppedError
 
 app = typer.Typer(
@@ -22,8 +27,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for verb in (train, evaluate, predict, demo, recipes, doctor):
-    app.command(name=verb.__name__.rpartition(".")[2])(verb.run)
+app.command("train")(train)
+app.command("evaluate")(evaluate)
+app.command("predict")(predict)
+app.command("demo")(demo)
+app.command("recipes")(recipes)
+app.command("doctor")(doctor)
 
 
 @app.callback(invoke_without_command=True)

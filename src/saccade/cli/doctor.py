@@ -46,7 +46,7 @@ def run() -> None:
 def _speed(dtype: object, device: object, size: int = 1024) -> float:
     import torch
 
-    a = torch.randn(size, size, dtype=dtype, device=device)  # type: ignore[arg-type,call-overload]
+    a = torch.randn(size, size, dtype=dtype, device=device)  # type: ignore[call-overload]
     times = []
     for _ in range(5):
         began = time.perf_counter()

@@ -32,8 +32,7 @@ _DAMAGE = (  # what readers raise on files that are not what they seem
     AttributeError,
     EOFError,
     MemoryError,
-    NotImplementedError,
-    RecursionError,
+    RuntimeError,
     zipfile.BadZipFile,
     zlib.error,
 )

@@ -140,13 +140,13 @@ class Task(nn.Module, ABC, Generic[BatchT]):
         self,
         items: Iterable[Item],
         *,
-        intervals: bool = True,
+        quick: bool = False,
         stop: Callable[[], None] | None = None,
         **options: Any,
     ) -> Evaluation:
         """Answer the items and measure the answers; `stop` is called between batches.
 
-        `intervals` tells how sure each metric is, which takes a moment.
+        `quick` is for the many looks of a training: greedy answers, and bare numbers.
         """
 
     @abstractmethod

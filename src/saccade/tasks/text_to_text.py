@@ -200,13 +200,15 @@ class TextToText(Task[Pairs]):
         self,
         items: Iterable[Item],
         *,
-        intervals: bool = True,
+        quick: bool = False,
         stop: Callable[[], None] | None = None,
         **options: Any,
     ) -> Evaluation:
         """Answer the items and measure the answers against their references."""
-        items = list(items)
-        metrics = self.config.metrics if intervals else replace(self.config.metrics, samples=0)
+        items, metrics = list(items), self.config.metrics
+        if quick:
+            options = {"beam": 1, "num_best": 1, **options}
+            metrics = replace(metrics, samples=0)
         inputs = [item.inputs[0] for item in items]
         answers = [answer.text for answer in self.predict(inputs, stop=stop, **options)]
         references = [item.references for item in items]
@@ -214,7 +216,7 @@ class TextToText(Task[Pairs]):
             metrics.score(answers, references, inputs),
             answers,
             items,
-            by_length(metrics, inputs, answers, references) if intervals else [],
+            [] if quick else by_length(metrics, inputs, answers, references),
         )
 
     def save_parts(self, folder: Path) -> None:

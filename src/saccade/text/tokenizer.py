@@ -230,10 +230,10 @@ class Tokenizer:
         found = list(re.finditer(r"\S+", text))
         ends = [len(self.decode(ids[: i + 1])) for i in range(len(ids))]
         word_of: list[int | None] = []
-        for start, end in zip([0, *ends], ends, strict=False):
-            start = min(start, max(0, end - 1))  # the later bytes of a character add no length
+        for id, before, end in zip(ids, [0, *ends], ends, strict=False):
+            start = min(before, max(0, end - 1))  # the later bytes of a character add no length
             inside = (i for i, w in enumerate(found) if w.start() < end and start < w.end())
-            word_of.append(next(inside, None))
+            word_of.append(None if id in self._silent else next(inside, None))
         return [word[0] for word in found], word_of
 
     def _piece(self, id: int, span: tuple[int, int], word_at: list[int | None]) -> Piece:

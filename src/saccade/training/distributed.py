@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 from torch import distributed, nn
+from torch._C._distributed_c10d import PrefixStore, TCPStore
 from torch.nn.parallel import DistributedDataParallel
 
 
@@ -76,7 +77,7 @@ def joined(world: World, device: torch.device) -> Iterator[None]:
     if world.size == 1:
         yield
         return
-    store = distributed.TCPStore(
+    store = TCPStore(
         os.environ["MASTER_ADDR"],
         int(os.environ["MASTER_PORT"]),
         world_size=world.size,
@@ -86,7 +87,7 @@ def joined(world: World, device: torch.device) -> Iterator[None]:
     )
     distributed.init_process_group(
         "nccl" if device.type == "cuda" else "gloo",
-        store=distributed.PrefixStore(f"attempt-{world.attempt}", store),
+        store=PrefixStore(f"attempt-{world.attempt}", store),
         rank=world.rank,
         world_size=world.size,
         timeout=timedelta(minutes=30),

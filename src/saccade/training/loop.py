@@ -109,7 +109,7 @@ class Trainer:
     def fit(self) -> Progress:
         """Train until the budget is used up, going on from the newest checkpoint."""
         config, progress = self.config, self.restore()
-        self.began_at, began = progress.step, time.monotonic() - progress.seconds
+        self.began_at, self.clock = progress.step, time.monotonic() - progress.seconds
         with Interruption() as self.interruption, self.screen:
             self.screen.begin(progress, config)
             while not progress.end(config) or progress.validation_due(config):
@@ -117,7 +117,6 @@ class Trainer:
                     progress = self.validate(progress)
                 else:
                     progress = self.update(progress)
-                progress = replace(progress, seconds=time.monotonic() - began)
                 due = progress.step % config.checkpoint_every == 0
                 if self.stopping or (due and not progress.validation_due(config)):
                     self.save(progress)
@@ -146,7 +145,8 @@ class Trainer:
                 loss.total.backward()
             total += loss.total.item()
             count += loss.count
-        total, count, asked = self.world.sum([total, count, float(self.interruption.asked)])
+        asked = float(self.interruption.asked)
+        total, count, asked, seconds = self.world.sum([total, count, asked, self.seconds()])
         self.stopping = asked > 0
         gradient = self.scale_gradient(self.world.size / max(1.0, count))
         if not (math.isfinite(total) and math.isfinite(gradient)):
@@ -164,6 +164,7 @@ class Trainer:
         progress = replace(
             progress,
             step=step + 1,
+            seconds=seconds,
             loss_since=progress.loss_since + total,
             count_since=progress.count_since + count,
         )
@@ -172,6 +173,10 @@ class Trainer:
             if progress.step % config.log_every == 0:
                 self.run.note({"step": step + 1, **asdict(update), "tokens_per_second": speed})
         return progress
+
+    def seconds(self) -> float:
+        """How long the run has taken; the first process's clock is everybody's."""
+        return time.monotonic() - self.clock if self.world.first else 0.0
 
     def scale_gradient(self, factor: float) -> float:
         """Multiply the gradient, and shorten it if it is too long; how long it was."""
@@ -204,12 +209,15 @@ class Trainer:
             else:
                 self.run.note(record)
                 self.screen.validated(record, evaluation, better=better)
-        *told, was_better, was_stopped = self.world.sum([*worth, float(better), float(stopped)])
+        *told, was_better, was_stopped, seconds = self.world.sum(
+            [*worth, float(better), float(stopped), self.seconds()]
+        )
         if was_stopped:
             self.stopping = True
             return progress
         return replace(
             progress,
+            seconds=seconds,
             validated=progress.step,
             best=(told[0], told[1]) if was_better else progress.best,
             best_step=progress.step if was_better else progress.best_step,
@@ -238,11 +246,7 @@ class Trainer:
         evaluation = None
         if self.material.items:
             evaluation = self.task.evaluate(
-                self.material.items,
-                intervals=False,
-                stop=self.interruption.check,
-                beam=1,
-                num_best=1,
+                self.material.items, quick=True, stop=self.interruption.check
             )
             record |= evaluation.values()
         return record, evaluation
