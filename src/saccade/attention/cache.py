@@ -39,17 +39,21 @@ class Cache:
     def select(self, rows: Int[Tensor, " n"]) -> "Cache":
         """A cache of these rows of the batch, in this order; a row may come several times."""
         chosen = Cache(self._capacity)
+        chosen.length = self.length
         if self._keys is not None and self._values is not None:
-            chosen.append(
-                self._keys[:, :, : self.length].index_select(0, rows),
-                self._values[:, :, : self.length].index_select(0, rows),
-            )
+            # whole rows with the room behind them: one copy, of memory that lies together
+            chosen._keys = self._keys.index_select(0, rows)
+            chosen._values = self._values.index_select(0, rows)
         return chosen
 
 
 @dataclass(frozen=True)
 class Projected:
-    """The keys and values of a memory, split into heads, ready to be read again and again."""
+    """The keys and values of a memory, split into heads, ready to be read again and again.
+
+    More rows of queries than of memory means that neighbours share one: the n beams of a row read
+    the same memory, which is kept once.
+    """
 
     keys: Float[Tensor, "b h k d"]
     values: Float[Tensor, "b h k w"]

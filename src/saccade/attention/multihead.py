@@ -103,6 +103,9 @@ class MultiHeadAttention(nn.Module):
                 positions=positions,
                 cache=cache,
             )[0]
+        batch, q = query.shape[:2]
+        if isinstance(memory, Projected):
+            query = _sharing(query, len(memory.keys))
         query, keys, values = self._heads(query, memory, values)
         bias = None
         if positions is not None:
@@ -115,7 +118,7 @@ class MultiHeadAttention(nn.Module):
             keys, values = cache.append(keys, values)
         keys, values, mask, bias = self._with_extra_keys(keys, values, mask, bias)
         context = self.attend(query, self._shared(keys), self._shared(values), mask, bias)
-        return self.out_proj(context.transpose(1, 2).flatten(2))
+        return self.out_proj(context.transpose(1, 2).reshape(batch, q, -1))
 
     def project(
         self, memory: Float[Tensor, "b k e"], values: Float[Tensor, "b k f"] | None = None
@@ -215,6 +218,15 @@ class MultiHeadAttention(nn.Module):
 
     def extra_repr(self) -> str:
         return f"{self.dim}, num_heads={self.num_heads}, head_dim={self.head_dim}"
+
+
+def _sharing(query: Tensor, rows: int) -> Tensor:
+    """(n * rows, q, d) as (rows, n * q, d): those who read one row of memory, side by side."""
+    if len(query) == rows:
+        return query
+    if len(query) % rows:
+        raise ShapeError(f"{len(query)} rows of queries cannot share {rows} rows of memory evenly")
+    return query.reshape(rows, -1, query.shape[-1])
 
 
 def _head_dim(dim: int, num_heads: int, head: str) -> int:

@@ -4,6 +4,7 @@ Nothing heavy is imported before a verb runs, so that `--help` is there at once.
 2 a user's mistake, 74 a full disk, 130 stopped and saved.
 """
 
+import errno
 import logging
 import os
 import sys
@@ -61,8 +62,11 @@ def main() -> None:
     except BrokenPipeError:  # whoever read our output has left
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    except OSError as error:  # a file that may not be read, a disk that fails
+        _end(f"error: {error}", 74 if error.errno == errno.ENOSPC else 2)
 
 
 def _end(text: str, code: int) -> None:
-    print(text, file=sys.stderr)
+    if os.environ.get("RANK", "0") == "0":  # of several processes, one speaks
+        print(text, file=sys.stderr)
     sys.exit(code)

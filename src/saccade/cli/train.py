@@ -1,5 +1,6 @@
 """saccade train: a recipe, data, and a folder for what comes out."""
 
+import os
 import shlex
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ import typer
 
 from saccade.cli.options import Cache, Columns, Data, Device, Pair, parse_columns
 from saccade.errors import StoppedError
+from saccade.training.interruption import Interruption
 
 
 def run(
@@ -35,34 +37,38 @@ def run(
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
 ) -> None:
     """Train a recipe on your data."""
-    import torch
-
-    from saccade.training import distributed, session
-    from saccade.training.screen import Screen
-
-    if threads is not None:
-        torch.set_num_threads(threads)
-    world = distributed.from_environment()
     try:
-        session.train(
-            recipe,
-            data=data,
-            out=out,
-            changes=set_ or (),
-            max_steps=max_steps,
-            minutes=minutes,
-            seed=seed,
-            resume=resume,
-            device=device,
-            precision_name=precision,
-            pair=pair,
-            columns=parse_columns(columns),
-            cache=cache,
-            world=world,
-            screen=Screen(quiet=quiet or not world.first),
-        )
+        with Interruption():  # from here on, while torch is loaded too, SIGTERM is like Ctrl-C
+            import torch
+
+            from saccade.training import distributed, session
+            from saccade.training.screen import Screen
+
+            if threads is not None:
+                torch.set_num_threads(threads)
+            world = distributed.from_environment()
+            session.train(
+                recipe,
+                data=data,
+                out=out,
+                changes=set_ or (),
+                max_steps=max_steps,
+                minutes=minutes,
+                seed=seed,
+                resume=resume,
+                device=device,
+                precision_name=precision,
+                pair=pair,
+                columns=parse_columns(columns),
+                cache=cache,
+                world=world,
+                screen=Screen(quiet=quiet or not world.first),
+            )
     except StoppedError as error:
-        again = [arg for arg in sys.argv[1:] if arg != "--resume"]
-        raise StoppedError(
-            f"{error}. Go on with:\n  saccade {shlex.join([*again, '--resume'])}"
-        ) from None
+        again = shlex.join([*(arg for arg in sys.argv[1:] if arg != "--resume"), "--resume"])
+        raise StoppedError(f"{error}. Go on with:\n  {_program()} {again}") from None
+
+
+def _program() -> str:
+    processes = os.environ.get("LOCAL_WORLD_SIZE", "1")
+    return "saccade" if processes == "1" else f"torchrun --nproc-per-node {processes} -m saccade"

@@ -60,7 +60,7 @@ def _filled(
     inner = _real(lengths)
     padded[:, before : before + inner.shape[1]][inner] = flat
     if start is not None:
-        padded[:, 0] = start
+        padded[:, :1] = start
     if end is not None:
         padded[np.arange(len(lengths)), lengths + before] = end
     return torch.from_numpy(padded), torch.from_numpy(real)

@@ -6,6 +6,7 @@ import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -194,17 +195,11 @@ class Parquet(FileTable):
 
     def _read(self) -> Iterator[dict[str, Any]]:
         with self._opened() as file:
-            batches = file.iter_batches(batch_size=1024, columns=list(self.taken.found_as))
-            while True:
-                try:
-                    batch = next(batches, None)
-                except (OSError, ValueError, *DAMAGE) as error:  # Arrow's errors are among these
-                    raise DataError(f"{self.path} is damaged: {error}") from error
-                if batch is None:
-                    return
+            for batch in file.iter_batches(batch_size=1024, columns=list(self.taken.found_as)):
                 yield from batch.to_pylist()
 
-    def _opened(self) -> Any:
+    @contextmanager
+    def _opened(self) -> Iterator[Any]:
         try:
             parquet = importlib.import_module("pyarrow.parquet")
         except ImportError as error:
@@ -212,8 +207,9 @@ class Parquet(FileTable):
                 f'{self.path} needs pyarrow to be read: pip install "saccade[parquet]"'
             ) from error
         try:
-            return parquet.ParquetFile(open_bytes(self.path))
-        except (OSError, ValueError, *DAMAGE) as error:
+            with open_bytes(self.path) as stream:
+                yield parquet.ParquetFile(stream)
+        except (OSError, ValueError, NotImplementedError, *DAMAGE) as error:
             raise DataError(f"{self.path} is not a whole Parquet file: {error}") from error
 
 

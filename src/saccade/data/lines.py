@@ -9,8 +9,8 @@ import hashlib
 import lzma
 import zlib
 from collections.abc import Iterator
+from io import BufferedIOBase
 from pathlib import Path
-from typing import BinaryIO, cast
 
 from saccade.errors import DataError
 
@@ -39,12 +39,12 @@ def unpacked_name(path: Path) -> str:
     return path.stem if path.suffix in PACKED else path.name
 
 
-def open_bytes(path: Path) -> BinaryIO:
+def open_bytes(path: Path) -> BufferedIOBase:
     """The bytes of a file, unpacked if its name says that it is packed."""
     if path.suffix == ".gz":
-        return cast(BinaryIO, gzip.open(path, "rb"))
+        return gzip.open(path, "rb")
     if path.suffix == ".xz":
-        return cast(BinaryIO, lzma.open(path, "rb"))
+        return lzma.open(path, "rb")
     return open(path, "rb")
 
 
@@ -62,7 +62,14 @@ def read_lines(path: Path, *, keep_ends: bool = False) -> Iterator[str]:
                 if number == 1:
                     _require_text(path, raw)
                     raw = raw.removeprefix(MARK)  # noqa: PLW2901
-                yield _decoded(path, number, raw if keep_ends else _without_end(raw))
+                if not keep_ends:
+                    raw = raw[:-2] if raw.endswith(b"\r\n") else raw.removesuffix(b"\n")  # noqa: PLW2901
+                yield raw.decode()
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{path}, line {number}: not UTF-8 at byte offset {error.start} of the line "
+            f"(0x{error.object[error.start]:02x}); save the file as UTF-8"
+        ) from error
     except DAMAGE as error:
         raise DataError(
             f"{path} is damaged or was not copied whole: it can be unpacked up to line {number} "
@@ -91,21 +98,7 @@ def file_digest(path: Path) -> str:
     return digest.hexdigest()
 
 
-def _without_end(raw: bytes) -> bytes:
-    return raw[:-2] if raw.endswith(b"\r\n") else raw.removesuffix(b"\n")
-
-
 def _require_text(path: Path, raw: bytes) -> None:
     for beginning, kind in OTHER_KINDS.items():
         if raw.startswith(beginning):
             raise DataError(f"{path} is not plain text but {kind}")
-
-
-def _decoded(path: Path, number: int, raw: bytes) -> str:
-    try:
-        return raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"{path}, line {number}: not UTF-8 at byte offset {error.start} of the line "
-            f"(0x{raw[error.start]:02x}); save the file as UTF-8"
-        ) from error

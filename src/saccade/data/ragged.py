@@ -7,8 +7,9 @@ NAME.offsets where each sequence begins (int64), and in the end where the last o
 from array import array
 from collections.abc import Sequence
 from contextlib import suppress
+from io import BufferedWriter
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -65,7 +66,7 @@ class RaggedWriter:
         self._folder, self._name = folder, name
         self._dtype: np.dtype[np.unsignedinteger[Any]] = np.dtype(np.uint16)
         self._offsets = array("q", [0])
-        self._stream: BinaryIO = open(self._tokens, "wb")  # noqa: SIM115  (closed by `close`)
+        self._stream: BufferedWriter = open(self._tokens, "wb")  # noqa: SIM115  (closed by `close`)
 
     @property
     def _tokens(self) -> Path:

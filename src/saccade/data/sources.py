@@ -55,7 +55,8 @@ def open_corpus(
         splits |= {"train": Split("train", train, rest), "valid": Split("valid", train, kept)}
         total = counted(rest.count + kept.count, "row")
         understood += f" Of {total}, {counted(kept.count, 'row')} kept back for validation."
-    return Corpus({name: splits[name] for name in SPLITS if name in splits}, understood)
+    ordered = {name: splits[name] for name in SPLITS if name in splits}
+    return Corpus({**ordered, **splits}, understood)
 
 
 def _find(where: str, asked: Asked) -> tuple[bool, dict[str, Table]]:

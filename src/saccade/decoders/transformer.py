@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from saccade.attention import Cache, MultiHeadAttention, Projected, masks
+from saccade.attention.attend import watchers
 from saccade.attention.masks import Mask
 from saccade.errors import PositionError, ShapeError
 from saccade.interfaces import Memory, Positional
@@ -120,12 +121,16 @@ class TransformerStack(nn.Module):
 
 @dataclass(frozen=True)
 class TransformerState:
-    """What generation keeps: keys and values of the tokens so far, and of the memory."""
+    """What generation keeps: keys and values of the tokens so far, and of the memory.
+
+    `sharing` neighbouring rows of the caches read one row of the memory.
+    """
 
     caches: tuple[Cache, ...]
     memories: tuple[Projected, ...]
-    memory_mask: Bool[Tensor, "b s"] | None
+    memory_mask: Bool[Tensor, "m s"] | None
     length: int
+    sharing: int = 1
 
 
 class TransformerDecoder(TransformerStack):
@@ -200,13 +205,22 @@ class TransformerDecoder(TransformerStack):
         return self.norm(x), replace(state, length=state.length + tokens.shape[1])
 
     def select(self, state: TransformerState, rows: Int[Tensor, " n"]) -> TransformerState:
-        """The state of these rows."""
-        mask = state.memory_mask
+        """The state of these rows; the memory is copied only where rows of it fall away."""
+        kept, sharing = rows, 1
+        if state.memories and not watchers.get():  # who watches sees each row by itself
+            kept, sharing = _shared(rows // state.sharing)
+        elif state.sharing > 1:
+            kept = rows // state.sharing
+        memories, mask = state.memories, state.memory_mask
+        if memories and not _are_all(kept, len(memories[0].keys)):
+            memories = tuple(memory.select(kept) for memory in memories)
+            mask = None if mask is None else mask.index_select(0, kept)
         return TransformerState(
             caches=tuple(cache.select(rows) for cache in state.caches),
-            memories=tuple(memory.select(rows) for memory in state.memories),
-            memory_mask=None if mask is None else mask.index_select(0, rows),
+            memories=memories,
+            memory_mask=mask,
             length=state.length,
+            sharing=sharing,
         )
 
     def _blocks(self) -> list[TransformerDecoderLayer]:
@@ -215,6 +229,17 @@ class TransformerDecoder(TransformerStack):
     def _embedded(self, tokens: Tensor, start: int) -> Tensor:
         at = torch.arange(start, start + tokens.shape[1], device=tokens.device)
         return self.dropout(self.stem_norm(self.position.embed(self.embedding(tokens), at)))
+
+
+def _shared(origin: Int[Tensor, " n"]) -> tuple[Int[Tensor, " m"], int]:
+    """The rows of memory, each once if every one has as many readers, and how many those are."""
+    rows, readers = torch.unique_consecutive(origin, return_counts=True)
+    count = len(origin) // max(1, len(rows))
+    return (rows, count) if bool((readers == count).all()) else (origin, 1)
+
+
+def _are_all(rows: Int[Tensor, " n"], count: int) -> bool:
+    return len(rows) == count and torch.equal(rows, torch.arange(count, device=rows.device))
 
 
 def _memory_of(layers: nn.ModuleList, memory: Memory | None) -> tuple[Tensor | None, Mask | None]:

@@ -1,5 +1,7 @@
 """Sinusoidal: waves of falling frequency (Vaswani et al. 2017, section 3.5)."""
 
+from functools import lru_cache
+
 import torch
 
 from saccade.positions.base import Absolute, Fuse, Places
@@ -30,12 +32,23 @@ class Sinusoidal(Absolute):
         self.layout = layout
 
     def table(self, at: Places, dtype: torch.dtype) -> Float[Tensor, "*b n d"]:
-        angle = angles(at, self.dim, self.base)
-        waves = (angle.sin(), angle.cos())
-        if self.layout == "halves":
-            vectors = torch.cat(waves, -1)
-        else:
-            vectors = torch.stack(waves, -1).flatten(-2)
-        if not isinstance(at, Tensor):
-            vectors = vectors * at.placed.unsqueeze(-1)
+        if isinstance(at, Tensor):
+            length = 1 << int(at.max()).bit_length() if at.numel() else 1
+            return _remembered(length, self.dim, self.base, self.layout, dtype, at.device)[at]
+        vectors = _waves(at, self.dim, self.base, self.layout) * at.placed.unsqueeze(-1)
         return vectors.to(dtype)
+
+
+def _waves(at: Places, dim: int, base: float, layout: Layout) -> Float[Tensor, "*b n d"]:
+    angle = angles(at, dim, base)
+    waves = (angle.sin(), angle.cos())
+    return torch.cat(waves, -1) if layout == "halves" else torch.stack(waves, -1).flatten(-2)
+
+
+@lru_cache(maxsize=64)
+@torch.inference_mode(mode=False)
+def _remembered(
+    length: int, dim: int, base: float, layout: Layout, dtype: torch.dtype, device: torch.device
+) -> Float[Tensor, "n d"]:
+    """The vectors of the places before `length`, a power of 2: computed once."""
+    return _waves(torch.arange(length, device=device), dim, base, layout).to(dtype)

@@ -32,7 +32,7 @@ class Piece:
     `text` is the piece as a person reads it. `span` is (start, end) in characters of
     `Tokenizer.normal(text)`, without the white space around; the parts of a character that had to
     be split all have its span. `word` counts the words between white space from 0, and is None for
-    a piece of white space alone.
+    a piece of white space alone, such as the space put before every text, whose span is empty.
     """
 
     id: int
@@ -239,6 +239,8 @@ class Tokenizer:
     def _piece(self, id: int, span: tuple[int, int], word_at: list[int | None]) -> Piece:
         start, end = span
         inside = [at for at in range(start, end) if word_at[at] is not None]
+        if inside and not self._entry(id).strip("Ġ▁"):  # the space put before the text, alone
+            return Piece(id, self._readable(id), (start, start), None)
         if inside:
             start, end = inside[0], inside[-1] + 1
         return Piece(id, self._readable(id), (start, end), word_at[start] if inside else None)

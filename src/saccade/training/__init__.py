@@ -7,6 +7,8 @@ run           the run folder: what lies in it, who may write to it, what fits it
 checkpoint    everything to go on from a step, whole or not there
 files         writing that a crash cannot tear
 distributed   several processes on one model
+interruption  Ctrl-C and SIGTERM
+track         measurements, to metrics.jsonl and TensorBoard
 screen        progress, for people and for logs
 report        report.html: curves and sample answers
 session       the whole job, from a recipe's name to a trained task

@@ -4,8 +4,10 @@
                           state.json  MANIFEST.json (sizes and sha256 of the others)
 
 One is written under another name, synced, and renamed when it is complete; only then are older
-ones removed. One that does not fit its manifest is set aside as corrupt-step-N, and the one before
-it is used. Random numbers need no place in it: they are a function of the seed and the batch.
+ones removed. A step that is done again replaces what it was; until then that one waits under
+another name, from which it is put back. One that does not fit its manifest is set aside as
+corrupt-step-N, and the one before it is used. Random numbers need no place in it: they are a
+function of the seed and the batch.
 """
 
 import hashlib
@@ -36,6 +38,8 @@ log = logging.getLogger(__name__)
 
 MANIFEST = "MANIFEST.json"
 STATE = "state.json"
+WAITING = ".waiting-"
+"""A checkpoint about to be replaced has a name that begins with this."""
 
 
 @dataclass(frozen=True)
@@ -49,11 +53,12 @@ class Checkpoint:
 
 def write(folder: Path, checkpoint: Checkpoint, *, keep: int) -> Path:
     """Add a checkpoint to a folder of checkpoints, then remove all but the newest `keep`."""
-    folder.mkdir(parents=True, exist_ok=True)
-    remove_partial(folder)
     final = folder / f"step-{checkpoint.step}"
     partial = folder / f"{PARTIAL}{os.getpid()}-{final.name}"
+    waiting = folder / f"{WAITING}{final.name}"
     with room_on_disk(final, "the checkpoint before it is kept"):
+        folder.mkdir(parents=True, exist_ok=True)
+        tidy(folder)
         try:
             partial.mkdir()
             contents = {
@@ -66,16 +71,29 @@ def write(folder: Path, checkpoint: Checkpoint, *, keep: int) -> Path:
             for name, content in contents.items():
                 write_synced(partial / name, content)
             sync_folder(partial)
-            if final.exists():  # a step that is done again replaces what it was
-                shutil.rmtree(final)
+            if final.exists():
+                os.replace(final, waiting)
             os.replace(partial, final)
         except OSError:
             shutil.rmtree(partial, ignore_errors=True)
+            tidy(folder)
             raise
         sync_folder(folder)
+    tidy(folder)
     for old in steps(folder)[:-keep]:
         shutil.rmtree(folder / f"step-{old}", ignore_errors=True)
     return final
+
+
+def tidy(folder: Path) -> None:
+    """Clear what a write left behind that did not come to its end; nothing whole is lost."""
+    remove_partial(folder)
+    for waiting in folder.glob(f"{WAITING}*"):
+        final = folder / waiting.name.removeprefix(WAITING)
+        if final.exists():
+            shutil.rmtree(waiting, ignore_errors=True)
+        else:
+            os.replace(waiting, final)
 
 
 def newest(folder: Path) -> Checkpoint | None:
@@ -84,36 +102,45 @@ def newest(folder: Path) -> Checkpoint | None:
         path = folder / f"step-{step}"
         try:
             return read(path)
-        except RunError as error:
+        except _DamagedError as error:
             aside = _free_name(folder / f"corrupt-{path.name}")
             os.replace(path, aside)
-            log.warning("%s; it was set aside as %s and the one before it is used", error, aside)
+            rest = steps(folder)
+            then = f"step {rest[-1]} is tried" if rest else "training starts from step 0"
+            log.warning("%s; it was set aside as %s, and %s", error, aside, then)
     return None
 
 
 def read(path: Path) -> Checkpoint:
     """The checkpoint in a folder; a RunError if it is not just what was written."""
     try:
-        manifest = json.loads((path / MANIFEST).read_bytes())
+        listed = (path / MANIFEST).read_bytes()
+        manifest = json.loads(listed)
+        if _json(manifest) != listed or f"step-{manifest['step']}" != path.name:
+            raise _DamagedError(f"the checkpoint {path} is damaged: so is its {MANIFEST}")
         contents = {}
         for name, entry in manifest["files"].items():
             contents[name] = (path / name).read_bytes()
             if _entry(contents[name]) != entry:
-                raise RunError(f"the checkpoint {path} is damaged: {name} is not what was written")
+                raise _DamagedError(
+                    f"the checkpoint {path} is damaged: {name} is not what was written"
+                )
         tensors = {
             name.removesuffix(".safetensors"): load(content)
             for name, content in contents.items()
             if name.endswith(".safetensors")
         }
         return Checkpoint(int(manifest["step"]), tensors, json.loads(contents[STATE]))
+    except PermissionError as error:
+        raise RunError(f"the checkpoint {path} may not be read: {error}") from error
     except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
-        raise RunError(f"the checkpoint {path} is damaged: {error}") from error
+        raise _DamagedError(f"the checkpoint {path} is damaged: {error}") from error
 
 
 def steps(folder: Path) -> list[int]:
     """The steps of which there is a checkpoint, in order."""
     names = [path.name.removeprefix("step-") for path in folder.glob("step-*") if path.is_dir()]
-    return sorted(int(name) for name in names if name.isdigit())
+    return sorted(int(name) for name in names if name.isdecimal())
 
 
 def flatten_optimizer(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
@@ -133,6 +160,10 @@ def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Te
         i, _, part = name.partition(".")
         state.setdefault(int(i), {})[part] = value
     optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
+
+
+class _DamagedError(RunError):
+    """A checkpoint that is not what was written."""
 
 
 def _ready(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

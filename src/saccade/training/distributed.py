@@ -18,6 +18,11 @@ from torch import distributed, nn
 from torch._C._distributed_c10d import PrefixStore, TCPStore
 from torch.nn.parallel import DistributedDataParallel
 
+from saccade.errors import RunError, SaccadeError, StoppedError
+
+MISTAKE = "saccade/mistake"
+"""The key under which the first process leaves its error to the others."""
+
 
 @dataclass(frozen=True)
 class World:
@@ -72,27 +77,48 @@ def joined(world: World, device: torch.device) -> Iterator[None]:
     """The processes in one group for the length of the block.
 
     torchrun keeps one store for all attempts, in which a new attempt would find what the last one
-    left; so each attempt has a prefix of its own.
+    left; so each attempt has a prefix of its own. Outside of it stands what stopped the first
+    process, if it was a mistake: the others and all later attempts end with it, since starting
+    anew would not mend it.
     """
-    if world.size == 1:
+    started_by_torchrun = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    if world.size == 1 and not started_by_torchrun:
         yield
         return
     store = TCPStore(
         os.environ["MASTER_ADDR"],
         int(os.environ["MASTER_PORT"]),
         world_size=world.size,
-        is_master=world.first and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True",
+        is_master=world.first and not started_by_torchrun,
         timeout=timedelta(minutes=5),
         multi_tenant=True,
     )
-    distributed.init_process_group(
-        "nccl" if device.type == "cuda" else "gloo",
-        store=PrefixStore(f"attempt-{world.attempt}", store),
-        rank=world.rank,
-        world_size=world.size,
-        timeout=timedelta(minutes=30),
-    )
+    if world.attempt and (said := _mistake(store)):
+        raise RunError(said)
+    if world.size > 1:
+        distributed.init_process_group(
+            "nccl" if device.type == "cuda" else "gloo",
+            store=PrefixStore(f"attempt-{world.attempt}", store),
+            rank=world.rank,
+            world_size=world.size,
+            timeout=timedelta(minutes=30),
+        )
     try:
         yield
+    except StoppedError:
+        raise
+    except SaccadeError as error:
+        if world.first:
+            store.set(MISTAKE, str(error))
+        raise
+    except RuntimeError as error:  # such as a lost connection to the first process
+        if not world.first and (said := _mistake(store)):
+            raise RunError(said) from error
+        raise
     finally:
-        distributed.destroy_process_group()
+        if world.size > 1:
+            distributed.destroy_process_group()
+
+
+def _mistake(store: TCPStore) -> str:
+    return store.get(MISTAKE).decode() if store.check([MISTAKE]) else ""

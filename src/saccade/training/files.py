@@ -7,22 +7,27 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from saccade.errors import DiskFullError
+from saccade.errors import DiskFullError, RunError
 
 PARTIAL = ".partial-"
 """What is not yet whole has a name that begins with this."""
+FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 
 
 @contextlib.contextmanager
 def room_on_disk(path: Path, kept: str) -> Iterator[None]:
-    """A full disk becomes an error that says what was `kept`."""
+    """A full disk, or one that refuses, becomes an error that says what was `kept`."""
     try:
         yield
+    except DiskFullError:
+        raise
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            raise
-        raise DiskFullError(
-            errno.ENOSPC, f"the disk is full: {path} could not be written; {kept}"
+        if error.errno in FULL:
+            raise DiskFullError(
+                errno.ENOSPC, f"the disk is full: {path} could not be written; {kept}"
+            ) from error
+        raise RunError(
+            f"{path} could not be written ({error.strerror or error}); {kept}"
         ) from error
 
 

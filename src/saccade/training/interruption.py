@@ -1,20 +1,27 @@
-"""Ctrl-C and SIGTERM ask the loop to save and leave; it answers at the next safe point."""
+"""Ctrl-C and SIGTERM: what can be done again is left at once, the loop saves before it leaves."""
 
 from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
+from types import FrameType, TracebackType
 
 from saccade.errors import StoppedError
 
 
 class Interruption:
-    """Listens for SIGINT and SIGTERM in a `with` block. A second Ctrl-C leaves at once."""
+    """Listens for SIGINT and SIGTERM in a `with` block, which then ends with a StoppedError.
+
+    A signal leaves the block at once. Inside `heeded` it is only noted, for a loop that asks and
+    saves; a second Ctrl-C leaves that too.
+    """
 
     def __init__(self) -> None:
         self.asked = False
+        self._heeded = False
         self._before: dict[int, object] = {}
 
     def __enter__(self) -> Interruption:
@@ -23,9 +30,25 @@ class Interruption:
                 self._before[number] = signal.signal(number, self._hear)
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)  # type: ignore[arg-type]
+        if kind is KeyboardInterrupt and self.asked:
+            raise StoppedError("stopped; what was saved before is kept") from None
+
+    @contextmanager
+    def heeded(self) -> Iterator[None]:
+        """A block that asks by itself whether to stop."""
+        self._heeded = True
+        try:
+            yield
+        finally:
+            self._heeded = False
 
     def check(self) -> None:
         """Leave what can be done again, such as a validation, if somebody asked."""
@@ -37,6 +60,6 @@ class Interruption:
         return StoppedError(f"stopped at step {step}; everything is saved in {folder}")
 
     def _hear(self, number: int, frame: FrameType | None) -> None:
-        if self.asked and number == signal.SIGINT:
-            raise KeyboardInterrupt
-        self.asked = True
+        again, self.asked = self.asked, True
+        if not self._heeded or (again and number == signal.SIGINT):
+            raise KeyboardInterrupt  # no `except Exception` on the way can swallow it

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -28,6 +28,7 @@ from saccade.training.precision import Precision
 from saccade.training.recipe import TrainingConfig
 from saccade.training.run import Run, put_tensors, tensors_of
 from saccade.training.screen import Screen
+from saccade.training.track import Track
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,11 @@ class Progress:
         due = self.step > 0 and self.step % config.validate_every == 0
         return self.validated < self.step and (due or bool(self.end(config)))
 
+    def checkpoint_due(self, config: TrainingConfig) -> bool:
+        """Whether to save; a validation comes first, and the end saves by itself."""
+        later = self.validation_due(config) or bool(self.end(config))
+        return self.step % config.checkpoint_every == 0 and not later
+
 
 @dataclass(frozen=True)
 class Update:
@@ -98,27 +104,27 @@ class Trainer:
     device: torch.device
     precision: Precision
     screen: Screen
+    interruption: Interruption
 
     def __post_init__(self) -> None:
         self.optimizer = self.config.optim.make(self.task.model, self.config.learning_rate)
         self.average = Average(self.config.average, self.task.model)
         self.learner = self.world.wrap(self.task)
         self.stopping = False
-        self.began_at = 0
 
     def fit(self) -> Progress:
         """Train until the budget is used up, going on from the newest checkpoint."""
         config, progress = self.config, self.restore()
-        self.began_at, self.clock = progress.step, time.monotonic() - progress.seconds
-        with Interruption() as self.interruption, self.screen:
+        self.clock = time.monotonic() - progress.seconds
+        self.track = Track(self.run, progress.step)
+        with self.interruption.heeded(), closing(self.track), self.screen:
             self.screen.begin(progress, config)
             while not progress.end(config) or progress.validation_due(config):
                 if progress.validation_due(config):
                     progress = self.validate(progress)
                 else:
                     progress = self.update(progress)
-                due = progress.step % config.checkpoint_every == 0
-                if self.stopping or (due and not progress.validation_due(config)):
+                if self.stopping or progress.checkpoint_due(config):
                     self.save(progress)
                 if self.stopping:
                     raise self.interruption.error(self.run.folder, progress.step)
@@ -171,7 +177,7 @@ class Trainer:
         if self.world.first:
             speed = self.screen.updated(progress, update)
             if progress.step % config.log_every == 0:
-                self.run.note({"step": step + 1, **asdict(update), "tokens_per_second": speed})
+                self.track.note({"step": step + 1, **asdict(update), "tokens_per_second": speed})
         return progress
 
     def seconds(self) -> float:
@@ -207,7 +213,7 @@ class Trainer:
             except StoppedError:
                 stopped = True
             else:
-                self.run.note(record)
+                self.track.note(record)
                 self.screen.validated(record, evaluation, better=better)
         *told, was_better, was_stopped, seconds = self.world.sum(
             [*worth, float(better), float(stopped), self.seconds()]
@@ -262,7 +268,7 @@ class Trainer:
     def save(self, progress: Progress) -> None:
         """Write a checkpoint; the first process does, the others wait for it."""
         if self.world.first:
-            state = asdict(progress) | {"metrics_size": self.run.metrics.stat().st_size}
+            state = asdict(progress) | {"metrics_size": self.run.sync_metrics()}
             tensors = {
                 "weights": tensors_of(self.task.model),
                 "optimizer": checkpoint.flatten_optimizer(self.optimizer),
@@ -277,9 +283,9 @@ class Trainer:
 
     def restore(self) -> Progress:
         """Go back to the newest whole checkpoint; without one, to the beginning."""
-        if (
-            not self.world.first
-        ):  # the first sets damaged ones aside, the others then read its choice
+        if self.world.first:  # it clears and sets aside; the others then read its choice
+            checkpoint.tidy(self.run.checkpoints)
+        else:
             self.world.wait()
         found = checkpoint.newest(self.run.checkpoints)
         if self.world.first:

@@ -125,21 +125,20 @@ class Average:
                 parameter.data = mine
 
     def tensors(self) -> dict[str, Tensor]:
-        """All snapshots, for a checkpoint: "500.3" is the fourth weight at step 500."""
+        """All snapshots, for a checkpoint: "last.500.3" is the fourth weight at step 500."""
         return {
-            f"{step}.{i}": tensor
+            f"{self.config.kind}.{step}.{i}": tensor
             for step, tensors in self.snapshots.items()
             for i, tensor in enumerate(tensors)
         }
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        """Take the snapshots of a checkpoint."""
-        if self.config.kind == "none":
-            return
+        """Take the snapshots of a checkpoint; those of another kind of average are of no use."""
         found: dict[int, dict[int, Tensor]] = {}
         for name, tensor in tensors.items():
-            step, _, i = name.partition(".")
-            found.setdefault(int(step), {})[int(i)] = tensor
+            kind, step, i = name.split(".")
+            if kind == self.config.kind:
+                found.setdefault(int(step), {})[int(i)] = tensor
         like = list(self._model.parameters())
         self.snapshots = {
             step: [parts[i].to(p.device) for i, p in enumerate(like)]

@@ -61,9 +61,11 @@ def choose(name: str, device: torch.device) -> Precision:
 @cache
 def works(device: str) -> bool:
     """Whether a child process survives computing in bfloat16 on this device."""
-    trial = subprocess.run(
-        [sys.executable, "-c", _TRIAL, device], capture_output=True, timeout=120, check=False
-    )
+    command = [sys.executable, "-c", _TRIAL, device]
+    try:
+        trial = subprocess.run(command, capture_output=True, timeout=120, check=False)
+    except subprocess.TimeoutExpired:
+        return False
     return trial.returncode == 0
 
 

@@ -14,13 +14,18 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from annotated_types import Ge, Lt
 
 from saccade import config, tasks
 from saccade.config import Count, Positive, Whole
 from saccade.errors import RecipeError
 from saccade.tasks.base import TaskConfig
 from saccade.training.optim import AverageConfig, OptimConfig
+
+Seed = Annotated[int, Ge(0), Lt(2**31)]
+"""Small enough to be one half of the seed of a batch."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +59,7 @@ class TrainingConfig:
     select_by: Literal["loss", "metric"] = "metric"
     log_every: Count = 10
     patience: Whole = 0
-    seed: Whole = 0
+    seed: Seed = 0
     optim: OptimConfig = OptimConfig()
     average: AverageConfig = AverageConfig()
 

@@ -41,6 +41,12 @@ pre {{ overflow: auto; padding: 1rem; border: 1px solid #8886 }}
 """
 
 
+def report_due(run: Run) -> bool:
+    """Whether there is none, or one from before the last measurement."""
+    path = run.folder / "report.html"
+    return not path.exists() or path.stat().st_mtime_ns < run.metrics.stat().st_mtime_ns
+
+
 def write_report(run: Run, task: Task[Any], items: Sequence[Item]) -> None:
     """Write report.html into the run folder."""
     records = read_metrics(run)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -39,6 +40,9 @@ FREE = (
 )
 """The training options that may change in a resumption without a word."""
 
+BEGINNING = ".beginning"
+"""Stands in a folder while the first files of a run are written."""
+
 
 @dataclass(frozen=True)
 class Run:
@@ -72,6 +76,8 @@ class Run:
             self.folder.mkdir(parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError):
             raise RunError(f"{self.folder} is a file; --out needs a folder") from None
+        except OSError as error:
+            raise RunError(f"{self.folder} cannot be made: {error.strerror}") from None
         lock = filelock.FileLock(self.folder / ".lock", timeout=0)
         try:
             lock.acquire()
@@ -79,6 +85,8 @@ class Run:
             raise RunError(
                 f"another process is training in {self.folder}; wait for it, or take another --out"
             ) from None
+        except OSError as error:
+            raise RunError(f"{self.folder} cannot be written: {error.strerror}") from None
         try:
             remove_partial(self.folder)
             yield
@@ -88,11 +96,19 @@ class Run:
     def begin(self, recipe: Recipe, task: Task[Any], facts: Mapping[str, Any]) -> None:
         """Write what a run begins with; run.json last, for it makes the folder a run."""
         with room_on_disk(self.folder, "the run was not begun"):
+            write_file(self.folder / BEGINNING, b"")
             task.save_parts(self.folder)
             write_file(self.folder / "recipe.toml", recipe.to_toml().encode())
-            self.metrics.touch()
+            write_file(self.metrics, b"")
             about = {"format": FORMAT, "saccade": __version__, **facts}
             write_file(self.folder / "run.json", json.dumps(about, indent=1).encode())
+            (self.folder / BEGINNING).unlink()
+
+    def strangers(self) -> list[str]:
+        """What lies in a folder that is no run yet, and was not put there by beginning one."""
+        if (self.folder / BEGINNING).exists():
+            return []
+        return sorted(name for name in os.listdir(self.folder) if not name.startswith("."))
 
     def about(self) -> dict[str, Any]:
         """What the run was begun with: its format, data and threads."""
@@ -140,12 +156,20 @@ class Run:
     def cut_metrics(self, size: int) -> None:
         """Forget what was measured after a checkpoint, since those steps are done again."""
         with self.metrics.open("ab") as file:
-            file.truncate(min(size, file.tell()))
+            if file.tell() > size:  # what is as it should be is not touched
+                file.truncate(size)
+
+    def sync_metrics(self) -> int:
+        """Wait until the disk has all that was measured; how many bytes that is."""
+        with room_on_disk(self.metrics, "everything before is kept"), self.metrics.open("ab") as f:
+            os.fsync(f.fileno())
+            return f.tell()
 
     def note(self, record: Mapping[str, Any]) -> None:
-        """Add a line to metrics.jsonl."""
+        """Add a line to metrics.jsonl; what is no number, such as a NaN, is null there."""
+        line = json.dumps({name: _finite(value) for name, value in record.items()})
         with room_on_disk(self.metrics, "everything before is kept"), self.metrics.open("ab") as f:
-            f.write(json.dumps(record).encode() + b"\n")
+            f.write(line.encode() + b"\n")
 
     def require_fit(self, recipe: Recipe, facts: Mapping[str, Any]) -> Recipe:
         """Say what has changed since the run began; refuse what its weights cannot follow."""
@@ -190,6 +214,7 @@ _MEANING = {
     "world": "the run began with {before} processes and goes on with {now}: "
     "its updates are of another size",
     "device": "the run began on {before} and goes on on {now}",
+    "precision": "the run began in {before} and goes on in {now}",
 }
 
 
@@ -230,6 +255,10 @@ def fill(model: nn.Module, path: Path) -> None:
     except (OSError, SafetensorError) as error:
         raise RunError(f"the weights {path} cannot be read: {error}") from None
     put_tensors(model, tensors, str(path))
+
+
+def _finite(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _flat(table: Mapping[str, Any], path: str = "") -> dict[str, Any]:

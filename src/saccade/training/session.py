@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,10 @@ from saccade.tasks.base import Evaluation, Task
 from saccade.training import distributed, precision
 from saccade.training import recipe as recipes
 from saccade.training.distributed import World
+from saccade.training.interruption import Interruption
 from saccade.training.loop import Material, Trainer
 from saccade.training.recipe import Recipe
-from saccade.training.report import write_report
+from saccade.training.report import report_due, write_report
 from saccade.training.run import Run
 from saccade.training.screen import Screen
 
@@ -50,23 +52,23 @@ def train(
     world, screen = world or World(), screen or Screen()
     budget = {"max_steps": max_steps, "minutes": minutes, "seed": seed}
     asked = [f"training.{name}={value}" for name, value in budget.items() if value is not None]
-    chosen = recipes.load(recipe, [*changes, *asked])
-    place = precision.pick_device(device)
-    if place.type == "cuda" and world.size > 1:
-        place = torch.device("cuda", world.local_rank)
-    numbers = precision.choose(precision_name, place)
-    run = Run(Path(out))
-    corpus = sources.open_corpus(data, chosen.options.columns, pair=pair, columns=columns)
-    if world.first:
-        screen.say(corpus.understood)
-    with distributed.joined(world, place):
-        if not world.first:  # the first makes the vocabularies and the run, then all read them
-            world.wait()
-            return _fit(run, chosen, corpus, world, place, numbers, screen, cache)
-        with run.locked():
-            _open(run, chosen, corpus, world, place, screen, resume=resume or world.attempt > 0)
-            world.wait()
-            return _fit(run, chosen, corpus, world, place, numbers, screen, cache)
+    with Interruption() as interruption:
+        chosen = recipes.load(recipe, [*changes, *asked])
+        place = precision.pick_device(device)
+        if place.type == "cuda" and world.size > 1:
+            place = torch.device("cuda", world.local_rank)
+        job = _Job(
+            run=Run(Path(out)),
+            recipe=chosen,
+            corpus=sources.open_corpus(data, chosen.options.columns, pair=pair, columns=columns),
+            world=world,
+            device=place,
+            numbers=precision.choose(precision_name, place),
+            screen=screen,
+            interruption=interruption,
+            cache=Path(cache or default_cache()),
+        )
+        return job.do(resume=resume or world.attempt > 0)
 
 
 def load(run: str | Path, *, device: str = "cpu") -> Task[Any]:
@@ -113,101 +115,121 @@ def default_cache() -> Path:
     return Path.home() / ".cache" / "saccade"
 
 
-def _open(
-    run: Run,
-    recipe: Recipe,
-    corpus: Corpus,
-    world: World,
-    device: torch.device,
-    screen: Screen,
-    *,
-    resume: bool,
-) -> None:
-    """Begin the run, or see that a resumption fits it."""
-    facts = {
-        "data": {name: split.digest() for name, split in corpus.splits.items() if name != "test"},
-        "threads": torch.get_num_threads(),
-        "world": world.size,
-        "device": device.type,
-    }
-    if run.exists():
-        if not resume:
+@dataclass(frozen=True, kw_only=True)
+class _Job:
+    """A training with all that it needs."""
+
+    run: Run
+    recipe: Recipe
+    corpus: Corpus
+    world: World
+    device: torch.device
+    numbers: precision.Precision
+    screen: Screen
+    interruption: Interruption
+    cache: Path
+
+    def do(self, *, resume: bool) -> Task[Any]:
+        """Train; the first process makes the vocabularies and the run, then all read them."""
+        self.say(self.corpus.understood)
+        with distributed.joined(self.world, self.device):
+            if not self.world.first:
+                self.world.wait()
+                return self.fit()
+            with self.run.locked():
+                self.open(resume=resume)
+                self.world.wait()
+                return self.fit()
+
+    def open(self, *, resume: bool) -> None:
+        """Begin the run, or see that a resumption fits it."""
+        splits = self.corpus.splits
+        facts = {
+            "data": {name: split.digest() for name, split in splits.items() if name != "test"},
+            "threads": torch.get_num_threads(),
+            "world": self.world.size,
+            "device": self.device.type,
+            "precision": self.numbers.name,
+        }
+        if self.run.exists():
+            if not resume:
+                raise RunError(
+                    f"{self.run.folder} holds a run already; go on with it by --resume, "
+                    "or choose another folder with --out"
+                )
+            self.run.require_fit(self.recipe, facts)
+            return
+        if others := self.run.strangers():
             raise RunError(
-                f"{run.folder} holds a run already; go on with it by --resume, "
-                "or choose another folder with --out"
+                f"{self.run.folder} is not empty ({', '.join(others[:4])}) and no run; "
+                "choose a new folder with --out"
             )
-        run.require_fit(recipe, facts)
-        return
-    if others := [path.name for path in run.folder.iterdir() if not path.name.startswith(".")]:
-        raise RunError(
-            f"{run.folder} is not empty ({', '.join(sorted(others)[:4])}) and no run; "
-            "choose a new folder with --out"
-        )
-    torch.manual_seed(recipe.training.seed)
-    with screen.counting("making the vocabulary, rows read:") as bar:
-        task = recipe.options.fresh(corpus.splits["train"], bar.to)
-    run.begin(recipe, task, facts)
+        torch.manual_seed(self.recipe.training.seed)
+        with self.screen.counting("making the vocabulary, rows read:") as bar:
+            task = self.recipe.options.fresh(splits["train"], bar.to)
+        self.run.begin(self.recipe, task, facts)
 
-
-def _fit(
-    run: Run,
-    recipe: Recipe,
-    corpus: Corpus,
-    world: World,
-    device: torch.device,
-    numbers: precision.Precision,
-    screen: Screen,
-    cache: str | Path | None,
-) -> Task[Any]:
-    torch.manual_seed(recipe.training.seed)
-    task = recipe.options.restored(run.folder).to(device)
-    material = _material(task, recipe, corpus, world, screen, Path(cache or default_cache()))
-    if world.first:
-        screen.say(
+    def fit(self) -> Task[Any]:
+        """Train the task of the run; gives it with its best weights."""
+        torch.manual_seed(self.recipe.training.seed)
+        task = self.recipe.options.restored(self.run.folder).to(self.device)
+        material = self.material(task)
+        self.say(
             f"{type(task.model).__name__} of {_parameters(task):,} parameters · "
             f"{len(material.train):,} examples, {len(material.valid):,} for validation · "
-            f"{device}, {numbers.name}, {torch.get_num_threads()} threads"
+            f"{self.device}, {self.numbers.name}, {torch.get_num_threads()} threads"
         )
-    trainer = Trainer(task, material, recipe.training, run, world, device, numbers, screen)
-    progress = trainer.fit()
-    world.wait()
-    best = run.task().to(device)
-    if world.first:
-        screen.say(
+        progress = Trainer(
+            task,
+            material,
+            self.recipe.training,
+            self.run,
+            self.world,
+            self.device,
+            self.numbers,
+            self.screen,
+            self.interruption,
+        ).fit()
+        self.world.wait()
+        best = self.run.task().to(self.device)
+        self.say(
             f"{progress.ended}, at step {progress.step}; the best weights are those of step "
-            f"{progress.best_step}, in {run.weights}"
+            f"{progress.best_step}, in {self.run.weights}"
         )
-        if not (run.folder / "report.html").exists() or progress.step > trainer.began_at:
-            write_report(run, best, material.items)
-    return best
+        if self.world.first and report_due(self.run):
+            write_report(self.run, best, material.items)
+        return best
 
+    def material(self, task: Task[Any]) -> Material:
+        """The data as numbers, and the plan in which it is read."""
+        config = self.recipe.training
+        encoded = {}
+        for name in ("train", "valid"):
+            with self.screen.counting(f"encoding {name}, rows done:") as bar:
+                encoded[name] = task.encode(self.corpus.splits[name], self.cache, bar.to)
+            skipped = encoded[name].skipped
+            if skipped.empty or skipped.too_long:
+                self.say(
+                    f"{name}: left out {skipped.empty} rows with an empty side and "
+                    f"{skipped.too_long} too long ones, the first: {skipped.first[0]}"
+                )
+            if len(encoded[name]) == 0:
+                raise DataError(f"no row of {name} can be used: all are empty or too long")
+        plan = Plan(
+            lengths=task.sizes(encoded["train"]),
+            budget=config.batch_tokens,
+            seed=config.seed,
+            rank=self.world.rank,
+            world=self.world.size,
+            accumulate=config.accumulate,
+        )
+        some = list(islice(items(self.corpus.splits["valid"]), config.validate_items))
+        return Material(encoded["train"], plan, encoded["valid"], some)
 
-def _material(
-    task: Task[Any], recipe: Recipe, corpus: Corpus, world: World, screen: Screen, cache: Path
-) -> Material:
-    config = recipe.training
-    encoded = {}
-    for name in ("train", "valid"):
-        with screen.counting(f"encoding {name}, rows done:") as bar:
-            encoded[name] = task.encode(corpus.splits[name], cache, bar.to)
-        skipped = encoded[name].skipped
-        if world.first and (skipped.empty or skipped.too_long):
-            screen.say(
-                f"{name}: left out {skipped.empty} rows with an empty side and {skipped.too_long} "
-                f"too long ones, the first: {skipped.first[0]}"
-            )
-        if len(encoded[name]) == 0:
-            raise DataError(f"no row of {name} can be used: all are empty or too long")
-    plan = Plan(
-        lengths=task.sizes(encoded["train"]),
-        budget=config.batch_tokens,
-        seed=config.seed,
-        rank=world.rank,
-        world=world.size,
-        accumulate=config.accumulate,
-    )
-    some = list(islice(items(corpus.splits["valid"]), config.validate_items))
-    return Material(encoded["train"], plan, encoded["valid"], some)
+    def say(self, text: str) -> None:
+        """A line for people, once for all processes."""
+        if self.world.first:
+            self.screen.say(text)
 
 
 def _parameters(task: Task[Any]) -> int:

@@ -1,0 +1,26 @@
+"""A folder with a tiny recipe and data, and children that are cheap to start."""
+
+import pytest
+import torch
+
+from tests.training.forks import Forks
+from tests.training.runs import prepare
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def place(tmp_path):
+    return prepare(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def forks():
+    with Forks() as running:
+        yield running

@@ -1,0 +1,287 @@
+"""A checkpoint is whole or not there, whatever happens while one is written."""
+
+import errno
+import json
+import logging
+import os
+import shutil
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from saccade.errors import DiskFullError, RunError
+from saccade.training import checkpoint
+from saccade.training.checkpoint import Checkpoint, newest, read, steps, tidy, write
+from tests.training.runs import same
+
+CALLS = ("mkdir", "fsync", "replace", "unlink", "rmdir")
+
+
+def made(step, worth=None):
+    chance = torch.Generator().manual_seed(step if worth is None else worth)
+    weights = {"a": torch.randn(3, 5, generator=chance), "b": torch.randn(2, generator=chance)}
+    optimizer = {"0.step": torch.tensor(float(step)), "0.exp_avg": weights["a"] * 2}
+    tensors = {"weights": weights, "optimizer": optimizer, "average": {}}
+    return Checkpoint(step, tensors, {"step": step, "best": [0.1 * step, float("inf")], "é": "\0"})
+
+
+def equal(one, other):
+    groups = one.tensors.keys() == other.tensors.keys()
+    tensors = groups and all(same(one.tensors[k], other.tensors[k]) for k in one.tensors)
+    return tensors and one.step == other.step and one.state == other.state
+
+
+def test_what_is_written_is_read(tmp_path):
+    assert newest(tmp_path / "nowhere") is None
+    path = write(tmp_path / "c", made(7), keep=2)
+    assert path == tmp_path / "c" / "step-7"
+    assert equal(newest(tmp_path / "c"), made(7))
+    assert sorted(os.listdir(path)) == [
+        "MANIFEST.json",
+        "average.safetensors",
+        "optimizer.safetensors",
+        "state.json",
+        "weights.safetensors",
+    ]
+
+
+def test_the_newest_are_kept(tmp_path):
+    for step in (9, 10, 100, 101):
+        write(tmp_path, made(step), keep=2)
+    assert steps(tmp_path) == [100, 101]
+    (tmp_path / "step-x").mkdir()
+    (tmp_path / "step-²").mkdir()
+    (tmp_path / "step-7").touch()
+    assert steps(tmp_path) == [100, 101]
+
+
+class Died(BaseException):
+    pass
+
+
+def dying(monkeypatch, number, *, after):
+    """Let the process die at the system call of this number; gives what counts them."""
+    count = [0]
+
+    def wrapped(plain):
+        def call(*args, **kwargs):
+            count[0] += 1
+            if count[0] == number and not after:
+                raise Died
+            result = plain(*args, **kwargs)
+            if count[0] == number:
+                raise Died
+            return result
+
+        return call
+
+    for name in CALLS:
+        monkeypatch.setattr(os, name, wrapped(getattr(os, name)))
+    return count
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize(
+    ("there", "step", "keep"),
+    [
+        ([], 5, 2),
+        ([5], 10, 1),
+        ([5, 10], 15, 2),
+        ([10], 10, 1),  # a step that is done again
+        ([5, 10], 10, 1),
+    ],
+)
+def test_a_death_at_any_system_call_loses_nothing(
+    tmp_path, monkeypatch, caplog, there, step, keep, after
+):
+    number = 0
+    while True:
+        number += 1
+        folder = tmp_path / str(number)
+        for old in there:
+            write(folder, made(old), keep=9)
+        with monkeypatch.context() as patch:
+            count = dying(patch, number, after=after)
+            try:
+                write(folder, made(step, worth=99), keep=keep)
+            except Died:
+                pass
+            else:
+                break
+        assert count[0] == number
+        tidy(folder)
+        found = newest(folder)
+        options = [made(step, worth=99), *([made(there[-1])] if there else [])]
+        assert (found is None and not there) or any(equal(found, each) for each in options)
+        assert not [name for name in os.listdir(folder) if not name.startswith("step-")]
+        write(folder, made(step + 1), keep=keep)  # and it goes on
+        assert equal(newest(folder), made(step + 1))
+        assert len(steps(folder)) <= max(keep, 1)
+    assert number > 10  # it did die at each of them
+    assert not caplog.records  # nothing was ever damaged
+
+
+@pytest.mark.parametrize("there", [[5], [10]])
+def test_a_full_disk_at_any_call_keeps_what_was_there(tmp_path, monkeypatch, there):
+    number = 0
+    while True:
+        number += 1
+        folder = tmp_path / str(number)
+        write(folder, made(there[0]), keep=1)
+        left = [number]
+
+        def full(plain, left=left):
+            def call(*args, **kwargs):
+                left[0] -= 1
+                if left[0] == 0:
+                    raise OSError(errno.ENOSPC, "No space left on device")
+                return plain(*args, **kwargs)
+
+            return call
+
+        with monkeypatch.context() as patch:
+            for name in ("mkdir", "fsync", "replace"):
+                patch.setattr(os, name, full(getattr(os, name)))
+            patch.setattr(checkpoint, "save", full(checkpoint.save))
+            try:
+                write(folder, made(10, worth=99), keep=1)
+            except DiskFullError as error:
+                assert error.errno == errno.ENOSPC
+                assert "step-10 could not be written; the checkpoint before it is kept" in str(error)
+            else:
+                break
+        found = newest(folder)
+        assert any(equal(found, each) for each in (made(there[0]), made(10, worth=99)))
+        assert all(name.startswith("step-") for name in os.listdir(folder))
+    assert number > 8
+
+
+def test_another_error_of_the_disk_is_said_too(tmp_path, monkeypatch):
+    write(tmp_path, made(5), keep=1)
+
+    def broken(handle):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", broken)
+    with pytest.raises(RunError, match=r"step-10 could not be written \(Input/output error\)"):
+        write(tmp_path, made(10), keep=1)
+    assert os.listdir(tmp_path) == ["step-5"]
+
+
+FILES = ["MANIFEST.json", "state.json", "weights.safetensors", "optimizer.safetensors"]
+
+
+def damage(path, how):
+    if how == "missing":
+        path.unlink()
+    elif how == "truncated":
+        path.write_bytes(path.read_bytes()[:-1])
+    elif how == "empty":
+        path.write_bytes(b"")
+    elif how == "garbage":
+        path.write_bytes(b"\xff\x00garbage")
+    elif how == "longer":
+        path.write_bytes(path.read_bytes() + b" ")
+    elif how == "a folder":
+        path.unlink()
+        path.mkdir()
+
+
+HOW = ["missing", "truncated", "empty", "garbage", "longer", "a folder"]
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("name", FILES)
+def test_a_damaged_one_is_set_aside_and_the_one_before_is_used(tmp_path, caplog, name, how):
+    for step in (5, 10):
+        write(tmp_path, made(step), keep=2)
+    damage(tmp_path / "step-10" / name, how)
+    assert equal(newest(tmp_path), made(5))
+    assert sorted(os.listdir(tmp_path)) == ["corrupt-step-10", "step-5"]
+    (record,) = caplog.records
+    assert record.levelno == logging.WARNING
+    assert "step-10 is damaged" in record.message
+    assert "corrupt-step-10, and step 5 is tried" in record.message
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(FILES), st.integers(0), st.integers(0, 7))
+def test_any_flipped_bit_is_found(tmp_path_factory, name, place, bit):
+    folder = tmp_path_factory.mktemp("flipped")
+    path = write(folder, made(10), keep=1) / name
+    content = bytearray(path.read_bytes())
+    content[place % len(content)] ^= 1 << bit
+    path.write_bytes(content)
+    assert newest(folder) is None
+
+
+def test_a_manifest_of_another_step_is_damage(tmp_path, caplog):
+    path = write(tmp_path, made(10), keep=1) / "MANIFEST.json"
+    table = json.loads(path.read_text())
+    path.write_bytes(checkpoint._json(table | {"step": 11}))
+    assert newest(tmp_path) is None
+    assert "training starts from step 0" in caplog.text
+
+
+def test_all_damaged_and_names_that_are_taken(tmp_path, caplog):
+    for round_ in range(2):
+        for step in (5, 10):
+            write(tmp_path, made(step), keep=2)
+            (tmp_path / f"step-{step}" / "state.json").unlink()
+        assert newest(tmp_path) is None
+        assert len(os.listdir(tmp_path)) == 2 * (round_ + 1)
+    assert (tmp_path / "corrupt-step-5-1").is_dir()
+    assert caplog.text.count("training starts from step 0") == 2
+
+
+def test_an_empty_folder_is_damage(tmp_path):
+    write(tmp_path, made(5), keep=2)
+    (tmp_path / "step-9").mkdir()
+    assert newest(tmp_path).step == 5
+
+
+def test_what_may_not_be_read_is_not_damaged(tmp_path, monkeypatch):
+    path = write(tmp_path, made(5), keep=2)
+
+    def refused(self):
+        raise PermissionError(errno.EACCES, "Permission denied", str(self))
+
+    monkeypatch.setattr(type(path), "read_bytes", refused)
+    with pytest.raises(RunError, match="may not be read"):
+        newest(tmp_path)
+    assert os.listdir(tmp_path) == ["step-5"]
+
+
+def test_read_says_what_is_wrong(tmp_path):
+    path = write(tmp_path, made(5), keep=2)
+    shutil.copytree(path, tmp_path / "elsewhere" / "step-5")
+    assert equal(read(tmp_path / "elsewhere" / "step-5"), made(5))
+    (path / "weights.safetensors").write_bytes(b"")
+    with pytest.raises(RunError, match=r"weights.safetensors is not what was written"):
+        read(path)
+
+
+def test_an_optimizer_comes_back_to_the_bit():
+    def stepped(count, state=None):
+        torch.manual_seed(0)
+        model = torch.nn.Linear(3, 2)
+        optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+        if state:
+            checkpoint.restore_optimizer(optimizer, state[0])
+            model.load_state_dict(state[1])
+        for i in range(count):
+            optimizer.zero_grad()
+            model(torch.full((1, 3), float(i + 1))).square().sum().backward()
+            optimizer.step()
+        return checkpoint.flatten_optimizer(optimizer), model.state_dict()
+
+    begun = stepped(3)
+    assert set(begun[0]) == {f"{i}.{name}" for i in "01" for name in ("step", "exp_avg", "exp_avg_sq")}
+    again = stepped(0, begun)
+    assert same(again[0], begun[0])
+    assert checkpoint.flatten_optimizer(torch.optim.AdamW([torch.nn.Parameter(torch.ones(1))])) == {}
+    both = [stepped(2, begun), stepped(2, begun)]
+    assert same(both[0][1], both[1][1])
+    assert not same(both[0][1], begun[1])
