@@ -8,7 +8,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 .PHONY: demo test check test-slow bench clean
 
 demo: $(READY)
-	$(BIN)/python examples/lecture_numbers.py
+	$(BIN)/saccade demo
 
 test: check
 	$(PYTEST) -m "not slow"
@@ -31,8 +31,8 @@ $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet -c constraints.txt torch
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[dev]"
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[dev,demo]"
 	touch $(READY)
 
 clean:
-	rm -rf .venv build dist *.egg-info src/*.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv runs build dist *.egg-info src/*.egg-info .pytest_cache .mypy_cache .ruff_cache

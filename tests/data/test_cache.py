@@ -16,7 +16,7 @@ from saccade.data import cache, ragged
 from saccade.data.cache import Skipped, encode_once
 from saccade.data.ragged import Ragged, RaggedWriter
 from saccade.data.sources import open_corpus
-from saccade.errors import DataError
+from saccade.errors import DataError, DiskFullError
 from tests.data.wanted import PAIR
 
 ROWS = [("ab", "c"), ("", "d"), ("e", "fghi"), ("jk", " "), ("l", "mn")]
@@ -170,7 +170,7 @@ def test_a_full_disk_leaves_no_half_entry(tmp_path, monkeypatch):
 
     monkeypatch.setattr(RaggedWriter, "__init__", init)
     folder = tmp_path / "cache"
-    with pytest.raises(DataError, match="the disk is full") as caught:
+    with pytest.raises(DiskFullError, match="the disk is full") as caught:
         encoded(split_of(tmp_path), folder)
     assert str(folder) in str(caught.value)
     assert entries(folder) == []

@@ -1,7 +1,7 @@
 """The byte alphabet is the library's, and pieces can be read."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import pre_tokenizers
 
@@ -13,6 +13,7 @@ def test_the_letters_are_the_librarys():
     assert set(LETTERS) == set(pre_tokenizers.ByteLevel.alphabet())
 
 
+@settings(deadline=None)
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 def test_spelling_is_the_librarys_and_goes_back(text):
     library = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)

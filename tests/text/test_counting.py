@@ -3,7 +3,7 @@
 from collections import Counter
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from saccade.errors import TextError
@@ -23,6 +23,7 @@ def _split(kind, *, lowercase=False):
     return lambda text: [p for p, _ in splitter.pre_tokenize_str(normalizer.normalize_str(text))]
 
 
+@settings(deadline=None)
 @given(
     st.lists(AWKWARD | st.text(st.characters(exclude_categories=["Cs"])), max_size=4),
     st.sampled_from(KINDS),

@@ -8,7 +8,7 @@ import pickle
 import unicodedata
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers, processors
 from tokenizers import Tokenizer as Backend
@@ -44,6 +44,7 @@ def reloaded(kind):
 
 
 @pytest.mark.parametrize("kind", LOSSLESS)
+@settings(deadline=None)
 @given(text=ANY | SPACED | st.lists(st.sampled_from([*LITERAL.split(), " "])).map("".join))
 def test_any_text_comes_back(kind, text):
     tokenizer, normal = trained(kind), unicodedata.normalize("NFC", text)
@@ -55,6 +56,7 @@ def test_any_text_comes_back(kind, text):
 
 
 @pytest.mark.parametrize("kind", LOSSLESS)
+@settings(deadline=None)
 @given(text=ANY)
 def test_lower_case_comes_back_composed(kind, text):
     decoded = (tokenizer := trained(kind, lowercase=True)).decode(tokenizer.encode(text))
@@ -82,6 +84,7 @@ def test_tokens_are_joined_with_single_spaces():
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@settings(deadline=None)
 @given(text=ANY | SPACED)
 def test_no_text_becomes_a_control_token(kind, text):
     for tokenizer in (trained(kind), reloaded(kind)):
@@ -175,6 +178,7 @@ def test_parts_of_a_character_have_its_span():
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@settings(deadline=None)
 @given(text=PLACED | SPACED)
 def test_pieces_lie_in_order_and_leave_out_white_space_alone(kind, text):
     tokenizer = trained(kind)
@@ -206,6 +210,7 @@ def test_the_words_of_ids_by_hand(kind):
 
 
 @pytest.mark.parametrize("kind", LOSSLESS)
+@settings(deadline=None)
 @given(text=PLACED | SPACED)
 def test_ids_and_text_agree_on_the_words(kind, text):
     tokenizer = trained(kind)

@@ -7,6 +7,9 @@ from typing import Annotated
 import typer
 
 from saccade.cli.options import Columns, Data, Device, Json, Pair, parse_columns
+from saccade.cli.progress import answering
+from saccade.cli.sink import Sink
+from saccade.errors import DataError
 
 
 def run(
@@ -17,7 +20,7 @@ def run(
         str, typer.Option(help="train, valid or test; a file is taken whole.")
     ] = "test",
     beam: Annotated[int | None, typer.Option(min=1, help="The recipe's if left out.")] = None,
-    batch_size: Annotated[int, typer.Option(min=1)] = 64,
+    batch_size: Annotated[int, typer.Option(min=1, help="Inputs answered at once.")] = 64,
     output: Annotated[
         Path | None, typer.Option(help="Write the answers here, a line each.")
     ] = None,
@@ -28,18 +31,27 @@ def run(
 ) -> None:
     """Measure a run on data."""
     from saccade.training import session
+    from saccade.training.screen import Screen
 
-    options = {"batch_size": batch_size} | ({} if beam is None else {"beam": beam})
-    found = session.assess(
-        session.load(run_folder, device=device),
-        data=data,
-        split=split,
-        pair=pair,
-        columns=parse_columns(columns),
-        **options,
-    )
+    if output is not None and not output.parent.is_dir():
+        raise DataError(f"there is no folder {output.parent} to write {output.name} into")
+    task = session.load(run_folder, device=device)
+    with answering(batch_size, shown=True) as answered:
+        found = session.assess(
+            task,
+            data=data,
+            split=split,
+            pair=pair,
+            columns=parse_columns(columns),
+            say=Screen().say,
+            batch_size=batch_size,
+            stop=answered,
+            **({} if beam is None else {"beam": beam}),
+        )
     if output is not None:
-        output.write_text("".join(f"{text}\n" for text in found.answers), encoding="utf-8")
+        with Sink(output) as sink:
+            for text in found.answers:
+                sink.line(text)
     if as_json:
         print(json.dumps(found.as_json(), ensure_ascii=False))
         return

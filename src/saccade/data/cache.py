@@ -21,7 +21,7 @@ import filelock
 from saccade.data.corpus import Row, Split
 from saccade.data.lines import file_digest
 from saccade.data.ragged import Ragged, RaggedWriter
-from saccade.errors import DataError
+from saccade.errors import DataError, DiskFullError
 
 Rows = list[tuple[str, ...]]
 Encode = Callable[[Rows], list[tuple[list[int], ...]]]
@@ -87,7 +87,15 @@ def encode_once(
                 shutil.rmtree(entry)
             _make(split, encode, entry, limits, progress)
     except OSError as error:
-        raise DataError(_refused(folder, error)) from error
+        if error.errno in FULL:
+            raise DiskFullError(
+                error.errno,
+                f"the disk is full: the encoded text does not fit into {folder}; free some space "
+                "or choose another folder (nothing half-written was left)",
+            ) from error
+        raise DataError(
+            f"the encoded text cannot be written into {folder}: {error.strerror or error}"
+        ) from error
     made = _read(entry)
     if isinstance(made, Encoded):
         return made
@@ -212,11 +220,3 @@ def _read(entry: Path) -> Encoded | str:
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         return f"{type(error).__name__}: {error}"
 
-
-def _refused(folder: Path, error: OSError) -> str:
-    if error.errno in FULL:
-        return (
-            f"the disk is full: the encoded text does not fit into {folder}; free some space or "
-            "choose another folder (nothing half-written was left)"
-        )
-    return f"the encoded text cannot be written into {folder}: {error.strerror or error}"

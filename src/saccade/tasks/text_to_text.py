@@ -175,11 +175,16 @@ class TextToText(Task[Pairs]):
         """An answer for each input, in their order. `options` are those of `[generation]`.
 
         Inputs are sorted by length and answered `batch_size` at a time; `stop` is called between.
-        `first` is the number of the first input, for its seed. What is empty gets an empty answer,
+        `first` is the number of the first input, for its seed. What is blank gets an empty answer,
         what is too long is cut, and that is said.
         """
         settings = _settings(self.config.generation, options)
-        tokens = self._cut(self.source.encode_batch(list(inputs)))
+        if isinstance(inputs, str):
+            raise DecodingError("predict takes several inputs, got one text: put it into a list")
+        if batch_size < 1:
+            raise DecodingError(f"batch_size must be at least 1, got {batch_size}")
+        tokens = self._cut(self.source.encode_batch(list(inputs)), first)
+        tokens = [ids if text.strip() else [] for ids, text in zip(tokens, inputs, strict=True)]
         limits = [settings.longest(len(ids)) for ids in tokens]
         answers = [Answer("", 0.0)] * len(inputs)
         self.eval()
@@ -254,9 +259,9 @@ class TextToText(Task[Pairs]):
                 device=device,
             )
 
-    def _cut(self, tokens: list[list[int]]) -> list[list[int]]:
+    def _cut(self, tokens: list[list[int]], first: int) -> list[list[int]]:
         longest = self.config.text.max_length
-        for number, ids in enumerate(tokens, 1):
+        for number, ids in enumerate(tokens, first + 1):
             if len(ids) > longest:
                 log.warning(
                     "input %d has %d tokens; it was cut to the %d that text.max_length allows",

@@ -74,11 +74,11 @@ def write(folder: Path, checkpoint: Checkpoint, *, keep: int) -> Path:
             if final.exists():
                 os.replace(final, waiting)
             os.replace(partial, final)
+            sync_folder(folder)
         except OSError:
             shutil.rmtree(partial, ignore_errors=True)
             tidy(folder)
             raise
-        sync_folder(folder)
     tidy(folder)
     for old in steps(folder)[:-keep]:
         shutil.rmtree(folder / f"step-{old}", ignore_errors=True)

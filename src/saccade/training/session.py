@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -13,6 +13,7 @@ import torch
 from saccade.data import sources
 from saccade.data.batching import Plan
 from saccade.data.corpus import Corpus, items
+from saccade.data.layout import SPLITS
 from saccade.errors import DataError, RunError
 from saccade.tasks.base import Evaluation, Task
 from saccade.training import distributed, precision
@@ -98,12 +99,20 @@ def assess(
     split: str = "test",
     pair: str | None = None,
     columns: Mapping[str, str] | None = None,
+    say: Callable[[str], None] | None = None,
     **options: Any,
 ) -> Evaluation:
-    """The same with answers, confidence intervals, and quality by length."""
+    """The same with answers, confidence intervals, and quality by length.
+
+    `say` is told what was understood of the data.
+    """
+    if split not in SPLITS:
+        raise DataError(f"there is no split {split!r}; there are: {', '.join(SPLITS)}")
     corpus = sources.open_corpus(
         data, task.columns, pair=pair, columns=columns, held_out=0.0, required=(split,)
     )
+    if say is not None:
+        say(corpus.understood)
     asked = list(items(corpus.splits[split]))
     if not asked:
         raise DataError(f"there is nothing to evaluate in {data}")
