@@ -1,12 +1,17 @@
 """saccade demo: the whole line on built-in data, in a few minutes, without a download."""
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from saccade.errors import DataError
+from saccade.cli.options import Cache
+from saccade.cli.progress import answering
+from saccade.errors import DataError, StoppedError
+
+BATCH = 64
 
 
 @dataclass(frozen=True)
@@ -42,25 +47,30 @@ def run(
     name: Annotated[str, typer.Argument(help=f"One of: {', '.join(DEMOS)}.")] = "pronounce",
     *,
     out: Annotated[Path | None, typer.Option(help="The run folder; runs/demo-NAME.")] = None,
-    minutes: Annotated[float | None, typer.Option(help="Instead of the demo's own.")] = None,
+    minutes: Annotated[float | None, typer.Option(help="Of training; the demo's own.")] = None,
+    cache: Cache = None,
 ) -> None:
     """Train on built-in data, print the score, answer unseen inputs, draw where it looked."""
     if name not in DEMOS:
         raise DataError(f"there is no demo {name!r}; there are: {', '.join(DEMOS)}")
     demo, folder = DEMOS[name], out or Path("runs") / f"demo-{name}"
+    budget = demo.minutes if minutes is None else minutes
 
     from saccade.training import session
+    from saccade.training.run import Run
 
-    print(f"Demo: {demo.story}. Training for {minutes or demo.minutes:g} minutes into {folder}.")
-    task = session.train(
-        demo.recipe,
-        data=demo.data,
-        out=folder,
-        minutes=minutes or demo.minutes,
-        resume=folder.exists(),
-    )
-    found = session.assess(task, data=demo.data, split="test")
-    print(f"\nOn {len(found.answers):,} inputs that it has never seen:")
+    begun = Run(folder).exists()
+    print(f"Demo: {demo.story}.")
+    print(f"{'Going on with' if begun else f'Training for {budget:g} minutes into'} {folder}.")
+    try:
+        task = session.train(
+            demo.recipe, data=demo.data, out=folder, minutes=budget, resume=begun, cache=cache
+        )
+    except StoppedError as error:
+        raise StoppedError(f"{error}. The same command goes on from there") from None
+    with answering(BATCH, shown=True) as answered:
+        found = session.assess(task, data=demo.data, split="test", batch_size=BATCH, stop=answered)
+    print(f"\nOn {len(found.answers):,} inputs that it was not trained on:")
     for score in found.scores.values():
         print(f"  {score}")
     answers = task.predict(demo.inputs, attention=True)
@@ -68,6 +78,6 @@ def run(
     for asked, answer in zip(demo.inputs, answers, strict=True):
         print(f"  {asked} -> {answer.text}")
     picture = answers[0].attention.save(folder / "attention.png")
-    print(f"\nWhere it looked while it wrote the first: {picture}")
+    print(f"\nWhere it looked while it wrote the first of them: {picture}")
     print(f"Curves and more answers: {folder / 'report.html'}")
-    print(f"Ask it more: saccade predict {folder} ...")
+    print(f"Ask it more: saccade predict {shlex.join([str(folder), demo.inputs[-1]])}")

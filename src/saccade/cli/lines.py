@@ -6,7 +6,6 @@ import threading
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO
 
 from saccade.errors import DataError
 
@@ -43,7 +42,7 @@ def _from_stdin() -> Iterator[str]:
             ) from None
 
 
-def _own_stdin() -> BinaryIO:
+def _own_stdin() -> Iterable[bytes]:
     """Standard input as a file of our own: a thread that waits in Python's keeps it from ending."""
     try:
         return open(sys.stdin.fileno(), "rb", closefd=False)

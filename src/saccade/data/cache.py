@@ -219,4 +219,3 @@ def _read(entry: Path) -> Encoded | str:
         return Encoded(fields, Skipped(skipped["empty"], skipped["too_long"], first), entry.name)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         return f"{type(error).__name__}: {error}"
-

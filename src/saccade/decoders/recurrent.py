@@ -18,6 +18,7 @@ from torch import nn
 from saccade.attention import Attend, Prepared, ScoreConfig, masks
 from saccade.attention.attend import one_call
 from saccade.interfaces import Memory
+from saccade.layers.dropout import Dropout
 from saccade.layers.embeddings import OutputProjection, TokenEmbedding
 from saccade.layers.recurrent import Cell, Recurrent, RecurrentState, select_rows
 from saccade.shapes import Bool, Float, Int, Tensor
@@ -99,7 +100,7 @@ class RecurrentDecoder(nn.Module, ABC):
         )
         self.bridge = nn.Linear(summary_dim, self.recurrent.num_parts * self.num_layers * self.dim)
         self.readout = nn.Linear(self.dim + context_dim, output.dim)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.output = output
 
     def forward(self, target: Int[Tensor, "b t"], memory: Memory) -> Float[Tensor, "b t v"]:
@@ -279,10 +280,26 @@ class BahdanauDecoder(AttentiveDecoder):
         self, x: Float[Tensor, "b d"], state: RecurrentDecoderState
     ) -> tuple[Float[Tensor, "b e"], RecurrentDecoderState]:
         """c_t by s_{t-1}, then s_t."""
+        states, context, state = self._walk(x, state)
+        return self._read_out(states, context), state
+
+    def hidden(self, target: Int[Tensor, "b t"], memory: Memory) -> Float[Tensor, "b t d"]:
+        """Step by step; what is read out is fed to no step, so it is computed for all at once."""
+        state, walked = self.start(memory), []
+        with one_call(self.attend):
+            for x in self.dropout(self.embedding(target)).unbind(1):
+                states, context, state = self._walk(x, state)
+                walked.append((states, context))
+        states, context = (torch.stack(parts, 1) for parts in zip(*walked, strict=True))
+        return self._read_out(states, context)
+
+    def _walk(
+        self, x: Tensor, state: RecurrentDecoderState
+    ) -> tuple[Tensor, Tensor, RecurrentDecoderState]:
         context = self._context(state.cells[0][-1], state)
         inputs = torch.cat((x, context), -1) if self.feed_context else x
         states, cells = self._cells(inputs, state.cells)
-        return self._read_out(states, context), replace(state, cells=cells)
+        return states, context, replace(state, cells=cells)
 
 
 class LuongDecoder(AttentiveDecoder):

@@ -14,6 +14,7 @@ from saccade.attention.masks import Mask
 from saccade.errors import PositionError, ShapeError
 from saccade.interfaces import Memory, Positional
 from saccade.layers.block import BlockConfig
+from saccade.layers.dropout import Dropout
 from saccade.layers.embeddings import OutputProjection, TokenEmbedding
 from saccade.positions import Position, PositionConfig
 from saccade.shapes import Bool, Float, Int, Tensor
@@ -150,7 +151,7 @@ class TransformerDecoder(TransformerStack):
         super().__init__(layers, position=position, norm=norm)
         self.embedding = embedding
         self.stem_norm = nn.Identity() if stem_norm is None else stem_norm
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.output = output
 
     def forward(  # type: ignore[override]

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from saccade.interfaces import Memory
+from saccade.layers.dropout import Dropout
 from saccade.layers.recurrent import Cell, Recurrent
 from saccade.positions import Position, PositionConfig
 from saccade.shapes import Bool, Tensor
@@ -34,7 +35,7 @@ class RecurrentEncoder(nn.Module):
         super().__init__()
         self.stem = stem
         self.position = Position() if position is None else position
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.recurrent = Recurrent(
             cell, input_dim, dim, num_layers, bidirectional=bidirectional, dropout=dropout
         )

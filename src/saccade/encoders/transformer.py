@@ -12,6 +12,7 @@ from saccade.attention.masks import Mask
 from saccade.encoders.stems import VectorStem
 from saccade.interfaces import Memory, Positional
 from saccade.layers.block import BlockConfig
+from saccade.layers.dropout import Dropout
 from saccade.positions import Position, PositionConfig
 from saccade.shapes import Bool, Float, Tensor
 
@@ -68,7 +69,7 @@ class TransformerEncoder(nn.Module):
         self.stem = stem
         self.position = Position() if position is None else position
         self.stem_norm = nn.Identity() if stem_norm is None else stem_norm
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.layers = nn.ModuleList(layers)
         self.norm = nn.Identity() if norm is None else norm
 

@@ -3,6 +3,7 @@
 from torch import nn
 
 from saccade.layers.activations import Activation, activation
+from saccade.layers.dropout import Dropout
 from saccade.shapes import Float, Tensor
 
 
@@ -15,7 +16,7 @@ class FeedForward(nn.Module):
         super().__init__()
         self.widen = nn.Linear(dim, hidden_dim)
         self.activation = activation(kind)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.narrow = nn.Linear(hidden_dim, dim)
         for linear in (self.widen, self.narrow):
             nn.init.xavier_uniform_(linear.weight)

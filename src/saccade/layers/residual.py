@@ -5,6 +5,7 @@ from typing import Literal
 
 from torch import nn
 
+from saccade.layers.dropout import Dropout
 from saccade.layers.norms import Norm, norm
 from saccade.shapes import Float, Tensor
 
@@ -29,7 +30,7 @@ class Residual(nn.Module):
         super().__init__()
         self.order = order
         self.norm = norm(kind, dim, eps)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(
         self, x: Float[Tensor, "b n d"], part: Callable[[Tensor], Tensor]

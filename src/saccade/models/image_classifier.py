@@ -7,6 +7,7 @@ from torch import nn
 from saccade.encoders.patches import PatchStem
 from saccade.encoders.transformer import TransformerEncoderConfig
 from saccade.interfaces import Memory
+from saccade.layers.dropout import Dropout
 from saccade.layers.pooling import Pooling, pool
 from saccade.positions import PositionConfig
 from saccade.shapes import Float, Tensor
@@ -41,7 +42,7 @@ class ImageClassifier(ImageEncoder):
     ) -> None:
         super().__init__(encoder)
         self.pooling = pooling
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.head = head
 
     def forward(self, image: Float[Tensor, "b c height width"]) -> Float[Tensor, "b classes"]:

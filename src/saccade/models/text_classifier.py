@@ -8,6 +8,7 @@ from saccade.encoders.recurrent import RecurrentEncoderConfig
 from saccade.encoders.stems import TokenStem
 from saccade.encoders.transformer import TransformerEncoderConfig
 from saccade.interfaces import Memory
+from saccade.layers.dropout import Dropout
 from saccade.layers.embeddings import TokenEmbedding
 from saccade.layers.pooling import Pooling, pool
 from saccade.shapes import Bool, Float, Int, Tensor
@@ -57,7 +58,7 @@ class TextClassifier(TextEncoder):
         super().__init__(encoder)
         self.pooling = pooling
         self.pooler = nn.Identity() if pooler is None else pooler
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.head = head
 
     def forward(
@@ -76,7 +77,7 @@ class Tagger(TextEncoder):
 
     def __init__(self, encoder: nn.Module, head: nn.Module, *, dropout: float = 0.0) -> None:
         super().__init__(encoder)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.head = head
 
     def forward(

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
 
 from torch import nn
 
@@ -44,6 +44,7 @@ class Loss:
     metrics: Mapping[str, Float[Tensor, ""]] = field(default_factory=dict)
 
 
+@runtime_checkable
 class Batch(Protocol):
     """Some examples as tensors."""
 
@@ -154,15 +155,15 @@ class Task(nn.Module, ABC, Generic[BatchT]):
         """Write what the task needs besides recipe and weights, such as vocabularies."""
 
 
-class TaskConfig(Protocol):
+class TaskConfig(ABC):
     """The options of a task: what its recipes may set besides `[training]`."""
 
     columns: ClassVar[tuple[Column, ...]]
 
+    @abstractmethod
     def fresh(self, train: Split, progress: Progress | None = None) -> Task[Any]:
         """A task with vocabularies made from this data, and new weights."""
-        ...
 
+    @abstractmethod
     def restored(self, folder: Path) -> Task[Any]:
         """The task whose parts lie in this folder, with new weights to be filled."""
-        ...

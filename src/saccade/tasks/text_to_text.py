@@ -26,7 +26,7 @@ from saccade.lens.record import AttentionRecord, Side
 from saccade.metrics import TextMetricsConfig, by_length
 from saccade.models import Translator, TranslatorConfig
 from saccade.shapes import Bool, Int, Tensor
-from saccade.tasks.base import Answer, Evaluation, Loss, Progress, Task
+from saccade.tasks.base import Answer, Evaluation, Loss, Progress, Task, TaskConfig
 from saccade.text import Tokenizer, VocabularyConfig
 
 log = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ class LossConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config:
+class Config(TaskConfig):
     """The options of a text-to-text recipe."""
 
     columns: ClassVar[tuple[Column, ...]] = (SOURCE, TARGET)

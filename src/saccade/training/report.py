@@ -85,14 +85,15 @@ def _curves(records: Sequence[Mapping[str, Any]], validations: Sequence[Mapping[
     for group in (records, validations):
         names = dict.fromkeys(name for record in group for name in record)
         for name in names:
-            drawn = [(r["step"], r[name]) for r in group if isinstance(r.get(name), int | float)]
+            numbers = (r for r in group if isinstance(r.get(name), int | float))
+            drawn = [(int(r["step"]), float(r[name])) for r in numbers]
             known = group is records and any(name in record for record in validations)
             if name not in NOT_DRAWN and not known and len(drawn) > 1:
                 figures.append(_curve(name, drawn))
     return "".join(figures) or "<p>There are too few measurements for a curve.</p>"
 
 
-def _curve(name: str, points: Sequence[tuple[float, float]]) -> str:
+def _curve(name: str, points: Sequence[tuple[int, float]]) -> str:
     xs, ys = [x for x, _ in points], [y for _, y in points]
     low, high = min(ys), max(ys)
     across, up = (max(xs) - min(xs)) or 1, (high - low) or 1

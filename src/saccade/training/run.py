@@ -115,7 +115,7 @@ class Run:
         path = self.folder / "run.json"
         try:
             about = json.loads(path.read_bytes())
-            number = about["format"]
+            number = int(about["format"])
         except FileNotFoundError:
             raise RunError(self._no_run()) from None
         except (OSError, ValueError, KeyError, TypeError) as error:

@@ -27,6 +27,7 @@ from saccade.interop.huggingface.options import (
 )
 from saccade.interop.huggingface.structure import part
 from saccade.layers.activations import activation
+from saccade.layers.dropout import Dropout
 from saccade.layers.embeddings import OutputProjection, TokenEmbedding
 from saccade.models import MaskedLanguageModel, Tagger, TextClassifier, TextEncoder
 from saccade.positions import Learned, PositionConfig
@@ -146,7 +147,7 @@ class Bert(Family[BertOptions]):
             hidden_act=their_activation(block.feed_forward.activation),
             hidden_dropout_prob=float(encoder.dropout.p),
             attention_probs_dropout_prob=float(block.self_attention.attend.dropout),
-            classifier_dropout=float(part(model, "dropout", nn.Dropout).p) if has_head else None,
+            classifier_dropout=float(part(model, "dropout", Dropout).p) if has_head else None,
             max_position_embeddings=part(model, "encoder.position", Learned).weight.shape[0],
             type_vocab_size=part(model, f"{EMBEDDING}.segments", nn.Embedding).num_embeddings,
             layer_norm_eps=part(model, "encoder.stem_norm", nn.LayerNorm).eps,
