@@ -1,64 +1,101 @@
 """Training and generation of our Translator against its peers, each in a process of its own.
 
-    python benchmarks/models.py [--rounds 3] [--tasks train greedy-64 …] [--markdown FILE]
+    SACCADE_DATA=... python benchmarks/models.py [--rounds 3] [--tasks train greedy-64 …]
 
 Peers: `nn.Transformer` in a plain loop, Hugging Face's Marian of the same size (needs the package
 `transformers`), and for the recurrent Translator a straightforward implementation that does all of
-its work in each step. Transformers: 3+3 layers, width 256, feed-forward 1 024, 8 heads, 8 000
-tokens, dropout 0.1 at the same places. Lengths are drawn once, like those of short captions, sorted
-into batches; all engines get the same. Training counts target tokens that are not padding.
+its work in each step. Transformers: "small" 3+3 layers, width 256, feed-forward 1 024, "base" 6+6,
+512, 2 048; 8 heads, 8 000 tokens, dropout 0.1 at the same places. Batches are those of Multi30k
+en-de, sorted by length into 4 096 tokens of both sides together; `train-random` gives the peers
+random batches of 128 pairs instead, as is common. Without SACCADE_DATA lengths are drawn. Training
+counts target tokens that are not padding; each engine computes its loss as it would in practice.
 Generation is forced to 20 tokens. Engines take turns, and the median of the rounds counts.
 """
 
 import argparse
 import json
+import os
 import platform
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from datetime import date
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 VOCABULARY, DIM, HEADS, LAYERS, HIDDEN, DROPOUT = 8000, 256, 8, 3, 1024, 0.1
 PAD, START, STOP, GENERATED = 0, 1, 2, 20
-TASKS = ["train", "greedy-64", "greedy-1", "beam-64", "beam-1"]
+TASKS = ["train", "train-random", "train-base", "greedy-64", "greedy-1", "beam-64", "beam-1"]
+SMALL = [task for task in TASKS if task != "train-base"]
 ENGINES = {
     "ours": TASKS,
-    "torch": ["train", "greedy-64", "greedy-1"],
+    "torch": ["train", "train-random", "greedy-64", "greedy-1"],
     "marian": TASKS,
-    "ours-rnn": TASKS,
+    "ours-rnn": [task for task in SMALL if task != "train-random"],
     "step-rnn": ["train"],
 }
+STEPS, WARM = 12, 3
 
 
-def batches(count: int) -> list[tuple[Tensor, Tensor]]:
-    """Sources and targets of like lengths together, about 4 000 tokens a batch, padded."""
-    generator = torch.Generator().manual_seed(0)
-    lengths = (torch.randn(4000, 2, generator=generator) * 4 + 14).clamp(4, 35).long()
-    lengths[:, 1] = (lengths[:, 0] + torch.randint(-2, 3, (4000,), generator=generator)).clamp(4)
-    lengths = lengths[lengths[:, 0].argsort()]
-    made, start = [], 0
-    while start < len(lengths):
-        size = max(1, 2000 // int(lengths[min(start + 60, len(lengths) - 1)].max()))
-        part = lengths[start : start + size]
-        start += size
-        pair = []
-        for side in (0, 1):
-            tokens = torch.randint(
-                3, VOCABULARY, (len(part), int(part[:, side].max())), generator=generator
+def pairs() -> list[tuple[list[int], list[int]]]:
+    """Token numbers of Multi30k, or random ones of like lengths."""
+    folder = os.environ.get("SACCADE_DATA")
+    if not folder:
+        generator = torch.Generator().manual_seed(0)
+        lengths = (torch.randn(29000, generator=generator) * 4 + 14).clamp(4, 35).long().tolist()
+        return [
+            tuple(torch.randint(7, VOCABULARY, (n,), generator=generator).tolist() for _ in "st")
+            for n in lengths
+        ]
+    from saccade.data.sources import open_corpus
+    from saccade.tasks.text_to_text import Config
+    from saccade.text import Tokenizer, VocabularyConfig
+
+    where = Path(folder) / "multi30k" / "tok"
+    rows = [row.values for row in open_corpus(where, Config.columns, pair="en-de").splits["train"]]
+    both = (text for row in rows for text in row)
+    tokenizer = Tokenizer.train(both, VocabularyConfig(size=VOCABULARY))
+    sides = [tokenizer.encode_batch([row[side] for row in rows]) for side in (0, 1)]
+    return list(zip(*sides, strict=True))
+
+
+def prepare(path: Path) -> None:
+    """Write the batches of both kinds, for all engines alike."""
+    from saccade.data.batching import Plan
+    from saccade.data.collate import pad
+
+    made = pairs()
+    lengths = np.array([[len(source) + 1, len(target) + 1] for source, target in made])
+    plan = Plan(lengths=lengths, budget=4096, seed=0)
+    order = np.random.default_rng(0).permutation(len(made))
+    kinds = {
+        "sorted": [plan.update(step)[0].rows for step in range(STEPS)],
+        "random": [order[128 * i : 128 * (i + 1)] for i in range(STEPS)],
+    }
+    arrays = {}
+    for kind, chosen in kinds.items():
+        for i, rows in enumerate(chosen):
+            arrays[f"{kind}-source-{i}"] = pad([made[j][0] for j in rows], end=STOP)[0].numpy()
+            targets = pad([made[j][1] for j in rows], start=START, end=STOP)[0]
+            arrays[f"{kind}-target-{i}"] = targets.numpy()
+    np.savez(path, **arrays)
+
+
+def batches(path: Path, kind: str) -> Iterator[tuple[Tensor, Tensor]]:
+    """What `prepare` wrote."""
+    with np.load(path, allow_pickle=False) as arrays:
+        for i in range(STEPS):
+            yield tuple(
+                torch.from_numpy(arrays[f"{kind}-{side}-{i}"]) for side in ("source", "target")
             )
-            tokens[torch.arange(tokens.shape[1]) >= part[:, side : side + 1]] = PAD
-            pair.append(tokens)
-        made.append((pair[0], torch.cat((torch.full((len(part), 1), START), pair[1]), 1)))
-    order = torch.randperm(len(made), generator=generator).tolist()
-    return [made[i] for i in order[:count]]
 
 
 # ----------------------------------------------------------------------------------- the engines
@@ -67,14 +104,15 @@ def batches(count: int) -> list[tuple[Tensor, Tensor]]:
 class Ours:
     """Our Translator, Transformer or recurrent."""
 
-    def __init__(self, *, recurrent: bool) -> None:
+    def __init__(self, *, recurrent: bool, base: bool) -> None:
         from saccade.decoders.recurrent import RecurrentDecoderConfig
         from saccade.decoders.transformer import TransformerDecoderConfig
         from saccade.encoders.recurrent import RecurrentEncoderConfig
         from saccade.encoders.transformer import TransformerEncoderConfig
         from saccade.models import TranslatorConfig
 
-        block: dict[str, Any] = {"num_layers": LAYERS, "num_heads": HEADS, "hidden_dim": HIDDEN}
+        dim, layers, hidden = (512, 6, 2048) if base else (DIM, LAYERS, HIDDEN)
+        block: dict[str, Any] = {"num_layers": layers, "num_heads": HEADS, "hidden_dim": hidden}
         config = TranslatorConfig(
             encoder=RecurrentEncoderConfig(dim=DIM, dropout=DROPOUT)
             if recurrent
@@ -82,12 +120,19 @@ class Ours:
             decoder=RecurrentDecoderConfig(dim=DIM, dropout=DROPOUT)
             if recurrent
             else TransformerDecoderConfig(**block, dropout=DROPOUT),
-            dim=DIM,
+            dim=dim,
+            share_embeddings=True,
         )
         self.model = config.build(VOCABULARY, VOCABULARY)
 
-    def logits(self, source: Tensor, target: Tensor) -> Tensor:
-        return self.model(source, target, source != PAD)
+    def loss(self, source: Tensor, target: Tensor) -> Tensor:
+        from saccade.layers.cross_entropy import cross_entropy
+
+        places = (target[:, 1:] != PAD).flatten().nonzero().squeeze(1)
+        x = self.model.hidden(source, target[:, :-1], source != PAD).flatten(0, 1)
+        labels = target[:, 1:].flatten().index_select(0, places)
+        found = cross_entropy(x.index_select(0, places), self.model.output, labels, smoothing=0.1)
+        return found.total / len(places)
 
     def generate(self, source: Tensor, beam: int) -> int:
         from saccade.decoding import Limits, beam_search, greedy
@@ -103,7 +148,22 @@ class Ours:
         return sum(len(best[0].tokens) for best in found)
 
 
-class Torch:
+class Peer:
+    """Computes its loss over all places at once, padding left out of the mean."""
+
+    def loss(self, source: Tensor, target: Tensor) -> Tensor:
+        return F.cross_entropy(
+            self.logits(source, target[:, :-1]).flatten(0, 1),
+            target[:, 1:].flatten(),
+            ignore_index=PAD,
+            label_smoothing=0.1,
+        )
+
+    def logits(self, source: Tensor, target: Tensor) -> Tensor:
+        raise NotImplementedError
+
+
+class Torch(Peer):
     """nn.Transformer as its tutorial uses it."""
 
     def __init__(self) -> None:
@@ -116,7 +176,7 @@ class Torch:
                 ),
             }
         )
-        self.places = nn.Parameter(torch.randn(64, DIM))
+        self.places = nn.Parameter(torch.randn(256, DIM))
         for module in self.model.modules():
             if isinstance(module, nn.MultiheadAttention):
                 module.dropout = 0.0
@@ -153,27 +213,28 @@ class Torch:
         return target[:, 1:].numel()
 
 
-class Marian:
+class Marian(Peer):
     """Hugging Face's MarianMTModel with its own `generate`."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, base: bool) -> None:
         import transformers
 
+        dim, layers, hidden = (512, 6, 2048) if base else (DIM, LAYERS, HIDDEN)
         self.model = transformers.MarianMTModel(
             transformers.MarianConfig(
                 vocab_size=VOCABULARY,
-                d_model=DIM,
-                encoder_layers=LAYERS,
-                decoder_layers=LAYERS,
+                d_model=dim,
+                encoder_layers=layers,
+                decoder_layers=layers,
                 encoder_attention_heads=HEADS,
                 decoder_attention_heads=HEADS,
-                encoder_ffn_dim=HIDDEN,
-                decoder_ffn_dim=HIDDEN,
+                encoder_ffn_dim=hidden,
+                decoder_ffn_dim=hidden,
                 dropout=DROPOUT,
                 attention_dropout=0.0,
                 activation_dropout=0.0,
                 activation_function="relu",
-                max_position_embeddings=64,
+                max_position_embeddings=256,
                 pad_token_id=PAD,
                 eos_token_id=STOP,
                 decoder_start_token_id=START,
@@ -199,7 +260,7 @@ class Marian:
         return tokens[:, 1:].numel()
 
 
-class StepRecurrent:
+class StepRecurrent(Peer):
     """Bahdanau's model written straightforwardly: everything happens in each step."""
 
     def __init__(self) -> None:
@@ -246,12 +307,12 @@ class StepRecurrent:
         raise SystemExit("step-rnn is a peer for training only")
 
 
-def engine(name: str) -> Any:
+def engine(name: str, *, base: bool) -> Any:
     builders: dict[str, Callable[[], Any]] = {
-        "ours": lambda: Ours(recurrent=False),
+        "ours": lambda: Ours(recurrent=False, base=base),
         "torch": Torch,
-        "marian": Marian,
-        "ours-rnn": lambda: Ours(recurrent=True),
+        "marian": lambda: Marian(base=base),
+        "ours-rnn": lambda: Ours(recurrent=True, base=base),
         "step-rnn": StepRecurrent,
     }
     torch.manual_seed(0)
@@ -261,27 +322,23 @@ def engine(name: str) -> Any:
 # ------------------------------------------------------------------------------- the measurement
 
 
-def measure(name: str, task: str) -> float:
+def measure(name: str, task: str, path: Path) -> float:
     """Tokens a second of one engine at one task."""
-    subject = engine(name)
-    if task == "train":
+    subject = engine(name, base=task == "train-base")
+    if task.startswith("train"):
         subject.model.train()
         optimizer = torch.optim.AdamW(subject.model.parameters(), lr=3e-4)
         tokens, start = 0, 0.0
-        for i, (source, target) in enumerate(batches(12)):
-            if i == 3:
+        # we have no reason to take random batches; the peers are given them as is common
+        kind = "random" if task == "train-random" and name != "ours" else "sorted"
+        for i, (source, target) in enumerate(batches(path, kind)):
+            if i == WARM:
                 tokens, start = 0, time.perf_counter()
-            wanted = target[:, 1:]
-            loss = F.cross_entropy(
-                subject.logits(source, target[:, :-1]).flatten(0, 1),
-                wanted.flatten(),
-                ignore_index=PAD,
-                label_smoothing=0.1,
-            )
+            loss = subject.loss(source, target)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-            tokens += int((wanted != PAD).sum())
+            tokens += int((target[:, 1:] != PAD).sum())
         return tokens / (time.perf_counter() - start)
     kind, size = task.split("-")
     subject.model.eval()
@@ -296,24 +353,26 @@ def measure(name: str, task: str) -> float:
     return tokens / (time.perf_counter() - start)
 
 
-def in_own_process(name: str, task: str) -> float:
-    command = [sys.executable, __file__, "--measure", name, task]
+def in_own_process(name: str, task: str, path: Path) -> float:
+    command = [sys.executable, __file__, "--measure", name, task, str(path)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     return float(json.loads(done.stdout.splitlines()[-1]))
 
 
-def results(tasks: list[str], rounds: int) -> Iterator[tuple[str, dict[str, list[float]]]]:
+def results(
+    tasks: list[str], rounds: int, path: Path
+) -> Iterator[tuple[str, dict[str, list[float]]]]:
     for task in tasks:
         names = [name for name, able in ENGINES.items() if task in able]
         taken: dict[str, list[float]] = {name: [] for name in names}
         for turn in range(rounds):
             for name in names if turn % 2 == 0 else reversed(names):
-                taken[name].append(in_own_process(name, task))
+                taken[name].append(in_own_process(name, task, path))
         print(task, json.dumps(taken), file=sys.stderr, flush=True)
         yield task, taken
 
 
-def markdown(tasks: list[str], rounds: int) -> str:
+def markdown(tasks: list[str], rounds: int, path: Path) -> str:
     lines = [
         f"{platform.machine()}, {torch.get_num_threads()} threads, torch {torch.__version__}, "
         f"{date.today().isoformat()}; tokens a second, median of {rounds} rounds "
@@ -322,7 +381,7 @@ def markdown(tasks: list[str], rounds: int) -> str:
         "| task | engine | tokens/s | ours / it |",
         "|---|---|---|---|",
     ]
-    for task, taken in results(tasks, rounds):
+    for task, taken in results(tasks, rounds, path):
         median = {name: statistics.median(all_of) for name, all_of in taken.items()}
         for name, all_of in taken.items():
             mine = "ours-rnn" if name.endswith("rnn") else "ours"
@@ -338,12 +397,16 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=TASKS)
     parser.add_argument("--markdown", type=Path, help="write the table here too")
-    parser.add_argument("--measure", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:
-        print(json.dumps(measure(*options.measure)))
+        name, task, path = options.measure
+        print(json.dumps(measure(name, task, Path(path))))
         return
-    text = markdown(options.tasks, options.rounds)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "batches.npz"
+        prepare(path)
+        text = markdown(options.tasks, options.rounds, path)
     print(text)
     if options.markdown:
         options.markdown.write_text(text, encoding="utf-8")

@@ -116,7 +116,12 @@ class Attend(nn.Module):
     ) -> Tensor:
         query, scale = factor
         q, k, width = query.shape[-2], keys.shape[-2], values.shape[-1]
-        batch = torch.broadcast_shapes(query.shape[:-2], keys.shape[:-2], values.shape[:-2])
+        batch = query.shape[:-2]
+        if not batch == keys.shape[:-2] == values.shape[:-2]:
+            batch = torch.broadcast_shapes(batch, keys.shape[:-2], values.shape[:-2])
+        if q == 1 and not torch.is_grad_enabled():
+            visible = None if mask is None else mask.visible((*batch, q, k), query.device)
+            return _one_query(query * scale, keys, values, visible, bias)
         start_causal = bias is None and mask is not None and mask.is_start_causal(q, k)
         extra = bias
         if mask is not None and not start_causal:
@@ -141,6 +146,18 @@ class Attend(nn.Module):
 
     def extra_repr(self) -> str:
         return f"dropout={self.dropout}"
+
+
+def _one_query(
+    query: Tensor, keys: Tensor, values: Tensor, visible: Tensor | None, bias: Tensor | None
+) -> Tensor:
+    """One query at a time, as generation asks them: there is no (q, k) matrix to avoid, and the
+    fused kernel, made for many queries, is slower."""
+    scores = query @ keys.transpose(-2, -1)
+    if bias is not None:
+        scores = scores + bias
+    weights = scores.softmax(-1) if visible is None else _masked_softmax(scores, visible)
+    return weights @ values
 
 
 def _masked_softmax(scores: Tensor, visible: Tensor) -> Tensor:

@@ -125,7 +125,7 @@ class MultiHeadAttention(nn.Module):
     ) -> Projected:
         """Keys and values of a memory, for reading it many times: `attention(x, projected)`."""
         values = memory if values is None else values
-        self._check_widths(memory=memory, values=values)
+        self._check_widths(None, memory, values)
         keys, values = self.projection.memory(memory, values)
         return Projected(self._split(keys), self._split(values))
 
@@ -171,11 +171,11 @@ class MultiHeadAttention(nn.Module):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values, each split into heads (b, h, n, head_dim)."""
         if isinstance(memory, Projected):
-            self._check_widths(query=query)
+            self._check_widths(query)
             return self._split(self.projection.query(query)), memory.keys, memory.values
         memory = query if memory is None else memory
         values = memory if values is None else values
-        self._check_widths(query=query, memory=memory, values=values)
+        self._check_widths(query, memory, values)
         query, keys, values = self.projection(query, memory, values)
         return self._split(query), self._split(keys), self._split(values)
 
@@ -207,12 +207,14 @@ class MultiHeadAttention(nn.Module):
             None if bias is None else nn.functional.pad(bias, (0, extra)),
         )
 
-    def _check_widths(self, **inputs: Tensor) -> None:
-        widths = dict(zip(("query", "memory", "values"), self.dims, strict=True))
-        for name, vectors in inputs.items():
-            if vectors.shape[-1] != widths[name]:
+    def _check_widths(self, query: Tensor | None, *others: Tensor) -> None:
+        """`others` are the memory and the values."""
+        for name, wanted, vectors in zip(
+            ("query", "memory", "values"), self.dims, (query, *others), strict=False
+        ):
+            if vectors is not None and vectors.shape[-1] != wanted:
                 raise ShapeError(
-                    f"this attention was built for {name} of width {widths[name]}, "
+                    f"this attention was built for {name} of width {wanted}, "
                     f"got {vectors.shape[-1]}"
                 )
 

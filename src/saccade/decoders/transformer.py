@@ -173,10 +173,11 @@ class TransformerDecoder(TransformerStack):
     def start(self, memory: Memory | None = None) -> TransformerState:
         """The state before the first token; the memory's keys and values are computed here."""
         states, _ = _memory_of(self.layers, memory)
+        mask = None if memory is None else memory.mask
         return TransformerState(
             caches=tuple(Cache() for _ in self.layers),
             memories=() if states is None else tuple(x.project(states) for x in self._blocks()),
-            memory_mask=None if memory is None else memory.mask,
+            memory_mask=None if mask is None or bool(mask.all()) else mask,
             length=0,
         )
 

@@ -1,0 +1,114 @@
+"""One tiny run for all tests of the command line, and verbs called in this process."""
+
+import io
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from saccade import cli
+from saccade.data import sources
+from saccade.training import recipe as recipes
+from saccade.training import session
+from saccade.training.run import Run
+from saccade.training.screen import Screen
+
+SMALL = (
+    "model.dim=16",
+    "model.encoder.dim=16",
+    "model.decoder.dim=16",
+    "training.batch_tokens=256",
+    "training.validate_items=4",
+    "generation.max_length=8",
+)
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command said, and how it ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def lines(self) -> list[str]:
+        return self.out.removesuffix("\n").split("\n")
+
+
+def letters(count: int) -> list[str]:
+    """Different short sequences of letters."""
+    found = []
+    for number in range(count):
+        digits = f"{number * 7919 % 65536:x}"
+        found.append(" ".join("abcdefghijklmnop"[int(digit, 16)] for digit in digits))
+    return found
+
+
+@pytest.fixture(scope="session")
+def pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with train.tsv and test.tsv: letters, and the same backwards."""
+    folder = tmp_path_factory.mktemp("pairs")
+    rows = [f"{text}\t{' '.join(reversed(text.split()))}\n" for text in letters(80)]
+    (folder / "train.tsv").write_text("source\ttarget\n" + "".join(rows[:70]))
+    (folder / "test.tsv").write_text("source\ttarget\n" + "".join(rows[70:]))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def run(pairs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An RNN with attention after a handful of steps."""
+    folder = tmp_path_factory.mktemp("runs") / "reverse"
+    session.train(
+        "reverse",
+        data=pairs,
+        out=folder,
+        changes=SMALL,
+        max_steps=6,
+        device="cpu",
+        cache=folder.parent / "cache",
+        screen=Screen(quiet=True),
+    )
+    return folder
+
+
+def begin(folder: Path, name: str, data: Path, *changes: str, weights: bool = True) -> Path:
+    """A run that has not been trained."""
+    chosen = recipes.load(name, [*SMALL, *changes])
+    corpus = sources.open_corpus(data, chosen.options.columns)
+    task = chosen.options.fresh(corpus.splits["train"])
+    folder.mkdir()
+    Run(folder).begin(chosen, task, {})
+    if weights:
+        Run(folder).keep_best(task.model)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def without_attention(pairs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An RNN that never looks back."""
+    return begin(tmp_path_factory.mktemp("runs") / "rnn", "rnn", pairs, "text.source.size=300")
+
+
+Call = Callable[..., Said]
+
+
+@pytest.fixture
+def saccade(monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]) -> Call:
+    """`saccade(verb, option, ..., stdin=...)` as if from a shell, but in this process."""
+
+    def call(*arguments: object, stdin: bytes | None = b"") -> Said:
+        given = None if stdin is None else io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8")
+        monkeypatch.setattr(sys, "stdin", given)
+        monkeypatch.setattr(sys, "argv", ["saccade", *map(str, arguments)])
+        capsysbinary.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        out, err = capsysbinary.readouterr()
+        said = Said(int(ended.value.code or 0), out.decode(), err.decode())
+        assert "Traceback" not in said.err
+        return said
+
+    return call

@@ -1,0 +1,80 @@
+"""saccade evaluate: the metrics of a run, for people and as JSON."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from saccade.training import session
+
+
+def test_text_shows_each_metric_with_its_signature(saccade, run, pairs):
+    said = saccade("evaluate", run, "--data", pairs)
+    assert said.code == 0
+    assert said.lines[0].startswith("exact_match|nrefs:1|bs:1000|seed:12345|case:mixed|saccade:")
+    assert said.lines[-1] == "over 10 items"
+    assert "test: test.tsv (tab-separated)" in said.err
+    assert 'source = column "source", target = column "target"' in said.err
+
+
+def test_json_is_one_object_alone_on_stdout(saccade, run, pairs):
+    said = saccade("evaluate", run, "--data", pairs, "--json")
+    table = json.loads(said.out)
+    assert said.out.count("\n") == 1
+    assert table["items"] == 10
+    assert 0 <= table["exact_match"] <= 1
+    assert table["details"]["exact_match"]["signature"].startswith("nrefs:1")
+    assert sum(bucket["items"] for bucket in table["by_length"]) == 10
+
+
+def test_a_split_a_file_and_python_agree(saccade, run, pairs, tmp_path):
+    answers = tmp_path / "answers.txt"
+    asked = [line.split("\t")[0] for line in (pairs / "test.tsv").read_text().splitlines()[1:]]
+    whole = saccade("evaluate", run, "--data", pairs / "test.tsv", "--json", "--output", answers)
+    assert whole.out == saccade("evaluate", run, "--data", pairs, "--json").out
+    assert answers.read_text().splitlines() == saccade("predict", run, *asked).lines
+    assert session.evaluate(run, data=pairs)["exact_match"] == json.loads(whole.out)["exact_match"]
+    train = saccade("evaluate", run, "--data", pairs, "--split", "train", "--json")
+    assert json.loads(train.out)["items"] == 70
+
+
+def test_rows_with_the_same_source_are_references_of_one_item(saccade, run, tmp_path):
+    written = saccade("predict", run, "a b").lines[0]
+    path = tmp_path / "two.tsv"
+    path.write_text(f"source\ttarget\na b\tnot this\na b\t{written}\n")
+    table = json.loads(saccade("evaluate", run, "--data", path, "--json").out)
+    assert (table["items"], table["exact_match"]) == (1, 1.0)
+
+
+def test_a_wider_beam_may_be_asked_for(saccade, run, pairs):
+    assert saccade("evaluate", run, "--data", pairs, "--beam", 2, "--batch-size", 3).code == 0
+
+
+def test_what_is_missing_is_named(saccade, run, pairs, tmp_path):
+    other = tmp_path / "other.tsv"
+    other.write_text("first\tsecond\na\tb\n")
+    for options, problem in (
+        (["--data", pairs, "--split", "valid"], "has no valid.* or val.* or dev.*"),
+        (["--data", pairs, "--split", "best"], "there is no split 'best'; there are: train, valid"),
+        (["--data", tmp_path / "no.tsv"], f"there is no {tmp_path / 'no.tsv'}"),
+        (["--data", other], 'has no column "source"'),
+        (["--data", other, "--columns", "source"], "--columns takes name=column"),
+        (["--data", other, "--columns", "source=first,target=third"], '"third"'),
+        (["--data", "builtin:nothing"], "there is no builtin:nothing"),
+        (["--data", pairs, "--output", tmp_path / "no/x"], "there is no folder"),
+        ([], "'--data'"),
+    ):
+        said = saccade("evaluate", run, *options)
+        assert (said.code, said.out) == (2, "")
+        assert problem in said.err
+    named = saccade("evaluate", run, "--data", other, "--columns", "source=first,target=second")
+    assert named.lines[-1] == "over 1 items"
+
+
+@pytest.mark.parametrize("content", [b"", b"source\ttarget\n", b"source\ttarget\na\t\xff\n"])
+def test_files_without_use_are_refused(saccade, run, tmp_path: Path, content):
+    path = tmp_path / "bad.tsv"
+    path.write_bytes(content)
+    said = saccade("evaluate", run, "--data", path)
+    assert said.code == 2
+    assert "bad.tsv" in said.err

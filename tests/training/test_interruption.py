@@ -1,0 +1,120 @@
+"""SIGTERM and Ctrl-C: saved and left soon, with the command that goes on."""
+
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from saccade.errors import StoppedError
+from saccade.training.interruption import Interruption
+from tests.training.runs import arguments, outcome, train, write_rows
+
+
+def ends_well(child, number, out):
+    """Send the signal; the process must end as promised. Gives the command it prints."""
+    began = time.monotonic()
+    child.send(number)
+    code, said = child.wait()
+    assert time.monotonic() - began < 10
+    assert code == 130, said
+    assert "Traceback" not in said
+    command = said.splitlines()[-1].strip()
+    assert command.startswith("saccade train ")
+    assert command.endswith(" --resume")
+    return shlex.split(command)[1:]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_in_the_loop(place, forks, number):
+    train(place, "whole", max_steps=150)
+    child = forks.start(arguments(place, "run", "--max-steps", "150"))
+    metrics = place / "run" / "metrics.jsonl"
+    child.until(lambda: metrics.exists() and metrics.read_bytes().count(b"\n") > 10)
+    command = ends_well(child, number, "run")
+    saved = [int(path.name[5:]) for path in (place / "run" / "checkpoints").iterdir()]
+    assert 5 < max(saved) < 150
+    code, said = forks.run(command)
+    assert code == 0, said
+    assert f"going on from step {max(saved)}" in said
+    assert outcome(place / "run")["metrics"] == outcome(place / "whole")["metrics"]
+    final = "checkpoints/step-150/weights.safetensors"
+    assert (place / "run" / final).read_bytes() == (place / "whole" / final).read_bytes()
+
+
+def test_in_a_long_validation(place, forks):
+    more = ("--set", "training.validate_items=300", "--set", "training.checkpoint_every=100")
+    write_rows(place / "data" / "valid.tsv", 300, 5)
+    train(place, "whole", "training.validate_items=300", "training.checkpoint_every=100")
+    child = forks.start(arguments(place, "run", *more), "slow answers")
+    child.until((place / "there").exists)
+    command = ends_well(child, signal.SIGTERM, "run")
+    assert [path.name for path in (place / "run" / "checkpoints").iterdir()] == ["step-4"]
+    code, said = forks.run(command)
+    assert code == 0, said
+    found, wanted = outcome(place / "run"), outcome(place / "whole")
+    assert found["metrics"] == wanted["metrics"]
+    assert found["files"]["model.safetensors"] == wanted["files"]["model.safetensors"]
+
+
+@pytest.mark.parametrize("where", ["slow vocabulary", "slow encoding"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_before_the_loop(place, forks, where, number):
+    child = forks.start(arguments(place, "run"), where)
+    child.until((place / "there").exists)
+    command = ends_well(child, number, "run")
+    code, said = forks.run(command)
+    assert code == 0, said
+
+
+def test_a_real_process_while_torch_is_loaded_and_later(place):
+    """The whole way from `python -m saccade`, stopped as early as it can hear."""
+    command = [sys.executable, "-m", "saccade", *arguments(place, "run", "--max-steps", "100000")]
+    child = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    read = child.stderr.readline()  # what was understood of the data
+    assert "train.tsv" in read
+    child.send_signal(signal.SIGTERM)
+    _, said = child.communicate(timeout=20)
+    assert child.returncode == 130, said
+    assert "Traceback" not in said
+    assert "Go on with:" in said
+
+
+def test_a_second_ctrl_c_leaves_at_once():
+    with pytest.raises(StoppedError, match="what was saved before is kept"):
+        with Interruption() as interruption, interruption.heeded():
+            signal.raise_signal(signal.SIGTERM)
+            signal.raise_signal(signal.SIGTERM)  # impatience of a system is no reason
+            assert interruption.asked
+            signal.raise_signal(signal.SIGINT)
+            raise AssertionError("not reached")
+
+
+def test_handlers_are_put_back():
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    with Interruption() as one, Interruption():
+        assert signal.getsignal(signal.SIGINT) not in before
+        assert not one.asked
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+
+
+def test_a_keyboard_interrupt_of_others_stays_one():
+    with pytest.raises(KeyboardInterrupt), Interruption():
+        raise KeyboardInterrupt
+
+
+def test_in_a_thread_nothing_is_listened_to():
+    found = []
+
+    def work():
+        with Interruption() as interruption:
+            interruption.check()
+            found.append(interruption.asked)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert found == [False]

@@ -1,0 +1,376 @@
+"""The run folder: who may write to it, what fits it, and what a full disk does to it."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import saccade
+from saccade import cli
+from saccade.errors import RecipeError, RunError, TrainingError
+from saccade.training import files, run, session
+from saccade.training.run import Run
+from tests.training.runs import arguments, everything, outcome, prepare, train
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A run that nobody changes."""
+    folder = prepare(tmp_path_factory.mktemp("finished") / "it")
+    train(folder, "run")
+    return folder
+
+
+def command(monkeypatch, capsys, *arguments):
+    """Run saccade in this process; gives its exit code and what it said on stderr."""
+    monkeypatch.setattr(sys, "argv", ["saccade", *arguments])
+    code = 0
+    try:
+        cli.main()
+    except SystemExit as ended:
+        code = ended.code or 0
+    return code, capsys.readouterr().err
+
+
+def test_what_lies_in_a_run(finished):
+    names = set(os.listdir(finished / "run")) - {".lock", "tensorboard"}
+    assert names == {
+        "checkpoints",
+        "metrics.jsonl",
+        "model.safetensors",
+        "recipe.toml",
+        "report.html",
+        "run.json",
+        "tokenizer.json",
+    }
+    assert not [path for path in (finished / "run").rglob("*.p*") if path.suffix in (".pt", ".pkl")]
+
+
+def test_weights_hold_no_time_and_no_path(place):
+    train(place, "one", max_steps=4)
+    train(place, "elsewhere/two", max_steps=4)
+    one, two = (place / name / "model.safetensors" for name in ("one", "elsewhere/two"))
+    assert one.read_bytes() == two.read_bytes()
+    size = int.from_bytes(one.read_bytes()[:8], "little")
+    header = json.loads(one.read_bytes()[8 : 8 + size])
+    assert set(header.get("__metadata__", {})) <= {"format"}
+    assert Run(place / "one").about() == Run(place / "elsewhere/two").about()
+
+
+def test_an_existing_run_is_refused_without_resume(finished, monkeypatch, capsys):
+    before = everything(finished / "run")
+    code, said = command(monkeypatch, capsys, *arguments(finished, "run"))
+    assert code == 2
+    assert "holds a run already; go on with it by --resume, or choose another folder" in said
+    assert everything(finished / "run") == before
+
+
+def test_a_finished_run_ends_with_0_and_is_not_changed(finished, monkeypatch, capsys):
+    before = everything(finished / "run")
+    code, said = command(monkeypatch, capsys, *arguments(finished, "run", "--resume"))
+    assert code == 0
+    assert "all 12 steps are done, at step 12" in said
+    assert everything(finished / "run") == before
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_resume_of_nothing_begins(place, exists):
+    if exists:
+        (place / "run").mkdir()
+    train(place, "run", max_steps=2, resume=True)
+    assert Run(place / "run").exists()
+
+
+def test_a_folder_with_other_things_is_refused(place):
+    (place / "run").mkdir()
+    (place / "run" / "thesis.tex").write_text("mine")
+    for resume in (False, True):
+        with pytest.raises(RunError, match=r"is not empty \(thesis.tex\) and no run"):
+            train(place, "run", resume=resume)
+    with pytest.raises(RunError, match="is a file; --out needs a folder"):
+        train(place, "tiny.toml")
+    with pytest.raises(RunError, match="cannot be made|is a file"):
+        train(place, "tiny.toml/run")
+    assert (place / "run" / "thesis.tex").read_text() == "mine"
+
+
+def test_wrong_data_makes_no_folder(place):
+    with pytest.raises(saccade.SaccadeError, match="there is no"):
+        train(place, "run", data=place / "nowhere")
+    assert not (place / "run").exists()
+
+
+def test_a_second_process_is_refused_and_the_first_goes_on(place, forks):
+    first = forks.start(arguments(place, "run", "--max-steps", "60"), "slow disk")
+    first.until((place / "run" / "metrics.jsonl").exists)
+    code, said = forks.run(arguments(place, "run", "--resume"))
+    assert code == 2
+    assert f"error: another process is training in {place / 'run'}; wait for it" in said
+    code, said = first.wait()
+    assert code == 0, said
+    assert "all 60 steps are done" in said
+
+
+# what fits
+
+
+def test_another_model_is_refused_with_the_keys(finished):
+    before = everything(finished / "run")
+    changes = ("model.dim=14", "model.encoder.cell=lstm", "text.source.size=50")
+    with pytest.raises(RunError) as caught:
+        train(finished, "run", *changes, resume=True)
+    said = str(caught.value)
+    assert "model.dim was 12, is 14" in said
+    assert "model.encoder.cell was 'gru', is 'lstm'" in said
+    assert "text.source.size was 60, is 50" in said
+    assert "train into another folder" in said
+    assert everything(finished / "run") == before
+
+
+def test_what_changed_is_said(place, caplog, monkeypatch):
+    train(place, "run", max_steps=4)
+    train(place, "run", max_steps=5, resume=True)
+    assert not caplog.records  # that much may change without a word
+    train(place, "run", "training.learning_rate=0.02", max_steps=5, resume=True)
+    assert "training.learning_rate was 0.01, is 0.02" in caplog.text
+    caplog.clear()
+    with (place / "data" / "train.tsv").open("a") as file:
+        file.write("a b\tb a\n")
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 7)
+    changed = ("training.learning_rate=0.02",)
+    train(place, "run", *changed, max_steps=6, resume=True)
+    assert "the data has changed since the run began" in caplog.text
+    assert "the run began with 1 threads and goes on with 7" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("world", 3, "began with 3 processes and goes on with 1: its updates are of another size"),
+        ("device", "cuda", "began on cuda and goes on on cpu"),
+        ("precision", "bfloat16", "began in bfloat16 and goes on in float32"),
+    ],
+)
+def test_another_machine_is_said(place, caplog, name, value, said):
+    train(place, "run", max_steps=1)
+    path = place / "run" / "run.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {name: value}))
+    train(place, "run", max_steps=1, resume=True)
+    assert said in caplog.text
+
+
+def test_a_changed_average_starts_anew(place):
+    """Its snapshots are of no use to another kind."""
+    train(place, "run", "training.average.kind=last", max_steps=4)
+    train(place, "run", "training.average.kind=ema", max_steps=8, resume=True)
+    train(place, "run", "training.average.kind=last", max_steps=12, resume=True)
+    train(place, "run", "training.average.kind=none", max_steps=13, resume=True)
+
+
+def test_a_newer_format_is_refused(place):
+    train(place, "run", max_steps=1)
+    path = place / "run" / "run.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 99, "saccade": "9.9"}))
+    for act in (lambda: train(place, "run", resume=True), lambda: saccade.load(place / "run")):
+        with pytest.raises(RunError, match=r"newer Saccade \(9\.9, run format 99; .* upgrade"):
+            act()
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b'{"format": "x"}', b"\xff", b"null"])
+def test_a_damaged_run_json_is_said(place, content):
+    (place / "run").mkdir()
+    (place / "run" / "run.json").write_bytes(content)
+    with pytest.raises(RunError, match=r"run\.json is damaged"):
+        saccade.load(place / "run")
+
+
+def test_a_folder_that_is_no_run(tmp_path):
+    with pytest.raises(RunError, match="there is no run folder"):
+        saccade.load(tmp_path / "nowhere")
+    (tmp_path / "x").touch()
+    with pytest.raises(RunError, match=r"not a run folder: it has no run\.json, but x"):
+        saccade.load(tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"", b"garbage" * 9, None])
+def test_damaged_weights_are_said(place, content):
+    train(place, "run", max_steps=1)
+    path = place / "run" / "model.safetensors"
+    if content is None:
+        path.write_bytes(path.read_bytes()[:-4])
+    else:
+        path.write_bytes(content)
+    with pytest.raises(RunError, match=r"model\.safetensors cannot be read"):
+        saccade.load(place / "run")
+
+
+def test_weights_of_another_model_are_said(place):
+    train(place, "run", max_steps=1)
+    train(place, "other", "model.decoder.cell=lstm", "model.dim=16", max_steps=1)
+    train(place, "wide", "model.dim=16", max_steps=1)
+    for other, said in (("other", "shape"), ("wide", r"has shape \(\d+, 16\), the model needs")):
+        weights = (place / other / "model.safetensors").read_bytes()
+        (place / "run" / "model.safetensors").write_bytes(weights)
+        with pytest.raises(RunError, match=said):
+            saccade.load(place / "run")
+
+
+def test_no_weights_yet(place):
+    (place / "run").mkdir()
+    with pytest.raises(TrainingError):
+        train(place, "run", "training.learning_rate=1e30", "training.optim.warmup=0", max_steps=9)
+    with pytest.raises(RunError, match="has no weights yet"):
+        saccade.load(place / "run")
+
+
+# a full disk
+
+
+def test_a_full_disk_at_each_file_keeps_the_run(place, monkeypatch, capsys):
+    import errno
+
+    train(place, "whole")
+    train(place, "run", max_steps=4)
+    number = 0
+    while True:
+        number += 1
+        left = [number]
+
+        def full(path, content, left=left):
+            left[0] -= 1
+            if left[0] == 0:
+                path.write_bytes(content[: len(content) // 2])
+                raise OSError(errno.ENOSPC, "No space left on device", str(path))
+            path.write_bytes(content)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(files, "write_synced", full)
+            patch.setattr("saccade.training.checkpoint.write_synced", full)
+            code, said = command(patch, capsys, *arguments(place, "run", "--resume"))
+        if code == 0:
+            break
+        assert code == 74
+        assert "error: the disk is full: " in said
+        assert "kept" in said
+        assert "Traceback" not in said
+        assert not [path for path in (place / "run").rglob(".partial*")]
+    assert number > 6
+    assert (
+        outcome(place / "run")["files"]["model.safetensors"]
+        == (outcome(place / "whole")["files"]["model.safetensors"])
+    )
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A disk of one megabyte."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    made = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)],
+        capture_output=True,
+        check=False,
+    )
+    if made.returncode:
+        pytest.skip("a small disk cannot be mounted here")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="tmpfs is Linux's")
+@pytest.mark.parametrize("room", [0, 1, 5, 12])
+def test_a_disk_that_is_really_full(place, small_disk, forks, room):
+    train(place, "whole")
+    train(place, "disk/run", max_steps=4)
+    newest = Run(small_disk / "run").checkpoints / "step-4"
+    before = {path.name: path.read_bytes() for path in newest.iterdir()}
+    filler = small_disk / "filler"
+    fill(filler, room * 4096)
+    code, said = forks.run(arguments(place, "disk/run", "--resume"))
+    assert code == 74, said
+    assert "error: the disk is full: " in said
+    assert "Traceback" not in said
+    assert not list(small_disk.rglob(".partial*"))
+    if newest.exists():
+        assert {path.name: path.read_bytes() for path in newest.iterdir()} == before
+    filler.unlink()
+    code, said = forks.run(arguments(place, "disk/run", "--resume"))
+    assert code == 0, said
+    final = "checkpoints/step-12/weights.safetensors"
+    assert (small_disk / "run" / final).read_bytes() == (place / "whole" / final).read_bytes()
+    assert (small_disk / "run/model.safetensors").read_bytes() == (
+        place / "whole" / "model.safetensors"
+    ).read_bytes()
+
+
+def fill(path: Path, room: int) -> None:
+    """Leave no more than `room` bytes free."""
+    with path.open("wb", buffering=0) as file:
+        try:
+            while True:
+                file.write(bytes(4096))
+        except OSError:
+            file.truncate(max(0, file.tell() - room))
+
+
+# what is called from Python
+
+
+def test_the_front_door(place, monkeypatch):
+    monkeypatch.setattr(Path, "home", lambda: place / "home")
+    task = saccade.train(
+        str(place / "tiny.toml"), data=str(place / "data"), out=str(place / "run"), max_steps=4
+    )
+    assert (place / "home" / ".cache" / "saccade").is_dir()
+    assert not task.training
+    loaded = saccade.load(str(place / "run"))
+    for name, value in loaded.state_dict().items():
+        assert torch.equal(value, task.state_dict()[name])
+    assert [a.text for a in loaded.predict(["a b c"])] == [a.text for a in task.predict(["a b c"])]
+    found = saccade.evaluate(task, data=place / "data")
+    assert found == saccade.evaluate(place / "run", data=place / "data" / "test.tsv")
+    assert set(found) == {"exact_match"}
+    assert 0 <= found["exact_match"] <= 1
+    with pytest.raises(RunError, match="--resume"):
+        saccade.train(place / "tiny.toml", data=place / "data", out=place / "run")
+
+
+def test_the_task_that_train_gives_has_the_best_weights(place, monkeypatch):
+    from saccade.training.loop import Trainer
+
+    worth = iter([(2.0, 2.0), (1.0, 1.0), (3.0, 3.0)])
+    monkeypatch.setattr(Trainer, "judge", lambda *_: next(worth))
+    kept = []
+    plain = Run.keep_best
+
+    def keep(self, model):
+        kept.append({name: value.clone() for name, value in model.state_dict().items()})
+        plain(self, model)
+
+    monkeypatch.setattr(Run, "keep_best", keep)
+    task = train(place, "run")
+    assert len(kept) == 2
+    for name, value in task.model.state_dict().items():
+        assert torch.equal(value, kept[1][name])
+
+
+def test_an_unknown_device_or_precision_is_refused(place):
+    for options in ({"device": "tpu"}, {"precision_name": "float8"}):
+        with pytest.raises(RecipeError, match="it can be: auto"):
+            session.train(place / "tiny.toml", data=place / "data", out=place / "run", **options)
+
+
+def test_weights_with_several_names_are_written_once():
+    tied = torch.nn.ModuleDict({"a": torch.nn.Linear(2, 2), "b": torch.nn.Linear(2, 2)})
+    tied["b"].weight = tied["a"].weight
+    tied.register_buffer("c", torch.ones(1))
+    tensors = run.tensors_of(tied)
+    assert sorted(tensors) == ["a.bias", "a.weight", "b.bias", "c"]
+    run.put_tensors(tied, {name: torch.zeros_like(t) for name, t in tensors.items()}, "x")
+    assert not any(p.any() for p in tied.parameters())
+    with pytest.raises(RunError, match=r"x holds the weights of another model: .* b\.weight"):
+        run.put_tensors(tied, {**tensors, "b.weight": torch.ones(2, 2)}, "x")
