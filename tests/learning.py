@@ -47,12 +47,16 @@ def train(
     size: int = 64,
     enough: float = 0.998,
 ) -> int:
-    """Train until `enough` of a fixed set comes out right, at most `steps`; the steps taken."""
+    """Train until `enough` of a fixed set comes out right at two checks in a row; the steps taken.
+
+    At most `steps`. One check may pass by luck while the learning rate is high.
+    """
     generator = torch.Generator().manual_seed(1)
     optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate, betas=(0.9, 0.98))
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, learning_rate, total_steps=steps + 1, pct_start=0.1
     )
+    passed = 0
     for step in range(steps):
         model.train()
         batch = make_batch(size, lengths, generator)
@@ -65,7 +69,9 @@ def train(
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         schedule.step()
-        if step % 100 == 99 and exact_match(model, lengths=lengths, seed=7) >= enough:
+        if step % 100 == 99:
+            passed = passed + 1 if exact_match(model, lengths=lengths, seed=7) >= enough else 0
+        if passed == 2:
             return step + 1
     return steps
 

@@ -24,7 +24,7 @@ def test_json_is_one_object_alone_on_stdout(saccade, run, pairs):
     assert table["items"] == 10
     assert 0 <= table["exact_match"] <= 1
     assert table["details"]["exact_match"]["signature"].startswith("nrefs:1")
-    assert sum(bucket["items"] for bucket in table["by_length"]) == 10
+    assert sum(bucket["count"] for bucket in table["by_length"]) == 10
 
 
 def test_a_split_a_file_and_python_agree(saccade, run, pairs, tmp_path):

@@ -1,5 +1,7 @@
 """A folder with a tiny recipe and data, and children that are cheap to start."""
 
+import os
+
 import pytest
 import torch
 
@@ -15,12 +17,17 @@ def _one_thread():
     torch.set_num_threads(before)
 
 
+@pytest.fixture(autouse=True)
+def _unsynced(monkeypatch):
+    monkeypatch.setattr(os, "fsync", lambda handle: None)  # a test is no power cut
+
+
 @pytest.fixture
 def place(tmp_path):
     return prepare(tmp_path)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def forks():
     with Forks() as running:
         yield running

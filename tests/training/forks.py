@@ -28,9 +28,11 @@ class Forks:
             text=True,
             env=env,
         )
+        self._folder, self._count = tempfile.TemporaryDirectory(), 0
         return self
 
     def __exit__(self, *_):
+        self._folder.cleanup()
         self._server.stdin.close()
         self._server.wait(10)
         self._server.stdout.close()
@@ -41,9 +43,10 @@ class Forks:
         return json.loads(self._server.stdout.readline())
 
     def start(self, arguments, disturbance=""):
-        said = tempfile.mktemp(prefix="said-")
-        pid = self.ask(arguments=arguments, disturbance=disturbance, said=said)
-        return Child(self, pid, Path(said))
+        self._count += 1
+        said = Path(self._folder.name) / str(self._count)
+        pid = self.ask(arguments=arguments, disturbance=disturbance, said=str(said))
+        return Child(self, pid, said)
 
     def run(self, arguments, disturbance=""):
         return self.start(arguments, disturbance).wait()
@@ -69,9 +72,7 @@ class Child:
 
     def wait(self):
         code = self.forks.ask(wait=self.pid)
-        said = self.said.read_text()
-        self.said.unlink()
-        return code, said
+        return code, self.said.read_text()
 
 
 def _slow_vocabulary(folder):
@@ -130,7 +131,7 @@ def _child(question):
     said = os.open(question["said"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     for old, new in ((0, nothing), (1, said), (2, said)):
         os.dup2(new, old)
-    sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)
+    sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
     sys.argv = ["saccade", *question["arguments"]]
     code = 0
     try:

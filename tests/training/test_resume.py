@@ -85,7 +85,7 @@ def test_deaths_between_updates_change_nothing(place, monkeypatch, reference, av
 def test_deaths_around_validations_and_saves_change_nothing(
     place, monkeypatch, reference, owner, name, after
 ):
-    for number in (1, 2, 4):
+    for number in (1, 2):
         with monkeypatch.context() as patch:
             die_at(patch, owner, name, number, after=after)
             with pytest.raises(Died):
@@ -94,8 +94,7 @@ def test_deaths_around_validations_and_saves_change_nothing(
     assert outcome(place / "run") == reference()
 
 
-@pytest.mark.parametrize("name", ["begin", "require_fit"])
-def test_a_death_while_a_run_is_begun(place, monkeypatch, reference, name):
+def test_a_death_while_a_run_is_begun(place, monkeypatch, reference):
     """The folder is usable after a death at each write of the beginning."""
     from saccade.training import run as module
 

@@ -93,7 +93,7 @@ def test_a_folder_with_other_things_is_refused(place):
             train(place, "run", resume=resume)
     with pytest.raises(RunError, match="is a file; --out needs a folder"):
         train(place, "tiny.toml")
-    with pytest.raises(RunError, match="cannot be made|is a file"):
+    with pytest.raises(RunError, match=r"cannot be made|is a file"):
         train(place, "tiny.toml/run")
     assert (place / "run" / "thesis.tex").read_text() == "mine"
 
@@ -257,7 +257,7 @@ def test_a_full_disk_at_each_file_keeps_the_run(place, monkeypatch, capsys):
         assert "error: the disk is full: " in said
         assert "kept" in said
         assert "Traceback" not in said
-        assert not [path for path in (place / "run").rglob(".partial*")]
+        assert not list((place / "run").rglob(".partial*"))
     assert number > 6
     assert (
         outcome(place / "run")["files"]["model.safetensors"]
@@ -282,9 +282,8 @@ def small_disk(tmp_path):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="tmpfs is Linux's")
-@pytest.mark.parametrize("room", [0, 1, 5, 12])
-def test_a_disk_that_is_really_full(place, small_disk, forks, room):
-    train(place, "whole")
+@pytest.mark.parametrize("room", [1, 12])
+def test_a_disk_that_is_really_full(place, finished, small_disk, forks, room):
     train(place, "disk/run", max_steps=4)
     newest = Run(small_disk / "run").checkpoints / "step-4"
     before = {path.name: path.read_bytes() for path in newest.iterdir()}
@@ -301,10 +300,9 @@ def test_a_disk_that_is_really_full(place, small_disk, forks, room):
     code, said = forks.run(arguments(place, "disk/run", "--resume"))
     assert code == 0, said
     final = "checkpoints/step-12/weights.safetensors"
-    assert (small_disk / "run" / final).read_bytes() == (place / "whole" / final).read_bytes()
-    assert (small_disk / "run/model.safetensors").read_bytes() == (
-        place / "whole" / "model.safetensors"
-    ).read_bytes()
+    assert (small_disk / "run" / final).read_bytes() == (finished / "run" / final).read_bytes()
+    best = "model.safetensors"
+    assert (small_disk / "run" / best).read_bytes() == (finished / "run" / best).read_bytes()
 
 
 def fill(path: Path, room: int) -> None:

@@ -50,7 +50,7 @@ def run(
     minutes: Annotated[float | None, typer.Option(help="Of training; the demo's own.")] = None,
     cache: Cache = None,
 ) -> None:
-    """Train on built-in data, print the score, answer unseen inputs, draw where it looked."""
+    """Train on built-in data, measure, answer, draw where it looked."""
     if name not in DEMOS:
         raise DataError(f"there is no demo {name!r}; there are: {', '.join(DEMOS)}")
     demo, folder = DEMOS[name], out or Path("runs") / f"demo-{name}"

@@ -19,7 +19,7 @@ EXTRAS = {
 
 
 def run() -> None:
-    """Say what this machine can do: cores, precision that really works, torch, extras."""
+    """Say what this machine can do: cores, precision, extras."""
     import torch
 
     from saccade._version import __version__

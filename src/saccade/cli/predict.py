@@ -56,7 +56,7 @@ def run(
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
-    """Answer inputs given as arguments, in a file, or on stdin, one a line."""
+    """Answer inputs: arguments, or lines of a file or of stdin."""
     if inputs and input_ is not None:
         raise DataError("give inputs as arguments or with --input, not both")
     if output is not None and input_ is not None and _same(output, input_):

@@ -9,15 +9,17 @@ if TYPE_CHECKING:
 
 
 class Answered:
-    """How many inputs are answered."""
+    """About how many inputs are answered, never more than there are."""
 
-    def __init__(self, bar: "Counting", batch_size: int) -> None:
+    def __init__(self, bar: "Counting", batch_size: int, total: int | None) -> None:
         self._bar, self._batch_size, self._next = bar, batch_size, 0
+        self._total = total
 
     def __call__(self) -> None:
         """Another batch begins, so the one before it is done."""
         self._bar.to(self._next)
-        self._next += self._batch_size
+        after = self._next + self._batch_size
+        self._next = after if self._total is None else min(after, self._total)
 
     def to(self, count: int) -> None:
         """So many are done: short batches and empty inputs are counted right."""
@@ -31,4 +33,4 @@ def answering(batch_size: int, *, shown: bool, total: int | None = None) -> Iter
     from saccade.training.screen import Screen
 
     with Screen(quiet=not shown).counting("answered:", total) as bar:
-        yield Answered(bar, batch_size)
+        yield Answered(bar, batch_size, total)

@@ -10,7 +10,7 @@ def run(
         str | None, typer.Argument(help="Print this recipe with every key written out.")
     ] = None,
 ) -> None:
-    """List recipes and built-in data sets, or print one recipe in full."""
+    """List recipes and built-in data, or print one recipe in full."""
     from saccade.data import builtin
     from saccade.training import recipe
 

@@ -12,6 +12,7 @@ from contextlib import closing, nullcontext
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 
 from saccade.data.batching import Plan, batches, padding_share
@@ -92,6 +93,11 @@ class Update:
     learning_rate: float
 
 
+def seed_of_batch(seed: int, index: int) -> int:
+    """The seed of all that is drawn for a batch; on a CPU, torch takes its lower 32 bits alone."""
+    return int(np.random.SeedSequence([seed, index]).generate_state(1, np.uint64)[0])
+
+
 @dataclass
 class Trainer:
     """A task in training."""
@@ -142,7 +148,7 @@ class Trainer:
         assigned = self.material.plan.update(step)
         total = count = 0.0
         for i, (index, rows) in enumerate(assigned):
-            torch.manual_seed((config.seed << 32) + index)
+            torch.manual_seed(seed_of_batch(config.seed, index))
             batch = self.task.collate(self.material.train, rows).to(self.device)
             last = i == len(assigned) - 1
             with nullcontext() if last else self.world.alone(self.learner):

@@ -24,7 +24,7 @@ class OptimConfig:
     clip           gradients longer than this are shortened to it; 0 leaves them
     """
 
-    betas: tuple[float, float] = (0.9, 0.98)
+    betas: tuple[Share, Share] = (0.9, 0.98)
     eps: Positive = 1e-9
     weight_decay: NotNegative = 0.01
     schedule: Literal["constant", "inverse_sqrt", "cosine", "linear"] = "cosine"

@@ -9,8 +9,8 @@ A recipe is built in (by its name) or a file. `--set a.b=v` changes single keys.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from importlib import resources
 from pathlib import Path
@@ -24,8 +24,8 @@ from saccade.errors import RecipeError
 from saccade.tasks.base import TaskConfig
 from saccade.training.optim import AverageConfig, OptimConfig
 
-Seed = Annotated[int, Ge(0), Lt(2**31)]
-"""Small enough to be one half of the seed of a batch."""
+Seed = Annotated[int, Ge(0), Lt(2**32)]
+"""As many as torch tells apart."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,9 +120,14 @@ def from_table(table: dict[str, Any], name: str) -> Recipe:
     if not isinstance(task, str):
         raise RecipeError(f"{name}: task is missing; it can be: {', '.join(tasks.names())}")
     try:
+        kind = tasks.config_of(task)
+        names = [field.name for field in fields(kind)]  # type: ignore[arg-type]
+        _require_known(options, ["task", *names, "training"])
+        if not isinstance(training, dict):
+            raise RecipeError(f"training must be a table of options, got {training!r}")
         return Recipe(
             task,
-            config.read(tasks.config_of(task), options),
+            config.read(kind, options),
             config.read(TrainingConfig, training, "training"),
         )
     except RecipeError as error:
@@ -139,6 +144,14 @@ def description(name: str) -> str:
     """What a built-in recipe says of itself: its first line."""
     first = _text(name).splitlines()[0]
     return first.lstrip("# ") if first.startswith("#") else ""
+
+
+def _require_known(table: Iterable[str], known: Sequence[str]) -> None:
+    for key in table:
+        if key not in known:
+            near = get_close_matches(key, known, n=1)
+            hint = f"Did you mean {near[0]}? " if near else ""
+            raise RecipeError(f"{key} is not known. {hint}Known here: {', '.join(known)}")
 
 
 def _text(name: str | Path) -> str:

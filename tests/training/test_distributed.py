@@ -1,0 +1,170 @@
+"""Two processes under torchrun: the same training as one, also when one of them dies."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from saccade.training import checkpoint, distributed
+from saccade.training.distributed import World
+from tests.training.runs import arguments, metrics, prepare, train
+
+EXACT = {"rel": 1e-4, "abs": 1e-4}
+
+
+class Torchrun:
+    """`torchrun --nproc-per-node 2 -m saccade ...`."""
+
+    def __init__(self, *arguments, restarts=0, processes=2):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        command = [sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={processes}"]
+        command += [f"--max-restarts={restarts}", f"--master-port={port}", "-m", "saccade"]
+        env = {**os.environ, "OMP_NUM_THREADS": "1"}
+        self.process = subprocess.Popen(
+            [*command, *arguments], stderr=subprocess.PIPE, text=True, env=env
+        )
+
+    def workers(self):
+        """Their process numbers, by rank."""
+        found = {}
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+                if parent == self.process.pid:
+                    values = (folder / "environ").read_bytes().split(b"\0")
+                    pairs = dict(value.split(b"=", 1) for value in values if b"=" in value)
+                    found[int(pairs[b"RANK"])] = int(folder.name)
+            except (OSError, KeyError, ValueError):
+                continue
+        return found
+
+    def until(self, condition, seconds=120):
+        end = time.monotonic() + seconds
+        while not condition():
+            if self.process.poll() is not None or time.monotonic() > end:
+                raise AssertionError(self.end())
+            time.sleep(0.01)
+
+    def end(self):
+        """Its exit code, and what was said."""
+        try:
+            _, said = self.process.communicate(timeout=150)
+        except subprocess.TimeoutExpired:
+            self.process.send_signal(signal.SIGTERM)
+            _, said = self.process.communicate(timeout=60)
+            raise AssertionError(f"it hangs: {said}") from None
+        return self.process.returncode, said
+
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="finds the workers in /proc")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """One process that takes two batches for an update, with dropout."""
+    torch.set_num_threads(1)
+    folder = prepare(tmp_path_factory.mktemp("two") / "it")
+    train(folder, "one")
+    return folder
+
+
+def alike(folder, one, other):
+    """The same curves, and nearly the same weights."""
+    ours, theirs = metrics(folder / one), metrics(folder / other)
+    assert [line["step"] for line in ours] == [line["step"] for line in theirs]
+    for mine, yours in zip(ours, theirs, strict=True):
+        for name in ("loss", "gradient", "learning_rate", "train_loss", "valid_loss", "epoch"):
+            assert mine.get(name, 0) == pytest.approx(yours.get(name, 0), **EXACT), (mine, yours)
+        assert mine.get("predictions") == yours.get("predictions")
+    weights = [load_file(folder / out / "model.safetensors") for out in (one, other)]
+    for name, tensor in weights[0].items():
+        assert torch.allclose(tensor, weights[1][name], atol=1e-4), name
+    steps = [checkpoint.steps(folder / out / "checkpoints") for out in (one, other)]
+    assert steps[0] == steps[1]
+
+
+def test_two_processes_are_one_that_takes_two_batches(whole):
+    """Dropout agrees too, for it depends on the batch and not on who reads it."""
+    run = Torchrun(*arguments(whole, "two", "--set", "training.accumulate=1"))
+    code, said = run.end()
+    assert code == 0, said
+    assert said.count("all 12 steps are done") == 1  # one of them speaks
+    alike(whole, "one", "two")
+
+
+@linux
+@pytest.mark.parametrize(
+    "rank", [0, pytest.param(1, marks=pytest.mark.slow)], ids=["the first", "the other"]
+)
+def test_a_killed_process_is_replaced(whole, rank):
+    out = f"killed-{rank}"
+    more = ("--set", "training.accumulate=1", "--set", "training.checkpoint_every=2")
+    run = Torchrun(*arguments(whole, out, *more, "--max-steps", "40"), restarts=3)
+    run.until(lambda: checkpoint.steps(whole / out / "checkpoints"))
+    os.kill(run.workers()[rank], signal.SIGKILL)
+    code, said = run.end()
+    assert code == 0, said
+    assert "going on from step " in said
+    train(whole, f"undisturbed-{rank}", "training.checkpoint_every=2", max_steps=40)
+    alike(whole, f"undisturbed-{rank}", out)
+
+
+@linux
+@pytest.mark.slow
+def test_a_mistake_is_said_once_and_not_tried_again(whole):
+    """A run that exists is refused, and a restart does not take that for leave to resume it."""
+    before = (whole / "one" / "metrics.jsonl").read_bytes()
+    code, said = Torchrun(*arguments(whole, "one", "--max-steps", "20"), restarts=1).end()
+    assert code != 0
+    assert "holds a run already; go on with it by --resume" in said
+    assert "rank1]: Traceback" not in said
+    assert "Connection closed" not in said
+    assert (whole / "one" / "metrics.jsonl").read_bytes() == before
+
+
+@linux
+@pytest.mark.slow
+def test_sigterm_stops_all_and_says_how_to_go_on(whole):
+    more = ("--set", "training.accumulate=1", "--max-steps", "100000")
+    run = Torchrun(*arguments(whole, "stopped", *more))
+    run.until(lambda: checkpoint.steps(whole / "stopped" / "checkpoints"))
+    began = time.monotonic()
+    run.process.send_signal(signal.SIGTERM)
+    _, said = run.end()
+    assert time.monotonic() - began < 15
+    assert "rank1]: Traceback" not in said
+    assert said.count("Go on with:\n  torchrun --nproc-per-node 2 -m saccade train ") == 1
+    newest = checkpoint.newest(whole / "stopped" / "checkpoints")
+    assert f"stopped at step {newest.step}" in said
+
+
+def test_a_world_of_one():
+    world = World()
+    assert world.first
+    assert world.sum([1.5, 2.0]) == [1.5, 2.0]
+    world.wait()
+    module = torch.nn.Linear(1, 1)
+    assert world.wrap(module) is module
+    with world.alone(module), distributed.joined(world, torch.device("cpu")):
+        pass
+
+
+def test_what_torchrun_says(monkeypatch):
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "TORCHELASTIC_RESTART_COUNT"):
+        monkeypatch.delenv(name, raising=False)
+    assert distributed.from_environment() == World()
+    monkeypatch.setenv("RANK", "3")
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "2")
+    assert distributed.from_environment() == World(rank=3, size=4, local_rank=1, attempt=2)
+    assert not distributed.from_environment().first

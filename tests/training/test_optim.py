@@ -1,0 +1,152 @@
+"""Learning rates at points worked out by hand, AdamW's groups, averages against their formulas."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from saccade.training.optim import Average, AverageConfig, OptimConfig
+
+
+@pytest.mark.parametrize(
+    ("schedule", "step", "progress", "factor"),
+    [
+        ("constant", 0, 0.0, 0.1),
+        ("constant", 4, 0.4, 0.5),
+        ("constant", 9, 0.9, 1.0),
+        ("constant", 10, 1.0, 1.0),
+        ("inverse_sqrt", 9, 0.0, 1.0),
+        ("inverse_sqrt", 39, 0.0, 0.5),
+        ("inverse_sqrt", 999, 0.0, 0.1),
+        ("cosine", 10, 0.0, 1.0),
+        ("cosine", 10, 0.5, 0.6),  # 0.2 + 0.8 / 2
+        ("cosine", 10, 1 / 3, 0.8),  # cos(pi/3) = 1/2, so 0.2 + 0.8 * 3/4
+        ("cosine", 10, 1.0, 0.2),
+        ("cosine", 10, 1.7, 0.2),
+        ("linear", 10, 0.25, 0.8),
+        ("linear", 10, 1.0, 0.2),
+        ("linear", 2, 1.0, 0.3),  # the warm-up comes first
+    ],
+)
+def test_learning_rates(schedule, step, progress, factor):
+    config = OptimConfig(schedule=schedule, warmup=10, final_rate=0.2)
+    assert config.factor(step, progress) == pytest.approx(factor, abs=1e-12)
+
+
+def test_no_warm_up():
+    for schedule in ("constant", "inverse_sqrt", "cosine", "linear"):
+        config = OptimConfig(schedule=schedule, warmup=0)
+        assert config.factor(0, 0.0) == 1.0
+        assert 0 < config.factor(5, 0.5) <= 1.0
+
+
+def test_vectors_do_not_decay():
+    model = nn.Sequential(nn.Linear(3, 2), nn.LayerNorm(2), nn.Embedding(4, 2))
+    model[0].weight.requires_grad_(False)
+    optimizer = OptimConfig(weight_decay=0.5).make(model, 0.1)
+    decays = {p: g["weight_decay"] for g in optimizer.param_groups for p in g["params"]}
+    assert decays == {
+        model[0].bias: 0.0,
+        model[1].weight: 0.0,
+        model[1].bias: 0.0,
+        model[2].weight: 0.5,
+    }
+    for p in model.parameters():
+        p.grad = torch.zeros_like(p)
+    before = [p.detach().clone() for p in model.parameters()]
+    optimizer.step()
+    for p, old in zip(model.parameters(), before, strict=True):
+        kept = 1 - 0.1 * 0.5 if p is model[2].weight else 1.0
+        assert torch.allclose(p, old * kept, atol=1e-7)
+
+
+def test_adamw_by_hand():
+    """w = 1, gradient 2: m and v are unbiased at once, so the step is lr times sign, and decay."""
+    model = nn.Linear(1, 1, bias=False)
+    with torch.no_grad():
+        model.weight.fill_(1.0)
+    optimizer = OptimConfig(weight_decay=0.1).make(model, 0.01)
+    model.weight.grad = torch.tensor([[2.0]])
+    optimizer.step()
+    assert model.weight.item() == pytest.approx(1.0 - 0.01 * 0.1 - 0.01, abs=1e-6)
+
+
+def changed(model, value):
+    with torch.no_grad():
+        for p in model.parameters():
+            p.fill_(value)
+
+
+def value_in(average, model):
+    with average.in_place():
+        return [p.flatten()[0].item() for p in model.parameters()]
+
+
+def test_ema_is_its_formula():
+    """Step 0 keeps 1/10, step 1 keeps 2/11; later ones keep `decay`."""
+    model = nn.Linear(2, 2)
+    changed(model, 1.0)
+    average = Average(AverageConfig(kind="ema", decay=0.5), model)
+    wanted = 1.0
+    for step, value in enumerate([3.0, -2.0, 5.0, *[float(i) for i in range(20)]]):
+        changed(model, value)
+        average.after_update(step)
+        average.before_validation(step)
+        kept = min(0.5, (1 + step) / (10 + step))
+        wanted = kept * wanted + (1 - kept) * value
+        assert value_in(average, model) == [pytest.approx(wanted, rel=1e-5)] * 2
+        assert {p.flatten()[0].item() for p in model.parameters()} == {value}
+    assert math.isclose(min(0.5, 21 / 30), 0.5)
+
+
+def test_last_is_the_mean_of_the_last():
+    model = nn.Linear(2, 2)
+    average = Average(AverageConfig(kind="last", last=3), model)
+    changed(model, 7.0)
+    assert value_in(average, model) == [7.0, 7.0]  # nothing to average yet
+    for step, (value, mean) in enumerate([(1.0, 1.0), (3.0, 2.0), (5.0, 3.0), (10.0, 6.0)]):
+        changed(model, value)
+        average.after_update(step)
+        average.before_validation(step)
+        average.before_validation(step)  # one that was stopped is done again
+        assert value_in(average, model) == [pytest.approx(mean)] * 2
+    assert len(average.snapshots) == 3
+
+
+def test_none_is_the_weights_themselves():
+    model = nn.Linear(2, 2)
+    average = Average(AverageConfig(kind="none"), model)
+    changed(model, 4.0)
+    average.after_update(0)
+    average.before_validation(0)
+    assert value_in(average, model) == [4.0, 4.0]
+    assert average.tensors() == {}
+    average.restore({})
+
+
+@pytest.mark.parametrize("kind", ["ema", "last"])
+def test_an_average_comes_back_from_its_tensors(kind):
+    model = nn.Linear(2, 2)
+    config = AverageConfig(kind=kind, last=2)
+    one, other = Average(config, model), Average(config, model)
+    for step in (0, 1, 2):
+        changed(model, float(step))
+        one.after_update(step)
+        one.before_validation(step)
+    other.restore(one.tensors())
+    assert other.snapshots.keys() == one.snapshots.keys()
+    assert value_in(other, model) == value_in(one, model)
+    different = Average(AverageConfig(kind="last" if kind == "ema" else "ema"), model)
+    before = different.tensors()
+    different.restore(one.tensors())
+    assert different.tensors().keys() == before.keys()
+
+
+def test_the_weights_come_back_after_an_error():
+    model = nn.Linear(2, 2)
+    average = Average(AverageConfig(kind="ema"), model)
+    changed(model, 4.0)
+    with pytest.raises(KeyError), average.in_place():
+        raise KeyError
+    assert model.weight.flatten()[0].item() == 4.0

@@ -1,0 +1,215 @@
+"""Recipes: the built-in ones, every choice of a key, and what is refused with which words."""
+
+import pytest
+import torch
+
+from saccade.errors import RecipeError, SaccadeError
+from saccade.training import recipe
+from saccade.training.optim import OptimConfig
+from saccade.training.recipe import from_table, load, parse
+from tests.training.runs import RECIPE
+
+TINY = ("model.dim=16", "model.encoder.num_heads=2", "model.decoder.num_heads=2")
+SMALL = (*TINY, "model.encoder.num_layers=1", "model.decoder.num_layers=1")
+
+
+@pytest.mark.parametrize("name", recipe.names())
+def test_every_recipe_loads_and_comes_back(name):
+    found = load(name)
+    assert recipe.description(name)
+    text = found.to_toml()
+    again = from_table(parse(text, "text"), "text")
+    assert again == found
+    assert again.to_toml() == text
+
+
+def test_a_file_and_changes(tmp_path):
+    path = tmp_path / "ä b.toml"
+    path.write_text(RECIPE, encoding="utf-8")
+    found = load(path, ["training.max_steps=3", "training.optim.betas=[0.5, 0.6]"])
+    assert found.training.max_steps == 3
+    assert found.training.optim.betas == (0.5, 0.6)
+    assert load(str(path)).training.max_steps == 12
+
+
+def logits(*changes, name="transformer-tiny"):
+    model = load(name, changes).options.model.build(11, 11).eval()
+    tokens = torch.arange(1, 11).reshape(2, 5)
+    with torch.no_grad():
+        return model(tokens, tokens)
+
+
+@pytest.mark.parametrize(
+    "score", ["dot", "scaled_dot", "cosine", "general", "low_rank", "additive"]
+)
+def test_every_score(score):
+    for part in ("encoder", "decoder"):
+        assert logits(*SMALL, f"model.{part}.score.kind={score}").isfinite().all()
+    assert logits(f"model.decoder.score.kind={score}", name="reverse").isfinite().all()
+
+
+@pytest.mark.parametrize("kind", ["none", "sinusoidal", "learned", "relative", "rotary", "complex"])
+def test_every_position(kind):
+    changes = [f"model.{part}.position.kind={kind}" for part in ("encoder", "decoder")]
+    assert logits(*SMALL, *changes).isfinite().all()
+
+
+@pytest.mark.parametrize("fuse", ["add", "concat"])
+def test_every_fuse(fuse):
+    parts = ("encoder", "decoder")
+    changes = [
+        f"model.{part}.position.{key}" for part in parts for key in (f"fuse={fuse}", "width=4")
+    ]
+    assert logits(*SMALL, *changes).isfinite().all()
+
+
+@pytest.mark.parametrize("order", ["pre", "post"])
+def test_every_norm_order(order):
+    changes = [f"model.{part}.norm_order={order}" for part in ("encoder", "decoder")]
+    assert logits(*SMALL, *changes).isfinite().all()
+
+
+@pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
+@pytest.mark.parametrize("attention", ["none", "before", "after"])
+def test_every_cell_and_attention(cell, attention):
+    changes = [f"model.{part}.cell={cell}" for part in ("encoder", "decoder")]
+    changes.append(f"model.decoder.attention={attention}")
+    assert logits(*changes, name="reverse").isfinite().all()
+
+
+def test_another_kind_empties_its_table():
+    found = load("transformer-tiny", ["model.encoder.kind=recurrent", "model.encoder.cell=lstm"])
+    assert found.options.model.encoder.kind == "recurrent"
+    same = load("transformer-tiny", ["model.encoder.kind=transformer"])
+    assert same.options.model.encoder.hidden_dim == 256
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            "model.encoder.score.kind=cos",
+            "model.encoder.score.kind cannot be 'cos'; it can be: dot, scaled_dot, cosine, "
+            "general, low_rank, additive",
+        ),
+        (
+            "model.decoder.position.kind=sin",
+            "model.decoder.position.kind cannot be 'sin'; it can be: none, sinusoidal, learned, "
+            "relative, relative_2d, rotary, complex, conditional",
+        ),
+        (
+            "model.decoder.position.fuse=mul",
+            "model.decoder.position.fuse cannot be 'mul'; it can be: add, concat",
+        ),
+        (
+            "model.encoder.norm_order=mid",
+            "model.encoder.norm_order cannot be 'mid'; it can be: pre, post",
+        ),
+        (
+            "model.encoder.kind=cnn",
+            "model.encoder.kind cannot be 'cnn'; it can be: recurrent, transformer",
+        ),
+        (
+            "model.encoder.num_head=3",
+            "model.encoder.num_head is not known for kind transformer. Did",
+        ),
+        ("training.max_step=3", "training.max_step is not known. Did you mean max_steps? Known"),
+        (
+            "trainin.max_steps=3",
+            "trainin is not known. Did you mean training? Known here: task, mod",
+        ),
+        ("xyz=3", "xyz is not known. Known here: task, model, text"),
+        ("model.encoder.cell=gru", "model.encoder.cell is not known for kind transformer"),
+        ("model.decoder=3", "model.decoder must be a table of options, got 3"),
+        ("model.encoder.score=additive", "model.encoder.score must be a table of options"),
+        ("model.dim=true", "model.dim cannot be True; it can be: whole number"),
+        ("model.dim='12'", "model.dim cannot be '12'; it can be: whole number"),
+        ("model.dim=wide", "model.dim cannot be 'wide'; it can be: whole number"),
+        ("model.dim=1.5", "model.dim cannot be 1.5; it can be: whole number"),
+        (
+            "training.max_steps=-1",
+            "training.max_steps cannot be -1; it can be: whole number from 0",
+        ),
+        (
+            "training.batch_tokens=0",
+            "training.batch_tokens cannot be 0; it can be: whole number abo",
+        ),
+        (
+            "training.learning_rate=nan",
+            "training.learning_rate cannot be nan; it can be: number abo",
+        ),
+        ("training.learning_rate=inf", "training.learning_rate cannot be inf"),
+        ("training.learning_rate=0", "training.learning_rate cannot be 0"),
+        ("training.learning_rate=-1e-3", "training.learning_rate cannot be -0.001"),
+        ("training.learning_rate='fast'", "training.learning_rate cannot be 'fast'"),
+        ("training.minutes=-1", "training.minutes cannot be -1; it can be: number above 0 or none"),
+        ("training.seed=-1", "training.seed cannot be -1"),
+        ("training.seed=4294967296", "training.seed cannot be 4294967296"),
+        ("training.seed=2020-01-01", "training.seed cannot be"),
+        ("training.optim.betas=[0.9]", "training.optim.betas cannot be (0.9,)"),
+        ("training.optim.betas=[0.9, 1.0]", "training.optim.betas cannot be (0.9, 1.0)"),
+        ("training.average.decay=1.0", "training.average.decay cannot be 1.0"),
+        ("training.average.kind=mean", "it can be: none, ema, last"),
+        ("training.select_by=luck", "training.select_by cannot be 'luck'; it can be: loss, metric"),
+        ("training.optim.schedule=step", "it can be: constant, inverse_sqrt, cosine, linear"),
+        ("task=cooking", "task cannot be 'cooking'; it can be:"),
+        ("training=3", "training must be a table of options, got 3"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_path(change, said):
+    with pytest.raises(RecipeError) as caught:
+        load("transformer-tiny", [change])
+    assert str(caught.value).startswith("transformer-tiny: ")
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("change", ["", "=3", "training.max_steps", "training..x=3", ".=3"])
+def test_what_is_no_assignment_is_refused(change):
+    with pytest.raises(RecipeError, match="--set takes key=value"):
+        load("transformer-tiny", [change])
+
+
+@pytest.mark.parametrize("change", ["text.source.size=3", "metrics.names=[]"])
+def test_values_that_a_part_refuses(change):
+    with pytest.raises(SaccadeError, match=r"at least"):
+        load("transformer-tiny", [change])
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"task = ", "is no TOML file"),
+        (b"\xff", "cannot be read"),
+        (b"", "task is missing; it can be: "),
+        (b"task = 3", "task is missing"),
+        (b'task = "text_to_text"', "model is missing"),
+        (b'task = "text_to_text"\n[model]\n', "model.decoder is missing"),
+        (b'task = "a"\ntask = "b"', "is no TOML file"),
+    ],
+)
+def test_a_broken_file_is_named(tmp_path, content, said):
+    path = tmp_path / "mine.toml"
+    path.write_bytes(content)
+    with pytest.raises(RecipeError, match=r"mine\.toml") as caught:
+        load(path)
+    assert said in str(caught.value)
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    with pytest.raises(RecipeError, match="cannot be read"):
+        load(tmp_path / "none.toml")
+    with pytest.raises(
+        RecipeError, match=r"no recipe 'transformer-tin'\. Did you mean transformer-t"
+    ):
+        load("transformer-tin")
+    with pytest.raises(RecipeError, match=r"or give a file that ends with \.toml"):
+        load("../secret")
+
+
+def test_options_that_are_whole_numbers_may_be_used_for_numbers():
+    assert load("reverse", ["training.learning_rate=1"]).training.learning_rate == 1
+    assert load("reverse", ["training.minutes=2"]).training.minutes == 2
+
+
+def test_defaults_are_valid():
+    assert OptimConfig().factor(0, 0.0) == 1 / 400

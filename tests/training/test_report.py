@@ -1,0 +1,81 @@
+"""report.html: what users wrote is text, and nothing is fetched."""
+
+import os
+from html.parser import HTMLParser
+
+from saccade.training.report import read_metrics, report_due
+from saccade.training.run import Run
+from tests.training.runs import train
+
+EVIL = '<script>alert("1")</script>'
+
+
+TAGS = {"html", "head", "meta", "title", "style", "body", "h1", "h2", "p", "pre", "figure", "svg"}
+TAGS |= {"line", "text", "polyline", "table", "thead", "tbody", "tr", "th", "td"}
+
+
+class Seen(HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.tags, self.attributes, self.text = set(), [], ""
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.add(tag)
+        self.attributes += attributes
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def test_a_users_text_stays_text(place):
+    rows = [f"{EVIL} {letter} 'q' & \"r\"\t<b>{letter} {EVIL}</b>" for letter in "abcdefgh"]
+    for name in ("train", "valid"):
+        text = "\n".join(["source\ttarget", *rows]) + "\n"
+        (place / "data" / f"{name}.tsv").write_text(text)
+    out = 'run<img src=x onerror="alert(2)">'
+    train(place, out, "training.validate_items=5")
+    page = (place / out / "report.html").read_text(encoding="utf-8")
+    seen = Seen()
+    seen.feed(page)
+    assert seen.tags <= TAGS
+    assert not {"src", "href", "onerror", "style"} & {name for name, _ in seen.attributes}
+    assert "http:" not in page
+    assert "https:" not in page
+    assert "url(" not in page
+    assert EVIL in seen.text
+    assert f"Saccade: {out}" in seen.text
+    assert '& "r"' in seen.text
+    policy = dict(seen.attributes)["content"]
+    assert "default-src 'none'" in page
+    assert policy
+
+
+def test_curves_and_answers(place):
+    train(place, "run")
+    seen = Seen()
+    seen.feed((place / "run" / "report.html").read_text(encoding="utf-8"))
+    for part in ("loss", "exact match", "step 12", "max_steps = 12", "12 steps"):
+        assert part in seen.text, part
+    assert "nan" not in seen.text
+
+
+def test_it_is_written_when_it_is_old(place):
+    train(place, "run", max_steps=4)
+    run = Run(place / "run")
+    assert not report_due(run)
+    report = place / "run" / "report.html"
+    os.utime(report, ns=(0, 0))
+    assert report_due(run)
+    train(place, "run", max_steps=4, resume=True)
+    assert not report_due(run)
+    report.unlink()
+    assert report_due(run)
+
+
+def test_a_torn_line_is_left_out(place):
+    train(place, "run", max_steps=2)
+    run = Run(place / "run")
+    whole = read_metrics(run)
+    with run.metrics.open("a") as file:
+        file.write('{"step": 3, "lo')
+    assert read_metrics(run) == whole
