@@ -7,11 +7,9 @@ import re
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 from saccade import config, tasks
 from saccade.config import Key
-from saccade.training import recipe
 from saccade.training.recipe import TrainingConfig
 
 PAGE = Path(__file__).with_name("recipes.md")
@@ -29,18 +27,18 @@ def table() -> Iterator[str]:
     """The keys of each task and of `[training]`, in a table for each table of the recipe."""
     for name in tasks.names():
         yield f'\n### `task = "{name}"`\n'
-        yield from _tables(list(config.keys(tasks.config_of(name))), name)
+        yield from _tables(config.keys(tasks.config_of(name)))
     yield "\n### Every task\n"
-    yield from _tables(list(config.keys(TrainingConfig, "training")), None)
+    yield from _tables(config.keys(TrainingConfig, "training"))
     yield "\n"
 
 
-def _tables(keys: list[Key], task: str | None) -> Iterator[str]:
+def _tables(keys: Iterator[Key]) -> Iterator[str]:
     for name, inside in groupby(keys, lambda key: key.path.split(".")[0]):
         yield f"\n`[{name}]`\n\n| key | may be | if left out | |\n|---|---|---|---|\n"
         for key in inside:
             told = descriptions(key.owner).get(key.path.rpartition(".")[2], "")
-            yield f"| `{key.path}` | {key.allowed} | {_default(key, keys, task)} | {told} |\n"
+            yield f"| `{key.path}` | {key.allowed} | {key.default} | {told} |\n"
 
 
 def descriptions(owner: type) -> dict[str, str]:
@@ -54,30 +52,6 @@ def descriptions(owner: type) -> dict[str, str]:
         elif names and line.startswith(" " * 8):
             found |= {name: f"{found[name]} {line.strip()}" for name in names}
     return found
-
-
-def _default(key: Key, keys: list[Key], task: str | None) -> str:
-    value: Any = (
-        {"training": config.plain(TrainingConfig())} if task is None else _said(key, keys, task)
-    )
-    for name in re.sub(r"<\w+>", "", key.path).split("."):
-        if not isinstance(value, dict) or name not in value:
-            value = key.default
-            break
-        value = value[name]
-    return {"True": "true", "False": "false"}.get(str(value), str(value)).replace("'", '"')
-
-
-def _said(key: Key, keys: list[Key], task: str) -> Any:
-    """A recipe that says nothing but the kinds that the key needs."""
-    kinds: dict[str, str] = {}
-    for path in [key.path, *(other.path for other in keys)]:
-        if union := re.match(r"([\w.]+)<(\w+)>", path):
-            kinds.setdefault(union[1], union[2])
-    given: dict[str, Any] = {"task": task}
-    for path, kind in kinds.items():
-        config.set_key(given, f"{path}.kind={kind}")
-    return recipe.from_table(given, "a recipe").table()
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from saccade import config
 from saccade.config import Count, NotNegative, Positive, Share, Whole
 from saccade.errors import RecipeError
+from saccade.training.recipe import load
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +120,7 @@ def test_keys_lists_them_all():
     assert found["shape<round>.radius"] == ("number above 0", "1.0")
     assert found["shape<square>.side"] == ("whole number above 0", "2")
     assert found["lid.radius"] == ("number above 0", "1.0")
-    assert found["closed"] == ("true or false", "False")
+    assert found["closed"] == ("true or false", "false")
 
 
 @pytest.mark.parametrize(
@@ -155,3 +156,27 @@ def test_another_kind_empties_the_table():
 def test_a_value_is_no_table():
     with pytest.raises(RecipeError, match="a is a value, not a table"):
         config.set_key({"a": 3}, "a.b=3")
+
+
+def test_a_table_changes_what_is_said_and_leaves_the_defaults_around_it():
+    """`Config.generation` is a beam of 5 by default; another key of it does not change that."""
+    table = load("transformer-tiny", ["generation.max_length=100"]).table()
+    assert table["generation"]["beam"] == 5
+    table = load("rnn-attention", ["model.decoder.score.hidden_dim=7"]).table()
+    assert table["model"]["decoder"]["score"] == {"kind": "additive", "hidden_dim": 7}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "model.dim=0",
+        "model.dim=-5",
+        "model.encoder.num_heads=0",
+        "model.encoder.num_layers=-1",
+        "model.decoder.dropout=2.0",
+        "model.encoder.position.length=0",
+    ],
+)
+def test_numbers_that_no_model_can_have_are_refused(change):
+    with pytest.raises(RecipeError, match=change.partition("=")[0]):
+        load("transformer-tiny", [change])

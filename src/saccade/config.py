@@ -7,7 +7,6 @@ an error names the exact path of the key; pydantic judges each single value.
 
 from __future__ import annotations
 
-import dataclasses
 import types
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
@@ -33,8 +32,8 @@ Config = TypeVar("Config")
 Table = Mapping[str, Any]
 
 
-def read(cls: type[Config], table: Table, path: str = "") -> Config:
-    """The options in a table; keys that are missing have their defaults.
+def read(cls: type[Config], table: Table, path: str = "", base: Config | None = None) -> Config:
+    """The options in a table; keys that are missing are those of `base`, or have their defaults.
 
     >>> from saccade.attention import ScoreConfig
     >>> read(ScoreConfig, {"kind": "additive", "hidden_dim": 64})
@@ -49,10 +48,13 @@ def read(cls: type[Config], table: Table, path: str = "") -> Config:
             raise RecipeError(_unknown(_join(path, key), key, known, table.get("kind")))
     found = {}
     for name, field in known.items():
+        default = field.default if base is None else getattr(base, name)
         if name in table:
-            found[name] = _value(hints[name], table[name], _join(path, name), field)
-        elif field.default is MISSING and field.default_factory is MISSING:
+            found[name] = _value(hints[name], table[name], _join(path, name), default)
+        elif default is MISSING:
             raise RecipeError(f"{_join(path, name)} is missing")
+        else:
+            found[name] = default
     try:
         return cls(**found)
     except RecipeError as error:
@@ -79,16 +81,18 @@ class Key:
     owner: type
 
 
-def keys(cls: type, path: str = "") -> Iterator[Key]:
-    """All keys of an option class and of those inside it, in order."""
+def keys(cls: type, path: str = "", base: Any = None) -> Iterator[Key]:
+    """All keys of an option class and of those inside it, in order; `base` holds the defaults."""
     hints = get_type_hints(cls, include_extras=True)
     for field in fields(cls):
         here, choices = _join(path, field.name), _classes(hints[field.name])
+        default = field.default if base is None else getattr(base, field.name)
         if not choices:
-            default = "required" if field.default is MISSING else _shown(field.default)
-            yield Key(here, allowed(hints[field.name]), default, cls)
+            shown = "required" if default is MISSING else _shown(default)
+            yield Key(here, allowed(hints[field.name]), shown, cls)
         for choice in choices:
-            yield from keys(choice, here if len(choices) == 1 else f"{here}<{_kind(choice)}>")
+            name = here if len(choices) == 1 else f"{here}<{_kind(choice)}>"
+            yield from keys(choice, name, default if type(default) is choice else None)
 
 
 def set_key(table: dict[str, Any], assignment: str) -> None:
@@ -134,21 +138,20 @@ def allowed(hint: Any) -> str:
 _NAMES = {int: "whole number", float: "number", bool: "true or false", str: "text"}
 
 
-def _value(hint: Any, value: Any, path: str, field: dataclasses.Field[Any]) -> Any:
+def _value(hint: Any, value: Any, path: str, default: Any) -> Any:
     choices = _classes(hint)
     if not choices or is_dataclass(value):
         return _checked(hint, value, path)
     if not isinstance(value, Mapping):
         raise RecipeError(f"{path} must be a table of options, got {value!r}")
-    if len(choices) == 1:
-        return read(choices[0], value, path)
     by_kind = {_kind(choice): choice for choice in choices}
-    default = None if field.default is MISSING else _kind(type(field.default))
-    kind = value.get("kind", default)
+    usual = _kind(type(default)) if is_dataclass(default) else None
+    kind = next(iter(by_kind)) if len(choices) == 1 else value.get("kind", usual)
     if kind not in by_kind:
         said = "is missing" if kind is None else f"cannot be {kind!r}"
         raise RecipeError(f"{path}.kind {said}; it can be: {', '.join(sorted(by_kind))}")
-    return read(by_kind[kind], value, path)
+    same = type(default) is by_kind[kind]
+    return read(by_kind[kind], value, path, default if same else None)
 
 
 def _checked(hint: Any, value: Any, path: str) -> Any:
@@ -193,7 +196,9 @@ def _listed(value: Any) -> Any:
 
 
 def _shown(value: object) -> str:
-    return "none" if value is None else str(_listed(value)).replace("'", '"')
+    if value is None or isinstance(value, bool):
+        return str(value).lower()
+    return str(_listed(value)).replace("'", '"')
 
 
 def _bound(mark: object) -> str:

@@ -18,6 +18,7 @@ import torch
 from torch import nn
 from torch.autograd.function import FunctionCtx, once_differentiable
 
+from saccade.config import Count
 from saccade.errors import ShapeError
 from saccade.shapes import Float, Tensor
 
@@ -241,7 +242,7 @@ class ScoreConfig:
     """
 
     kind: Literal["dot", "scaled_dot", "cosine", "general", "low_rank", "additive"] = "scaled_dot"
-    hidden_dim: int | None = None
+    hidden_dim: Count | None = None
 
     def build(self, query_dim: int, key_dim: int) -> Score:
         """The score between queries and keys of these widths."""

@@ -5,6 +5,7 @@ Nothing heavy is imported before a verb runs, so that `--help` is there at once.
 """
 
 import errno
+import io
 import logging
 import os
 import sys
@@ -48,6 +49,8 @@ def _front(
 
 def main() -> None:
     """Run the command; a mistake becomes one line on stderr and an exit code."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # an arrow must not end a run on an old terminal
     logging.basicConfig(format="%(message)s", level=logging.WARNING, stream=sys.stderr)
     try:
         app()
@@ -59,9 +62,6 @@ def main() -> None:
         _end(f"error: {error}", 2)
     except KeyboardInterrupt:
         _end("stopped", 130)
-    except BrokenPipeError:  # whoever read our output has left
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
     except OSError as error:  # a file that may not be read, a disk that fails
         _end(f"error: {error}", 74 if error.errno == errno.ENOSPC else 2)
 

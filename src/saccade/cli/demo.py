@@ -1,15 +1,18 @@
 """saccade demo: the whole line on built-in data, in a few minutes, without a download."""
 
+import os
 import shlex
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from saccade.cli.launch import launch
 from saccade.cli.options import Cache
 from saccade.cli.progress import answering
-from saccade.errors import DataError, StoppedError
+from saccade.errors import DataError
 
 BATCH = 64
 
@@ -23,6 +26,7 @@ class Demo:
     data: str
     minutes: float
     inputs: tuple[str, ...]
+    processes: int = 1
 
 
 DEMOS = {
@@ -32,6 +36,7 @@ DEMOS = {
         data="builtin:pronounce",
         minutes=2.5,
         inputs=("saccade", "transformability", "unlearning", "softmaxes", "bidirectionally"),
+        processes=2,
     ),
     "reverse": Demo(
         "letters written backwards",
@@ -62,14 +67,17 @@ def run(
     begun = Run(folder).exists()
     print(f"Demo: {demo.story}.")
     print(f"{'Going on with' if begun else f'Training for {budget:g} minutes into'} {folder}.")
-    try:
-        task = session.train(
-            demo.recipe, data=demo.data, out=folder, minutes=budget, resume=begun, cache=cache
-        )
-    except StoppedError as error:
-        raise StoppedError(f"{error}. The same command goes on from there") from None
+    sys.stdout.flush()
+    arguments = ["train", demo.recipe, "--data", demo.data, "--out", str(folder)]
+    arguments += ["--minutes", str(budget), *(["--cache", str(cache)] if cache else [])]
+    code = launch(min(demo.processes, os.cpu_count() or 1), [*arguments, *["--resume"] * begun])
+    if code:
+        raise typer.Exit(code)
+    task = session.load(folder)
     with answering(BATCH, shown=True) as answered:
-        found = session.assess(task, data=demo.data, split="test", batch_size=BATCH, stop=answered)
+        found = session.assess(
+            task, data=demo.data, split="test", batch_size=BATCH, beam=1, stop=answered
+        )
     print(f"\nOn {len(found.answers):,} inputs that it was not trained on:")
     for score in found.scores.values():
         print(f"  {score}")

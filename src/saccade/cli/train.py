@@ -34,9 +34,21 @@ def run(
     threads: Annotated[
         int | None, typer.Option(min=1, help="Processor threads; all cores if left out.")
     ] = None,
+    processes: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            help="Processes that share the work, each with its part of the cores and a batch of "
+            "its own in every update. For small models on a CPU faster than threads.",
+        ),
+    ] = 1,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
 ) -> None:
     """Train a recipe on your data."""
+    if processes > 1 and "RANK" not in os.environ:
+        from saccade.cli.launch import launch
+
+        raise typer.Exit(launch(processes, sys.argv[1:]))
     try:
         with Interruption():  # from here on, while torch is loaded too, SIGTERM is like Ctrl-C
             import torch
@@ -70,5 +82,6 @@ def run(
 
 
 def _program() -> str:
-    processes = os.environ.get("LOCAL_WORLD_SIZE", "1")
-    return "saccade" if processes == "1" else f"torchrun --nproc-per-node {processes} -m saccade"
+    if "TORCHELASTIC_RUN_ID" not in os.environ:
+        return "saccade"
+    return f"torchrun --nproc-per-node {os.environ['LOCAL_WORLD_SIZE']} -m saccade"

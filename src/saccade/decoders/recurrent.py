@@ -17,6 +17,7 @@ from torch import nn
 
 from saccade.attention import Attend, Prepared, ScoreConfig, masks
 from saccade.attention.attend import one_call
+from saccade.config import Count, Share
 from saccade.interfaces import Memory
 from saccade.layers.dropout import Dropout
 from saccade.layers.embeddings import OutputProjection, TokenEmbedding
@@ -36,12 +37,12 @@ class RecurrentDecoderConfig:
     kind: Literal["recurrent"] = "recurrent"
     attention: Literal["none", "before", "after"] = "before"
     cell: Cell = "gru"
-    dim: int = 256
-    num_layers: int = 1
+    dim: Count = 256
+    num_layers: Count = 1
     score: ScoreConfig = ScoreConfig(kind="additive")
     feed_context: bool = True
-    dropout: float = 0.2
-    attention_dropout: float = 0.0
+    dropout: Share = 0.2
+    attention_dropout: Share = 0.0
 
     def build(
         self,

@@ -11,6 +11,7 @@ from torch import nn
 from saccade.attention import Cache, MultiHeadAttention, Projected, masks
 from saccade.attention.attend import watchers
 from saccade.attention.masks import Mask
+from saccade.config import Count
 from saccade.errors import PositionError, ShapeError
 from saccade.interfaces import Memory, Positional
 from saccade.layers.block import BlockConfig
@@ -263,7 +264,7 @@ class TransformerDecoderConfig(BlockConfig):
     """The options of a Transformer decoder; its width comes from the model it is part of."""
 
     kind: Literal["transformer"] = "transformer"
-    num_layers: int = 6
+    num_layers: Count = 6
     position: PositionConfig = PositionConfig()
 
     def build(

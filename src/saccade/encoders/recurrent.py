@@ -6,6 +6,7 @@ from typing import Literal
 import torch
 from torch import nn
 
+from saccade.config import Count, Share
 from saccade.interfaces import Memory
 from saccade.layers.dropout import Dropout
 from saccade.layers.recurrent import Cell, Recurrent
@@ -56,10 +57,10 @@ class RecurrentEncoderConfig:
 
     kind: Literal["recurrent"] = "recurrent"
     cell: Cell = "gru"
-    dim: int = 256
-    num_layers: int = 1
+    dim: Count = 256
+    num_layers: Count = 1
     bidirectional: bool = True
-    dropout: float = 0.2
+    dropout: Share = 0.2
     position: PositionConfig = PositionConfig(kind="none")
 
     @property

@@ -9,6 +9,7 @@ from torch import nn
 
 from saccade.attention import MultiHeadAttention, masks
 from saccade.attention.masks import Mask
+from saccade.config import Count
 from saccade.encoders.stems import VectorStem
 from saccade.interfaces import Memory, Positional
 from saccade.layers.block import BlockConfig
@@ -97,7 +98,7 @@ class TransformerEncoderConfig(BlockConfig):
     """The options of a Transformer encoder; its width comes from the model it is part of."""
 
     kind: Literal["transformer"] = "transformer"
-    num_layers: int = 6
+    num_layers: Count = 6
     position: PositionConfig = PositionConfig()
     stem_norm: bool = False
 

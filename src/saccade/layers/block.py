@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from torch import nn
 
 from saccade.attention import MultiHeadAttention, ScoreConfig
+from saccade.config import Count, Positive, Share
 from saccade.errors import ShapeError
 from saccade.layers.activations import Activation, name_of
 from saccade.layers.feed_forward import FeedForward
@@ -20,17 +21,17 @@ class BlockConfig:
     feed-forward; on a CPU the former forbids the fused kernel.
     """
 
-    num_heads: int = 8
-    hidden_dim: int = 2048
+    num_heads: Count = 8
+    hidden_dim: Count = 2048
     norm_order: NormOrder = "pre"
     activation: Activation = "relu"
-    dropout: float = 0.1
-    attention_dropout: float = 0.0
-    activation_dropout: float = 0.0
+    dropout: Share = 0.1
+    attention_dropout: Share = 0.0
+    activation_dropout: Share = 0.0
     score: ScoreConfig = ScoreConfig()
-    num_kv_heads: int | None = None
+    num_kv_heads: Count | None = None
     norm: Norm = "layer"
-    norm_eps: float = 1e-5
+    norm_eps: Positive = 1e-5
 
     @classmethod
     def from_torch(

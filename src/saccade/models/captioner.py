@@ -5,6 +5,7 @@ from typing import Any
 
 from torch import nn
 
+from saccade.config import Count
 from saccade.interfaces import Memory
 from saccade.models.writer import DecoderConfig, Writer, build_decoder
 from saccade.shapes import Float, Int, Tensor
@@ -43,7 +44,7 @@ class CaptionerConfig:
     """A writer for what an image reader of width `dim` gives."""
 
     decoder: DecoderConfig
-    dim: int = 256
+    dim: Count = 256
     tie_output: bool = True
 
     def build(self, encoder: nn.Module, memory_dim: int, vocabulary: int) -> Captioner:

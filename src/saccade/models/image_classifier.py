@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from torch import nn
 
+from saccade.config import Count, Share
 from saccade.encoders.patches import PatchStem
 from saccade.encoders.transformer import TransformerEncoderConfig
 from saccade.interfaces import Memory
@@ -57,11 +58,11 @@ class ImageClassifierConfig:
     encoder: TransformerEncoderConfig = TransformerEncoderConfig(
         position=PositionConfig(kind="learned", grid=(14, 14)), activation="gelu"
     )
-    dim: int = 192
+    dim: Count = 192
     patch_size: int = 16
     channels: int = 3
     pooling: Pooling = "first"
-    dropout: float = 0.0
+    dropout: Share = 0.0
 
     def build_encoder(self) -> ImageEncoder:
         """The reader alone."""

@@ -5,6 +5,7 @@ from typing import Any
 
 from torch import nn
 
+from saccade.config import Count
 from saccade.decoders.transformer import TransformerDecoder, TransformerDecoderConfig
 from saccade.encoders.stems import TokenStem
 from saccade.layers.activations import Activation, activation
@@ -86,7 +87,7 @@ class LanguageModelConfig:
     """A decoder without a memory."""
 
     decoder: TransformerDecoderConfig = TransformerDecoderConfig()
-    dim: int = 256
+    dim: Count = 256
     tie_output: bool = True
 
     def build(self, vocabulary: int) -> LanguageModel:

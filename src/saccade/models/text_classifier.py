@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from torch import nn
 
+from saccade.config import Count, Share
 from saccade.encoders.recurrent import RecurrentEncoderConfig
 from saccade.encoders.stems import TokenStem
 from saccade.encoders.transformer import TransformerEncoderConfig
@@ -95,7 +96,7 @@ class TextEncoderConfig:
     """A reader of text; `num_segments` is 2 for models that read pairs."""
 
     encoder: TransformerEncoderConfig | RecurrentEncoderConfig = TransformerEncoderConfig()
-    dim: int = 256
+    dim: Count = 256
     num_segments: int = 0
 
     @property
@@ -126,7 +127,7 @@ class TextClassifierConfig(TextEncoderConfig):
 
     pooling: Pooling = "first"
     pooler: bool = True
-    dropout: float = 0.1
+    dropout: Share = 0.1
 
     def build_classifier(self, vocabulary: int, num_classes: int) -> TextClassifier:
         """The classifier over this vocabulary."""

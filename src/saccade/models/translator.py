@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from saccade.config import Count
 from saccade.encoders.recurrent import RecurrentEncoderConfig
 from saccade.encoders.stems import TokenStem
 from saccade.encoders.transformer import TransformerEncoderConfig
@@ -62,7 +63,7 @@ class TranslatorConfig:
 
     encoder: TransformerEncoderConfig | RecurrentEncoderConfig = TransformerEncoderConfig()
     decoder: DecoderConfig
-    dim: int = 512
+    dim: Count = 512
     share_embeddings: bool = False
     tie_output: bool = True
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from saccade.config import Count
 from saccade.positions.base import Fuse, Position
 from saccade.positions.complex import Complex
 from saccade.positions.conditional import Conditional
@@ -37,10 +38,10 @@ class PositionConfig:
         "conditional",
     ] = "sinusoidal"
     fuse: Fuse = "add"
-    width: int = 32
-    length: int = 512
-    grid: tuple[int, int] | None = None
-    max_distance: int = 16
+    width: Count = 32
+    length: Count = 512
+    grid: tuple[Count, Count] | None = None
+    max_distance: Count = 16
     layout: Layout = "interleaved"
 
     @property

@@ -33,6 +33,8 @@ log = logging.getLogger(__name__)
 
 SOURCE = Column("source", ("src", "input", "sentence1", "word", "question"))
 TARGET = Column("target", ("tgt", "trg", "output", "sentence2", "pronunciation", "answer"))
+WORD = "▁"
+"""How a vocabulary shows the space before a word."""
 FORMAT = 1
 """Counts up when the same text would be encoded otherwise, so that no old cache is read."""
 
@@ -332,4 +334,9 @@ def _batches(lengths: list[int], limits: list[int], batch_size: int) -> Iterator
 def _side(tokenizer: Tokenizer, ids: list[int]) -> Side:
     """The tokens, the words they are of, and the stop, which is of none."""
     words, word_of = tokenizer.words(ids)
-    return Side((*tokenizer.pieces(ids), "</s>"), tuple(words), (*word_of, None))
+    pieces = tokenizer.pieces(ids)
+    if all(
+        piece.startswith(WORD) for piece in pieces
+    ):  # where each is a word, the mark says nothing
+        pieces = [piece.removeprefix(WORD) for piece in pieces]
+    return Side((*pieces, "</s>"), tuple(words), (*word_of, None))

@@ -7,6 +7,7 @@ run           the run folder: what lies in it, who may write to it, what fits it
 checkpoint    everything to go on from a step, whole or not there
 files         writing that a crash cannot tear
 distributed   several processes on one model
+machine       what the memory allocator should know
 interruption  Ctrl-C and SIGTERM
 track         measurements, to metrics.jsonl and TensorBoard
 screen        progress, for people and for logs

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import torch
 
 from saccade.data import sources
 from saccade.data.batching import Plan
-from saccade.data.corpus import Corpus, items
+from saccade.data.corpus import Corpus, Item, items
 from saccade.data.layout import SPLITS
 from saccade.errors import DataError, RunError
 from saccade.tasks.base import Evaluation, Task
@@ -21,6 +20,7 @@ from saccade.training import recipe as recipes
 from saccade.training.distributed import World
 from saccade.training.interruption import Interruption
 from saccade.training.loop import Material, Trainer
+from saccade.training.machine import keep_freed_memory
 from saccade.training.recipe import Recipe
 from saccade.training.report import report_due, write_report
 from saccade.training.run import Run
@@ -53,6 +53,7 @@ def train(
     world, screen = world or World(), screen or Screen()
     budget = {"max_steps": max_steps, "minutes": minutes, "seed": seed}
     asked = [f"training.{name}={value}" for name, value in budget.items() if value is not None]
+    keep_freed_memory()
     with Interruption() as interruption:
         chosen = recipes.load(recipe, [*changes, *asked])
         place = precision.pick_device(device)
@@ -186,7 +187,7 @@ class _Job:
         self.say(
             f"{type(task.model).__name__} of {_parameters(task):,} parameters · "
             f"{len(material.train):,} examples, {len(material.valid):,} for validation · "
-            f"{self.device}, {self.numbers.name}, {torch.get_num_threads()} threads"
+            f"{self.device}, {self.numbers.name}, threads: {torch.get_num_threads()}"
         )
         progress = Trainer(
             task,
@@ -232,7 +233,7 @@ class _Job:
             world=self.world.size,
             accumulate=config.accumulate,
         )
-        some = list(islice(items(self.corpus.splits["valid"]), config.validate_items))
+        some = _spread(list(items(self.corpus.splits["valid"])), config.validate_items)
         return Material(encoded["train"], plan, encoded["valid"], some)
 
     def say(self, text: str) -> None:
@@ -243,3 +244,11 @@ class _Job:
 
 def _parameters(task: Task[Any]) -> int:
     return sum(p.numel() for p in task.parameters())
+
+
+def _spread(asked: list[Item], count: int) -> list[Item]:
+    """`count` of the items, from all over them: files are often sorted."""
+    if count == 0 or not asked:
+        return []
+    step = max(1.0, len(asked) / count)
+    return [asked[int(i * step)] for i in range(min(count, len(asked)))]
