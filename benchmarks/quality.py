@@ -4,8 +4,8 @@
 
 Each training is a run folder under --out. One that was interrupted goes on, one that is finished is
 not done again; `results.json` there holds all figures, and the table is printed from it. Minutes
-are wall-clock minutes of training, validations included, on the machine at hand; nothing else
-should run on it.
+are wall-clock minutes of training, validations included, in two processes on the machine at hand;
+nothing else should run on it.
 """
 
 import argparse
@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from saccade.cli.launch import launch
 from saccade.training import session
 
 
@@ -50,7 +51,12 @@ TRIALS = {
     "multi30k-rnn-attention": Trial("rnn-attention", minutes=25, changes=TOKENISED, **MULTI30K),
     "multi30k-rnn": Trial("rnn", minutes=25, changes=TOKENISED, **MULTI30K),
     "cmudict-pronounce": Trial(
-        "pronounce", data="cmudict", minutes=45, split="valid", test={"dev": "cmudict"}
+        "pronounce",
+        data="cmudict",
+        minutes=45,
+        split="valid",
+        test={"dev": "cmudict"},
+        changes=("model.dim=256", "model.encoder.hidden_dim=1024", "model.decoder.hidden_dim=1024"),
     ),
 }
 
@@ -82,17 +88,14 @@ def place(name: str, out: Path) -> str:
 def run(name: str, trial: Trial, out: Path, minutes: float | None) -> dict[str, Any]:
     """Train, or go on, and measure."""
     folder, spent = out / name, minutes or trial.minutes
-    task = session.train(
-        trial.recipe,
-        data=place(trial.data, out),
-        out=folder,
-        pair=trial.pair,
-        changes=trial.changes,
-        minutes=spent,
-        max_steps=10_000_000,
-        resume=folder.exists(),
-        cache=out / "cache",
-    )
+    command = ["train", trial.recipe, "--data", place(trial.data, out), "--out", str(folder)]
+    command += ["--minutes", str(spent), "--max-steps", "10000000", "--cache", str(out / "cache")]
+    command += ["--processes", "2", *(["--pair", trial.pair] if trial.pair else [])]
+    command += [f"--set={change}" for change in trial.changes]
+    command += ["--resume"] * (folder / "run.json").exists()
+    if code := launch(2, command):
+        sys.exit(code)
+    task = session.load(folder)
     figures: dict[str, Any] = {"recipe": trial.recipe, "minutes": spent}
     figures["parameters"] = sum(p.numel() for p in task.parameters())
     steps = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
@@ -119,7 +122,7 @@ def table(results: dict[str, Any]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("names", nargs="*", choices=[[], *TRIALS], default=[])
+    parser.add_argument("names", nargs="*", help=f"of {', '.join(TRIALS)}; all if left out")
     parser.add_argument("--out", type=Path, default=Path("runs/quality"))
     parser.add_argument("--minutes", type=float, help="instead of each trial's own")
     options = parser.parse_args()

@@ -101,6 +101,38 @@ def test_two_processes_are_one_that_takes_two_batches(whole):
     alike(whole, "one", "two")
 
 
+class Alone:
+    """`saccade train --processes 2`, without torchrun."""
+
+    def __init__(self, *arguments):
+        command = [sys.executable, "-m", "saccade", *arguments, "--processes", "2"]
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+
+    end = Torchrun.end
+
+
+def test_so_are_two_that_saccade_starts_itself(whole):
+    code, said = Alone(*arguments(whole, "self", "--set", "training.accumulate=1")).end()
+    assert code == 0, said
+    assert said.count("all 12 steps are done") == 1
+    alike(whole, "one", "self")
+
+
+def test_its_mistakes_and_signals_are_those_of_one(whole):
+    code, said = Alone(*arguments(whole, "one", "--max-steps", "20")).end()
+    assert code == 2, said
+    assert said.count("holds a run already; go on with it by --resume") == 1
+    assert "Traceback" not in said
+    run = Alone(*arguments(whole, "stopped", "--max-steps", "100000"))
+    deadline = time.monotonic() + 60
+    while not (whole / "stopped" / "model.safetensors").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    run.process.send_signal(signal.SIGTERM)
+    code, said = run.end()
+    assert code == 130, said
+    assert "--processes 2 --resume" in said
+
+
 @linux
 @pytest.mark.parametrize(
     "rank", [0, pytest.param(1, marks=pytest.mark.slow)], ids=["the first", "the other"]
