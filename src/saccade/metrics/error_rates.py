@@ -25,89 +25,17 @@ from jaxtyping import Float
 
 from saccade._version import __version__
 from saccade.metrics.edit_distance import edit_distance
-from saccade.metrics.resample import SAMPLES, SEED
-from saccade.metrics.score import Score, Tally, require_items
+from saccade.metrics.score import Tally, require_items, scored
 
 _Symbols = Sequence[Hashable]
 _STRESSED = re.compile(r"^([A-Za-z]+)[012]$")  # ARPAbet: AH0
 _STRESS_MARKS = str.maketrans("", "", "ˈˌ")  # IPA
 
 
-def exact_match(
-    answers: Sequence[str],
-    references: Sequence[Sequence[str]],
-    *,
-    lowercase: bool = False,
-    samples: int = SAMPLES,
-    seed: int = SEED,
-) -> Score:
-    """The share of items whose answer equals one of its references."""
-    tally = exact_match_tally(answers, references, lowercase=lowercase)
-    return tally.score(samples=samples, seed=seed)
-
-
-def character_error_rate(
-    answers: Sequence[str],
-    references: Sequence[Sequence[str]],
-    *,
-    lowercase: bool = False,
-    samples: int = SAMPLES,
-    seed: int = SEED,
-) -> Score:
-    """Edits of characters over characters of the closest references."""
-    tally = character_error_rate_tally(answers, references, lowercase=lowercase)
-    return tally.score(samples=samples, seed=seed)
-
-
-def word_edit_rate(
-    answers: Sequence[str],
-    references: Sequence[Sequence[str]],
-    *,
-    lowercase: bool = False,
-    samples: int = SAMPLES,
-    seed: int = SEED,
-) -> Score:
-    """Edits of words over words of the closest references: speech recognition's WER."""
-    tally = word_edit_rate_tally(answers, references, lowercase=lowercase)
-    return tally.score(samples=samples, seed=seed)
-
-
-def word_error_rate(
-    answers: Sequence[str],
-    references: Sequence[Sequence[str]],
-    *,
-    stress: bool = True,
-    samples: int = SAMPLES,
-    seed: int = SEED,
-) -> Score:
-    """The share of words whose pronunciation equals none of the references: pronunciation's WER.
-
-    `stress=False` takes the stress off both sides first (AH0 becomes AH).
-    """
-    tally = word_error_rate_tally(answers, references, stress=stress)
-    return tally.score(samples=samples, seed=seed)
-
-
-def phoneme_error_rate(
-    answers: Sequence[str],
-    references: Sequence[Sequence[str]],
-    *,
-    stress: bool = True,
-    samples: int = SAMPLES,
-    seed: int = SEED,
-) -> Score:
-    """Edits of phonemes over phonemes of the closest references.
-
-    `stress=False` takes the stress off both sides first (AH0 becomes AH).
-    """
-    tally = phoneme_error_rate_tally(answers, references, stress=stress)
-    return tally.score(samples=samples, seed=seed)
-
-
 def exact_match_tally(
     answers: Sequence[str], references: Sequence[Sequence[str]], *, lowercase: bool = False
 ) -> Tally:
-    """1 for each item whose answer equals a reference."""
+    """1 for each item whose answer equals one of its references."""
     prepare = _characters(lowercase=lowercase)
     return _equality("exact_match", answers, references, prepare, _case(lowercase=lowercase))
 
@@ -115,7 +43,10 @@ def exact_match_tally(
 def word_error_rate_tally(
     answers: Sequence[str], references: Sequence[Sequence[str]], *, stress: bool = True
 ) -> Tally:
-    """1 for each word whose phonemes equal those of no reference."""
+    """1 for each word whose phonemes equal those of no reference: pronunciation's WER.
+
+    `stress=False` takes the stress off both sides first (AH0 becomes AH).
+    """
     prepare = _phonemes(stress=stress)
     return _equality("word_error_rate", answers, references, prepare, _stress(stress=stress))
 
@@ -131,7 +62,7 @@ def character_error_rate_tally(
 def word_edit_rate_tally(
     answers: Sequence[str], references: Sequence[Sequence[str]], *, lowercase: bool = False
 ) -> Tally:
-    """Edits and reference words of each item."""
+    """Edits and reference words of each item: speech recognition's WER."""
 
     def prepare(text: str) -> _Symbols:
         return _lowered(text, lowercase=lowercase).split()
@@ -142,9 +73,16 @@ def word_edit_rate_tally(
 def phoneme_error_rate_tally(
     answers: Sequence[str], references: Sequence[Sequence[str]], *, stress: bool = True
 ) -> Tally:
-    """Edits and reference phonemes of each item."""
+    """Edits and reference phonemes of each item; `stress` as above."""
     prepare, options = _phonemes(stress=stress), _stress(stress=stress)
     return _edits("phoneme_error_rate", answers, references, prepare, options)
+
+
+exact_match = scored(exact_match_tally)
+word_error_rate = scored(word_error_rate_tally)
+character_error_rate = scored(character_error_rate_tally)
+word_edit_rate = scored(word_edit_rate_tally)
+phoneme_error_rate = scored(phoneme_error_rate_tally)
 
 
 def without_stress(phonemes: str) -> str:

@@ -8,6 +8,8 @@ bucket of it, of resamples and of two systems side by side need no second look a
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import wraps
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -69,6 +71,17 @@ class Tally:
         """The metric of `samples` corpora of the same size, drawn from the items with return."""
         sums = resampled_sums(self.counts, samples, seed)
         return np.array([finite(self.value(row)) for row in sums])
+
+
+def scored(tally: Callable[..., Tally]) -> Callable[..., Score]:
+    """The same metric as a score: takes what `tally` takes, and `samples` and `seed`."""
+
+    @wraps(tally)
+    def score(*args: Any, samples: int = SAMPLES, seed: int = SEED, **options: Any) -> Score:
+        return tally(*args, **options).score(samples=samples, seed=seed)
+
+    score.__name__ = tally.__name__.removesuffix("_tally")
+    return score
 
 
 def require_items(answers: Sequence[str], references: Sequence[Sequence[str]]) -> None:

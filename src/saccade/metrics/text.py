@@ -17,53 +17,13 @@ import numpy as np
 from jaxtyping import Float
 
 from saccade.errors import MetricError
-from saccade.metrics.resample import SAMPLES, SEED
-from saccade.metrics.score import Score, Tally, require_items
+from saccade.metrics.score import Tally, require_items, scored
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric
 
 # those of sacreBLEU's tokenizers that need neither a download nor another package
 Tokenize = Literal["13a", "intl", "char", "zh", "none"]
-
-
-def bleu(
-    answers: Sequence[str],
-    references: Sequence[Sequence[str]],
-    *,
-    tokenize: Tokenize = "13a",
-    lowercase: bool = False,
-    samples: int = SAMPLES,
-    seed: int = SEED,
-) -> Score:
-    """BLEU of a corpus; `tokenize="none"` is for texts that are tokenised already."""
-    tally = bleu_tally(answers, references, tokenize=tokenize, lowercase=lowercase)
-    return tally.score(samples=samples, seed=seed)
-
-
-def chrf(
-    answers: Sequence[str],
-    references: Sequence[Sequence[str]],
-    *,
-    lowercase: bool = False,
-    samples: int = SAMPLES,
-    seed: int = SEED,
-) -> Score:
-    """chrF2 of a corpus."""
-    return chrf_tally(answers, references, lowercase=lowercase).score(samples=samples, seed=seed)
-
-
-def ter(
-    answers: Sequence[str],
-    references: Sequence[Sequence[str]],
-    *,
-    case_sensitive: bool = False,
-    samples: int = SAMPLES,
-    seed: int = SEED,
-) -> Score:
-    """TER of a corpus; by custom it does not tell capitals from small letters."""
-    tally = ter_tally(answers, references, case_sensitive=case_sensitive)
-    return tally.score(samples=samples, seed=seed)
 
 
 def bleu_tally(
@@ -73,7 +33,10 @@ def bleu_tally(
     tokenize: Tokenize = "13a",
     lowercase: bool = False,
 ) -> Tally:
-    """Lengths and n-gram matches of each item."""
+    """Lengths and n-gram matches of each item.
+
+    `tokenize="none"` is for texts that are tokenised already.
+    """
     if tokenize not in get_args(Tokenize):
         allowed = ", ".join(get_args(Tokenize))
         raise MetricError(f"tokenize must be one of {allowed}; got {tokenize!r}")
@@ -101,6 +64,11 @@ def ter_tally(
 
     metric = TER(case_sensitive=case_sensitive)
     return _tally("ter", metric, answers, references, higher_is_better=False)
+
+
+bleu = scored(bleu_tally)
+chrf = scored(chrf_tally)
+ter = scored(ter_tally)
 
 
 def _tally(
