@@ -96,17 +96,17 @@ Call = Callable[..., Said]
 
 
 @pytest.fixture
-def saccade(monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]) -> Call:
+def saccade(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> Call:
     """`saccade(verb, option, ..., stdin=...)` as if from a shell, but in this process."""
 
     def call(*arguments: object, stdin: bytes | None = b"") -> Said:
         given = None if stdin is None else io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8")
         monkeypatch.setattr(sys, "stdin", given)
         monkeypatch.setattr(sys, "argv", ["saccade", *map(str, arguments)])
-        capsysbinary.readouterr()
+        capfdbinary.readouterr()
         with pytest.raises(SystemExit) as ended:
             cli.main()
-        out, err = capsysbinary.readouterr()
+        out, err = capfdbinary.readouterr()
         said = Said(int(ended.value.code or 0), out.decode(), err.decode())
         assert "Traceback" not in said.err
         return said

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+from tempfile import TemporaryFile
 from types import FrameType
 
 
@@ -30,36 +31,45 @@ def launch(count: int, arguments: list[str]) -> int:
                 rank.send_signal(number)
 
     before = {each: signal.signal(each, pass_on) for each in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        for number in range(count):
-            place = {"RANK": str(number), "LOCAL_RANK": str(number)}
-            command = [sys.executable, "-m", "saccade", *arguments]
-            # a session of its own: Ctrl-C reaches each once, through pass_on
-            ranks.append(
-                subprocess.Popen(
-                    command, env={**os.environ, **world, **place}, start_new_session=True
+    with TemporaryFile() as whispered:
+        try:
+            for number in range(count):
+                place = {"RANK": str(number), "LOCAL_RANK": str(number)}
+                ranks.append(
+                    subprocess.Popen(
+                        [sys.executable, "-m", "saccade", *arguments],
+                        env={**os.environ, **world, **place},
+                        stderr=whispered if number else None,  # one of them speaks
+                        start_new_session=True,  # Ctrl-C reaches each once, through pass_on
+                    )
                 )
-            )
-        return _outcome(ranks)
-    finally:
-        for rank in ranks:
-            if rank.poll() is None:
-                rank.kill()
-        for each, handler in before.items():
-            signal.signal(each, handler)
+            failed = _first_to_fail(ranks)
+        finally:
+            for rank in ranks:
+                if rank.poll() is None:
+                    rank.kill()
+            for each, handler in before.items():
+                signal.signal(each, handler)
+        if failed is None:
+            return 0
+        if failed > 0:
+            whispered.seek(0)
+            sys.stderr.write(whispered.read().decode(errors="replace"))
+        code = ranks[failed].returncode
+        if code < 0:
+            print(f"process {failed} was ended by signal {-code}", file=sys.stderr)
+        return code if code > 0 else 128 - code
 
 
-def _outcome(ranks: list[subprocess.Popen[bytes]]) -> int:
-    """Wait for all; when one fails, the others get a moment to say why, and are ended."""
-    while any(rank.poll() is None for rank in ranks):
-        if any(rank.returncode for rank in ranks):
-            deadline = time.monotonic() + 15
-            while time.monotonic() < deadline and any(rank.poll() is None for rank in ranks):
-                time.sleep(0.1)
-            break
+def _first_to_fail(ranks: list[subprocess.Popen[bytes]]) -> int | None:
+    """Wait for all; when one fails, the others get a moment to leave."""
+    failed: int | None = None
+    deadline = float("inf")
+    while any(rank.poll() is None for rank in ranks) and time.monotonic() < deadline:
+        if failed is None:
+            failed = next((i for i, rank in enumerate(ranks) if rank.returncode), None)
+            deadline = deadline if failed is None else time.monotonic() + 15
         time.sleep(0.1)
-    for number, rank in enumerate(ranks):
-        if rank.returncode and rank.returncode < 0:
-            print(f"process {number} was ended by signal {-rank.returncode}", file=sys.stderr)
-    codes = [rank.returncode for rank in ranks]
-    return next((abs(code) for code in codes if code), 0)
+    if failed is None:
+        failed = next((i for i, rank in enumerate(ranks) if rank.returncode), None)
+    return failed
