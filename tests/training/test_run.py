@@ -357,7 +357,7 @@ def test_the_task_that_train_gives_has_the_best_weights(place, monkeypatch):
 
 
 def test_an_unknown_device_or_precision_is_refused(place):
-    for options in ({"device": "tpu"}, {"precision_name": "float8"}):
+    for options in ({"device": "tpu"}, {"precision": "float8"}):
         with pytest.raises(RecipeError, match="it can be: auto"):
             session.train(place / "tiny.toml", data=place / "data", out=place / "run", **options)
 

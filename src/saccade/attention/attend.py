@@ -121,7 +121,7 @@ class Attend(nn.Module):
             batch = torch.broadcast_shapes(batch, keys.shape[:-2], values.shape[:-2])
         if q == 1 and not torch.is_grad_enabled():
             visible = None if mask is None else mask.visible((*batch, q, k), query.device)
-            return _one_query(query * scale, keys, values, visible, bias)
+            return _one_query(query, scale, keys, values, visible, bias)
         start_causal = bias is None and mask is not None and mask.is_start_causal(q, k)
         extra = bias
         if mask is not None and not start_causal:
@@ -149,11 +149,22 @@ class Attend(nn.Module):
 
 
 def _one_query(
-    query: Tensor, keys: Tensor, values: Tensor, visible: Tensor | None, bias: Tensor | None
+    query: Tensor,
+    scale: float,
+    keys: Tensor,
+    values: Tensor,
+    visible: Tensor | None,
+    bias: Tensor | None,
 ) -> Tensor:
     """One query at a time, as generation asks them: there is no (q, k) matrix to avoid, and the
     fused kernel, made for many queries, is slower."""
-    scores = query @ keys.transpose(-2, -1)
+    if query.shape[:-2] == keys.shape[:-2]:
+        many, batch = query.flatten(0, -3), query.shape[:-2]
+        none = query.new_empty(())
+        scores = torch.baddbmm(none, many, keys.flatten(0, -3).mT, beta=0, alpha=scale)
+        scores = scores.unflatten(0, batch)
+    else:
+        scores = (query * scale) @ keys.mT
     if bias is not None:
         scores = scores + bias
     weights = scores.softmax(-1) if visible is None else _masked_softmax(scores, visible)

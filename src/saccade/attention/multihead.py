@@ -127,7 +127,8 @@ class MultiHeadAttention(nn.Module):
         values = memory if values is None else values
         self._check_widths(None, memory, values)
         keys, values = self.projection.memory(memory, values)
-        return Projected(self._split(keys), self._split(values))
+        # each head's vectors side by side, else every reading would copy them so
+        return Projected(self._split(keys).contiguous(), self._split(values).contiguous())
 
     @classmethod
     def from_torch(cls, twin: nn.MultiheadAttention) -> "MultiHeadAttention":

@@ -69,7 +69,7 @@ def run(
                 seed=seed,
                 resume=resume,
                 device=device,
-                precision_name=precision,
+                precision=precision,
                 pair=pair,
                 columns=parse_columns(columns),
                 cache=cache,

@@ -52,13 +52,12 @@ class RecurrentDecoderConfig:
         summary_dim: int,
     ) -> "RecurrentDecoder":
         """The decoder for a memory of states and a summary of these widths."""
-        match self.attention:
-            case "none":
-                return PlainDecoder(self, embedding, output, summary_dim)
-            case "before":
-                return BahdanauDecoder(self, embedding, output, memory_dim, summary_dim)
-            case "after":
-                return LuongDecoder(self, embedding, output, memory_dim, summary_dim)
+        kinds: dict[str, type[RecurrentDecoder]] = {
+            "none": PlainDecoder,
+            "before": BahdanauDecoder,
+            "after": LuongDecoder,
+        }
+        return kinds[self.attention](self, embedding, output, memory_dim, summary_dim)
 
 
 @dataclass(frozen=True)
@@ -73,24 +72,20 @@ class RecurrentDecoderState:
 
 
 class RecurrentDecoder(nn.Module, ABC):
-    """What the three have in common: embedding, cells, the first state, and the output.
-
-    context_dim is the width of the context that is read out, beside_dim that of what goes into the
-    cells beside the token.
-    """
+    """What the three have in common: embedding, cells, the first state, and the output."""
 
     def __init__(
         self,
         config: RecurrentDecoderConfig,
         embedding: TokenEmbedding,
         output: OutputProjection,
-        *,
+        memory_dim: int,
         summary_dim: int,
-        context_dim: int,
-        beside_dim: int,
     ) -> None:
         super().__init__()
         self.dim, self.num_layers = config.dim, config.num_layers
+        self.feed_context = config.feed_context
+        context_dim, beside_dim = self.widths(memory_dim, summary_dim, output.dim)
         self.embedding = embedding
         self.recurrent = Recurrent(
             config.cell,
@@ -103,6 +98,10 @@ class RecurrentDecoder(nn.Module, ABC):
         self.readout = nn.Linear(self.dim + context_dim, output.dim)
         self.dropout = Dropout(config.dropout)
         self.output = output
+
+    @abstractmethod
+    def widths(self, memory_dim: int, summary_dim: int, read_dim: int) -> tuple[int, int]:
+        """Of the context that is read out, and of what goes into the cells beside the token."""
 
     def forward(self, target: Int[Tensor, "b t"], memory: Memory) -> Float[Tensor, "b t v"]:
         """Logits of what follows each token (teacher forcing)."""
@@ -165,21 +164,9 @@ class RecurrentDecoder(nn.Module, ABC):
 class PlainDecoder(RecurrentDecoder):
     """No attention: the reader's summary is all there is, given to every step."""
 
-    def __init__(
-        self,
-        config: RecurrentDecoderConfig,
-        embedding: TokenEmbedding,
-        output: OutputProjection,
-        summary_dim: int,
-    ) -> None:
-        super().__init__(
-            config,
-            embedding,
-            output,
-            summary_dim=summary_dim,
-            context_dim=summary_dim,
-            beside_dim=summary_dim,
-        )
+    def widths(self, memory_dim: int, summary_dim: int, read_dim: int) -> tuple[int, int]:
+        """The summary, twice."""
+        return summary_dim, summary_dim
 
     def hidden(self, target: Int[Tensor, "b t"], memory: Memory) -> Float[Tensor, "b t d"]:
         """All steps in one call of the cells, since no step waits for another's context."""
@@ -201,34 +188,23 @@ class PlainDecoder(RecurrentDecoder):
 
 
 class AttentiveDecoder(RecurrentDecoder):
-    """A recurrent decoder that reads the memory at each step, by any score.
-
-    `feed_context` puts something of width `beside_dim` beside the token; of it, `fed_dim` numbers
-    come from the step before.
-    """
-
-    fed_dim = 0
+    """A recurrent decoder that reads the memory at each step, by any score."""
 
     def __init__(
         self,
         config: RecurrentDecoderConfig,
         embedding: TokenEmbedding,
         output: OutputProjection,
-        *,
         memory_dim: int,
         summary_dim: int,
-        beside_dim: int,
     ) -> None:
-        super().__init__(
-            config,
-            embedding,
-            output,
-            summary_dim=summary_dim,
-            context_dim=memory_dim,
-            beside_dim=beside_dim if config.feed_context else 0,
-        )
+        super().__init__(config, embedding, output, memory_dim, summary_dim)
         self.attend = Attend(config.score.build(config.dim, memory_dim), config.attention_dropout)
-        self.feed_context = config.feed_context
+
+    @property
+    def fed_dim(self) -> int:
+        """How many numbers of one step go into the cells of the next."""
+        return 0
 
     def crossings(self) -> list[str]:
         """Its own."""
@@ -260,22 +236,9 @@ class BahdanauDecoder(AttentiveDecoder):
     only read out.
     """
 
-    def __init__(
-        self,
-        config: RecurrentDecoderConfig,
-        embedding: TokenEmbedding,
-        output: OutputProjection,
-        memory_dim: int,
-        summary_dim: int,
-    ) -> None:
-        super().__init__(
-            config,
-            embedding,
-            output,
-            memory_dim=memory_dim,
-            summary_dim=summary_dim,
-            beside_dim=memory_dim,
-        )
+    def widths(self, memory_dim: int, summary_dim: int, read_dim: int) -> tuple[int, int]:
+        """The context, twice."""
+        return memory_dim, memory_dim if self.feed_context else 0
 
     def advance(
         self, x: Float[Tensor, "b d"], state: RecurrentDecoderState
@@ -310,23 +273,14 @@ class LuongDecoder(AttentiveDecoder):
     it no step waits for another's context, and all are computed at once.
     """
 
-    def __init__(
-        self,
-        config: RecurrentDecoderConfig,
-        embedding: TokenEmbedding,
-        output: OutputProjection,
-        memory_dim: int,
-        summary_dim: int,
-    ) -> None:
-        super().__init__(
-            config,
-            embedding,
-            output,
-            memory_dim=memory_dim,
-            summary_dim=summary_dim,
-            beside_dim=output.dim,
-        )
-        self.fed_dim = output.dim if config.feed_context else 0
+    def widths(self, memory_dim: int, summary_dim: int, read_dim: int) -> tuple[int, int]:
+        """The context, and what was read out before."""
+        return memory_dim, read_dim if self.feed_context else 0
+
+    @property
+    def fed_dim(self) -> int:
+        """The width of r_{t-1}, where it is fed on."""
+        return self.readout.out_features if self.feed_context else 0
 
     def hidden(self, target: Int[Tensor, "b t"], memory: Memory) -> Float[Tensor, "b t d"]:
         """All steps at once where nothing is fed on, step by step where it is."""

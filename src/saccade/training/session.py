@@ -15,7 +15,8 @@ from saccade.data.corpus import Corpus, Item, items
 from saccade.data.layout import SPLITS
 from saccade.errors import DataError, RunError
 from saccade.tasks.base import Evaluation, Task
-from saccade.training import distributed, precision
+from saccade.training import distributed
+from saccade.training import precision as precisions
 from saccade.training import recipe as recipes
 from saccade.training.distributed import World
 from saccade.training.interruption import Interruption
@@ -38,7 +39,7 @@ def train(
     seed: int | None = None,
     resume: bool = False,
     device: str = "auto",
-    precision_name: str = "auto",
+    precision: str = "auto",
     pair: str | None = None,
     columns: Mapping[str, str] | None = None,
     cache: str | Path | None = None,
@@ -56,7 +57,7 @@ def train(
     keep_freed_memory()
     with Interruption() as interruption:
         chosen = recipes.load(recipe, [*changes, *asked])
-        place = precision.pick_device(device)
+        place = precisions.pick_device(device)
         if place.type == "cuda" and world.size > 1:
             place = torch.device("cuda", world.local_rank)
         job = _Job(
@@ -65,7 +66,7 @@ def train(
             corpus=sources.open_corpus(data, chosen.options.columns, pair=pair, columns=columns),
             world=world,
             device=place,
-            numbers=precision.choose(precision_name, place),
+            numbers=precisions.choose(precision, place),
             screen=screen,
             interruption=interruption,
             cache=Path(cache or default_cache()),
@@ -75,7 +76,7 @@ def train(
 
 def load(run: str | Path, *, device: str = "cpu") -> Task[Any]:
     """The trained task of a run folder, ready to answer."""
-    return Run(Path(run)).task().to(precision.pick_device(device))
+    return Run(Path(run)).task().to(precisions.pick_device(device))
 
 
 def evaluate(
@@ -134,7 +135,7 @@ class _Job:
     corpus: Corpus
     world: World
     device: torch.device
-    numbers: precision.Precision
+    numbers: precisions.Precision
     screen: Screen
     interruption: Interruption
     cache: Path
