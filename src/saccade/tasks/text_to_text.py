@@ -79,7 +79,8 @@ class Config(TaskConfig):
             both = chain.from_iterable(rows)
             shared = Tokenizer.train(both, self.text.source, progress=progress)
             return TextToText(self, shared, shared)
-        source = Tokenizer.train((values[0] for values in rows), self.text.source)
+        sources = (values[0] for values in rows)
+        source = Tokenizer.train(sources, self.text.source, progress=progress)
         targets = (row.values[1] for row in train)
         return TextToText(self, source, Tokenizer.train(targets, self.text.target))
 
@@ -335,8 +336,7 @@ def _side(tokenizer: Tokenizer, ids: list[int]) -> Side:
     """The tokens, the words they are of, and the stop, which is of none."""
     words, word_of = tokenizer.words(ids)
     pieces = tokenizer.pieces(ids)
-    if all(
-        piece.startswith(WORD) for piece in pieces
-    ):  # where each is a word, the mark says nothing
+    # where every piece is a word, the mark that it begins one says nothing
+    if all(piece.startswith(WORD) for piece in pieces):
         pieces = [piece.removeprefix(WORD) for piece in pieces]
     return Side((*pieces, "</s>"), tuple(words), (*word_of, None))
