@@ -21,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from datetime import date
 from pathlib import Path
@@ -148,7 +149,7 @@ class Ours:
         return sum(len(best[0].tokens) for best in found)
 
 
-class Peer:
+class Peer(ABC):
     """Computes its loss over all places at once, padding left out of the mean."""
 
     def loss(self, source: Tensor, target: Tensor) -> Tensor:
@@ -159,8 +160,8 @@ class Peer:
             label_smoothing=0.1,
         )
 
-    def logits(self, source: Tensor, target: Tensor) -> Tensor:
-        raise NotImplementedError
+    @abstractmethod
+    def logits(self, source: Tensor, target: Tensor) -> Tensor: ...
 
 
 class Torch(Peer):

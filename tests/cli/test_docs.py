@@ -48,8 +48,9 @@ def test_commands_are_understood(command):
     context = group.make_context("saccade", [verb, *arguments])
     chosen = group.get_command(context, verb)
     given = chosen.make_context(verb, list(arguments)).params
+    assert verb in group.commands
     if given.get("recipe") in recipes.names():
-        recipes.load(given["recipe"], given["set_"] or [])
+        assert recipes.load(given["recipe"], given["set_"] or []).task == "text_to_text"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

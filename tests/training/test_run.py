@@ -12,7 +12,7 @@ import torch
 import saccade
 from saccade import cli
 from saccade.errors import RecipeError, RunError, TrainingError
-from saccade.training import files, run, session
+from saccade.training import checkpoint, files, run, session
 from saccade.training.run import Run
 from tests.training.runs import arguments, everything, outcome, prepare, train
 
@@ -165,10 +165,19 @@ def test_another_machine_is_said(place, caplog, name, value, said):
 
 def test_a_changed_average_starts_anew(place):
     """Its snapshots are of no use to another kind."""
-    train(place, "run", "training.average.kind=last", max_steps=4)
-    train(place, "run", "training.average.kind=ema", max_steps=8, resume=True)
-    train(place, "run", "training.average.kind=last", max_steps=12, resume=True)
-    train(place, "run", "training.average.kind=none", max_steps=13, resume=True)
+
+    def snapshots(kind, steps):
+        train(place, "run", f"training.average.kind={kind}", max_steps=steps, resume=True)
+        found = checkpoint.newest(place / "run" / "checkpoints")
+        assert found.step == steps
+        names = [name.split(".") for name in found.tensors.get("average", {})]
+        assert all(name[0] == kind for name in names)
+        return {int(name[1]) for name in names}
+
+    assert max(snapshots("last", 4)) == 4
+    assert snapshots("ema", 8) == {0}
+    assert min(snapshots("last", 12)) > 8
+    assert snapshots("none", 13) == set()
 
 
 def test_a_newer_format_is_refused(place):
