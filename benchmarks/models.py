@@ -12,22 +12,15 @@ counts target tokens that are not padding; each engine computes its loss as it w
 Generation is forced to 20 tokens. Engines take turns, and the median of the rounds counts.
 """
 
-import argparse
-import json
 import os
-import platform
-import statistics
-import subprocess
-import sys
-import tempfile
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from datetime import date
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import side_by_side
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -57,18 +50,19 @@ def pairs() -> list[tuple[list[int], list[int]]]:
             for n in lengths
         ]
     from saccade.data.sources import open_corpus
-    from saccade.tasks.text_to_text import Config
+    from saccade.tasks.text_to_text import SOURCE, TARGET
     from saccade.text import Tokenizer, VocabularyConfig
 
     where = Path(folder) / "multi30k" / "tok"
-    rows = [row.values for row in open_corpus(where, Config.columns, pair="en-de").splits["train"]]
+    corpus = open_corpus(where, (SOURCE, TARGET), pair="en-de")
+    rows = [row.values for row in corpus.splits["train"]]
     both = (text for row in rows for text in row)
     tokenizer = Tokenizer.train(both, VocabularyConfig(size=VOCABULARY))
     sides = [tokenizer.encode_batch([row[side] for row in rows]) for side in (0, 1)]
     return list(zip(*sides, strict=True))
 
 
-def prepare(path: Path) -> None:
+def prepare(folder: Path) -> None:
     """Write the batches of both kinds, for all engines alike."""
     from saccade.data.batching import Plan
     from saccade.data.collate import pad
@@ -87,12 +81,12 @@ def prepare(path: Path) -> None:
             arrays[f"{kind}-source-{i}"] = pad([made[j][0] for j in rows], end=STOP)[0].numpy()
             targets = pad([made[j][1] for j in rows], start=START, end=STOP)[0]
             arrays[f"{kind}-target-{i}"] = targets.numpy()
-    np.savez(path, **arrays)
+    np.savez(folder / "batches.npz", **arrays)
 
 
-def batches(path: Path, kind: str) -> Iterator[tuple[Tensor, Tensor]]:
+def batches(folder: Path, kind: str) -> Iterator[tuple[Tensor, Tensor]]:
     """What `prepare` wrote."""
-    with np.load(path, allow_pickle=False) as arrays:
+    with np.load(folder / "batches.npz", allow_pickle=False) as arrays:
         for i in range(STEPS):
             yield tuple(
                 torch.from_numpy(arrays[f"{kind}-{side}-{i}"]) for side in ("source", "target")
@@ -323,7 +317,7 @@ def engine(name: str, *, base: bool) -> Any:
 # ------------------------------------------------------------------------------- the measurement
 
 
-def measure(name: str, task: str, path: Path) -> float:
+def measure(name: str, task: str, folder: Path) -> float:
     """Tokens a second of one engine at one task."""
     subject = engine(name, base=task == "train-base")
     if task.startswith("train"):
@@ -332,7 +326,7 @@ def measure(name: str, task: str, path: Path) -> float:
         tokens, start = 0, 0.0
         # we have no reason to take random batches; the peers are given them as is common
         kind = "random" if task == "train-random" and name != "ours" else "sorted"
-        for i, (source, target) in enumerate(batches(path, kind)):
+        for i, (source, target) in enumerate(batches(folder, kind)):
             if i == WARM:
                 tokens, start = 0, time.perf_counter()
             loss = subject.loss(source, target)
@@ -354,64 +348,13 @@ def measure(name: str, task: str, path: Path) -> float:
     return tokens / (time.perf_counter() - start)
 
 
-def in_own_process(name: str, task: str, path: Path) -> float:
-    command = [sys.executable, __file__, "--measure", name, task, str(path)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    return float(json.loads(done.stdout.splitlines()[-1]))
-
-
-def results(
-    tasks: list[str], rounds: int, path: Path
-) -> Iterator[tuple[str, dict[str, list[float]]]]:
-    for task in tasks:
-        names = [name for name, able in ENGINES.items() if task in able]
-        taken: dict[str, list[float]] = {name: [] for name in names}
-        for turn in range(rounds):
-            for name in names if turn % 2 == 0 else reversed(names):
-                taken[name].append(in_own_process(name, task, path))
-        print(task, json.dumps(taken), file=sys.stderr, flush=True)
-        yield task, taken
-
-
-def markdown(tasks: list[str], rounds: int, path: Path) -> str:
-    lines = [
-        f"{platform.machine()}, {torch.get_num_threads()} threads, torch {torch.__version__}, "
-        f"{date.today().isoformat()}; tokens a second, median of {rounds} rounds "
-        "(least and most in brackets).",
-        "",
-        "| task | engine | tokens/s | ours / it |",
-        "|---|---|---|---|",
-    ]
-    for task, taken in results(tasks, rounds, path):
-        median = {name: statistics.median(all_of) for name, all_of in taken.items()}
-        for name, all_of in taken.items():
-            mine = "ours-rnn" if name.endswith("rnn") else "ours"
-            lines.append(
-                f"| {task} | {name} | {median[name]:,.0f} ({min(all_of):,.0f}–{max(all_of):,.0f}) "
-                f"| {median[mine] / median[name]:.2f} |"
-            )
-    return "\n".join(lines) + "\n"
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--tasks", nargs="+", choices=TASKS, default=TASKS)
-    parser.add_argument("--markdown", type=Path, help="write the table here too")
-    parser.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.measure:
-        name, task, path = options.measure
-        print(json.dumps(measure(name, task, Path(path))))
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "batches.npz"
-        prepare(path)
-        text = markdown(options.tasks, options.rounds, path)
-    print(text)
-    if options.markdown:
-        options.markdown.write_text(text, encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    side_by_side.main(
+        __file__,
+        __doc__ or "",
+        ENGINES,
+        measure,
+        unit="tokens",
+        prepare=prepare,
+        mine=lambda engine: "ours-rnn" if engine.endswith("rnn") else "ours",
+    )

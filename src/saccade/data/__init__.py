@@ -1,7 +1,7 @@
 """Data: from files to rows, from rows to numbers once and for all, and from there to batches.
 
 sources      what a user points at becomes a corpus (lines, columns, formats, parallel, layout,
-             held_out, made and huggingface are its parts; corpus holds what comes out)
+             documents, held_out, made and huggingface are its parts; corpus holds what comes out)
 builtin      data sets that need no download
 cache        rows encoded once, memory-mapped, found again by their content
 batching     which rows go together, and which batch each update of each process reads

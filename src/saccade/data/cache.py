@@ -9,7 +9,7 @@ import hashlib
 import json
 import logging
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -23,8 +23,7 @@ from saccade.data.lines import file_digest
 from saccade.data.ragged import Ragged, RaggedWriter
 from saccade.errors import DataError, DiskFullError
 
-Rows = list[tuple[str, ...]]
-Encode = Callable[[Rows], list[tuple[list[int], ...]]]
+Encode = Callable[[list[Row]], list[tuple[list[int], ...]]]
 
 FORMAT = 1
 ENTRY = "entry.json"
@@ -62,13 +61,14 @@ def encode_once(
     key: str,
     folder: Path,
     limits: Sequence[int] | None,
+    may_be_empty: Collection[str] = (),
     progress: Callable[[int], None] | None = None,
 ) -> Encoded:
     """The numbers that `encode` makes of the rows, from the cache if it has them.
 
     `encode` turns rows into tuples of numbers, one sequence for each field. `key` names all that
-    it depends on. A row with an empty field or with one beyond its limit is left out and counted.
-    `progress` hears how many rows are done.
+    it depends on. A row with an empty field or with one beyond its limit is left out and counted;
+    columns of `may_be_empty` may be blank. `progress` hears how many rows are done.
     """
     parts = (str(FORMAT), key, str(limits and list(limits)), split.digest())
     name = hashlib.sha256("\0".join(parts).encode()).hexdigest()
@@ -85,7 +85,8 @@ def encode_once(
             if entry.exists():
                 log.warning("the cache entry %s is damaged (%s) and is made anew", entry, found)
                 shutil.rmtree(entry)
-            _make(split, encode, entry, limits, progress)
+            left_out = _LeftOut(split.columns, limits, may_be_empty)
+            _make(split, encode, entry, left_out, progress)
     except OSError as error:
         if error.errno in FULL:
             raise DiskFullError(
@@ -106,7 +107,7 @@ def _make(
     split: Split,
     encode: Encode,
     entry: Path,
-    limits: Sequence[int] | None,
+    left_out: "_LeftOut",
     progress: Callable[[int], None] | None,
 ) -> None:
     unfinished = entry.with_name(f".unfinished-{entry.name}")
@@ -114,7 +115,7 @@ def _make(
     unfinished.mkdir()
     try:
         with ExitStack() as stack:
-            skipped, dtypes = _write(split, encode, unfinished, limits, progress, stack)
+            skipped, dtypes = _write(split, encode, unfinished, left_out, progress, stack)
         files = {path.name: file_digest(path) for path in sorted(unfinished.iterdir())}
         facts = {"format": FORMAT, "dtypes": dtypes, "skipped": asdict(skipped), "files": files}
         (unfinished / ENTRY).write_text(json.dumps(facts, indent=1), encoding="utf-8")
@@ -127,16 +128,15 @@ def _write(
     split: Split,
     encode: Encode,
     folder: Path,
-    limits: Sequence[int] | None,
+    left_out: "_LeftOut",
     progress: Callable[[int], None] | None,
     stack: ExitStack,
 ) -> tuple[Skipped, list[str]]:
     writers: list[RaggedWriter] = []
-    left_out = _LeftOut(split.columns, limits)
     done = 0
     for chunk in _chunks(iter(split)):
         rows = [row for row in chunk if not left_out.blank(row)]
-        coded = encode([row.values for row in rows])
+        coded = encode(rows)
         assert len(coded) == len(rows), "encode must give one tuple for each row"
         kept = [ids for row, ids in zip(rows, coded, strict=True) if left_out.fits(row, ids)]
         if coded and not writers:
@@ -162,14 +162,19 @@ def _write(
 class _LeftOut:
     """Counts the rows that are left out, and remembers where the first of them stand."""
 
-    def __init__(self, columns: Sequence[str], limits: Sequence[int] | None) -> None:
-        self._columns, self._limits = columns, limits
+    def __init__(
+        self,
+        columns: Sequence[str],
+        limits: Sequence[int] | None,
+        may_be_empty: Collection[str],
+    ) -> None:
+        self._columns, self._limits, self._may_be_empty = columns, limits, may_be_empty
         self._empty = self._too_long = 0
         self._first: list[str] = []
 
     def blank(self, row: Row) -> bool:
         for column, value in zip(self._columns, row.values, strict=True):
-            if not value or value.isspace():
+            if (not value or value.isspace()) and column not in self._may_be_empty:
                 return self._is_empty(row, column)
         return False
 

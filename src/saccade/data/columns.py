@@ -27,12 +27,14 @@ class Column:
     """A column that a task wants: its name, usual other names, whether it can do without.
 
     `numbers`: JSON and Parquet may hold numbers in it, such as labels; else only text.
+    `running`: plain text files hold running text, a document a file; else an example a line.
     """
 
     name: str
     others: tuple[str, ...] = ()
     required: bool = True
     numbers: bool = False
+    running: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +70,11 @@ class Asked:
     def numbered(self) -> bool:
         """Whether columns are given by number, which says that there is no header."""
         return any(given.isdecimal() for given in self.renamed.values())
+
+    @property
+    def running(self) -> bool:
+        """Whether plain text is running text: the only column that must be there is, unnamed."""
+        return len(self.required) == 1 and self.required[0].running and not self.renamed
 
     @property
     def required(self) -> tuple[Column, ...]:
@@ -188,6 +195,12 @@ def quoted(text: str, most: int = 60) -> str:
 def counted(number: int, noun: str) -> str:
     """`1 column`, `29 000 columns`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}".replace(",", " ")
+
+
+def some(names: Sequence[str], most: int = 8) -> str:
+    """The first names, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def _either(column: Column, asked: Asked) -> str:

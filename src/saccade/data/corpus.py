@@ -19,6 +19,11 @@ class Row(NamedTuple):
     line: int
     file: str
 
+    @property
+    def where(self) -> str:
+        """For a message: file and line."""
+        return f"{self.file}, line {self.line}"
+
 
 @runtime_checkable
 class Table(Protocol):
@@ -27,6 +32,11 @@ class Table(Protocol):
     @property
     def columns(self) -> tuple[str, ...]:
         """What the values of each row are."""
+        ...
+
+    @property
+    def running(self) -> bool:
+        """Whether rows are parts of a running text, instead of examples by themselves."""
         ...
 
     def rows(self) -> Iterator[Row]:
@@ -50,7 +60,7 @@ class Split:
     """The rows for one purpose (train, valid, test): a table, or one side of it."""
 
     def __init__(self, name: str, table: Table, side: Side | None = None) -> None:
-        self.name, self.columns = name, table.columns
+        self.name, self.columns, self.running = name, table.columns, table.running
         self._table, self._side = table, side
         self._count: int | None = None if side is None else side.count
         self._digest: str | None = None

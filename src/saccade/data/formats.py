@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from saccade.data.columns import Asked, Taken, by_name, by_number, counted, how_to_say, quoted
-from saccade.data.corpus import Row
+from saccade.data.corpus import Row, Table
+from saccade.data.documents import open_document
 from saccade.data.lines import (
     DAMAGE,
     LONGEST,
@@ -28,6 +29,7 @@ class FileTable(ABC):
     """The wanted columns of one file. Its first row is read at once, the rest when asked."""
 
     kind: str
+    running = False
 
     def __init__(self, path: Path, asked: Asked) -> None:
         self.path, self.header = path, not asked.numbered
@@ -248,14 +250,20 @@ def ending(path: Path) -> str:
     return Path(unpacked_name(path)).suffix.lower()
 
 
-def open_table(path: Path, asked: Asked) -> FileTable:
-    """The file as rows, by its ending; .txt with columns given by hand is tab-separated."""
+def open_table(path: Path, asked: Asked) -> Table:
+    """The file as rows, by its ending.
+
+    .txt is a line an example, or running text if that is asked; with columns given by hand it is
+    tab-separated.
+    """
     kind = FORMATS.get(ending(path))
     if kind is None:
         raise DataError(
             f"{path} ends in none of {' '.join(FORMATS)} (also .gz or .xz after it), so its format "
             "is not known; rename it, or give the folder or the common beginning of parallel files"
         )
+    if kind is Lines and asked.running:
+        return open_document(path, asked.required[0])
     return (Tsv if kind is Lines and asked.renamed else kind)(path, asked)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from saccade.data.columns import Asked, Column, is_language
+from saccade.data.columns import Asked, Column, is_language, some
 from saccade.data.formats import FORMATS, ending
 from saccade.data.lines import unpacked_name
 from saccade.errors import DataError
@@ -29,16 +29,40 @@ class Place:
 
     files: tuple[Path, ...]
 
+    @property
+    def name(self) -> str:
+        """As in: train.en + train.de."""
+        return " + ".join(path.name for path in self.files)
 
-def find_splits(folder: Path, asked: Asked) -> dict[str, Place]:
-    """The place of each split that the folder holds; two for one split are an error."""
+
+@dataclass(frozen=True)
+class Texts:
+    """A folder whose plain text files are documents."""
+
+    folder: Path
+    files: tuple[Path, ...]
+
+    @property
+    def name(self) -> str:
+        """As in: train/."""
+        return f"{self.folder.name}/"
+
+
+def find_splits(folder: Path, asked: Asked) -> dict[str, Place | Texts]:
+    """The place of each split that the folder holds; two for one split are an error.
+
+    Where running text is asked, a sub-folder named after a split is one.
+    """
     files = _files(folder)
-    found = {}
+    found: dict[str, Place | Texts] = {}
     for split, beginnings in SPLITS.items():
         mine = [path for path in files if path.name.split(".")[0].lower() in beginnings]
-        places = _places(mine, asked, folder)
+        places: list[Place | Texts] = [*_places(mine, asked, folder)]
+        if asked.running:
+            called = [path for path in mine if path.name.lower() in beginnings]
+            places += [_all_texts(path) for path in called if path.is_dir()]
         if len(places) > 1:
-            shown = ", ".join(" + ".join(path.name for path in place.files) for place in places)
+            shown = ", ".join(place.name for place in places)
             raise DataError(
                 f"{folder} has more than one file for {split}: {shown}; leave one, or give one "
                 "file instead of the folder"
@@ -46,6 +70,20 @@ def find_splits(folder: Path, asked: Asked) -> dict[str, Place]:
         if places:
             found[split] = places[0]
     return found
+
+
+def find_texts(folder: Path) -> Texts | None:
+    """The plain text files of a folder, by their names, if it has some."""
+    texts: dict[str, Path] = {}
+    for path in _files(folder):
+        if ending(path) == ".txt" and path.is_file():
+            name = unpacked_name(path)
+            if name in texts:
+                raise DataError(
+                    f"{folder} holds {name} twice, as {texts[name].name} and {path.name}; leave one"
+                )
+            texts[name] = path
+    return Texts(folder, tuple(texts.values())) if texts else None
 
 
 def find_beginning(beginning: Path, asked: Asked) -> Place | None:
@@ -61,11 +99,20 @@ def find_beginning(beginning: Path, asked: Asked) -> Place | None:
     return places[0] if len(places) == 1 else None
 
 
-def listing(folder: Path, most: int = 8) -> str:
+def listing(folder: Path) -> str:
     """What is in the folder, for a message."""
     names = sorted(path.name + "/" * path.is_dir() for path in folder.iterdir())
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return (", ".join(names[:most]) + more) or "nothing"
+    return some(names) or "nothing"
+
+
+def _all_texts(folder: Path) -> Texts:
+    texts = find_texts(folder)
+    if texts is None:
+        raise DataError(
+            f"{folder} holds no .txt files (also .gz or .xz after it), it holds {listing(folder)}; "
+            "what lies in sub-folders of it is not read"
+        )
+    return texts
 
 
 def _files(folder: Path) -> list[Path]:

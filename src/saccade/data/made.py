@@ -11,6 +11,8 @@ from saccade.errors import DataError
 class Made:
     """Rows of the taken columns that `make` gives, anew at each call; `origin` is their "file"."""
 
+    running = False
+
     def __init__(
         self, origin: str, taken: Taken, make: Callable[[], Iterator[tuple[str, ...]]]
     ) -> None:

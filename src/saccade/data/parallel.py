@@ -13,6 +13,8 @@ from saccade.errors import DataError
 class Parallel:
     """Lines of `first` beside lines of `second`; files of different length are an error."""
 
+    running = False
+
     def __init__(self, first: Path, second: Path, columns: tuple[str, str]) -> None:
         self.paths, self.columns = (first, second), columns
         for path in self.paths:

@@ -5,9 +5,18 @@ from pathlib import Path
 
 from saccade.data.columns import Asked, Column, counted, parse_pair
 from saccade.data.corpus import Corpus, Item, Row, Split, Table, items
+from saccade.data.documents import Documents
 from saccade.data.formats import FORMATS, open_table
 from saccade.data.held_out import divide
-from saccade.data.layout import SPLITS, Place, find_beginning, find_splits, listing
+from saccade.data.layout import (
+    SPLITS,
+    Place,
+    Texts,
+    find_beginning,
+    find_splits,
+    find_texts,
+    listing,
+)
 from saccade.data.parallel import Parallel
 from saccade.errors import DataError
 
@@ -28,8 +37,9 @@ def open_corpus(
     """Find the splits and their columns; only the beginnings of files are read.
 
     Without a split `valid`, the share `held_out` of `train` is kept as one, which reads it once.
-    One file alone is `train` and `valid`; with `held_out` = 0 it is wholly `required[0]`, as for an
-    evaluation of that file. A split of `required` that is not there is an error.
+    One file alone, or a folder of running text without splits, is `train` and `valid`; with
+    `held_out` = 0 it is wholly `required[0]`, as for an evaluation of that text. A split of
+    `required` that is not there is an error.
     """
     if not 0 <= held_out < 1:
         raise DataError(f"held_out is a share between 0 and 1, got {held_out}")
@@ -43,7 +53,7 @@ def open_corpus(
         tables = {required[0]: tables["train"]}
     missing = [split for split in required if split not in tables and not single]
     if missing:
-        raise DataError(_lacking(missing[0], where, list(tables)))
+        raise DataError(_lacking(missing[0], where, list(tables), asked))
     _require_alike(tables)
     splits = {name: Split(name, table) for name, table in tables.items()}
     files = "; ".join(f"{name}: {table.describe()}" for name, table in tables.items())
@@ -53,8 +63,9 @@ def open_corpus(
         train = tables["train"]
         rest, kept = divide((r.values[0] for r in train.rows()), held_out, seed, train.describe())
         splits |= {"train": Split("train", train, rest), "valid": Split("valid", train, kept)}
-        total = counted(rest.count + kept.count, "row")
-        understood += f" Of {total}, {counted(kept.count, 'row')} kept back for validation."
+        unit = "part" if train.running else "row"
+        total, held = counted(rest.count + kept.count, unit), counted(kept.count, unit)
+        understood += f" Of {total}, {held} kept back for validation."
     ordered = {name: splits[name] for name in SPLITS if name in splits}
     return Corpus({**ordered, **splits}, understood)
 
@@ -71,9 +82,10 @@ def _find(where: str, asked: Asked) -> tuple[bool, dict[str, Table]]:
 
         return False, {**huggingface.tables(where.removeprefix(HUGGING_FACE), asked)}
     if path.is_dir():
-        return False, {
-            name: _open(place, asked) for name, place in find_splits(path, asked).items()
-        }
+        places = find_splits(path, asked)
+        if not places and asked.running and (texts := find_texts(path)):
+            return True, {"train": _open(texts, asked)}
+        return False, {name: _open(place, asked) for name, place in places.items()}
     if path.is_file():
         return True, {"train": open_table(path, asked)}
     if place := find_beginning(path, asked):
@@ -88,7 +100,9 @@ def _find(where: str, asked: Asked) -> tuple[bool, dict[str, Table]]:
     raise DataError(f"there is no {path}, and no folder {path.parent}")
 
 
-def _open(place: Place, asked: Asked) -> Table:
+def _open(place: Place | Texts, asked: Asked) -> Table:
+    if isinstance(place, Texts):
+        return Documents(place.folder, place.files, asked.required[0])
     for path in place.files:
         if path.is_dir():
             raise DataError(f"{path} is a folder, where a file is expected")
@@ -98,13 +112,18 @@ def _open(place: Place, asked: Asked) -> Table:
     return Parallel(first, second, (source.name, target.name))
 
 
-def _lacking(split: str, where: str | Path, there: list[str]) -> str:
+def _lacking(split: str, where: str | Path, there: list[str], asked: Asked) -> str:
     if str(where).startswith((BUILTIN, HUGGING_FACE)):
         return f"{where} has no split {split}; it has {', '.join(there)}"
     names = " or ".join(f"{name}.*" for name in SPLITS.get(split, (split,)))
+    other = (
+        f"a sub-folder {split} of .txt files"
+        if asked.running
+        else f"parallel text such as {split}.en and {split}.de"
+    )
     return (
-        f"{where} has no {names} ({' '.join(FORMATS)}, also .gz or .xz after it, or parallel text "
-        f"such as {split}.en and {split}.de); it holds {listing(Path(where))}"
+        f"{where} has no {names} ({' '.join(FORMATS)}, also .gz or .xz after it, or {other}); it "
+        f"holds {listing(Path(where))}"
     )
 
 

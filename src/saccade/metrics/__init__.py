@@ -1,18 +1,36 @@
 """Metrics: how good answers are, with a signature, an interval and a test of significance.
 
-score          Score (what comes out) and Tally (what was counted for each item)
-text           BLEU, chrF and TER, by sacreBLEU
-error_rates    exact match, error rates of characters, words and phonemes
-edit_distance  what the error rates count
-resample       confidence intervals and the paired bootstrap
-by_length      the same metrics over buckets of input length
-suite          TextMetricsConfig: the metrics of a task, chosen in its recipe
+score           Score (what comes out) and Tally (what was counted for each item)
+text            BLEU, chrF and TER, by sacreBLEU
+error_rates     exact match, error rates of characters, words and phonemes
+edit_distance   what the error rates count
+classification  accuracy, F1 and Matthews correlation of labels; ClassificationMetricsConfig
+regression      correlations and squared error of numbers
+language        loss, perplexity and bits per character of language models
+calibration     whether a model is right as often as it says, and the temperature that makes it so
+resample        confidence intervals and the paired bootstrap
+by_length       the same metrics over buckets of input length
+suite           TextMetricsConfig: the metrics of a task, chosen in its recipe
 
-Metrics take one answer and a list of references for each item. bleu, chrf and ter run from 0 to
-100, all others are fractions.
+Metrics of text take one answer and a list of references for each item; bleu, chrf and ter run from
+0 to 100, its others are fractions. Metrics of labels and numbers take one answer and one reference.
 """
 
 from saccade.metrics.by_length import by_length
+from saccade.metrics.calibration import (
+    expected_calibration_error,
+    fit_temperature,
+    fit_temperature_of_sigmoids,
+)
+from saccade.metrics.classification import (
+    ClassificationMetricsConfig,
+    accuracy,
+    confusion,
+    f1,
+    macro_f1,
+    matthews,
+    micro_f1,
+)
 from saccade.metrics.error_rates import (
     character_error_rate,
     exact_match,
@@ -20,23 +38,42 @@ from saccade.metrics.error_rates import (
     word_edit_rate,
     word_error_rate,
 )
+from saccade.metrics.language import bits_per_character, language_scores, perplexity
+from saccade.metrics.regression import mean_squared_error, pearson, score_numbers, spearman
 from saccade.metrics.resample import PairedDifference, paired_bootstrap
 from saccade.metrics.score import Score, Tally
 from saccade.metrics.suite import TextMetricsConfig
 from saccade.metrics.text import bleu, chrf, ter
 
 __all__ = [
+    "ClassificationMetricsConfig",
     "PairedDifference",
     "Score",
     "Tally",
     "TextMetricsConfig",
+    "accuracy",
+    "bits_per_character",
     "bleu",
     "by_length",
     "character_error_rate",
     "chrf",
+    "confusion",
     "exact_match",
+    "expected_calibration_error",
+    "f1",
+    "fit_temperature",
+    "fit_temperature_of_sigmoids",
+    "language_scores",
+    "macro_f1",
+    "matthews",
+    "mean_squared_error",
+    "micro_f1",
     "paired_bootstrap",
+    "pearson",
+    "perplexity",
     "phoneme_error_rate",
+    "score_numbers",
+    "spearman",
     "ter",
     "word_edit_rate",
     "word_error_rate",

@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Literal, Protocol, get_args, runtime_checkable
+from typing import Literal, get_args
 
 from saccade.errors import MetricError
 from saccade.metrics.score import Tally
@@ -11,22 +11,9 @@ from saccade.metrics.score import Tally
 Unit = Literal["words", "characters"]
 
 
-@runtime_checkable
-class Suite(Protocol):
-    """Some metrics, such as a `TextMetricsConfig`."""
-
-    def tally(
-        self, answers: Sequence[str], references: Sequence[Sequence[str]], /
-    ) -> Mapping[str, Tally]:
-        """What each metric counts for each item."""
-        ...
-
-
 def by_length(
-    metrics: Suite,
+    tallies: Mapping[str, Tally],
     inputs: Sequence[str],
-    answers: Sequence[str],
-    references: Sequence[Sequence[str]],
     *,
     unit: Unit | None = None,
     buckets: int = 6,
@@ -38,9 +25,9 @@ def by_length(
     one if there are fewer). Items of one length are never parted. Lengths are counted in words by
     white space, or in characters where no input has two words; `unit` decides otherwise.
     """
-    if len(inputs) != len(answers):
-        raise MetricError(f"got {len(inputs)} inputs for {len(answers)} answers")
-    tallies = metrics.tally(answers, references)
+    for tally in tallies.values():
+        if len(inputs) != len(tally):
+            raise MetricError(f"got {len(inputs)} inputs for {len(tally)} answers")
     unit = unit or _telling_unit(inputs)
     lengths = [input_length(text, unit) for text in inputs]
     rows = []

@@ -23,9 +23,8 @@ from collections.abc import Callable, Hashable, Sequence
 import numpy as np
 from jaxtyping import Float
 
-from saccade._version import __version__
 from saccade.metrics.edit_distance import edit_distance
-from saccade.metrics.score import Tally, require_items, scored
+from saccade.metrics.score import Tally, require_items, scored, signature_of
 
 _Symbols = Sequence[Hashable]
 _STRESSED = re.compile(r"^([A-Za-z]+)[012]$")  # ARPAbet: AH0
@@ -139,17 +138,11 @@ def _rate(
     higher_is_better: bool,
 ) -> Tally:
     numbers = {len(of_item) for of_item in references}
-    begin = f"nrefs:{numbers.pop() if len(numbers) == 1 else 'var'}"
-
-    def signature(samples: int, seed: int) -> str:
-        drawn = f"|bs:{samples}|seed:{seed}" if samples else ""
-        return f"{begin}{drawn}|{options}|saccade:{__version__}"
-
     return Tally(
         name=name,
         counts=np.array(counts, dtype=np.float64),
         value=_ratio,
-        signature=signature,
+        signature=signature_of(options, numbers.pop() if len(numbers) == 1 else "var"),
         higher_is_better=higher_is_better,
     )
 

@@ -6,7 +6,7 @@ bucket of it, of resamples and of two systems side by side need no second look a
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any
@@ -14,8 +14,11 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from saccade._version import __version__
 from saccade.errors import MetricError
 from saccade.metrics.resample import SAMPLES, SEED, percentiles, resampled_sums
+
+LARGEST = 1e100  # of a number that is measured: its square is a number, too
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +87,27 @@ def scored(tally: Callable[..., Tally]) -> Callable[..., Score]:
     return score
 
 
+def scores_of(tallies: Mapping[str, Tally], samples: int, seed: int) -> dict[str, Score]:
+    """The score of each tally, with its interval unless `samples` is 0."""
+    return {name: tally.score(samples=samples, seed=seed) for name, tally in tallies.items()}
+
+
+def signature_of(options: str, references: int | str = 1) -> Callable[[int, int], str]:
+    """The signature of a metric with these options and as many references an item."""
+
+    def signature(samples: int, seed: int) -> str:
+        drawn = f"|bs:{samples}|seed:{seed}" if samples else ""
+        return f"nrefs:{references}{drawn}|{options}|saccade:{__version__}"
+
+    return signature
+
+
+def ratio(sums: Float[np.ndarray, " numbers"]) -> float:
+    """The first of two sums over the second, 0 where that is 0."""
+    part, whole = sums.tolist()
+    return part / whole if whole else 0.0
+
+
 def require_items(answers: Sequence[str], references: Sequence[Sequence[str]]) -> None:
     """Refuse what no metric can be computed from."""
     if len(answers) != len(references):
@@ -101,6 +125,41 @@ def require_items(answers: Sequence[str], references: Sequence[Sequence[str]]) -
             )
         if len(of_item) == 0:
             raise MetricError(f"item {i} has no reference; each needs at least 1 (it may be empty)")
+
+
+def require_names(names: Sequence[str], allowed: Sequence[str]) -> None:
+    """Refuse a choice of metrics that is empty, or has unknown or repeated names."""
+    if not names or len(set(names)) < len(names) or not set(names) <= set(allowed):
+        raise MetricError(
+            f"names must be different ones of {', '.join(allowed)}, at least 1; "
+            f"got {', '.join(map(repr, names)) or 'none'}"
+        )
+
+
+def require_resampling(samples: int, seed: int) -> None:
+    """Refuse what intervals cannot be drawn with."""
+    if samples < 0 or seed < 0:
+        raise MetricError(f"samples and seed must not be negative; got {samples} and {seed}")
+
+
+def require_as_many(**given: int) -> None:
+    """Refuse no items, and numbers of items that differ from one thing to the other."""
+    counted = " and ".join(f"{count} {what}" for what, count in given.items())
+    if len(set(given.values())) > 1:
+        raise MetricError(f"each item needs one of each; got {counted}")
+    if 0 in given.values():
+        raise MetricError(f"no metric can be computed from no items; got {counted}")
+
+
+def require_numbers(what: str, numbers: Float[np.ndarray, "items ..."]) -> None:
+    """Refuse NaN, infinity, and what is too large to be squared."""
+    bad = np.argwhere(~(np.abs(numbers) <= LARGEST))
+    if len(bad):
+        at = tuple(bad[0].tolist())
+        raise MetricError(
+            f"the {what} of item {at[0]} holds {numbers[at]}; only finite numbers of a size up to "
+            f"{LARGEST:g} can be measured"
+        )
 
 
 def finite(value: float) -> float:

@@ -13,7 +13,14 @@ from saccade.metrics.error_rates import (
     word_error_rate_tally,
 )
 from saccade.metrics.resample import SAMPLES, SEED, PairedDifference, paired_bootstrap
-from saccade.metrics.score import Score, Tally, require_items
+from saccade.metrics.score import (
+    Score,
+    Tally,
+    require_items,
+    require_names,
+    require_resampling,
+    scores_of,
+)
 from saccade.metrics.text import Tokenize, bleu_tally, chrf_tally, ter_tally
 
 TextMetric = Literal[
@@ -47,19 +54,11 @@ class TextMetricsConfig:
     seed: int = SEED
 
     def __post_init__(self) -> None:
-        unknown = [name for name in self.names if name not in get_args(TextMetric)]
-        if unknown or not self.names or len(set(self.names)) < len(self.names):
-            raise MetricError(
-                f"names must be different ones of {', '.join(get_args(TextMetric))}, at least 1; "
-                f"got {', '.join(map(repr, self.names)) or 'none'}"
-            )
+        require_names(self.names, get_args(TextMetric))
+        require_resampling(self.samples, self.seed)
         if self.tokenize not in get_args(Tokenize):
             allowed = ", ".join(get_args(Tokenize))
             raise MetricError(f"tokenize must be one of {allowed}; got {self.tokenize!r}")
-        if self.samples < 0 or self.seed < 0:
-            raise MetricError(
-                f"samples and seed must not be negative; got {self.samples} and {self.seed}"
-            )
 
     def score(
         self,
@@ -70,11 +69,7 @@ class TextMetricsConfig:
         """Every metric over all items. `inputs` is only checked: no metric here looks at it."""
         if inputs is not None and len(inputs) != len(answers):
             raise MetricError(f"got {len(inputs)} inputs for {len(answers)} answers")
-        tallies = self.tally(answers, references)
-        return {
-            name: tally.score(samples=self.samples, seed=self.seed)
-            for name, tally in tallies.items()
-        }
+        return scores_of(self.tally(answers, references), self.samples, self.seed)
 
     def tally(
         self, answers: Sequence[str], references: Sequence[Sequence[str]]

@@ -1,0 +1,102 @@
+"""Engines side by side: each measurement in a process of its own, by turns, medians in a table.
+
+A script gives its tasks, which engine can do which, and a function that measures one; it is called
+again as `script --measure ENGINE TASK FOLDER`, and `main` here does the rest.
+"""
+
+import argparse
+import json
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import date
+from pathlib import Path
+
+import torch
+
+Measure = Callable[[str, str, Path], float]
+
+
+def main(
+    script: str,
+    about: str,
+    engines: Mapping[str, Sequence[str]],
+    measure: Measure,
+    *,
+    unit: str,
+    prepare: Callable[[Path], None] | None = None,
+    mine: Callable[[str], str] = lambda engine: "ours",
+) -> None:
+    """Measure what the command line asks for; `mine` is our engine that another is compared with.
+
+    `prepare` writes what all measurements share into a folder.
+    """
+    tasks = list(dict.fromkeys(task for able in engines.values() for task in able))
+    parser = argparse.ArgumentParser(description=about.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--tasks", nargs="+", choices=tasks, default=tasks)
+    parser.add_argument("--markdown", type=Path, help="write the table here too")
+    parser.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.measure:
+        engine, task, where = options.measure
+        print(json.dumps(measure(engine, task, Path(where))))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        if prepare is not None:
+            prepare(Path(folder))
+        taken = _results(script, engines, options.tasks, options.rounds, folder)
+        text = _table(taken, options.rounds, unit, mine)
+    print(text)
+    if options.markdown:
+        options.markdown.write_text(text, encoding="utf-8")
+
+
+def _in_own_process(script: str, engine: str, task: str, folder: str) -> float:
+    command = [sys.executable, script, "--measure", engine, task, folder]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return float(json.loads(done.stdout.splitlines()[-1]))
+
+
+def _results(
+    script: str,
+    engines: Mapping[str, Sequence[str]],
+    tasks: Sequence[str],
+    rounds: int,
+    folder: str,
+) -> Iterator[tuple[str, dict[str, list[float]]]]:
+    for task in tasks:
+        names = [name for name, able in engines.items() if task in able]
+        taken: dict[str, list[float]] = {name: [] for name in names}
+        for turn in range(rounds):
+            for name in names if turn % 2 == 0 else reversed(names):
+                taken[name].append(_in_own_process(script, name, task, folder))
+        print(task, json.dumps(taken), file=sys.stderr, flush=True)
+        yield task, taken
+
+
+def _table(
+    results: Iterator[tuple[str, dict[str, list[float]]]],
+    rounds: int,
+    unit: str,
+    mine: Callable[[str], str],
+) -> str:
+    lines = [
+        f"{platform.machine()}, {torch.get_num_threads()} threads, torch {torch.__version__}, "
+        f"{date.today().isoformat()}; {unit} a second, median of {rounds} rounds "
+        "(least and most in brackets).",
+        "",
+        f"| task | engine | {unit}/s | ours / it |",
+        "|---|---|---|---|",
+    ]
+    for task, taken in results:
+        median = {name: statistics.median(all_of) for name, all_of in taken.items()}
+        for name, all_of in taken.items():
+            lines.append(
+                f"| {task} | {name} | {median[name]:,.0f} ({min(all_of):,.0f}–{max(all_of):,.0f}) "
+                f"| {median[mine(name)] / median[name]:.2f} |"
+            )
+    return "\n".join(lines) + "\n"

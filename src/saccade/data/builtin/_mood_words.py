@@ -1,0 +1,115 @@
+"""The words of `builtin:mood`: what it is about, who is there, and how each mood is said."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Words:
+    """The ways to say one mood.
+
+    `feelings`: of someone who is so. `qualities`: of a thing that makes one so.
+    `effects`: what a thing did, and the same without the past, of {me} or of {my} own.
+    """
+
+    feelings: tuple[str, ...]
+    qualities: tuple[str, ...]
+    effects: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Person:
+    """Someone as a subject, as an object, and as an owner."""
+
+    subject: str
+    object: str
+    owner: str
+
+
+def _words(feelings: str, qualities: str, effects: str) -> Words:
+    pairs = (line.split(" / ") for line in effects.strip().splitlines())
+    return Words(
+        tuple(feelings.split()), tuple(qualities.split()), tuple((did, do) for did, do in pairs)
+    )
+
+
+MOODS = {
+    "happy": _words(
+        "happy glad delighted cheerful pleased thrilled overjoyed jolly",
+        "delightful wonderful joyful amusing lovely cheering",
+        """
+made {me} smile / make {me} smile
+made {me} laugh / make {me} laugh
+cheered {me} up / cheer {me} up
+brightened {my} day / brighten {my} day
+lifted {my} spirits / lift {my} spirits
+""",
+    ),
+    "sad": _words(
+        "sad gloomy miserable unhappy heartbroken sorrowful downcast tearful",
+        "dreary depressing bleak saddening dismal tragic",
+        """
+made {me} cry / make {me} cry
+made {me} sigh / make {me} sigh
+got {me} down / get {me} down
+broke {my} heart / break {my} heart
+weighed on {my} mind / weigh on {my} mind
+""",
+    ),
+    "angry": _words(
+        "angry furious annoyed outraged irritated enraged indignant cross",
+        "infuriating annoying maddening outrageous irritating insulting",
+        """
+made {me} shout / make {me} shout
+made {me} swear / make {me} swear
+drove {me} up the wall / drive {me} up the wall
+got on {my} nerves / get on {my} nerves
+made {my} blood boil / make {my} blood boil
+""",
+    ),
+    "calm": _words(
+        "calm relaxed serene composed placid unruffled carefree easy-going",
+        "soothing relaxing peaceful restful calming tranquil",
+        """
+calmed {me} down / calm {me} down
+put {me} at ease / put {me} at ease
+helped {me} unwind / help {me} unwind
+slowed {my} pulse / slow {my} pulse
+set {my} mind at rest / set {my} mind at rest
+""",
+    ),
+}
+OPPOSITE = {"happy": "sad", "sad": "happy", "angry": "calm", "calm": "angry"}
+
+# things of one topic are told of together
+TOPICS = (
+    ("soup", "bread", "coffee", "dessert", "waiter", "bill"),
+    ("film", "plot", "ending", "music", "first scene", "main actor"),
+    ("rain", "morning fog", "wind", "evening sun", "storm", "first snow"),
+    ("flight", "hotel", "beach", "bus ride", "guide", "way home"),
+    ("drill", "manual", "battery", "new saw", "old hammer", "repair"),
+    ("meeting", "long email", "new office", "timetable", "phone call", "report"),
+    ("garden", "kitchen", "landlord", "sofa", "street", "removal"),
+    ("match", "referee", "crowd", "last lap", "training", "final score"),
+)
+WRITER = Person("I", "me", "my")
+OTHERS = tuple(
+    Person(name, name, f"{name}'s")
+    for name in ("my sister", "my brother", "our neighbour", "an old friend", "everyone else")
+)
+OPENINGS = (
+    "to be honest,",
+    "last Monday",
+    "on Sunday",
+    "this year",
+    "as I said,",
+    "after all these years",
+    "by the way,",
+    "in short,",
+)
+REASONS = ("about", "because of")
+STRONG = ("very", "really", "truly", "extremely")
+WEAK = ("a bit", "slightly", "a little", "somewhat")
+# before a feeling or a quality, and before what a thing did
+NOT_SO = ("not", "not at all", "not really", "hardly", "far from", "anything but", "by no means")
+NEVER_DID = ("never", "hardly")
+NOT_DO = ("did not", "did nothing to", "failed to")

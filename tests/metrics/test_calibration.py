@@ -1,0 +1,202 @@
+"""Calibration: the error by hand, and the temperature as the least of the loss."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax
+
+from saccade.errors import MetricError
+from saccade.metrics import (
+    expected_calibration_error,
+    fit_temperature,
+    fit_temperature_of_sigmoids,
+)
+from saccade.metrics.calibration import (
+    HIGHEST,
+    LOWEST,
+    expected_calibration_error_tally,
+    flattest,
+)
+
+ITEMS, CLASSES = 211, 7
+
+
+def draw(temperature, *, seed=0, items=ITEMS, classes=CLASSES):
+    """Logits, and labels that follow softmax(logits / temperature)."""
+    generator = np.random.default_rng(seed)
+    logits = 3 * generator.normal(size=(items, classes))
+    noise = generator.gumbel(size=logits.shape)
+    return logits, (logits / temperature + noise).argmax(1)
+
+
+def loss(logits, labels, temperature):
+    return -log_softmax(logits / temperature, 1)[np.arange(len(labels)), labels].mean()
+
+
+def loss_of_sigmoids(logits, labels, temperature):
+    return np.logaddexp(0, np.where(labels, -logits, logits) / temperature).mean()
+
+
+def least(loss_at):
+    found = minimize_scalar(
+        lambda x: loss_at(math.exp(x)),
+        bounds=(math.log(LOWEST), math.log(HIGHEST)),
+        method="bounded",
+        options={"xatol": 1e-9},
+    )
+    return math.exp(found.x)
+
+
+def test_the_error_by_hand():
+    # 0.9 and 0.92 share a bin (0.8667 to 0.9333], one of them right; 0.6 lies alone and is right
+    probabilities = np.array([[0.9, 0.1], [0.08, 0.92], [0.6, 0.4]])
+    score = expected_calibration_error(probabilities, np.array([0, 0, 0]), samples=0)
+    assert score.value == pytest.approx((abs(1.82 - 1) + abs(0.6 - 1)) / 3)
+    assert not score.higher_is_better
+    assert score.signature.startswith("nrefs:1|bins:15|saccade:")
+
+
+def test_a_bin_has_its_upper_end():
+    """0.6 = 9/15 shares the bin of 0.55, and 0.61 does not."""
+    below = np.array([[0.6, 0.4], [0.55, 0.45]])
+    parted = np.array([[0.61, 0.39], [0.55, 0.45]])
+    right = np.array([0, 1])
+    assert expected_calibration_error(below, right).value == pytest.approx(abs(1.15 - 1) / 2)
+    assert expected_calibration_error(parted, right).value == pytest.approx((0.39 + 0.55) / 2)
+
+
+def test_the_ends_of_confidence():
+    sure = np.array([[1.0, 0.0], [1.0, 0.0]])
+    assert expected_calibration_error(sure, np.array([0, 0])).value == 0
+    assert expected_calibration_error(sure, np.array([1, 1])).value == 1
+    alone = np.ones((3, 1), dtype=np.float32)
+    assert expected_calibration_error(alone, np.zeros(3, dtype=int)).value == 0
+    even = np.full((4, 100), 0.01)
+    assert expected_calibration_error(even, np.array([1, 2, 3, 4])).value == pytest.approx(0.01)
+
+
+def test_the_right_temperature_lowers_the_error():
+    logits, labels = draw(3.0, items=2003)
+    errors = [
+        expected_calibration_error_tally(np.exp(log_softmax(logits / t, 1)), labels).of()
+        for t in (1.0, fit_temperature(logits, labels))
+    ]
+    assert errors[1] < 0.05 < 0.2 < errors[0]
+
+
+@pytest.mark.parametrize("true", [0.2, 0.7, 1.0, 3.0, 9.0])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_temperature_is_where_the_loss_is_least(true, seed):
+    logits, labels = draw(true, seed=seed)
+    found = fit_temperature(logits, labels)
+    assert found == pytest.approx(least(lambda t: loss(logits, labels, t)), rel=1e-5)
+    assert found == fit_temperature(logits, labels)
+    assert fit_temperature(2 * logits, labels) == pytest.approx(2 * found, rel=1e-9)
+    assert fit_temperature(logits + 1000, labels) == pytest.approx(found, rel=1e-9)
+
+
+def test_the_temperature_that_the_labels_follow_is_found():
+    logits, labels = draw(2.5, items=20011)
+    assert fit_temperature(logits.astype(np.float32), labels) == pytest.approx(2.5, rel=0.05)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3, 1e30])
+def test_logits_that_are_always_right_end_at_the_lower_bound(scale):
+    logits, _ = draw(1.0)
+    assert fit_temperature(scale * logits, logits.argmax(1)) == LOWEST
+    assert fit_temperature_of_sigmoids(scale * logits, logits > 0) == LOWEST
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3, 1e30])
+def test_logits_that_are_always_wrong_end_at_the_upper_bound(scale):
+    logits, _ = draw(1.0)
+    assert fit_temperature(scale * logits, logits.argmin(1)) == HIGHEST
+    assert fit_temperature_of_sigmoids(scale * logits, logits < 0) == HIGHEST
+
+
+def test_logits_that_tell_nothing_keep_their_temperature():
+    even = np.full((3, 5), 0.7)
+    assert fit_temperature(even, np.array([0, 1, 4])) == 1
+    assert fit_temperature(even[:, :1], np.zeros(3, dtype=int)) == 1
+    assert fit_temperature_of_sigmoids(np.zeros((3, 5)), even > 0) == 1
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_outliers_do_not_lead_the_search_astray(seed):
+    generator = np.random.default_rng(seed)
+    logits = generator.standard_cauchy((53, 3)) * 10.0 ** generator.integers(-2, 3, (53, 1))
+    labels = np.where(generator.random(53) < 0.9, logits.argmax(1), generator.integers(3, size=53))
+    found = fit_temperature(logits, labels)
+    best = least(lambda t: loss(logits, labels, t))
+    assert loss(logits, labels, found) <= loss(logits, labels, best) + 1e-9
+    several = (logits > 0) ^ (generator.random(logits.shape) < 0.05)
+    found = fit_temperature_of_sigmoids(logits, several)
+    best = least(lambda t: loss_of_sigmoids(logits, several, t))
+    assert loss_of_sigmoids(logits, several, found) <= (
+        loss_of_sigmoids(logits, several, best) + 1e-9
+    )
+
+
+def test_the_search_ends_where_newtons_steps_alone_go_round_in_circles():
+    """The slope is the signed root of the way to 2: from 1 Newton's step leads to 3, and back."""
+
+    def derivatives(sharpness):
+        way = sharpness - 2
+        root = math.sqrt(abs(way))
+        return math.copysign(root, way), 1 / (2 * root) if root else math.inf
+
+    assert flattest(derivatives) == pytest.approx(1 / 2, rel=1e-9)
+
+
+@pytest.mark.parametrize("true", [0.5, 1.0, 4.0])
+def test_the_temperature_of_sigmoids(true):
+    generator = np.random.default_rng(5)
+    logits = 3 * generator.normal(size=(ITEMS, CLASSES))
+    labels = generator.random(logits.shape) < 1 / (1 + np.exp(-logits / true))
+    found = fit_temperature_of_sigmoids(logits, labels)
+    assert found == pytest.approx(least(lambda t: loss_of_sigmoids(logits, labels, t)), rel=1e-5)
+    assert found == pytest.approx(true, rel=0.3)
+
+
+def test_two_classes_are_a_sigmoid_of_their_difference():
+    logits, labels = draw(2.0, classes=2)
+    difference = logits[:, 1:] - logits[:, :1]
+    assert fit_temperature(logits, labels) == pytest.approx(
+        fit_temperature_of_sigmoids(difference, labels[:, None] == 1), rel=1e-9
+    )
+
+
+@pytest.mark.parametrize("call", [expected_calibration_error, fit_temperature])
+@pytest.mark.parametrize(
+    ("numbers", "labels", "said"),
+    [
+        ([[0.5, 0.5]], [0, 1], "and 2 labels"),
+        (np.empty((0, 2)), np.empty(0, dtype=int), "no items"),
+        ([[0.5, 0.5]], [2], "the label of item 0 is 2; .* one of the 2 classes"),
+        ([[0.5, 0.5], [0.5, 0.5]], [0, -1], "the label of item 1 is -1"),
+        ([[0.5, 0.5], [math.nan, 0.5]], [0, 0], "of item 1 holds nan"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(call, numbers, labels, said):
+    with pytest.raises(MetricError, match=said):
+        call(np.array(numbers), np.array(labels))
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [([0.5, 0.6], "add up to 1.1"), ([-0.5, 1.5], "item 1 go from -0.5 to 1.5")],
+)
+def test_probabilities_add_up(row, said):
+    with pytest.raises(MetricError, match=said):
+        expected_calibration_error(np.array([[0.5, 0.5], row]), np.array([0, 0]))
+
+
+def test_each_logit_of_a_sigmoid_needs_a_label():
+    with pytest.raises(MetricError, match=r"logits \(3, 2\) and labels \(3, 1\)"):
+        fit_temperature_of_sigmoids(np.zeros((3, 2)), np.zeros((3, 1), dtype=bool))
+    with pytest.raises(MetricError, match="no items"):
+        fit_temperature_of_sigmoids(np.zeros((0, 2)), np.zeros((0, 2), dtype=bool))
+    with pytest.raises(MetricError, match="of item 0 holds inf"):
+        fit_temperature_of_sigmoids(np.array([[math.inf]]), np.array([[True]]))

@@ -1,0 +1,65 @@
+"""Metrics of language models, by hand and at the edges."""
+
+import math
+
+import pytest
+
+from saccade.errors import MetricError
+from saccade.metrics import bits_per_character, language_scores, perplexity
+from saccade.metrics.language import perplexity_tally
+
+# 6 bits over 3 tokens and 12 characters
+NATS, TOKENS, CHARACTERS = [2 * math.log(2), 4 * math.log(2)], [1, 2], [5, 7]
+
+
+def test_by_hand():
+    scores = language_scores(NATS, TOKENS, CHARACTERS, samples=0)
+    assert list(scores) == ["loss", "perplexity", "bits_per_character"]
+    assert scores["loss"].value == pytest.approx(2 * math.log(2))
+    assert scores["perplexity"].value == pytest.approx(4)
+    assert scores["bits_per_character"].value == pytest.approx(6 / 12)
+    assert not any(score.higher_is_better for score in scores.values())
+    assert all(score.interval is None for score in scores.values())
+
+
+def test_equally_likely_tokens_have_their_number_as_perplexity():
+    assert perplexity([7 * math.log(29)], [7]).value == pytest.approx(29)
+    assert bits_per_character([8 * math.log(256)], [8]).value == pytest.approx(8)
+
+
+def test_scores_say_what_they_are():
+    scores = language_scores(NATS, TOKENS, CHARACTERS, samples=40, seed=3)
+    units = ["token", "token", "character"]
+    for (name, score), unit in zip(scores.items(), units, strict=True):
+        assert score.name == name
+        assert score.signature.startswith(f"nrefs:1|bs:40|seed:3|per:{unit}|saccade:")
+        low, high = score.interval
+        assert low <= score.value <= high
+
+
+def test_an_item_may_be_empty():
+    scores = language_scores([0.0, *NATS], [0, *TOKENS], [0, *CHARACTERS], samples=50)
+    assert scores["perplexity"].value == pytest.approx(4)
+    assert all(math.isfinite(end) for score in scores.values() for end in score.interval)
+    assert perplexity_tally([0.0, 1.0], [0, 1]).of([0]) == 1
+
+
+def test_a_model_that_is_lost_has_a_perplexity_too():
+    assert perplexity([1e6], [1]).value == pytest.approx(math.exp(700))
+
+
+@pytest.mark.parametrize(
+    ("nats", "tokens", "characters", "said"),
+    [
+        ([1.0], [1, 2], [1], "got 1 nats and 2 tokens"),
+        ([1.0], [1], [1, 2], "got 1 nats and 2 characters"),
+        ([], [], [], "no items"),
+        ([math.nan], [1], [1], "the surprise of item 0 holds nan"),
+        ([1.0, math.inf], [1, 1], [1, 1], "the surprise of item 1 holds inf"),
+        ([1.0], [0], [1], "number of tokens.* and 0 together"),
+        ([1.0, 1.0], [1, 1], [-1, 3], "number of characters.* got -1 as the least"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(nats, tokens, characters, said):
+    with pytest.raises(MetricError, match=said):
+        language_scores(nats, tokens, characters)
