@@ -13,7 +13,7 @@ from dataclasses import MISSING, dataclass, fields, is_dataclass
 from difflib import get_close_matches
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from annotated_types import Ge, Gt, Lt
+from annotated_types import Ge, Gt, Le, Lt
 
 from saccade.errors import RecipeError
 
@@ -209,6 +209,8 @@ def _bound(mark: object) -> str:
             return f"from {limit}"
         case Lt(limit) if limit != float("inf"):
             return f"below {limit}"
+        case Le(limit):
+            return f"up to {limit}"
     return ""
 
 

@@ -186,7 +186,8 @@ def test_two_vocabularies_are_kept_apart(tmp_path):
     batch = task.force(["a cat"], ["un chat"])
     words = [task.target.encode("un")[0], task.target.encode("chat")[0]]
     assert batch.target.tolist() == [[task.target.start, *words, task.target.stop]]
-    task.save_parts(tmp_path)
+    for name, text in task.parts().items():
+        (tmp_path / name).write_text(text)
     restored = task.config.restored(tmp_path)
     assert restored.source.digest == task.source.digest != restored.target.digest
 

@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from saccade.training.optim import Average, AverageConfig, OptimConfig
+from saccade.errors import RecipeError
+from saccade.training.optim import Average, AverageConfig, OptimConfig, layer_shares
 
 
 @pytest.mark.parametrize(
@@ -150,3 +151,45 @@ def test_the_weights_come_back_after_an_error():
     with pytest.raises(KeyError), average.in_place():
         raise KeyError
     assert model.weight.flatten()[0].item() == 4.0
+
+
+class Reader(nn.Module):
+    """Names as those of our readers: a stem, layers, a norm, and a head beside it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.encoder = nn.ModuleDict(
+            {
+                "stem": nn.Embedding(5, 2),
+                "layers": nn.ModuleList(nn.Linear(2, 2) for _ in range(3)),
+                "norm": nn.LayerNorm(2),
+            }
+        )
+        self.head = nn.Linear(2, 2)
+
+
+def test_lower_layers_learn_slower():
+    shares = layer_shares(Reader(), 0.5)
+    assert shares["head.weight"] == shares["encoder.norm.bias"] == 1.0
+    assert [shares[f"encoder.layers.{i}.weight"] for i in range(3)] == [0.125, 0.25, 0.5]
+    assert shares["encoder.stem.weight"] == 0.0625
+    optimizer = OptimConfig(layer_decay=0.5).make(Reader(), 0.1)
+    assert sorted({group["scale"] for group in optimizer.param_groups}) == [
+        0.0625, 0.125, 0.25, 0.5, 1.0
+    ]  # fmt: skip
+
+
+def test_without_decay_there_are_two_groups():
+    assert len(OptimConfig().make(Reader(), 0.1).param_groups) == 2
+
+
+def test_frozen_parts_do_not_learn():
+    model = Reader()
+    optimizer = OptimConfig(freeze=("encoder.stem", "encoder.layers.0")).make(model, 0.1)
+    learning = {id(p) for group in optimizer.param_groups for p in group["params"]}
+    frozen = [name for name, p in model.named_parameters() if id(p) not in learning]
+    assert frozen == ["encoder.stem.weight", "encoder.layers.0.weight", "encoder.layers.0.bias"]
+    with pytest.raises(RecipeError, match=r"begins with 'decoder'; its parts are encoder.stem"):
+        OptimConfig(freeze=("decoder",)).make(Reader(), 0.1)
+    with pytest.raises(RecipeError, match="leaves nothing to learn"):
+        OptimConfig(freeze=("encoder", "head")).make(Reader(), 0.1)

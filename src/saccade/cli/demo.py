@@ -3,9 +3,10 @@
 import os
 import shlex
 import sys
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -27,6 +28,8 @@ class Demo:
     minutes: float
     inputs: tuple[str, ...]
     processes: int = 1
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """How it is to be measured, as `evaluate` has it."""
 
 
 DEMOS = {
@@ -37,6 +40,7 @@ DEMOS = {
         minutes=2.5,
         inputs=("saccade", "transformability", "unlearning", "softmaxes", "bidirectionally"),
         processes=2,
+        options={"beam": 1},
     ),
     "reverse": Demo(
         "letters written backwards",
@@ -44,6 +48,27 @@ DEMOS = {
         data="builtin:reverse",
         minutes=1.5,
         inputs=("s a c c a d e", "a t t e n t i o n", "l o o k"),
+        options={"beam": 1},
+    ),
+    "classify": Demo(
+        "the mood of English sentences made by a small grammar, where not, but and although decide",
+        recipe="bert-mini",
+        data="builtin:mood",
+        minutes=2.0,
+        inputs=(
+            "The soup was not at all cheerful, but the cake made me smile.",
+            "I was furious about the bill, although the coffee calmed me down.",
+            "By the way, the ending was more dreary than delightful.",
+        ),
+        processes=2,
+    ),
+    "generate": Demo(
+        "the English of Python's own documentation, and how its sentences go on",
+        recipe="gpt-mini",
+        data="builtin:pydoc",
+        minutes=2.25,
+        inputs=("The statement", "If the object is a class, ", "A function call"),
+        processes=2,
     ),
 }
 
@@ -76,7 +101,12 @@ def run(
     task = session.load(folder)
     with answering(BATCH, shown=True) as answered:
         found = session.assess(
-            task, data=demo.data, split="test", batch_size=BATCH, beam=1, stop=answered
+            task,
+            data=demo.data,
+            split="test",
+            batch_size=BATCH,
+            stop=answered,
+            **demo.options,
         )
     print(f"\nOn {len(found.answers):,} inputs that it was not trained on:")
     for score in found.scores.values():
@@ -84,8 +114,8 @@ def run(
     answers = task.predict(demo.inputs, attention=True)
     print("\nInputs that are not in the data at all:")
     for asked, answer in zip(demo.inputs, answers, strict=True):
-        print(f"  {asked} -> {answer.text}")
+        print(f"  {asked} -> {answer}")
     picture = answers[0].attention.save(folder / "attention.png")
-    print(f"\nWhere it looked while it wrote the first of them: {picture}")
+    print(f"\nWhere it looked for the first of them: {picture}")
     print(f"Curves and more answers: {folder / 'report.html'}")
     print(f"Ask it more: saccade predict {shlex.join([str(folder), demo.inputs[-1]])}")

@@ -25,6 +25,10 @@ def run(
     max_steps: Annotated[int | None, typer.Option(help="Updates at most.")] = None,
     minutes: Annotated[float | None, typer.Option(help="Minutes at most.")] = None,
     seed: Annotated[int | None, typer.Option(help="Of everything that is drawn.")] = None,
+    init: Annotated[
+        Path | None,
+        typer.Option(help="Begin with the model and vocabulary of a run or Hugging Face folder."),
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
     device: Device = "auto",
     precision: Annotated[str, typer.Option(help="auto, float32 or bfloat16.")] = "auto",
@@ -68,6 +72,7 @@ def run(
                 minutes=minutes,
                 seed=seed,
                 resume=resume,
+                init=init,
                 device=device,
                 precision=precision,
                 pair=pair,

@@ -8,7 +8,7 @@ this folder: a subclass of `Task`, and a `Config` with the options that its reci
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
@@ -18,6 +18,7 @@ from torch import nn
 from saccade.data.cache import Encoded
 from saccade.data.columns import Column
 from saccade.data.corpus import Item, Split
+from saccade.data.corpus import items as grouped
 from saccade.shapes import Float, Tensor
 
 if TYPE_CHECKING:
@@ -65,6 +66,10 @@ class Answer:
     attention: AttentionRecord | None = None
     alternatives: tuple[Answer, ...] = ()
 
+    def __str__(self) -> str:
+        """For people."""
+        return self.text
+
     def as_json(self) -> dict[str, Any]:
         """As plain values."""
         table: dict[str, Any] = {"text": self.text, "score": self.score}
@@ -81,6 +86,8 @@ class Evaluation:
     answers: list[str]
     items: list[Item]
     by_length: list[dict[str, Any]] = field(default_factory=list)
+    tables: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    """What else is worth a look, such as the most confident mistakes: rows by their title."""
 
     def values(self) -> dict[str, float]:
         """The bare numbers."""
@@ -103,12 +110,16 @@ class Task(nn.Module, ABC, Generic[BatchT]):
     """A model with everything that its job needs besides.
 
     name       the name of its module, as recipes give it in `task`
+    aligns     whether it writes words that can be aligned with those it reads
+    new_parts  what of the model is never taken from another: names begin with one of these
     columns    the columns of a data file that it reads
     selects    the metric that tells which weights are the best
     """
 
     name: ClassVar[str]
-    columns: ClassVar[tuple[Column, ...]]
+    aligns: ClassVar[bool] = False
+    new_parts: ClassVar[tuple[str, ...]] = ()
+    columns: tuple[Column, ...]
     selects: str
     model: nn.Module
 
@@ -127,6 +138,23 @@ class Task(nn.Module, ABC, Generic[BatchT]):
     @abstractmethod
     def collate(self, examples: Encoded, rows: Sequence[int] | npt.NDArray[np.int64]) -> BatchT:
         """These examples as one batch."""
+
+    def remarks(self, examples: Encoded) -> Iterator[str]:
+        """What a user should know of what became of the rows."""
+        skipped = examples.skipped
+        if skipped.empty or skipped.too_long:
+            yield (
+                f"left out {skipped.empty} rows with an empty side and {skipped.too_long} too long "
+                f"ones, the first: {skipped.first[0]}"
+            )
+
+    def items(self, split: Split) -> Iterator[Item]:
+        """The questions of a split; rows that ask the same are one, with all their answers."""
+        return grouped(split)
+
+    def parse(self, line: str) -> Any:
+        """The input that a line of text stands for."""
+        return line
 
     @abstractmethod
     def predict(self, inputs: Sequence[Any], **options: Any) -> list[Any]:
@@ -151,18 +179,33 @@ class Task(nn.Module, ABC, Generic[BatchT]):
         """
 
     @abstractmethod
-    def save_parts(self, folder: Path) -> None:
-        """Write what the task needs besides recipe and weights, such as vocabularies."""
+    def parts(self) -> dict[str, str]:
+        """What the task needs besides recipe and weights, such as vocabularies: files' contents."""
+
+    def finish(self, examples: Encoded) -> str:
+        """Do what is done once, with the best weights on validation data; what there is to say.
+
+        What it changes must be among `parts`.
+        """
+        return ""
 
 
 class TaskConfig(ABC):
     """The options of a task: what its recipes may set besides `[training]`."""
 
-    columns: ClassVar[tuple[Column, ...]]
+    @property
+    @abstractmethod
+    def columns(self) -> tuple[Column, ...]:
+        """The columns of a data file that the task reads."""
 
     @abstractmethod
-    def fresh(self, train: Split, progress: Progress | None = None) -> Task[Any]:
-        """A task with vocabularies made from this data, and new weights."""
+    def fresh(
+        self, train: Split, progress: Progress | None = None, vocabulary: Path | None = None
+    ) -> Task[Any]:
+        """A task with new weights, and with vocabularies made from this data.
+
+        `vocabulary` is a folder whose vocabularies are taken instead.
+        """
 
     @abstractmethod
     def restored(self, folder: Path) -> Task[Any]:

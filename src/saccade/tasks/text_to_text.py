@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,12 +18,13 @@ from saccade.config import Count, Share
 from saccade.data.cache import Encoded, encode_once
 from saccade.data.collate import pad, pad_rows
 from saccade.data.columns import Column
-from saccade.data.corpus import Item, Split
+from saccade.data.corpus import Item, Row, Split
 from saccade.decoding import GenerationConfig, Hypothesis, Limits, generate
 from saccade.errors import DecodingError, WatchError
 from saccade.layers.cross_entropy import cross_entropy
 from saccade.lens.record import AttentionRecord, Side
 from saccade.metrics import TextMetricsConfig, by_length
+from saccade.metrics.score import scores_of
 from saccade.models import Translator, TranslatorConfig
 from saccade.shapes import Bool, Int, Tensor
 from saccade.tasks.base import Answer, Evaluation, Loss, Progress, Task, TaskConfig
@@ -64,16 +65,23 @@ class LossConfig:
 class Config(TaskConfig):
     """The options of a text-to-text recipe."""
 
-    columns: ClassVar[tuple[Column, ...]] = (SOURCE, TARGET)
-
     model: TranslatorConfig
     text: TextConfig = TextConfig()
     loss: LossConfig = LossConfig()
     generation: GenerationConfig = GenerationConfig(beam=5)
     metrics: TextMetricsConfig = TextMetricsConfig()
 
-    def fresh(self, train: Split, progress: Progress | None = None) -> TextToText:
-        """Vocabularies made from this data, and new weights."""
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Pairs."""
+        return SOURCE, TARGET
+
+    def fresh(
+        self, train: Split, progress: Progress | None = None, vocabulary: Path | None = None
+    ) -> TextToText:
+        """Vocabularies made from this data or taken from a folder, and new weights."""
+        if vocabulary is not None:
+            return self.restored(vocabulary)
         rows = (row.values for row in train)
         if self.text.target is None:
             both = chain.from_iterable(rows)
@@ -115,11 +123,11 @@ class TextToText(Task[Pairs]):
     """A translator with the vocabularies of its two sides."""
 
     name = "text_to_text"
-    columns = Config.columns
+    aligns = True
 
     def __init__(self, config: Config, source: Tokenizer, target: Tokenizer) -> None:
         super().__init__()
-        self.config = config
+        self.config, self.columns = config, config.columns
         self.source, self.target = source, target
         self.model: Translator = config.model.build(len(source), len(target))
         self.selects = config.metrics.names[0]
@@ -138,9 +146,9 @@ class TextToText(Task[Pairs]):
     def encode(self, split: Split, folder: Path, progress: Progress | None = None) -> Encoded:
         """The token numbers of both sides, without start and stop."""
 
-        def both(rows: list[tuple[str, ...]]) -> list[tuple[list[int], ...]]:
-            sources = self.source.encode_batch([row[0] for row in rows])
-            targets = self.target.encode_batch([row[1] for row in rows])
+        def both(rows: list[Row]) -> list[tuple[list[int], ...]]:
+            sources = self.source.encode_batch([row.values[0] for row in rows])
+            targets = self.target.encode_batch([row.values[1] for row in rows])
             return list(zip(sources, targets, strict=True))
 
         limit = self.config.text.max_length
@@ -219,21 +227,22 @@ class TextToText(Task[Pairs]):
             metrics = replace(metrics, samples=0)
         inputs = [item.inputs[0] for item in items]
         answers = [answer.text for answer in self.predict(inputs, stop=stop, **options)]
-        references = [item.references for item in items]
+        tallies = metrics.tally(answers, [item.references for item in items])
         return Evaluation(
-            metrics.score(answers, references, inputs),
+            scores_of(tallies, metrics.samples, metrics.seed),
             answers,
             items,
-            [] if quick else by_length(metrics, inputs, answers, references),
+            [] if quick else by_length(tallies, inputs),
         )
 
-    def save_parts(self, folder: Path) -> None:
-        """Write the vocabularies."""
+    def parts(self) -> dict[str, str]:
+        """The vocabularies."""
         if self.source is self.target:
-            self.source.save(folder / "tokenizer.json")
-        else:
-            self.source.save(folder / "tokenizer.source.json")
-            self.target.save(folder / "tokenizer.target.json")
+            return {"tokenizer.json": self.source.to_string()}
+        return {
+            "tokenizer.source.json": self.source.to_string(),
+            "tokenizer.target.json": self.target.to_string(),
+        }
 
     def _generate(
         self,

@@ -168,7 +168,7 @@ class Trainer:
                 f"(here {learning_rate:.3g}), a longer warm-up or clipping may help"
             )
         for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate
+            group["lr"] = learning_rate * group["scale"]
         self.optimizer.step()
         self.average.after_update(step)
         padding = padding_share(self.material.plan.lengths, [rows for _, rows in assigned])

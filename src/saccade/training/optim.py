@@ -1,15 +1,18 @@
 """AdamW, the learning rate over time, and the running average of the weights."""
 
 import math
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
+from annotated_types import Gt, Le
 from torch import nn
 
 from saccade.config import Count, NotNegative, Positive, Share, Whole
+from saccade.errors import RecipeError
 from saccade.shapes import Tensor
 
 
@@ -22,6 +25,9 @@ class OptimConfig:
                    the budget, be it steps or minutes, whichever is further on
     warmup         updates over which the learning rate rises from 0
     clip           gradients longer than this are shortened to it; 0 leaves them
+    layer_decay    each layer learns at this share of the rate of the one above it, embeddings the
+                   slowest: for fine-tuning (Howard and Ruder 2018)
+    freeze         parts that do not learn, by how their names begin: ["encoder.stem"]
     """
 
     betas: tuple[Share, Share] = (0.9, 0.98)
@@ -31,16 +37,31 @@ class OptimConfig:
     warmup: Whole = 400
     final_rate: Share = 0.01
     clip: NotNegative = 1.0
+    layer_decay: Annotated[float, Gt(0), Le(1)] = 1.0
+    freeze: tuple[str, ...] = ()
 
     def make(self, model: nn.Module, learning_rate: float) -> torch.optim.AdamW:
-        """AdamW; weights decay, biases, norms and other vectors do not."""
-        weights = [p for p in model.parameters() if p.requires_grad]
-        groups = [
-            {"params": [p for p in weights if p.ndim > 1], "weight_decay": self.weight_decay},
-            {"params": [p for p in weights if p.ndim <= 1], "weight_decay": 0.0},
-        ]
+        """AdamW; weights decay, biases, norms and other vectors do not.
+
+        Each group of weights has a `scale`, its share of the learning rate.
+        """
+        freeze(model, self.freeze)
+        shares = layer_shares(model, self.layer_decay)
+        groups: dict[tuple[float, bool], list[nn.Parameter]] = {}
+        for name, parameter in model.named_parameters():
+            if parameter.requires_grad:
+                groups.setdefault((shares[name], parameter.ndim <= 1), []).append(parameter)
+        if not groups:
+            raise RecipeError(f"optim.freeze = {list(self.freeze)} leaves nothing to learn")
         return torch.optim.AdamW(
-            [group for group in groups if group["params"]],
+            [
+                {
+                    "params": parameters,
+                    "weight_decay": 0.0 if is_vector else self.weight_decay,
+                    "scale": share,
+                }
+                for (share, is_vector), parameters in groups.items()
+            ],
             lr=learning_rate,
             betas=self.betas,
             eps=self.eps,
@@ -67,6 +88,43 @@ class OptimConfig:
             case "linear":
                 falling = 1 - min(1.0, progress)
         return self.final_rate + (1 - self.final_rate) * falling
+
+
+def freeze(model: nn.Module, beginnings: Sequence[str]) -> None:
+    """Keep the weights whose names begin so as they are."""
+    names = [name for name, _ in model.named_parameters()]
+    for beginning in beginnings:
+        if not any(name.startswith(beginning) for name in names):
+            parts = dict.fromkeys(".".join(name.split(".")[:2]) for name in names)
+            raise RecipeError(
+                f"optim.freeze: nothing of the model begins with {beginning!r}; its parts are "
+                f"{', '.join(parts)}"
+            )
+    for name, parameter in model.named_parameters():
+        if name.startswith(tuple(beginnings)):
+            parameter.requires_grad = False
+
+
+def layer_shares(model: nn.Module, decay: float) -> dict[str, float]:
+    """Of the learning rate, by the name of each weight: decay to the power of what lies above it.
+
+    What stands before the layers of a stack is its lowest place, what comes after them is above.
+    """
+    names = [name for name, _ in model.named_parameters()]
+    places = {name: (found[1], int(found[2])) for name in names if (found := _LAYER.match(name))}
+    heights: dict[str, int] = {}
+    for stack, number in places.values():
+        heights[stack] = max(heights.get(stack, 0), number + 1)
+    for name in names:
+        if (found := _BEFORE.match(name)) and found[1] in heights:
+            places[name] = (found[1], -1)
+    above = {name: heights[stack] - number for name, (stack, number) in places.items()}
+    return {name: decay ** above.get(name, 0) for name in names}
+
+
+_LAYER = re.compile(r"(.*?)\.layers\.(\d+)\.")
+_BEFORE = re.compile(r"(.*?)\.(?:stem|stem_norm|embedding|position)\.")
+"""The parts that stand before the layers of a stack."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,12 +9,12 @@ A recipe is built in (by its name) or a file. `--set a.b=v` changes single keys.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_type_hints
 
 from annotated_types import Ge, Lt
 
@@ -94,9 +94,21 @@ class Recipe:
         return tomlkit.dumps(self.table())
 
 
-def load(name: str | Path, changes: Sequence[str] = ()) -> Recipe:
-    """The recipe of this name or file, with `changes` such as "training.seed=3"."""
+def load(
+    name: str | Path, changes: Sequence[str] = (), model: Mapping[str, Any] | None = None
+) -> Recipe:
+    """The recipe of this name or file, with `changes` such as "training.seed=3".
+
+    `model` holds options of another model, which replace the recipe's where it has such; `changes`
+    come last.
+    """
     table = parse(_text(name), str(name))
+    if model is not None:
+        _require_task(table, str(name))
+        kind = get_type_hints(tasks.config_of(table["task"]))["model"]
+        known = {field.name for field in fields(kind)}
+        shared = {key: value for key, value in model.items() if key in known}
+        table["model"] = {**table.get("model", {}), **shared}
     for change in changes:
         config.set_key(table, change)
     return from_table(table, str(name))
@@ -116,9 +128,8 @@ def parse(text: str, name: str) -> dict[str, Any]:
 def from_table(table: dict[str, Any], name: str) -> Recipe:
     """The recipe in tables of plain values."""
     options = dict(table)
-    task, training = options.pop("task", None), options.pop("training", {})
-    if not isinstance(task, str):
-        raise RecipeError(f"{name}: task is missing; it can be: {', '.join(tasks.names())}")
+    _require_task(options, name)
+    task, training = options.pop("task"), options.pop("training", {})
     try:
         kind = tasks.config_of(task)
         names = [field.name for field in fields(kind)]  # type: ignore[arg-type]
@@ -144,6 +155,11 @@ def description(name: str) -> str:
     """What a built-in recipe says of itself: its first line."""
     first = _text(name).splitlines()[0]
     return first.lstrip("# ") if first.startswith("#") else ""
+
+
+def _require_task(table: Mapping[str, Any], name: str) -> None:
+    if not isinstance(table.get("task"), str):
+        raise RecipeError(f"{name}: task is missing; it can be: {', '.join(tasks.names())}")
 
 
 def _require_known(table: Iterable[str], known: Sequence[str]) -> None:

@@ -8,7 +8,7 @@ from html import escape
 from typing import Any
 
 from saccade.data.corpus import Item
-from saccade.tasks.base import Task
+from saccade.tasks.base import Evaluation, Task
 from saccade.training.files import room_on_disk, write_file
 from saccade.training.run import Run
 
@@ -35,6 +35,7 @@ pre {{ overflow: auto; padding: 1rem; border: 1px solid #8886 }}
 <p>{told}</p>
 <h2>Curves</h2>{curves}
 <h2>Answers to inputs it was not trained on</h2>{answers}
+{tables}
 <h2>Validations</h2>{validations}
 <h2>Recipe</h2><pre>{recipe}</pre>
 </body></html>
@@ -53,6 +54,7 @@ def write_report(run: Run, task: Task[Any], items: Sequence[Item]) -> None:
     validations = [record for record in records if "valid_loss" in record]
     best = validations[-1] if validations else {}
     parameters = sum(p.numel() for p in task.parameters())
+    found = task.evaluate(items, quick=True) if items else None
     page = PAGE.format(
         title=escape(f"Saccade: {run.folder.resolve().name}"),
         told=escape(
@@ -60,7 +62,12 @@ def write_report(run: Run, task: Task[Any], items: Sequence[Item]) -> None:
             f"{best.get('step', 0):,} steps, {best.get('seconds', 0) / 60:.1f} minutes."
         ),
         curves=_curves(records, validations),
-        answers=_answers(task, items[:SAMPLES]),
+        answers=_answers(found, SAMPLES),
+        tables="".join(
+            f"<h2>{escape(title)}</h2>{_table(rows)}" for title, rows in found.tables.items()
+        )
+        if found
+        else "",
         validations=_table(validations[-20:]),
         recipe=escape((run.folder / "recipe.toml").read_text(encoding="utf-8")),
     )
@@ -116,10 +123,9 @@ def _curve(name: str, points: Sequence[tuple[int, float]]) -> str:
     )
 
 
-def _answers(task: Task[Any], items: Sequence[Item]) -> str:
-    if not items:
+def _answers(found: Evaluation | None, most: int) -> str:
+    if found is None:
         return "<p>None were asked for.</p>"
-    answers = task.evaluate(items, quick=True).answers
     return _table(
         [
             {
@@ -127,7 +133,7 @@ def _answers(task: Task[Any], items: Sequence[Item]) -> str:
                 "answer": answer,
                 "right": " | ".join(item.references),
             }
-            for item, answer in zip(items, answers, strict=True)
+            for item, answer in list(zip(found.items, found.answers, strict=True))[:most]
         ]
     )
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import filelock
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import nn
@@ -65,6 +66,11 @@ class Run:
         """The best weights."""
         return self.folder / "model.safetensors"
 
+    @property
+    def initial(self) -> Path:
+        """The weights that were taken from another model to begin with, if any were."""
+        return self.folder / "initial.safetensors"
+
     def exists(self) -> bool:
         """Whether there is a run in this folder."""
         return (self.folder / "run.json").exists()
@@ -93,16 +99,34 @@ class Run:
         finally:
             lock.release()
 
-    def begin(self, recipe: Recipe, task: Task[Any], facts: Mapping[str, Any]) -> None:
-        """Write what a run begins with; run.json last, for it makes the folder a run."""
+    def begin(
+        self,
+        recipe: Recipe,
+        task: Task[Any],
+        facts: Mapping[str, Any],
+        initial: Mapping[str, Tensor] | None = None,
+    ) -> None:
+        """Write what a run begins with; run.json last, for it makes the folder a run.
+
+        `initial` are weights of another model that replace the new ones.
+        """
         with room_on_disk(self.folder, "the run was not begun"):
             write_file(self.folder / BEGINNING, b"")
-            task.save_parts(self.folder)
+            self.keep_parts(task)
             write_file(self.folder / "recipe.toml", recipe.to_toml().encode())
             write_file(self.metrics, b"")
+            if initial is not None:
+                write_file(self.initial, save(dict(initial)))
             about = {"format": FORMAT, "saccade": __version__, **facts}
             write_file(self.folder / "run.json", json.dumps(about, indent=1).encode())
             (self.folder / BEGINNING).unlink()
+
+    def keep_parts(self, task: Task[Any]) -> None:
+        """Write what the task needs besides recipe and weights."""
+        for name, content in task.parts().items():
+            path = self.folder / name
+            with room_on_disk(path, "what was there is kept"):
+                write_file(path, content.encode())
 
     def strangers(self) -> list[str]:
         """What lies in a folder that is no run yet, and was not put there by beginning one."""
@@ -147,6 +171,14 @@ class Run:
             )
         fill(task.model, self.weights)
         return task.eval()
+
+    def beginning(self, seed: int) -> Task[Any]:
+        """The task as the run began: new weights by the seed, but for those taken from another."""
+        torch.manual_seed(seed)
+        task = self.recipe().options.restored(self.folder)
+        if self.initial.exists():
+            task.model.load_state_dict(read_tensors(self.initial), strict=False)
+        return task
 
     def keep_best(self, model: nn.Module) -> None:
         """Write the weights that are the best so far."""
@@ -248,13 +280,17 @@ def put_tensors(model: nn.Module, tensors: Mapping[str, Tensor], where: str) -> 
     model.load_state_dict(dict(tensors), strict=False)
 
 
-def fill(model: nn.Module, path: Path) -> None:
-    """Give a model the weights of a file."""
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """The weights in a file."""
     try:
-        tensors = load(path.read_bytes())
+        return load(path.read_bytes())
     except (OSError, SafetensorError) as error:
         raise RunError(f"the weights {path} cannot be read: {error}") from None
-    put_tensors(model, tensors, str(path))
+
+
+def fill(model: nn.Module, path: Path) -> None:
+    """Give a model the weights of a file."""
+    put_tensors(model, read_tensors(path), str(path))
 
 
 def _finite(value: Any) -> Any:

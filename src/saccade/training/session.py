@@ -9,9 +9,10 @@ from typing import Any
 
 import torch
 
+from saccade import config
 from saccade.data import sources
 from saccade.data.batching import Plan
-from saccade.data.corpus import Corpus, Item, items
+from saccade.data.corpus import Corpus, Item
 from saccade.data.layout import SPLITS
 from saccade.errors import DataError, RunError
 from saccade.tasks.base import Evaluation, Task
@@ -19,12 +20,13 @@ from saccade.training import distributed
 from saccade.training import precision as precisions
 from saccade.training import recipe as recipes
 from saccade.training.distributed import World
+from saccade.training.initial import Initial, open_initial
 from saccade.training.interruption import Interruption
 from saccade.training.loop import Material, Trainer
 from saccade.training.machine import keep_freed_memory
 from saccade.training.recipe import Recipe
 from saccade.training.report import report_due, write_report
-from saccade.training.run import Run
+from saccade.training.run import Run, tensors_of
 from saccade.training.screen import Screen
 
 
@@ -38,6 +40,7 @@ def train(
     minutes: float | None = None,
     seed: int | None = None,
     resume: bool = False,
+    init: str | Path | None = None,
     device: str = "auto",
     precision: str = "auto",
     pair: str | None = None,
@@ -48,21 +51,29 @@ def train(
 ) -> Task[Any]:
     """Train a recipe on data into the run folder `out`; gives the task with its best weights.
 
-    `changes` are assignments such as "model.dim=256". `cache` is where encoded data is kept for
-    the next time.
+    `changes` are assignments such as "model.dim=256". `init` is a run or a Hugging Face folder
+    whose model and vocabulary training begins with; its head is new. `cache` is where encoded data
+    is kept for the next time.
     """
     world, screen = world or World(), screen or Screen()
     budget = {"max_steps": max_steps, "minutes": minutes, "seed": seed}
     asked = [f"training.{name}={value}" for name, value in budget.items() if value is not None]
     keep_freed_memory()
     with Interruption() as interruption:
-        chosen = recipes.load(recipe, [*changes, *asked])
+        run, initial = Run(Path(out)), None
+        if resume and run.initial.exists():  # what it began with is all in its own folder
+            model = config.plain(run.recipe().options)["model"]
+        else:
+            initial = None if init is None else open_initial(init)
+            model = None if initial is None else initial.model
+        chosen = recipes.load(recipe, [*changes, *asked], model)
         place = precisions.pick_device(device)
         if place.type == "cuda" and world.size > 1:
             place = torch.device("cuda", world.local_rank)
         job = _Job(
-            run=Run(Path(out)),
+            run=run,
             recipe=chosen,
+            initial=initial,
             corpus=sources.open_corpus(data, chosen.options.columns, pair=pair, columns=columns),
             world=world,
             device=place,
@@ -115,7 +126,7 @@ def assess(
     )
     if say is not None:
         say(corpus.understood)
-    asked = list(items(corpus.splits[split]))
+    asked = list(task.items(corpus.splits[split]))
     if not asked:
         raise DataError(f"there is nothing to evaluate in {data}")
     return task.evaluate(asked, **options)
@@ -132,6 +143,7 @@ class _Job:
 
     run: Run
     recipe: Recipe
+    initial: Initial | None
     corpus: Corpus
     world: World
     device: torch.device
@@ -175,19 +187,24 @@ class _Job:
                 f"{self.run.folder} is not empty ({', '.join(others[:4])}) and no run; "
                 "choose a new folder with --out"
             )
-        torch.manual_seed(self.recipe.training.seed)
         with self.screen.counting("making the vocabulary, rows read:") as bar:
-            task = self.recipe.options.fresh(splits["train"], bar.to)
-        self.run.begin(self.recipe, task, facts)
+            folder = None if self.initial is None else self.initial.folder
+            task = self.recipe.options.fresh(splits["train"], bar.to, folder)
+        if self.initial is None:
+            self.run.begin(self.recipe, task, facts)
+            return
+        taken = self.initial.fitting(task)
+        self.run.begin(self.recipe, task, {**facts, "init": str(folder)}, taken)
+        new = [name for name in tensors_of(task.model) if name not in taken]
+        self.say(f"{len(taken)} tensors taken from {folder}; new are {', '.join(new) or 'none'}")
 
     def fit(self) -> Task[Any]:
         """Train the task of the run; gives it with its best weights."""
-        torch.manual_seed(self.recipe.training.seed)
-        task = self.recipe.options.restored(self.run.folder).to(self.device)
+        task = self.run.beginning(self.recipe.training.seed).to(self.device)
         material = self.material(task)
         self.say(
             f"{type(task.model).__name__} of {_parameters(task):,} parameters · "
-            f"{len(material.train):,} examples, {len(material.valid):,} for validation · "
+            f"{len(material.plan.lengths):,} examples, {len(material.valid):,} for validation · "
             f"{self.device}, {self.numbers.name}, threads: {torch.get_num_threads()}"
         )
         progress = Trainer(
@@ -208,6 +225,9 @@ class _Job:
             f"{progress.best_step}, in {self.run.weights}"
         )
         if self.world.first and report_due(self.run):
+            if said := best.finish(material.valid):
+                self.run.keep_parts(best)
+                self.say(said)
             write_report(self.run, best, material.items)
         return best
 
@@ -218,12 +238,8 @@ class _Job:
         for name in ("train", "valid"):
             with self.screen.counting(f"encoding {name}, rows done:") as bar:
                 encoded[name] = task.encode(self.corpus.splits[name], self.cache, bar.to)
-            skipped = encoded[name].skipped
-            if skipped.empty or skipped.too_long:
-                self.say(
-                    f"{name}: left out {skipped.empty} rows with an empty side and "
-                    f"{skipped.too_long} too long ones, the first: {skipped.first[0]}"
-                )
+            for remark in task.remarks(encoded[name]):
+                self.say(f"{name}: {remark}")
             if len(encoded[name]) == 0:
                 raise DataError(f"no row of {name} can be used: all are empty or too long")
         plan = Plan(
@@ -234,7 +250,7 @@ class _Job:
             world=self.world.size,
             accumulate=config.accumulate,
         )
-        some = _spread(list(items(self.corpus.splits["valid"])), config.validate_items)
+        some = _spread(list(task.items(self.corpus.splits["valid"])), config.validate_items)
         return Material(encoded["train"], plan, encoded["valid"], some)
 
     def say(self, text: str) -> None:

@@ -1,0 +1,430 @@
+"""Text classification: a label, several labels or a number for a text or a pair of texts."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from saccade.attention.watch import watch
+from saccade.config import Count, Share
+from saccade.data.cache import Encoded, encode_once
+from saccade.data.collate import pad
+from saccade.data.columns import Column
+from saccade.data.corpus import Item, Row, Split
+from saccade.errors import DataError, DecodingError, RecipeError, WatchError
+from saccade.lens.record import AttentionRecord, Side
+from saccade.metrics import ClassificationMetricsConfig, by_length
+from saccade.metrics.score import scores_of
+from saccade.models import TextClassifier, TextClassifierConfig
+from saccade.shapes import Bool, Float, Int, Tensor
+from saccade.tasks import labels as all_labels
+from saccade.tasks.base import Evaluation, Loss, Progress, Task, TaskConfig
+from saccade.tasks.labels import Classification, Labels, LabelsConfig, learn_labels, read_labels
+from saccade.text import Tokenizer, VocabularyConfig
+
+log = logging.getLogger(__name__)
+
+TEXT = Column("text", ("sentence", "sentence1", "review", "question", "premise", "question1"))
+PAIR = Column("text_pair", ("sentence2", "hypothesis", "question2"), required=False)
+LABEL = Column("label", ("labels", "class", "category", "target", "score"), numbers=True)
+ABOUT = "classifier.json"
+"""Whether it reads pairs, and the temperature of its probabilities."""
+FORMAT = 1
+"""Counts up when the same text would be encoded otherwise, so that no old cache is read."""
+Rows = Sequence[int] | npt.NDArray[np.int64]
+Texts = tuple[npt.NDArray[np.int64], ...]
+"""The tokens of a text, or of both texts of a pair."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextConfig:
+    """How a text is read.
+
+    vocabulary   how it is cut into tokens
+    max_length   the most tokens that are read at once, control tokens included
+    long         what of a longer text is read: "cut": its beginning; "slide": all of it, in windows
+                 that overlap by half, whose probabilities are averaged (of pairs, the second text)
+    """
+
+    vocabulary: VocabularyConfig = VocabularyConfig(lowercase=True)
+    max_length: Count = 128
+    long: Literal["cut", "slide"] = "cut"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LossConfig:
+    """What is learned from; `label_smoothing` gives a share of the truth to all classes alike."""
+
+    label_smoothing: Share = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(TaskConfig):
+    """The options of a text classification recipe."""
+
+    model: TextClassifierConfig
+    text: TextConfig = TextConfig()
+    labels: LabelsConfig = LabelsConfig()
+    loss: LossConfig = LossConfig()
+    metrics: ClassificationMetricsConfig = ClassificationMetricsConfig()
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """A text, perhaps a second one, and the label."""
+        return TEXT, PAIR, LABEL
+
+    def fresh(
+        self, train: Split, progress: Progress | None = None, vocabulary: Path | None = None
+    ) -> TextClassification:
+        """Labels from this data, the vocabulary too or from a folder, and new weights."""
+        labels, pairs = learn_labels(train, self.labels), PAIR.name in train.columns
+        if vocabulary is not None:
+            tokenizer = Tokenizer.load(vocabulary / "tokenizer.json")
+        else:
+            texts = (text for row in train for text in row.values[:-1])
+            tokenizer = Tokenizer.train(texts, self.text.vocabulary, progress=progress)
+        return TextClassification(self, tokenizer, labels, pairs=pairs)
+
+    def restored(self, folder: Path) -> TextClassification:
+        """The task of a run folder, with new weights."""
+        about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
+        return TextClassification(
+            self,
+            Tokenizer.load(folder / "tokenizer.json"),
+            read_labels(folder),
+            pairs=bool(about["pairs"]),
+            temperature=float(about["temperature"]),
+        )
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Texts between control tokens, padded, and what is to be said of each."""
+
+    tokens: Int[Tensor, "b s"]
+    mask: Bool[Tensor, "b s"]
+    segments: Int[Tensor, "b s"] | None
+    truth: Tensor
+
+    def to(self, device: Any) -> Labelled:
+        """The same on another device."""
+        segments = None if self.segments is None else self.segments.to(device)
+        return Labelled(
+            self.tokens.to(device), self.mask.to(device), segments, self.truth.to(device)
+        )
+
+
+class TextClassification(Task[Labelled]):
+    """A classifier with its vocabulary and its labels.
+
+    `temperature` divides the logits before they become probabilities; it is found on validation
+    data when training ends, so that probabilities mean something (Guo et al. 2017).
+    """
+
+    name = "text_classification"
+    new_parts = ("head.",)
+
+    def __init__(
+        self,
+        config: Config,
+        tokenizer: Tokenizer,
+        labels: Labels,
+        *,
+        pairs: bool,
+        temperature: float = 1.0,
+    ) -> None:
+        super().__init__()
+        self.config, self.columns = config, config.columns
+        self.tokenizer, self.labels = tokenizer, labels
+        self.pairs, self.temperature = pairs, temperature
+        self.model: TextClassifier = config.model.build_classifier(len(tokenizer), labels.outputs)
+        self.selects = labels.selects(config.metrics)
+        labels.check(config.metrics)
+        self.controls = 3 if pairs else 2
+        if config.text.max_length < 2 * self.controls:
+            raise RecipeError(
+                f"text.max_length must be at least {2 * self.controls}: control tokens take "
+                f"{self.controls} of it"
+            )
+
+    def forward(self, batch: Labelled) -> Loss:
+        """The loss of each text's label, as its kind has it."""
+        logits = self.model(batch.tokens, batch.mask, batch.segments)
+        smoothing = self.config.loss.label_smoothing if self.training else 0.0
+        return Loss(self.labels.loss(logits, batch.truth, smoothing), len(logits))
+
+    def encode(self, split: Split, folder: Path, progress: Progress | None = None) -> Encoded:
+        """The tokens of each text, whole, and the label."""
+        self._require_columns(split)
+
+        def numbers(rows: list[Row]) -> list[tuple[list[int], ...]]:
+            columns = zip(*(row.values[:-1] for row in rows), strict=True)
+            texts = [self.tokenizer.encode_batch(list(column)) for column in columns]
+            truths = [self.labels.encode(row.values[-1], row.where) for row in rows]
+            return list(zip(*texts, truths, strict=True))
+
+        return encode_once(
+            split,
+            numbers,
+            key=f"text_classification {FORMAT} {self.tokenizer.digest} {self.labels.digest}",
+            folder=folder,
+            limits=None,
+            may_be_empty=(LABEL.name,) if self.labels.may_be_empty else (),
+            progress=progress,
+        )
+
+    def sizes(self, examples: Encoded) -> npt.NDArray[np.int64]:
+        """The tokens that are read of each text, with the control tokens."""
+        return np.minimum(self._lengths(examples), self.config.text.max_length)[:, None]
+
+    def remarks(self, examples: Encoded) -> Iterator[str]:
+        """Also how many texts are too long to be read whole."""
+        yield from super().remarks(examples)
+        most = self.config.text.max_length
+        if long := int((self._lengths(examples) > most).sum()):
+            read = "in windows" if self.config.text.long == "slide" else "in part: their beginning"
+            yield (
+                f"{long:,} of {len(examples):,} texts have more than the {most} tokens of "
+                f"text.max_length and are read {read}"
+            )
+
+    def collate(self, examples: Encoded, rows: Rows) -> Labelled:
+        """These texts as one batch; of a long text the beginning, or in training any window."""
+        pieces = []
+        for texts in self._texts(examples, rows):
+            windows = self._windows(texts)
+            chosen = int(torch.randint(len(windows), ())) if self.training else 0
+            pieces.append(windows[chosen])
+        return self._batch(pieces, self._truth(examples, rows))
+
+    def items(self, split: Split) -> Iterator[Item]:
+        """A row is a question, also where another asks the same."""
+        self._require_columns(split)
+        for row in split:
+            self.labels.encode(row.values[-1], row.where)
+            yield Item(row.values[:-1], row.values[-1:], row.line)
+
+    def parse(self, line: str) -> str | tuple[str, ...]:
+        """A text; where pairs are read, two with a tab between them."""
+        if not self.pairs:
+            return line
+        parts = tuple(line.split("\t"))
+        if len(parts) != 2:
+            raise DataError(
+                f"this run reads pairs: two texts with one tab between them, got {line[:60]!r}"
+            )
+        return parts
+
+    def predict(
+        self,
+        inputs: Sequence[str | Sequence[str]],
+        *,
+        attention: bool = False,
+        batch_size: int = 64,
+        first: int = 0,
+        stop: Callable[[], None] | None = None,
+        **options: Any,
+    ) -> list[Classification]:
+        """The label of each input, a text or a pair, in their order.
+
+        Inputs are sorted by length and answered `batch_size` at a time; `stop` is called between.
+        `first` is the number of the first input, for what is said of those that are too long.
+        """
+        if options:
+            raise DecodingError(f"a classifier has no option {next(iter(options))!r}")
+        if isinstance(inputs, str):
+            raise DecodingError("predict takes several inputs, got one text: put it into a list")
+        texts = self._read(inputs, first)
+        self._say_cut(texts, first)
+        answers = self._answers(texts, batch_size, stop)
+        if not attention:
+            return answers
+        return [
+            replace(answer, attention=self._look(self._windows(each)[0]))
+            for answer, each in zip(answers, texts, strict=True)
+        ]
+
+    def force(self, inputs: Sequence[str | Sequence[str]], outputs: Sequence[str]) -> Labelled:
+        """The batch in which each input has the given label."""
+        truth = [np.array(self.labels.encode(label, "the output")) for label in outputs]
+        pieces = [self._windows(texts)[0] for texts in self._read(inputs, 0)]
+        return self._batch(pieces, self.labels.decode(truth))
+
+    def evaluate(
+        self,
+        items: Iterable[Item],
+        *,
+        quick: bool = False,
+        stop: Callable[[], None] | None = None,
+        batch_size: int = 64,
+        **options: Any,
+    ) -> Evaluation:
+        """Label the items and compare with their labels."""
+        if options:
+            raise DecodingError(f"a classifier has no option {next(iter(options))!r}")
+        items, metrics = list(items), self.config.metrics
+        texts = self._read([item.inputs for item in items], 0)
+        if quick:
+            metrics = replace(metrics, samples=0)
+        else:
+            self._say_cut(texts, 0)
+        found = self._answers(texts, batch_size, stop)
+        answers, truths = [x.text for x in found], [item.references[0] for item in items]
+        tallies = self.labels.tally(answers, truths, metrics)
+        inputs = [" ".join(item.inputs) for item in items]
+        lengths = [] if quick else by_length(tallies, inputs)
+        if (sureness := self.labels.sureness(found, truths)) is not None:
+            tallies[sureness.name] = sureness
+        return Evaluation(
+            scores_of(tallies, metrics.samples, metrics.seed),
+            answers,
+            items,
+            lengths,
+            self.labels.tables(items, found),
+        )
+
+    def parts(self) -> dict[str, str]:
+        """The vocabulary, the labels and the temperature."""
+        about = {"pairs": self.pairs, "temperature": self.temperature}
+        return {
+            "tokenizer.json": self.tokenizer.to_string(),
+            all_labels.FILE: json.dumps(self.labels.facts(), indent=1, ensure_ascii=False),
+            ABOUT: json.dumps(about, indent=1),
+        }
+
+    def finish(self, examples: Encoded) -> str:
+        """Find the temperature at which the probabilities of validation data are right."""
+        rows = np.arange(len(examples))
+        pieces = [self._windows(texts)[0] for texts in self._texts(examples, rows)]
+        logits = self._logits(pieces, 64, None)
+        self.temperature, said = self.labels.calibrate(logits, self._truth(examples, rows))
+        return said
+
+    def _require_columns(self, split: Split) -> None:
+        if (PAIR.name in split.columns) != self.pairs:
+            trained, given = ("pairs", "single texts") if self.pairs else ("single texts", "pairs")
+            raise DataError(
+                f"this run reads {trained}, but {split.name} has {given}: its columns are "
+                f"{', '.join(split.columns)}"
+            )
+
+    def _lengths(self, examples: Encoded) -> npt.NDArray[np.int64]:
+        """All tokens of each text or pair, read or not, with the control tokens."""
+        return np.sum([field.lengths for field in examples.fields[:-1]], 0) + self.controls
+
+    def _texts(self, examples: Encoded, rows: Rows) -> Iterator[Texts]:
+        for row in rows:
+            yield tuple(field[int(row)] for field in examples.fields[:-1])
+
+    def _truth(self, examples: Encoded, rows: Rows) -> Tensor:
+        return self.labels.decode([examples.fields[-1][int(row)] for row in rows])
+
+    def _read(self, inputs: Sequence[str | Sequence[str]], first: int) -> list[Texts]:
+        """The tokens of the inputs."""
+        given = [(each,) if isinstance(each, str) else tuple(each) for each in inputs]
+        for number, texts in enumerate(given, first + 1):
+            if len(texts) != self.controls - 1:
+                said = "a pair of texts" if self.pairs else "one text"
+                raise DecodingError(f"input {number} must be {said}, got {len(texts)} texts")
+        columns = [self.tokenizer.encode_batch(list(column)) for column in zip(*given, strict=True)]
+        return [tuple(np.array(ids, np.int64) for ids in row) for row in zip(*columns, strict=True)]
+
+    def _say_cut(self, texts: Sequence[Texts], first: int) -> None:
+        most = self.config.text.max_length
+        lengths = [sum(map(len, each)) + self.controls for each in texts]
+        long = [number for number, length in enumerate(lengths, first + 1) if length > most]
+        if long and self.config.text.long == "cut":
+            log.warning(
+                "%d of %d inputs (the first is input %d) have more than the %d tokens of "
+                'text.max_length; their beginning is read (text.long = "slide" reads all)',
+                len(long),
+                len(texts),
+                long[0],
+                most,
+            )
+
+    def _answers(
+        self, texts: Sequence[Texts], batch_size: int, stop: Callable[[], None] | None
+    ) -> list[Classification]:
+        if batch_size < 1:
+            raise DecodingError(f"batch_size must be at least 1, got {batch_size}")
+        windows = [self._windows(each) for each in texts]
+        logits = self._logits([piece for each in windows for piece in each], batch_size, stop)
+        of_each = logits.split([len(each) for each in windows])
+        return [self.labels.answer(each, self.temperature) for each in of_each]
+
+    def _windows(self, texts: Texts) -> list[Texts]:
+        """What is read of a text or pair at once; of a pair, the first text stays in view."""
+        room = self.config.text.max_length - self.controls
+        if sum(map(len, texts)) <= room:
+            return [texts]
+        *before, last = texts
+        if before:  # the longer one gives way, down to half of the room
+            before = [before[0][: max(room // 2, room - len(last))]]
+            room -= len(before[0])
+        if self.config.text.long == "cut":
+            return [(*before, last[:room])]
+        step = max(1, room // 2)
+        starts = range(0, max(1, len(last) - room + step), step)
+        return [(*before, last[start : start + room]) for start in starts]
+
+    def _batch(self, pieces: Sequence[Texts], truth: Tensor) -> Labelled:
+        cls, sep = [self.tokenizer.cls], [self.tokenizer.sep]
+        joined = [
+            np.concatenate([cls, *(part for t in texts for part in (t, sep))]) for texts in pieces
+        ]
+        tokens, mask = pad(joined, self.tokenizer.pad)
+        segments = None
+        if self.config.model.num_segments:
+            firsts = torch.tensor([len(texts[0]) + 2 for texts in pieces])
+            segments = (torch.arange(tokens.shape[1]) >= firsts.unsqueeze(1)) & mask
+            segments = segments.long() if self.pairs else torch.zeros_like(tokens)
+        return Labelled(tokens, mask, segments, truth)
+
+    @torch.no_grad()
+    def _logits(
+        self, pieces: Sequence[Texts], batch_size: int, stop: Callable[[], None] | None
+    ) -> Float[Tensor, "n c"]:
+        """Of each piece, on the CPU."""
+        self.eval()
+        device = next(self.parameters()).device
+        order = sorted(range(len(pieces)), key=lambda i: sum(map(len, pieces[i])))
+        logits = torch.empty(len(pieces), self.labels.outputs)
+        for at in range(0, len(order), batch_size):
+            if stop is not None:
+                stop()
+            rows = order[at : at + batch_size]
+            batch = self._batch([pieces[i] for i in rows], torch.empty(0)).to(device)
+            logits[rows] = self.model(batch.tokens, batch.mask, batch.segments).float().cpu()
+        return logits
+
+    @torch.no_grad()
+    def _look(self, texts: Texts) -> AttentionRecord:
+        """Where each token looked, in every layer that looks."""
+        batch = self._batch([texts], torch.empty(0)).to(next(self.parameters()).device)
+        with watch(self.model, device="cpu") as seen:
+            self.model(batch.tokens, batch.mask, batch.segments)
+        if not seen.keys():
+            raise WatchError("this model has no attention: it reads word by word")
+        side = self._side(texts)
+        return AttentionRecord(side, side, {name: seen[name].weights[0].numpy() for name in seen})
+
+    def _side(self, texts: Texts) -> Side:
+        """The tokens with the control tokens, and the words of all texts."""
+        tokens: list[str] = ["[CLS]"]
+        words: list[str] = []
+        word_of: list[int | None] = [None]
+        for ids in texts:
+            of_text, places = self.tokenizer.words(ids.tolist())
+            tokens += [*self.tokenizer.pieces(ids.tolist()), "[SEP]"]
+            word_of += [None if i is None else i + len(words) for i in places] + [None]
+            words += of_text
+        return Side(tuple(tokens), tuple(words), tuple(word_of))

@@ -1,0 +1,317 @@
+"""Text classification: what is read, what is learned, what is answered."""
+
+import logging
+
+import numpy as np
+import pytest
+import torch
+
+from saccade.data import sources
+from saccade.errors import DataError, DecodingError, RecipeError, WatchError
+from saccade.tasks.text_classification import TextClassification
+from saccade.training import recipe as recipes
+from saccade.training import session
+from saccade.training.screen import Screen
+from tests.training.runs import outcome
+
+GOOD = ["a good day", "what a fine good film", "fine and good food", "such a good long trip here"]
+BAD = ["a bad day", "what a poor bad film", "poor and bad food", "such a bad long trip here"]
+ROWS = [(text, "good") for text in GOOD] + [(text, "bad") for text in BAD]
+PAIRS = [("a b c", "a b", "same"), ("a b", "d e f", "other"), ("d", "d e", "same")]
+SMALL = (
+    "model.dim=16",
+    "model.dropout=0.0",
+    "model.encoder.num_layers=2",
+    "model.encoder.num_heads=2",
+    "model.encoder.hidden_dim=32",
+    "model.encoder.dropout=0.0",
+    "text.vocabulary.size=290",
+)
+RECURRENT = (
+    "model.dim=16",
+    "model.encoder.dim=8",
+    "model.encoder.dropout=0.0",
+    "model.dropout=0.0",
+)
+
+
+def write(path, rows):
+    header = ("text", "text_pair", "label") if len(rows[0]) == 3 else ("text", "label")
+    path.write_text("\n".join("\t".join(row) for row in (header, *rows)) + "\n")
+    return path
+
+
+def build(folder, rows=ROWS, *changes, recipe="bert-mini") -> TextClassification:
+    small = SMALL if recipe == "bert-mini" else RECURRENT
+    options = recipes.load(recipe, [*small, *changes]).options
+    path = write(folder / "rows.tsv", rows)
+    split = sources.open_corpus(path, options.columns, held_out=0.0).splits["train"]
+    torch.manual_seed(1)
+    return options.fresh(split).eval()
+
+
+def splits(folder, task, rows):
+    path = write(folder / "more.tsv", rows)
+    return sources.open_corpus(path, task.columns, held_out=0.0).splits["train"]
+
+
+def test_a_text_stands_between_control_tokens(tmp_path):
+    task = build(tmp_path)
+    batch = task.force(["a good day", "bad"], ["good", "bad"])
+    ids = task.tokenizer.encode("a good day")
+    cls, sep, pad = task.tokenizer.cls, task.tokenizer.sep, task.tokenizer.pad
+    assert batch.tokens[0].tolist() == [cls, *ids, sep]
+    assert batch.tokens[1, -1] == pad
+    assert batch.mask.sum(1).tolist() == [len(ids) + 2, len(task.tokenizer.encode("bad")) + 2]
+    assert batch.segments.tolist() == torch.zeros_like(batch.tokens).tolist()
+    assert batch.truth.tolist() == [1, 0]
+
+
+def test_a_pair_has_two_segments(tmp_path):
+    task = build(tmp_path, PAIRS)
+    batch = task.force([("a b c", "d")], ["same"])
+    one, other = task.tokenizer.encode("a b c"), task.tokenizer.encode("d")
+    sep = task.tokenizer.sep
+    assert batch.tokens[0].tolist() == [task.tokenizer.cls, *one, sep, *other, sep]
+    assert batch.segments[0].tolist() == [0] * (len(one) + 2) + [1] * (len(other) + 1)
+
+
+def test_the_loss_is_of_the_model_alone(tmp_path):
+    task = build(tmp_path)
+    batch = task.force(GOOD, ["good"] * 4)
+    loss = task(batch)
+    logits = task.model(batch.tokens, batch.mask, batch.segments)
+    assert loss.count == 4
+    torch.testing.assert_close(loss.total, -logits.log_softmax(-1)[:, 1].sum())
+
+
+def test_answers_do_not_depend_on_neighbours(tmp_path):
+    task = build(tmp_path)
+    texts = [*GOOD, *BAD, "x " * 40]
+    together = task.predict(texts, batch_size=4)
+    alone = [task.predict([text])[0] for text in texts]
+    for one, other in zip(together, alone, strict=True):
+        assert one.probabilities == pytest.approx(other.probabilities, abs=1e-5)
+        assert sum(one.probabilities.values()) == pytest.approx(1)
+        assert one.label == max(one.probabilities, key=one.probabilities.get)
+
+
+def test_what_is_encoded_comes_back_in_batches(tmp_path):
+    task = build(tmp_path)
+    examples = task.encode(splits(tmp_path, task, ROWS), tmp_path / "cache")
+    assert task.sizes(examples)[:, 0].tolist() == [
+        len(task.tokenizer.encode(text)) + 2 for text, _ in ROWS
+    ]
+    batch = task.collate(examples, np.array([5, 0]))
+    forced = task.force([ROWS[5][0], ROWS[0][0]], ["bad", "good"])
+    assert torch.equal(batch.tokens, forced.tokens)
+    assert torch.equal(batch.truth, forced.truth)
+
+
+LONG = "one two three four five six seven eight nine ten eleven twelve"
+
+
+def test_a_long_text_is_cut_and_that_is_said(tmp_path, caplog):
+    task = build(tmp_path, ROWS, "text.max_length=8")
+    with caplog.at_level(logging.WARNING):
+        [answer] = task.predict([LONG])
+    assert "1 of 1 inputs (the first is input 1) have more than the 8 tokens" in caplog.text
+    ids = task.tokenizer.encode(LONG)
+    assert task.force([LONG], ["good"]).tokens[0].tolist()[1:-1] == ids[:6]
+    examples = task.encode(splits(tmp_path, task, [*ROWS, (LONG, "good")]), tmp_path / "cache")
+    assert any("read in part" in remark for remark in task.remarks(examples))
+    assert task.sizes(examples).max() == 8
+    assert answer.label in ("good", "bad")
+
+
+def test_windows_cover_a_long_text(tmp_path):
+    task = build(tmp_path, ROWS, "text.max_length=8", "text.long=slide")
+    ids = np.array(task.tokenizer.encode(LONG))
+    windows = task._windows((ids,))
+    assert all(len(window[0]) <= 6 for window in windows)
+    assert set(np.concatenate([w[0] for w in windows]).tolist()) == set(ids.tolist())
+    assert windows[-1][0][-1] == ids[-1]
+    starts = [w[0][0] for w in windows]
+    assert starts == [ids[i] for i in range(0, 3 * len(windows), 3)]
+    [answer] = task.predict([LONG])
+    shares = [
+        task.model(*(x for x in (b.tokens, b.mask, b.segments))).detach().softmax(-1)[0]
+        for b in (task._batch([w], torch.empty(0)) for w in windows)
+    ]
+    expected = torch.stack(shares).mean(0)
+    assert answer.probabilities["bad"] == pytest.approx(float(expected[0]), abs=1e-5)
+
+
+@pytest.mark.parametrize("lengths", [(10, 10), (30, 3), (3, 30), (30, 30), (0, 30)])
+@pytest.mark.parametrize("long", ["cut", "slide"])
+def test_pairs_always_fit(tmp_path, lengths, long):
+    task = build(tmp_path, PAIRS, "text.max_length=16", f"text.long={long}")
+    texts = tuple(np.arange(7, 7 + n) for n in lengths)
+    for window in task._windows(texts):
+        assert sum(map(len, window)) <= 13
+        assert len(window[0]) >= min(lengths[0], 6)
+    if long == "slide":
+        last = np.concatenate([w[1] for w in task._windows(texts)])
+        assert set(last.tolist()) == set(texts[1].tolist())
+
+
+def test_in_training_any_window_is_read(tmp_path):
+    task = build(tmp_path, ROWS, "text.max_length=8", "text.long=slide")
+    examples = task.encode(splits(tmp_path, task, [(LONG, "good"), *ROWS]), tmp_path / "cache")
+    task.train()
+    seen = {tuple(task.collate(examples, [0]).tokens[0].tolist()) for _ in range(40)}
+    assert len(seen) > 1
+    torch.manual_seed(5)
+    one = task.collate(examples, [0]).tokens
+    torch.manual_seed(5)
+    assert torch.equal(task.collate(examples, [0]).tokens, one)
+    task.eval()
+    assert len({tuple(task.collate(examples, [0]).tokens[0].tolist()) for _ in range(9)}) == 1
+
+
+def test_where_it_looked(tmp_path):
+    task = build(tmp_path, PAIRS)
+    [answer] = task.predict([("a b", "d e f")], attention=True)
+    record = answer.attention
+    assert record.read.tokens[0] == "[CLS]"
+    assert record.read.words == ("a", "b", "d", "e", "f")
+    assert len(record.layers) == 2
+    for weights in record.weights.values():
+        np.testing.assert_allclose(weights.sum(-1), 1, atol=1e-5)
+
+
+def test_a_reader_without_attention_says_so(tmp_path):
+    task = build(tmp_path, ROWS, recipe="rnn-classifier")
+    assert task.predict(["a good day"])[0].label in ("good", "bad")
+    with pytest.raises(WatchError, match="no attention"):
+        task.predict(["a good day"], attention=True)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "options", "said"),
+    [
+        ("one text", {}, "put it into a list"),
+        (["a"], {"beam": 3}, "a classifier has no option 'beam'"),
+        (["a"], {"batch_size": 0}, "batch_size"),
+        ([("a", "b")], {}, "input 1 must be one text, got 2"),
+    ],
+)
+def test_wrong_calls(tmp_path, inputs, options, said):
+    with pytest.raises(DecodingError, match=said):
+        build(tmp_path).predict(inputs, **options)
+
+
+def test_odd_texts_get_an_answer(tmp_path):
+    task = build(tmp_path)
+    for text in ("", " ", "\x00", "🙂" * 50, "[CLS] </s> ⟨mask⟩", "ß\u202e"):
+        assert task.predict([text])[0].label in ("good", "bad")
+
+
+def test_pairs_come_from_lines_with_a_tab(tmp_path):
+    task = build(tmp_path, PAIRS)
+    assert task.parse("a\tb") == ("a", "b")
+    with pytest.raises(DataError, match="two texts with one tab"):
+        task.parse("a b")
+    assert build(tmp_path).parse("a\tb") == "a\tb"
+
+
+def test_a_file_of_another_kind_is_refused(tmp_path):
+    task = build(tmp_path)
+    pairs = splits(tmp_path, task, PAIRS)
+    with pytest.raises(DataError, match="reads single texts, but train has pairs"):
+        list(task.items(pairs))
+    with pytest.raises(DataError, match="reads single texts"):
+        task.encode(pairs, tmp_path / "cache")
+    unknown = splits(tmp_path, task, [("x", "good"), ("y", "ugly")])
+    with pytest.raises(DataError, match=r"more.tsv, line 3: the label 'ugly' is not one of"):
+        list(task.items(unknown))
+
+
+def test_too_little_room(tmp_path):
+    with pytest.raises(RecipeError, match=r"text.max_length must be at least 4"):
+        build(tmp_path, ROWS, "text.max_length=3")
+
+
+def test_each_row_is_an_item(tmp_path):
+    task = build(tmp_path)
+    rows = [("same", "good"), ("same", "bad"), ("same", "good")]
+    assert len(list(task.items(splits(tmp_path, task, rows)))) == 3
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("classify")
+    (folder / "data").mkdir()
+    rows = [(f"{text} {i}", label) for i in range(6) for text, label in ROWS]
+    write(folder / "data" / "train.tsv", rows)
+    write(folder / "data" / "valid.tsv", ROWS)
+    train(folder, "run")
+    return folder
+
+
+def train(folder, out, *changes, recipe="bert-mini", **options):
+    small = SMALL if recipe == "bert-mini" else RECURRENT
+    fast = (
+        "training.learning_rate=0.01",
+        "training.optim.warmup=5",
+        "training.checkpoint_every=10",
+        "training.optim.schedule=constant",
+    )
+    return session.train(
+        recipe,
+        data=folder / "data",
+        out=folder / out,
+        changes=[*small, *fast, "training.batch_tokens=256", *changes],
+        max_steps=options.pop("max_steps", 40),
+        cache=folder / "cache",
+        device="cpu",
+        screen=Screen(quiet=True),
+        **options,
+    )
+
+
+def test_it_learns_and_answers(trained):
+    task = session.load(trained / "run")
+    assert [a.label for a in task.predict(["a good trip", "bad food"])] == ["good", "bad"]
+    found = session.assess(task, data=trained / "data" / "valid.tsv")
+    assert found.values()["accuracy"] == 1.0
+    assert found.values()["expected_calibration_error"] < 0.2
+    assert found.as_json()["by_length"][0]["count"] == 8
+    assert task.temperature != 1.0
+    page = (trained / "run" / "report.html").read_text()
+    assert "What is taken for what" in page
+    assert "The most confident mistakes" in page
+
+
+def test_a_stopped_run_goes_on_to_the_bit(trained):
+    train(trained, "halves", max_steps=20)
+    train(trained, "halves", resume=True)
+    train(trained, "whole")
+    assert outcome(trained / "halves")["files"] == outcome(trained / "whole")["files"]
+
+
+def test_recurrent_recipe_learns(trained):
+    task = train(trained, "rnn", recipe="rnn-classifier")
+    found = session.assess(task, data=trained / "data" / "valid.tsv")
+    assert found.values()["accuracy"] == 1.0
+
+
+def test_one_run_begins_with_another(trained, capsys):
+    task = train(
+        trained, "next", "training.optim.freeze=['encoder.stem']", init=trained / "run", max_steps=3
+    )
+    before = session.load(trained / "run").model.state_dict()
+    after = task.model.state_dict()
+    name = "encoder.stem.embedding.weight"
+    assert torch.equal(before[name], after[name])
+    assert not torch.equal(before["head.weight"], after["head.weight"])
+    moved = (
+        (
+            before["encoder.layers.0.feed_forward.widen.weight"]
+            - after["encoder.layers.0.feed_forward.widen.weight"]
+        )
+        .abs()
+        .max()
+    )
+    assert 0 < moved < 0.1
+    train(trained, "next", "training.optim.freeze=['encoder.stem']", resume=True, max_steps=4)
