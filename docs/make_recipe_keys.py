@@ -5,6 +5,7 @@ python docs/make_recipe_keys.py
 
 import re
 from collections.abc import Iterator
+from dataclasses import is_dataclass
 from itertools import groupby
 from pathlib import Path
 
@@ -45,7 +46,8 @@ def descriptions(owner: type) -> dict[str, str]:
     """What an option class's docstring says of its keys, in lines of `key   what it is`."""
     found: dict[str, str] = {}
     names: list[str] = []
-    for line in (owner.__doc__ or "").splitlines()[1:]:
+    documented = [each.__doc__ or "" for each in reversed(owner.__mro__) if is_dataclass(each)]
+    for line in (line for text in documented for line in text.splitlines()[1:]):
         if entry := re.fullmatch(r" {4}(\w+(?:, \w+)*)  +(\S.*)", line):
             names = entry[1].split(", ")
             found |= dict.fromkeys(names, entry[2])

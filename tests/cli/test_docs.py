@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from saccade import cli
+from saccade import cli, tasks
 from saccade.training import recipe as recipes
 from saccade.training import session
 from tests.cli.conftest import SMALL
@@ -50,7 +50,7 @@ def test_commands_are_understood(command):
     given = chosen.make_context(verb, list(arguments)).params
     assert verb in group.commands
     if given.get("recipe") in recipes.names():
-        assert recipes.load(given["recipe"], given["set_"] or []).task == "text_to_text"
+        assert recipes.load(given["recipe"], given["set_"] or []).task in tasks.names()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

@@ -58,7 +58,10 @@ def test_version_and_wrong_verbs(saccade):
     assert "Usage:" in saccade().out + saccade().err
 
 
-@pytest.mark.parametrize("verb", ["train", "evaluate", "predict", "demo", "recipes", "doctor"])
+VERBS = ["train", "evaluate", "predict", "export", "import", "demo", "recipes", "doctor"]
+
+
+@pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_and_option_says_what_it_is_for(saccade, verb):
     said = saccade(verb, "--help")
     assert said.code == 0

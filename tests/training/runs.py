@@ -95,8 +95,8 @@ def arguments(folder: Path, out: str, *more: str) -> list[str]:
 def metrics(run: Path) -> list[dict]:
     """The lines of metrics.jsonl without what depends on the clock."""
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    clock = ("seconds", "tokens_per_second")
-    return [{k: v for k, v in line.items() if k not in clock} for line in lines]
+    clock = ("seconds", "_per_second")
+    return [{k: v for k, v in line.items() if not k.endswith(clock)} for line in lines]
 
 
 def outcome(run: Path) -> dict:

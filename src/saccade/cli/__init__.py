@@ -17,6 +17,8 @@ from saccade._version import __version__
 from saccade.cli.demo import run as demo
 from saccade.cli.doctor import run as doctor
 from saccade.cli.evaluate import run as evaluate
+from saccade.cli.export import run as export
+from saccade.cli.import_ import run as import_
 from saccade.cli.predict import run as predict
 from saccade.cli.recipes import run as recipes
 from saccade.cli.train import run as train
@@ -32,6 +34,8 @@ app = typer.Typer(
 app.command("train")(train)
 app.command("evaluate")(evaluate)
 app.command("predict")(predict)
+app.command("export")(export)
+app.command("import")(import_)
 app.command("demo")(demo)
 app.command("recipes")(recipes)
 app.command("doctor")(doctor)

@@ -5,10 +5,13 @@ from typing import Any
 
 from torch import nn
 
-from saccade.config import Count
+from saccade.attention import masks
+from saccade.config import Count, Share
 from saccade.decoders.transformer import TransformerDecoder, TransformerDecoderConfig
 from saccade.encoders.stems import TokenStem
+from saccade.encoders.transformer import TransformerEncoderConfig
 from saccade.layers.activations import Activation, activation
+from saccade.layers.dropout import Dropout
 from saccade.layers.embeddings import OutputProjection, TokenEmbedding
 from saccade.models.text_classifier import TextEncoder, TextEncoderConfig
 from saccade.shapes import Bool, Float, Int, Tensor
@@ -26,13 +29,25 @@ class LanguageModel(nn.Module):
         """What turns hidden states into logits."""
         return self.decoder.output
 
-    def forward(self, tokens: Int[Tensor, "b t"]) -> Float[Tensor, "b t v"]:
+    def forward(
+        self, tokens: Int[Tensor, "b t"], documents: Int[Tensor, "b t"] | None = None
+    ) -> Float[Tensor, "b t v"]:
         """Logits of what follows each token."""
-        return self.decoder(tokens)
+        return self.output(self.hidden(tokens, documents))
 
-    def hidden(self, tokens: Int[Tensor, "b t"]) -> Float[Tensor, "b t d"]:
-        """What `output` turns into logits."""
-        return self.decoder.hidden(tokens)
+    def hidden(
+        self, tokens: Int[Tensor, "b t"], documents: Int[Tensor, "b t"] | None = None
+    ) -> Float[Tensor, "b t d"]:
+        """What `output` turns into logits.
+
+        Where a row holds several documents, `documents` tells of which each token is, and no
+        document sees another. Positions do not begin anew with each: they count from the beginning
+        of the row, which makes no difference to relative and rotary ones.
+        """
+        if documents is None:
+            return self.decoder.hidden(tokens)
+        same = documents.unsqueeze(2) == documents.unsqueeze(1)
+        return self.decoder.hidden(tokens, mask=masks.causal() & masks.dense(same))
 
     def start(self, prompt: Int[Tensor, "b n"] | None = None) -> Any:
         """The state after a prompt, whose last token is left for the first step to write."""
@@ -84,35 +99,54 @@ class MaskedLanguageModel(TextEncoder):
 
 @dataclass(frozen=True, kw_only=True)
 class LanguageModelConfig:
-    """A decoder without a memory."""
+    """A decoder without a memory.
+
+    dim                the width throughout
+    tie_output         the embedding is also the output's matrix
+    scale_embedding    embeddings are multiplied by √dim
+    embedding_dropout  on the embeddings, where it differs from the decoder's dropout
+    """
 
     decoder: TransformerDecoderConfig = TransformerDecoderConfig()
     dim: Count = 256
     tie_output: bool = True
+    scale_embedding: bool = True
+    embedding_dropout: Share | None = None
 
     def build(self, vocabulary: int) -> LanguageModel:
         """The model over this vocabulary."""
         width = self.dim - self.decoder.position.widening
-        embedding = TokenEmbedding(vocabulary, width, scale=True)
+        embedding = TokenEmbedding(vocabulary, width, scale=self.scale_embedding)
         tied = embedding if self.tie_output and width == self.dim else None
         output = OutputProjection(self.dim, vocabulary, tied=tied)
-        return LanguageModel(self.decoder.build(embedding, output, self.dim))
+        decoder = self.decoder.build(embedding, output, self.dim)
+        if self.embedding_dropout is not None:
+            decoder.dropout = Dropout(self.embedding_dropout)
+        return LanguageModel(decoder)
 
 
 @dataclass(frozen=True, kw_only=True)
 class MaskedLanguageModelConfig(TextEncoderConfig):
-    """A reader of text and an output over its vocabulary, which shares the embedding."""
+    """A reader of text and an output over its vocabulary.
+
+    head_activation  between the states and the output; the norm there is as the encoder's
+    tie_output       the embedding is also the output's matrix
+    """
 
     head_activation: Activation = "gelu"
+    tie_output: bool = True
 
     def build_masked(self, vocabulary: int) -> MaskedLanguageModel:
         """The model over this vocabulary."""
         embedding, width = self.build_embedding(vocabulary), self.memory_dim
-        tied = embedding if embedding.dim == width else None
+        tied = embedding if self.tie_output and embedding.dim == width else None
+        eps = self.encoder.norm_eps if isinstance(self.encoder, TransformerEncoderConfig) else 1e-5
         return MaskedLanguageModel(
             self.encoder.build(TokenStem(embedding), self.dim),
             OutputProjection(width, vocabulary, tied=tied, bias=True),
             nn.Sequential(
-                nn.Linear(width, width), activation(self.head_activation), nn.LayerNorm(width)
+                nn.Linear(width, width),
+                activation(self.head_activation),
+                nn.LayerNorm(width, eps=eps),
             ),
         )

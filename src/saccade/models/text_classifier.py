@@ -93,11 +93,17 @@ class Tagger(TextEncoder):
 
 @dataclass(frozen=True, kw_only=True)
 class TextEncoderConfig:
-    """A reader of text; `num_segments` is 2 for models that read pairs."""
+    """A reader of text.
+
+    dim              the width of embeddings, and of a Transformer throughout
+    num_segments     how many kinds of tokens are told apart: 2 for models that read pairs
+    scale_embedding  a Transformer multiplies its embeddings by √dim
+    """
 
     encoder: TransformerEncoderConfig | RecurrentEncoderConfig = TransformerEncoderConfig()
     dim: Count = 256
     num_segments: int = 0
+    scale_embedding: bool = True
 
     @property
     def memory_dim(self) -> int:
@@ -111,7 +117,7 @@ class TextEncoderConfig:
         return TokenEmbedding(
             vocabulary,
             self.dim - self.encoder.position.widening,
-            scale=self.encoder.kind == "transformer",
+            scale=self.scale_embedding and self.encoder.kind == "transformer",
             num_segments=self.num_segments,
         )
 
@@ -123,7 +129,12 @@ class TextEncoderConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class TextClassifierConfig(TextEncoderConfig):
-    """A reader of text and a head for its label."""
+    """A reader of text and a head for its label.
+
+    pooling  which vector stands for the text
+    pooler   a linear layer and tanh between that vector and the head
+    dropout  before the head
+    """
 
     pooling: Pooling = "first"
     pooler: bool = True

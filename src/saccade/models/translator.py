@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from saccade.config import Count
+from saccade.decoders.recurrent import RecurrentDecoderConfig
 from saccade.encoders.recurrent import RecurrentEncoderConfig
 from saccade.encoders.stems import TokenStem
 from saccade.encoders.transformer import TransformerEncoderConfig
@@ -12,6 +13,8 @@ from saccade.interfaces import Memory
 from saccade.layers.embeddings import TokenEmbedding
 from saccade.models.writer import DecoderConfig, Writer, build_decoder
 from saccade.shapes import Bool, Float, Int, Tensor
+
+EncoderConfig = TransformerEncoderConfig | RecurrentEncoderConfig
 
 
 class Translator(Writer):
@@ -59,13 +62,17 @@ class TranslatorConfig:
     dim                 the width of embeddings, and of a Transformer throughout
     share_embeddings    one embedding for source and target, which then share a vocabulary
     tie_output          the target's embedding is also the output's matrix
+    scale_embedding     a Transformer multiplies its embeddings by √dim
+    output_bias         each token has a number of its own, added to its logit
     """
 
-    encoder: TransformerEncoderConfig | RecurrentEncoderConfig = TransformerEncoderConfig()
+    encoder: EncoderConfig = TransformerEncoderConfig()
     decoder: DecoderConfig
     dim: Count = 512
     share_embeddings: bool = False
     tie_output: bool = True
+    scale_embedding: bool = True
+    output_bias: bool = False
 
     def build(self, source_vocabulary: int, target_vocabulary: int) -> Translator:
         """The model over these vocabularies."""
@@ -74,23 +81,28 @@ class TranslatorConfig:
                 f"shared embeddings need one vocabulary, got {source_vocabulary} source and "
                 f"{target_vocabulary} target tokens"
             )
-        transformer = isinstance(self.encoder, TransformerEncoderConfig)
-        embedding = TokenEmbedding(
-            source_vocabulary, self.dim - self.encoder.position.widening, scale=transformer
-        )
+        embedding = self._embedding(self.encoder, source_vocabulary)
         encoder = self.encoder.build(TokenStem(embedding), self.dim)
         width = (
             self.encoder.memory_dim
             if isinstance(self.encoder, RecurrentEncoderConfig)
             else self.dim
         )
+        if not self.share_embeddings:
+            embedding = self._embedding(self.decoder, target_vocabulary)
         decoder = build_decoder(
             self.decoder,
             target_vocabulary,
             self.dim,
             memory_dim=width,
             summary_dim=width,
-            embedding=embedding if self.share_embeddings else None,
+            embedding=embedding,
             tie_output=self.tie_output,
+            output_bias=self.output_bias,
         )
         return Translator(encoder, decoder)
+
+    def _embedding(self, side: EncoderConfig | DecoderConfig, vocabulary: int) -> TokenEmbedding:
+        widening = 0 if isinstance(side, RecurrentDecoderConfig) else side.position.widening
+        scale = self.scale_embedding and side.kind == "transformer"
+        return TokenEmbedding(vocabulary, self.dim - widening, scale=scale)

@@ -48,6 +48,7 @@ def build_decoder(
     summary_dim: int,
     embedding: TokenEmbedding | None = None,
     tie_output: bool = True,
+    output_bias: bool = False,
 ) -> Decoder:
     """A decoder over a vocabulary; `embedding` shares the reader's, `tie_output` the output's."""
     if isinstance(config, TransformerDecoderConfig):
@@ -55,9 +56,10 @@ def build_decoder(
         if embedding is None:
             embedding = TokenEmbedding(vocabulary, width, scale=True)
         tied = embedding if tie_output and width == dim else None
-        output = OutputProjection(dim, vocabulary, tied=tied)
+        output = OutputProjection(dim, vocabulary, tied=tied, bias=output_bias)
         return config.build(embedding, output, dim, memory_dim)
     if embedding is None:
         embedding = TokenEmbedding(vocabulary, dim)
-    output = OutputProjection(dim, vocabulary, tied=embedding if tie_output else None)
+    tied = embedding if tie_output else None
+    output = OutputProjection(dim, vocabulary, tied=tied, bias=output_bias)
     return config.build(embedding, output, memory_dim, summary_dim)

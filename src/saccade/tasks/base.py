@@ -111,6 +111,7 @@ class Task(nn.Module, ABC, Generic[BatchT]):
 
     name       the name of its module, as recipes give it in `task`
     aligns     whether it writes words that can be aligned with those it reads
+    unit       what its predictions are of, for people
     new_parts  what of the model is never taken from another: names begin with one of these
     columns    the columns of a data file that it reads
     selects    the metric that tells which weights are the best
@@ -118,6 +119,7 @@ class Task(nn.Module, ABC, Generic[BatchT]):
 
     name: ClassVar[str]
     aligns: ClassVar[bool] = False
+    unit: ClassVar[str] = "tokens"
     new_parts: ClassVar[tuple[str, ...]] = ()
     columns: tuple[Column, ...]
     selects: str
@@ -144,8 +146,8 @@ class Task(nn.Module, ABC, Generic[BatchT]):
         skipped = examples.skipped
         if skipped.empty or skipped.too_long:
             yield (
-                f"left out {skipped.empty} rows with an empty side and {skipped.too_long} too long "
-                f"ones, the first: {skipped.first[0]}"
+                f"left out {skipped.empty} rows with nothing in a column and {skipped.too_long} "
+                f"that are too long, the first: {skipped.first[0]}"
             )
 
     def items(self, split: Split) -> Iterator[Item]:

@@ -130,6 +130,7 @@ class TextClassification(Task[Labelled]):
     """
 
     name = "text_classification"
+    unit = "texts"
     new_parts = ("head.",)
 
     def __init__(

@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from jaxtyping import Bool, Int
 from tokenizers import Encoding, normalizers
 from tokenizers import Tokenizer as Backend
 
 from saccade.errors import TextError
-from saccade.text.alphabet import readable
+from saccade.text.alphabet import BYTES, readable, unspell
 from saccade.text.config import VocabularyConfig
 from saccade.text.controls import OURS, Controls, guess, is_ours
 from saccade.text.counting import require_text
@@ -69,6 +71,7 @@ class Tokenizer:
         self._size = max(self._entries) + 1
         self._ours = is_ours(vocabulary)
         self._spelled = "ByteLevel" in json.dumps(content.get("decoder"))
+        self._inside_words = str(content["model"].get("continuing_subword_prefix") or "")
         self.controls = controls or (
             Controls() if self._ours else guess(vocabulary, _unknown(content["model"]))
         )
@@ -181,6 +184,22 @@ class Tokenizer:
         """The id that a masked language model fills in."""
         return self._control("mask")
 
+    @functools.cached_property
+    def ordinary(self) -> Int[np.ndarray, " n"]:
+        """The ids that stand for a piece of text: neither control tokens nor unknown."""
+        ids = sorted(self._entries.keys() - self._silent - {self.controls.unknown})
+        return np.array(ids, dtype=np.int64)
+
+    @functools.cached_property
+    def begins_word(self) -> Bool[np.ndarray, " v"]:
+        """Of each id, whether a word begins with it; True for all where the entries do not tell.
+
+        Byte-level pieces begin one by white space, WordPiece's by the lack of a prefix such as ##.
+        """
+        begins = np.ones(len(self), dtype=bool)
+        begins[self.ordinary] = [self._begins_word(self._entries[id]) for id in self.ordinary]
+        return begins
+
     def encode(self, text: str) -> list[int]:
         """The ids of the text; no control token is added, and none comes out of the text."""
         return self._ids(self._encodings([text])[0])
@@ -188,6 +207,10 @@ class Tokenizer:
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of each text, as `encode` gives them."""
         return [self._ids(encoding) for encoding in self._encodings(texts)]
+
+    def encode_part(self, text: str) -> list[int]:
+        """The ids of a text that goes on where another ended: no space is put before it."""
+        return self._ids(self._encodings([text], self._within)[0])
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of the ids, without control tokens; what is unknown shows as ⁇.
@@ -245,17 +268,35 @@ class Tokenizer:
             start, end = inside[0], inside[-1] + 1
         return Piece(id, self._readable(id), (start, end), word_at[start] if inside else None)
 
-    def _encodings(self, texts: Sequence[str]) -> list[Encoding]:
+    def _encodings(self, texts: Sequence[str], backend: Backend | None = None) -> list[Encoding]:
+        backend = backend or self._backend
         if isinstance(texts, str):
             raise TextError("encode_batch takes several texts, got one string; use encode")
         try:
             if len(texts) == 1:  # without the threads of a batch
-                return [self._backend.encode(texts[0], add_special_tokens=False)]
-            return self._backend.encode_batch(list(texts), add_special_tokens=False)
+                return [backend.encode(texts[0], add_special_tokens=False)]
+            return backend.encode_batch(list(texts), add_special_tokens=False)
         except Exception as error:  # the library knows no narrower one
             for number, text in enumerate(texts, start=1):
                 require_text(text, f"text {number} of {len(texts)}")
             raise TextError(f"the tokenizer cannot take this text: {error}") from error
+
+    @functools.cached_property
+    def _within(self) -> Backend:
+        """The backend without the space that vocabularies trained here put before every text."""
+        if not self._ours:
+            return self._backend
+        content = json.loads(self._text)
+        steps = content["normalizer"]["normalizers"]
+        content["normalizer"]["normalizers"] = [s for s in steps if s["type"] != "Prepend"]
+        return _read(json.dumps(content), "this text")[0]
+
+    def _begins_word(self, entry: str) -> bool:
+        if self._inside_words:
+            return not entry.startswith(self._inside_words)
+        if not self._spelled or not all(letter in BYTES for letter in entry):
+            return True
+        return unspell(entry).decode(errors="replace")[:1].isspace()
 
     def _ids(self, encoding: Encoding) -> list[int]:
         return encoding.ids if self._ours else [id for id, _ in self._tokens(encoding)]

@@ -10,6 +10,9 @@ from typing import Any
 from saccade import config
 from saccade.errors import RunError
 from saccade.interop import huggingface
+from saccade.interop.huggingface.fitting import with_rows
+from saccade.interop.huggingface.vocabulary import TOKENIZER, read_vocabulary
+from saccade.models import TranslatorConfig
 from saccade.shapes import Tensor
 from saccade.tasks.base import Task
 from saccade.training.run import Run, read_tensors, tensors_of
@@ -61,10 +64,12 @@ def open_initial(where: str | Path) -> Initial:
     described = huggingface.describe(folder)
     if described.config is None:
         raise RunError(f"{folder} holds a {described.architecture}, which no recipe can begin with")
-    if not (folder / "tokenizer.json").is_file():
+    if isinstance(described.config, TranslatorConfig):
         raise RunError(
-            f"{folder} has no tokenizer.json, without which no text can be read; save it there "
-            "with the `tokenizers` library, or from a fast tokenizer of transformers"
+            f"{folder} holds a translator: make a run of it with `saccade import {folder} --out "
+            "RUN`, and begin with that"
         )
-    tensors = tensors_of(huggingface.load(folder))
-    return Initial(folder, config.plain(described.config), tensors)
+    tokenizer = read_vocabulary(folder / TOKENIZER, (), described.vocabulary or 0)
+    count = len(tokenizer)
+    model = with_rows(huggingface.load(folder), source=count, target=count)
+    return Initial(folder, config.plain(described.config), tensors_of(model))

@@ -124,7 +124,7 @@ class Trainer:
         self.clock = time.monotonic() - progress.seconds
         self.track = Track(self.run, progress.step)
         with self.interruption.heeded(), closing(self.track), self.screen:
-            self.screen.begin(progress, config)
+            self.screen.begin(progress, config, self.task.unit)
             while not progress.end(config) or progress.validation_due(config):
                 if progress.validation_due(config):
                     progress = self.validate(progress)
@@ -183,7 +183,8 @@ class Trainer:
         if self.world.first:
             speed = self.screen.updated(progress, update)
             if progress.step % config.log_every == 0:
-                self.track.note({"step": step + 1, **asdict(update), "tokens_per_second": speed})
+                rate = {f"{self.task.unit}_per_second": speed}
+                self.track.note({"step": step + 1, **asdict(update), **rate})
         return progress
 
     def seconds(self) -> float:

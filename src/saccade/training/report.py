@@ -14,7 +14,7 @@ from saccade.training.run import Run
 
 SAMPLES = 12
 WIDTH, HEIGHT, EDGE = 640, 240, 48
-NOT_DRAWN = {"step", "epoch", "seconds", "predictions", "tokens_per_second"}
+NOT_DRAWN = {"step", "epoch", "seconds", "predictions"}
 
 PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title>
@@ -61,7 +61,7 @@ def write_report(run: Run, task: Task[Any], items: Sequence[Item]) -> None:
             f"{type(task.model).__name__}, {parameters:,} parameters; "
             f"{best.get('step', 0):,} steps, {best.get('seconds', 0) / 60:.1f} minutes."
         ),
-        curves=_curves(records, validations),
+        curves=_curves(records),
         answers=_answers(found, SAMPLES),
         tables="".join(
             f"<h2>{escape(title)}</h2>{_table(rows)}" for title, rows in found.tables.items()
@@ -87,16 +87,17 @@ def read_metrics(run: Run) -> list[dict[str, Any]]:
     return found
 
 
-def _curves(records: Sequence[Mapping[str, Any]], validations: Sequence[Mapping[str, Any]]) -> str:
+def _curves(records: Sequence[Mapping[str, Any]]) -> str:
+    """Of updates, and of validations, whose records may hold the same names."""
     figures = []
-    for group in (records, validations):
-        names = dict.fromkeys(name for record in group for name in record)
-        for name in names:
+    for title in ("", "validation: "):
+        group = [record for record in records if ("valid_loss" in record) == bool(title)]
+        for name in dict.fromkeys(name for record in group for name in record):
             numbers = (r for r in group if isinstance(r.get(name), int | float))
             drawn = [(int(r["step"]), float(r[name])) for r in numbers]
-            known = group is records and any(name in record for record in validations)
-            if name not in NOT_DRAWN and not known and len(drawn) > 1:
-                figures.append(_curve(name, drawn))
+            told = name not in NOT_DRAWN and not name.endswith("_per_second")
+            if told and len(drawn) > 1:
+                figures.append(_curve(title + name, drawn))
     return "".join(figures) or "<p>There are too few measurements for a curve.</p>"
 
 

@@ -46,9 +46,9 @@ class Screen:
         """A bar for something that is counted, such as rows read."""
         return Counting(self.console, what, total)
 
-    def begin(self, progress: loop.Progress, config: TrainingConfig) -> None:
-        """Show a training that goes from here to its budget's end."""
-        self._config = config
+    def begin(self, progress: loop.Progress, config: TrainingConfig, unit: str = "tokens") -> None:
+        """Show a training that goes from here to its budget's end; `unit` is what it predicts."""
+        self._config, self._unit = config, unit
         if progress.step:
             self.say(f"going on from step {progress.step}")
         if self.console.is_terminal:
@@ -66,14 +66,14 @@ class Screen:
             self._bar.start()
 
     def updated(self, progress: loop.Progress, update: loop.Update) -> float:
-        """Show an update; gives the speed in predicted tokens a second."""
+        """Show an update; gives the speed in predictions a second."""
         now = time.monotonic()
         self._recent.append((now, update.predictions, update.loss))
         seconds = now - self._recent[0][0]
         tokens = sum(count for _, count, _ in list(self._recent)[1:])
         speed = tokens / seconds if seconds > 0 else 0.0
         loss = sum(loss for *_, loss in self._recent) / len(self._recent)
-        told = f"loss {loss:.3f} · {speed:,.0f} tokens/s · padding {update.padding:.0%}"
+        told = f"loss {loss:.3f} · {speed:,.0f} {self._unit}/s · padding {update.padding:.0%}"
         share = min(1.0, progress.share(self._config))
         if self._bar is not None:
             self._bar.update(self._row, completed=share, step=progress.step, told=told)

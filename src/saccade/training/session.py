@@ -180,6 +180,11 @@ class _Job:
                     f"{self.run.folder} holds a run already; go on with it by --resume, "
                     "or choose another folder with --out"
                 )
+            if "imported" in self.run.about():
+                raise RunError(
+                    f"{self.run.folder} was imported, not trained here; begin a new run with it: "
+                    f"--init {self.run.folder} --out another"
+                )
             self.run.require_fit(self.recipe, facts)
             return
         if others := self.run.strangers():

@@ -2,7 +2,8 @@
 
     model = huggingface.load("all-MiniLM-L6-v2")       # one of saccade.models, in eval mode
     huggingface.save(model, "copy")                    # a folder that transformers reads
-    huggingface.read_config("opus-mt-en-de")           # what else it says: token ids, labels
+    huggingface.describe("opus-mt-en-de")              # its class, our options of it, its labels
+    huggingface.read_config("opus-mt-en-de")           # what else it says, such as token ids
 
 The first of its `architectures` decides what a folder becomes:
 
@@ -16,13 +17,14 @@ The first of its `architectures` decides what a folder becomes:
     ViTForImageClassification        ImageClassifier
     MarianMTModel                    Translator
 
-`exchange` has the two verbs, `folder` the files, `names` the map between their tensors and ours,
-`structure` what is compared before writing. Each family has a file: what its config.json says, the
+`exchange` has the three verbs, `folder` the files, `names` the map between their tensors and ours,
+`structure` what is compared before writing. `reading` makes a whole task of a folder, `writing` a
+folder of a task, both with its `vocabulary`. Each family has a file: what its config.json says, the
 model that means, and the names of its tensors, once for both directions. To add a family write
 such a file and put it into `exchange.FAMILIES`.
 """
 
-from saccade.interop.huggingface.exchange import load, save
+from saccade.interop.huggingface.exchange import Described, describe, load, save
 from saccade.interop.huggingface.folder import read_config
 
-__all__ = ["load", "read_config", "save"]
+__all__ = ["Described", "describe", "load", "read_config", "save"]

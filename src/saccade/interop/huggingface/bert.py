@@ -6,7 +6,6 @@ from typing import ClassVar
 
 from torch import nn
 
-from saccade.encoders.stems import TokenStem
 from saccade.encoders.transformer import (
     TransformerEncoder,
     TransformerEncoderConfig,
@@ -26,10 +25,17 @@ from saccade.interop.huggingface.options import (
     their_activation,
 )
 from saccade.interop.huggingface.structure import part
-from saccade.layers.activations import activation
 from saccade.layers.dropout import Dropout
-from saccade.layers.embeddings import OutputProjection, TokenEmbedding
-from saccade.models import MaskedLanguageModel, Tagger, TextClassifier, TextEncoder
+from saccade.layers.embeddings import TokenEmbedding
+from saccade.models import (
+    MaskedLanguageModel,
+    MaskedLanguageModelConfig,
+    Tagger,
+    TextClassifier,
+    TextClassifierConfig,
+    TextEncoder,
+    TextEncoderConfig,
+)
 from saccade.positions import Learned, PositionConfig
 
 EMBEDDING = "encoder.stem.embedding"
@@ -90,47 +96,34 @@ class Bert(Family[BertOptions]):
         Condition("add_cross_attention", "a BERT that reads a memory is"),
     )
 
-    def build(self, architecture: str, options: BertOptions) -> nn.Module:
-        """The reader, and the head of its class."""
-        dim = options.hidden_size
-        embedding = TokenEmbedding(options.vocab_size, dim, num_segments=options.type_vocab_size)
-        encoder = TransformerEncoderConfig(
-            num_layers=options.num_hidden_layers,
-            num_heads=options.num_attention_heads,
-            hidden_dim=options.intermediate_size,
-            norm_order="post",
-            activation=our_activation(options.hidden_act),
-            dropout=options.hidden_dropout_prob,
-            attention_dropout=options.attention_probs_dropout_prob,
-            norm_eps=options.layer_norm_eps,
-            position=PositionConfig(kind="learned", length=options.max_position_embeddings),
-            stem_norm=True,
-        ).build(TokenStem(embedding), dim)
-        dropout = options.classifier_dropout
-        if dropout is None:
-            dropout = options.hidden_dropout_prob
+    def config(self, architecture: str, options: BertOptions) -> TextEncoderConfig | None:
+        """The reader, and the head of its class; a tagger is none of our recipes."""
+        reader = _reader(options)
         kind = self.architectures[architecture]
         if kind is TextClassifier:
-            return TextClassifier(
-                encoder,
-                nn.Linear(dim, options.num_labels),
-                pooler=nn.Sequential(nn.Linear(dim, dim), nn.Tanh()),
-                dropout=dropout,
-            )
-        if kind is Tagger:
-            return Tagger(encoder, nn.Linear(dim, options.num_labels), dropout=dropout)
+            return TextClassifierConfig(**vars(reader), dropout=_head_dropout(options))
         if kind is MaskedLanguageModel:
-            tied = embedding if options.tie_word_embeddings else None
-            return MaskedLanguageModel(
-                encoder,
-                OutputProjection(dim, options.vocab_size, tied=tied, bias=True),
-                nn.Sequential(
-                    nn.Linear(dim, dim),
-                    activation(our_activation(options.hidden_act)),
-                    nn.LayerNorm(dim, eps=options.layer_norm_eps),
-                ),
+            return MaskedLanguageModelConfig(
+                **vars(reader),
+                head_activation=our_activation(options.hidden_act),
+                tie_output=options.tie_word_embeddings,
             )
-        return TextEncoder(encoder)
+        return None if kind is Tagger else reader
+
+    def build(self, architecture: str, options: BertOptions) -> nn.Module:
+        """The reader, and the head of its class."""
+        match self.config(architecture, options):
+            case TextClassifierConfig() as config:
+                return config.build_classifier(options.vocab_size, options.num_labels)
+            case MaskedLanguageModelConfig() as config:
+                return config.build_masked(options.vocab_size)
+            case TextEncoderConfig() as config:
+                return config.build(options.vocab_size)
+        return Tagger(
+            _reader(options).build(options.vocab_size).encoder,
+            nn.Linear(options.hidden_size, options.num_labels),
+            dropout=_head_dropout(options),
+        )
 
     def describe(self, model: nn.Module) -> BertOptions:
         """Read off the first block; the comparison finds any that differs."""
@@ -188,6 +181,31 @@ class Bert(Family[BertOptions]):
     def fitted(self, model: nn.Module) -> nn.Module:
         """BERT does not scale its embeddings, and always has segments."""
         return with_segments(unscaled(model, EMBEDDING), EMBEDDING)
+
+
+def _reader(options: BertOptions) -> TextEncoderConfig:
+    return TextEncoderConfig(
+        encoder=TransformerEncoderConfig(
+            num_layers=options.num_hidden_layers,
+            num_heads=options.num_attention_heads,
+            hidden_dim=options.intermediate_size,
+            norm_order="post",
+            activation=our_activation(options.hidden_act),
+            dropout=options.hidden_dropout_prob,
+            attention_dropout=options.attention_probs_dropout_prob,
+            norm_eps=options.layer_norm_eps,
+            position=PositionConfig(kind="learned", length=options.max_position_embeddings),
+            stem_norm=True,
+        ),
+        dim=options.hidden_size,
+        num_segments=options.type_vocab_size,
+        scale_embedding=False,
+    )
+
+
+def _head_dropout(options: BertOptions) -> float:
+    own = options.classifier_dropout
+    return options.hidden_dropout_prob if own is None else own
 
 
 def _output(*, tied: bool) -> tuple[tuple[Entry, ...], dict[str, str]]:

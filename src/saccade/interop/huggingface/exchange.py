@@ -1,7 +1,7 @@
-"""load and save: a folder becomes a model, and a model a folder."""
+"""describe, load and save: what a folder says, a folder as a model, a model as a folder."""
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +11,66 @@ from torch import nn
 from saccade.errors import InteropError, SaccadeError
 from saccade.interop.huggingface import folder as files
 from saccade.interop.huggingface.bert import Bert
-from saccade.interop.huggingface.family import Family
+from saccade.interop.huggingface.family import Family, ModelConfig
 from saccade.interop.huggingface.gpt2 import Gpt2
 from saccade.interop.huggingface.marian import Marian
 from saccade.interop.huggingface.names import fill, parted
 from saccade.interop.huggingface.options import Condition, read_options, require
 from saccade.interop.huggingface.structure import require_same
 from saccade.interop.huggingface.vit import Vit
+from saccade.models import ImageClassifier, Tagger, TextClassifier
 
 FAMILIES: tuple[Family[Any], ...] = (Bert(), Gpt2(), Vit(), Marian())
 FOR_ALL = (Condition("quantization_config", "quantised weights are"),)
+WITH_CLASSES = (TextClassifier, Tagger, ImageClassifier)
+
+
+@dataclass(frozen=True)
+class Described:
+    """What a folder says of its model.
+
+    architecture    its class in transformers
+    config          the options of our model, or None where no recipe can say them
+    vocabulary      its tokens, where it has any
+    labels          the names of its classes in their order, none where it has no classes
+    facts           all of config.json
+    """
+
+    architecture: str
+    config: ModelConfig | None
+    vocabulary: int | None
+    labels: tuple[str, ...]
+    facts: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class _Folder:
+    """A folder whose config.json has been read and understood."""
+
+    path: Path
+    facts: Mapping[str, Any]
+    family: Family[Any]
+    architecture: str
+    options: Any
+
+    @property
+    def where(self) -> str:
+        return str(self.path / files.CONFIG)
+
+
+def describe(folder: str | Path) -> Described:
+    """What the config.json of a folder says; no weights are read."""
+    found = _open(folder)
+    try:
+        config = found.family.config(found.architecture, found.options)
+    except SaccadeError as error:
+        raise InteropError(f"{found.where}: {error}") from error
+    labels: tuple[str, ...] = ()
+    if issubclass(found.family.architectures[found.architecture], WITH_CLASSES):
+        names = _label_names(found.facts.get("id2label"), found.options.num_labels, found.where)
+        labels = tuple(names.values())
+    vocabulary = getattr(found.options, "vocab_size", None)
+    return Described(found.architecture, config, vocabulary, labels, found.facts)
 
 
 def load(folder: str | Path) -> nn.Module:
@@ -28,15 +78,9 @@ def load(folder: str | Path) -> nn.Module:
 
     Dropout is the config's, for training it further. Nothing is downloaded and no pickle is read.
     """
-    folder = Path(folder)
-    config = files.read_config(folder)
-    where = str(folder / files.CONFIG)
-    family = _family_of(config, where)
-    architecture = _architecture_of(family, config, where)
-    require((*FOR_ALL, *family.conditions), config, where)
-    options = read_options(family.options, config, where)
-    model = _empty(family, architecture, options, where)
-    fill(model, family.names(architecture, options), files.Weights(folder))
+    found = _open(folder)
+    model = _empty(found.family, found.architecture, found.options, found.where)
+    fill(model, found.family.names(found.architecture, found.options), files.Weights(found.path))
     return model.eval()
 
 
@@ -70,6 +114,16 @@ def save(model: nn.Module, folder: str | Path, more: Mapping[str, Any] | None = 
         "dtype": str(next(iter(tensors.values())).dtype).removeprefix("torch."),
     }
     files.write(folder, config, tensors)
+
+
+def _open(folder: str | Path) -> _Folder:
+    path = Path(folder)
+    facts = files.read_config(path)
+    where = str(path / files.CONFIG)
+    family = _family_of(facts, where)
+    architecture = _architecture_of(family, facts, where)
+    require((*FOR_ALL, *family.conditions), facts, where)
+    return _Folder(path, facts, family, architecture, read_options(family.options, facts, where))
 
 
 def _empty(family: Family[Any], architecture: str, options: Any, where: str) -> nn.Module:
@@ -118,14 +172,23 @@ def _labels(
     model: nn.Module, count: int | None, more: Mapping[str, Any] | None
 ) -> dict[str, dict[str, Any]]:
     """The names of the classes, which also tell their number, where the model has classes."""
-    if count is None or not hasattr(model, "head"):
+    if count is None or not isinstance(model, WITH_CLASSES):
         return {}
-    given = (more or {}).get("id2label")
+    names = _label_names((more or {}).get("id2label"), count, f"this {type(model).__name__}")
+    return {
+        "id2label": {str(i): name for i, name in names.items()},
+        "label2id": {name: i for i, name in names.items()},
+    }
+
+
+def _label_names(given: Any, count: int, where: str) -> dict[int, str]:
+    """The classes from 0 on with their names; LABEL_0 and so on where none are given."""
     if given is None:
-        given = {i: f"LABEL_{i}" for i in range(count)}
-    names = {str(number): name for number, name in given.items()}
+        return {i: f"LABEL_{i}" for i in range(count)}
+    names = {str(i): str(name) for i, name in given.items()} if isinstance(given, dict) else {}
     if set(names) != {str(i) for i in range(count)}:
         raise InteropError(
-            f"id2label must name the classes 0 to {count - 1} of this model, got {sorted(names)}"
+            f"{where}: id2label must name the classes 0 to {count - 1} of this model, got "
+            f"{sorted(names) or given!r}"
         )
-    return {"id2label": names, "label2id": {name: int(i) for i, name in names.items()}}
+    return {i: names[str(i)] for i in range(count)}

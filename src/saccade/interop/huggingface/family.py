@@ -8,7 +8,9 @@ from torch import nn
 
 from saccade.interop.huggingface.names import Names
 from saccade.interop.huggingface.options import Condition
+from saccade.models import LanguageModelConfig, TextEncoderConfig, TranslatorConfig
 
+ModelConfig = TextEncoderConfig | LanguageModelConfig | TranslatorConfig
 Options = TypeVar("Options")
 
 
@@ -27,6 +29,10 @@ class Family(ABC, Generic[Options]):
     hint: ClassVar[str] = ""
     conditions: ClassVar[tuple[Condition, ...]] = ()
     options: type[Options]
+
+    def config(self, architecture: str, options: Options) -> ModelConfig | None:
+        """The options of our model, as a recipe has them; None where no recipe can say it."""
+        return None
 
     @abstractmethod
     def build(self, architecture: str, options: Options) -> nn.Module:

@@ -8,8 +8,12 @@ from torch import nn
 
 from saccade.interop.huggingface.structure import part
 from saccade.layers.embeddings import OutputProjection, TokenEmbedding
+from saccade.shapes import Tensor
 
 M = TypeVar("M", bound=nn.Module)
+
+NEVER = -1000.0
+"""The logit of a token that is never written."""
 
 
 def unscaled(model: M, embedding: str) -> M:
@@ -47,3 +51,35 @@ def with_output_bias(model: M, output: str) -> M:
     projection = part(model, output, OutputProjection)
     projection.bias = nn.Parameter(torch.zeros_like(projection.weight[:, 0]))
     return model
+
+
+def with_rows(model: M, *, source: int, target: int) -> M:
+    """With so many rows in the embedding of a reader, and in those of a writer and its output.
+
+    Rows at the end are left out or added. Added ones are zeros, and have the bias NEVER.
+    """
+
+    def with_counts(model: nn.Module) -> list[tuple[TokenEmbedding | OutputProjection, int]]:
+        return [
+            (module, source if name.startswith("encoder.") else target)
+            for name, module in model.named_modules()
+            if isinstance(module, TokenEmbedding | OutputProjection)
+        ]
+
+    if all(len(module.weight) == count for module, count in with_counts(model)):
+        return model
+    model = copy.deepcopy(model)
+    made: dict[nn.Parameter, nn.Parameter] = {}
+    for module, count in with_counts(model):
+        weight = module.weight
+        if weight not in made:
+            made[weight] = nn.Parameter(_rows(weight, count, 0.0))
+        module.weight = made[weight]
+        if isinstance(module, OutputProjection) and module.bias is not None:
+            module.bias = nn.Parameter(_rows(module.bias, count, NEVER))
+    return model
+
+
+def _rows(x: Tensor, count: int, fill: float) -> Tensor:
+    kept = x.detach()[:count]
+    return torch.cat((kept, kept.new_full((count - len(kept), *x.shape[1:]), fill)))

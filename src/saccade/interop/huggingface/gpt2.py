@@ -6,7 +6,11 @@ from typing import ClassVar
 
 from torch import nn
 
-from saccade.decoders.transformer import TransformerDecoder, TransformerDecoderLayer
+from saccade.decoders.transformer import (
+    TransformerDecoder,
+    TransformerDecoderConfig,
+    TransformerDecoderLayer,
+)
 from saccade.interop.huggingface.family import Family
 from saccade.interop.huggingface.fitting import unscaled
 from saccade.interop.huggingface.names import Names, Transposed, layer, repeated, tensor
@@ -21,10 +25,8 @@ from saccade.interop.huggingface.options import (
     their_activation,
 )
 from saccade.interop.huggingface.structure import part
-from saccade.layers.block import BlockConfig
-from saccade.layers.embeddings import OutputProjection, TokenEmbedding
-from saccade.models import LanguageModel
-from saccade.positions import Learned
+from saccade.models import LanguageModel, LanguageModelConfig
+from saccade.positions import Learned, PositionConfig
 
 BLOCK = (
     *layer("self_attention.projection", "attn.c_attn", form=Transposed()),
@@ -70,30 +72,30 @@ class Gpt2(Family[Gpt2Options]):
         Condition("reorder_and_upcast_attn", "attention in another precision is"),
     )
 
+    def config(self, architecture: str, options: Gpt2Options) -> LanguageModelConfig:
+        """The writer, and the dropout of its embeddings."""
+        dim = options.n_embd
+        return LanguageModelConfig(
+            decoder=TransformerDecoderConfig(
+                num_layers=options.n_layer,
+                num_heads=options.n_head,
+                hidden_dim=4 * dim if options.n_inner is None else options.n_inner,
+                norm_order="pre",
+                activation=our_activation(options.activation_function),
+                dropout=options.resid_pdrop,
+                attention_dropout=options.attn_pdrop,
+                norm_eps=options.layer_norm_epsilon,
+                position=PositionConfig(kind="learned", length=options.n_positions),
+            ),
+            dim=dim,
+            tie_output=options.tie_word_embeddings,
+            scale_embedding=False,
+            embedding_dropout=options.embd_pdrop,
+        )
+
     def build(self, architecture: str, options: Gpt2Options) -> nn.Module:
         """The language model."""
-        dim = options.n_embd
-        block = BlockConfig(
-            num_heads=options.n_head,
-            hidden_dim=4 * dim if options.n_inner is None else options.n_inner,
-            norm_order="pre",
-            activation=our_activation(options.activation_function),
-            dropout=options.resid_pdrop,
-            attention_dropout=options.attn_pdrop,
-            norm_eps=options.layer_norm_epsilon,
-        )
-        embedding = TokenEmbedding(options.vocab_size, dim)
-        tied = embedding if options.tie_word_embeddings else None
-        return LanguageModel(
-            TransformerDecoder(
-                embedding,
-                [TransformerDecoderLayer(dim, block) for _ in range(options.n_layer)],
-                OutputProjection(dim, options.vocab_size, tied=tied),
-                position=Learned(dim, options.n_positions),
-                norm=block.make_last_norm(dim),
-                dropout=options.embd_pdrop,
-            )
-        )
+        return self.config(architecture, options).build(options.vocab_size)
 
     def describe(self, model: nn.Module) -> Gpt2Options:
         """Read off the first block; the comparison finds any that differs."""

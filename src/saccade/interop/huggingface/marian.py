@@ -7,13 +7,20 @@ sinusoids stand in halves, all sines before all cosines.
 import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from torch import nn
 
-from saccade.decoders.transformer import TransformerDecoder, TransformerDecoderLayer
-from saccade.encoders.stems import TokenStem
-from saccade.encoders.transformer import TransformerEncoder, TransformerEncoderLayer
+from saccade.decoders.transformer import (
+    TransformerDecoder,
+    TransformerDecoderConfig,
+    TransformerDecoderLayer,
+)
+from saccade.encoders.transformer import (
+    TransformerEncoder,
+    TransformerEncoderConfig,
+    TransformerEncoderLayer,
+)
 from saccade.errors import InteropError
 from saccade.interop.huggingface.family import Family
 from saccade.interop.huggingface.fitting import with_output_bias
@@ -28,10 +35,9 @@ from saccade.interop.huggingface.options import (
     their_activation,
 )
 from saccade.interop.huggingface.structure import part
-from saccade.layers.block import BlockConfig
 from saccade.layers.embeddings import OutputProjection, TokenEmbedding
-from saccade.models import Translator
-from saccade.positions import Sinusoidal
+from saccade.models import Translator, TranslatorConfig
+from saccade.positions import PositionConfig
 
 SOURCE, TARGET, OUTPUT = "encoder.stem.embedding", "decoder.embedding", "decoder.output"
 
@@ -92,35 +98,47 @@ class Marian(Family[MarianOptions]):
         Condition("decoder_layerdrop", "dropping of whole layers is"),
     )
 
-    def build(self, architecture: str, options: MarianOptions) -> nn.Module:
-        """The translator."""
-        dim, scale = options.d_model, options.scale_embedding
+    def config(self, architecture: str, options: MarianOptions) -> TranslatorConfig:
+        """The reader and the writer."""
         shared, tied = options.share_encoder_decoder_embeddings, options.tie_word_embeddings
         if shared and not tied:
             raise InteropError(
                 "share_encoder_decoder_embeddings is true and tie_word_embeddings false, which "
                 "versions of transformers read in different ways; make them equal"
             )
-        source = TokenEmbedding(options.vocab_size, dim, scale=scale)
-        vocabulary = options.vocab_size if shared else _target_vocabulary(options)
-        target = source if shared else TokenEmbedding(vocabulary, dim, scale=scale)
-        reads = _block(options, options.encoder_attention_heads, options.encoder_ffn_dim)
-        writes = _block(options, options.decoder_attention_heads, options.decoder_ffn_dim)
-        return Translator(
-            TransformerEncoder(
-                TokenStem(source),
-                [TransformerEncoderLayer(dim, reads) for _ in range(options.encoder_layers)],
-                position=Sinusoidal(dim, layout="halves"),
-                dropout=options.dropout,
+        both: dict[str, Any] = {
+            "norm_order": "post",
+            "activation": our_activation(options.activation_function),
+            "dropout": options.dropout,
+            "attention_dropout": options.attention_dropout,
+            "activation_dropout": options.activation_dropout,
+            "position": PositionConfig(kind="sinusoidal", layout="halves"),
+        }
+        return TranslatorConfig(
+            encoder=TransformerEncoderConfig(
+                num_layers=options.encoder_layers,
+                num_heads=options.encoder_attention_heads,
+                hidden_dim=options.encoder_ffn_dim,
+                **both,
             ),
-            TransformerDecoder(
-                target,
-                [TransformerDecoderLayer(dim, writes, dim) for _ in range(options.decoder_layers)],
-                OutputProjection(dim, vocabulary, tied=target if tied else None, bias=True),
-                position=Sinusoidal(dim, layout="halves"),
-                dropout=options.dropout,
+            decoder=TransformerDecoderConfig(
+                num_layers=options.decoder_layers,
+                num_heads=options.decoder_attention_heads,
+                hidden_dim=options.decoder_ffn_dim,
+                **both,
             ),
+            dim=options.d_model,
+            share_embeddings=shared,
+            tie_output=tied,
+            scale_embedding=options.scale_embedding,
+            output_bias=True,
         )
+
+    def build(self, architecture: str, options: MarianOptions) -> nn.Module:
+        """The translator."""
+        config, source = self.config(architecture, options), options.vocab_size
+        target = source if config.share_embeddings else options.decoder_vocab_size or source
+        return config.build(source, target)
 
     def describe(self, model: nn.Module) -> MarianOptions:
         """Read off the first blocks; the comparison finds any that differs."""
@@ -183,19 +201,3 @@ class Marian(Family[MarianOptions]):
             model = copy.deepcopy(model)
             part(model, "decoder", TransformerDecoder).embedding = copy.deepcopy(target)
         return model
-
-
-def _block(options: MarianOptions, num_heads: int, hidden_dim: int) -> BlockConfig:
-    return BlockConfig(
-        num_heads=num_heads,
-        hidden_dim=hidden_dim,
-        norm_order="post",
-        activation=our_activation(options.activation_function),
-        dropout=options.dropout,
-        attention_dropout=options.attention_dropout,
-        activation_dropout=options.activation_dropout,
-    )
-
-
-def _target_vocabulary(options: MarianOptions) -> int:
-    return options.decoder_vocab_size or options.vocab_size

@@ -1,0 +1,89 @@
+"""What reading without labels is worth: 200 labels, from scratch and after masked pretraining.
+
+    SACCADE_DATA=... python benchmarks/few_labels.py [--out runs/few-labels] [--minutes 20]
+
+bert-mini-masked reads the AG News texts without their labels; then, for each of five seeds,
+bert-mini learns from 200 labelled texts, once with new weights and once with the pretrained ones,
+for the same number of updates. Both are measured on 1 000 texts that neither has learned from. What
+is finished is kept in results.json and not done again.
+"""
+
+import argparse
+import json
+import random
+from pathlib import Path
+
+from quality import data_folder
+
+from saccade.cli.launch import launch
+from saccade.data.lines import read_lines
+from saccade.training import session
+from saccade.training.screen import Screen
+
+SEEDS, LABELS, TEST, STEPS = 5, 200, 1000, 300
+CHANGES = ("training.validate_every=100", "training.learning_rate=2e-4", "training.optim.warmup=60")
+
+
+def write(out: Path) -> None:
+    """The texts alone, the texts to be measured on, and the labels of each seed."""
+    header, *rows = read_lines(data_folder() / "agnews" / "train_10k.tsv.gz")
+    random.Random(0).shuffle(rows)
+    test, rest = rows[:TEST], rows[TEST:]
+    (out / "test.tsv").write_text("\n".join([header, *test]) + "\n", encoding="utf-8")
+    (out / "texts.tsv").write_text("\n".join([header, *rest]) + "\n", encoding="utf-8")
+    for seed in range(SEEDS):
+        some = random.Random(seed).sample(rest, LABELS + 100)
+        folder = out / f"labels-{seed}"
+        folder.mkdir(exist_ok=True)
+        for name, part in (("train", some[:LABELS]), ("valid", some[LABELS:])):
+            (folder / f"{name}.tsv").write_text("\n".join([header, *part]) + "\n", encoding="utf-8")
+
+
+def accuracy(out: Path, seed: int, init: Path | None, name: str) -> float:
+    """Of a classifier of 200 labels, on the test texts."""
+    folder = out / f"{name}-{seed}"
+    task = session.train(
+        "bert-mini",
+        data=out / f"labels-{seed}",
+        out=folder,
+        changes=CHANGES,
+        max_steps=STEPS,
+        seed=seed,
+        init=init,
+        resume=(folder / "run.json").exists(),
+        cache=out / "cache",
+        screen=Screen(quiet=True),
+    )
+    return session.evaluate(task, data=out / "test.tsv")["accuracy"]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--out", type=Path, default=Path("runs/few-labels"))
+    parser.add_argument("--minutes", type=float, default=20, help="of pretraining")
+    options = parser.parse_args()
+    out: Path = options.out
+    out.mkdir(parents=True, exist_ok=True)
+    write(out)
+    read = out / "masked"
+    command = ["train", "bert-mini-masked", "--data", str(out / "texts.tsv"), "--out", str(read)]
+    command += ["--minutes", str(options.minutes), "--max-steps", "1000000"]
+    command += ["--processes", "2", "--cache", str(out / "cache")]
+    if code := launch(2, [*command, *["--resume"] * (read / "run.json").exists()]):
+        raise SystemExit(code)
+    path = out / "results.json"
+    results = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    for seed in range(SEEDS):
+        for name, init in (("scratch", None), ("pretrained", read)):
+            if f"{name}-{seed}" not in results:
+                results[f"{name}-{seed}"] = accuracy(out, seed, init, name)
+                path.write_text(json.dumps(results, indent=1), encoding="utf-8")
+    print("| seed | from scratch | pretrained |\n|---|---|---|")
+    for seed in range(SEEDS):
+        print(
+            f"| {seed} | {results[f'scratch-{seed}']:.3f} | {results[f'pretrained-{seed}']:.3f} |"
+        )
+
+
+if __name__ == "__main__":
+    main()

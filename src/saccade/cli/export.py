@@ -1,0 +1,19 @@
+"""saccade export: a run becomes a folder of another tool."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def run(
+    run_folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
+    out: Annotated[Path, typer.Argument(help="The folder to make.")],
+    *,
+    to: Annotated[str, typer.Option(help="The format: huggingface.")],
+) -> None:
+    """Write a run in another tool's format."""
+    from saccade.training.exchange import export_run
+
+    export_run(run_folder, to, out)
+    print(f"{out}: {run_folder} as {to} has it, read again and compared")

@@ -1,0 +1,297 @@
+"""Folders as options of our own models: what a recipe then says builds the same network."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomlkit
+import torch
+import transformers
+from torch import nn
+
+from saccade import config as configs
+from saccade.decoders.transformer import TransformerDecoderConfig
+from saccade.encoders.recurrent import RecurrentEncoderConfig
+from saccade.encoders.transformer import TransformerEncoderConfig
+from saccade.errors import InteropError
+from saccade.interop import huggingface
+from saccade.interop.huggingface.fitting import NEVER, with_rows
+from saccade.models import (
+    LanguageModelConfig,
+    MaskedLanguageModelConfig,
+    TextClassifierConfig,
+    TextEncoderConfig,
+    TranslatorConfig,
+)
+from saccade.positions import PositionConfig
+from tests.interop import test_bert, test_gpt2, test_marian
+from tests.interop.references import assert_same_model, randomised, tokens
+
+READER = TransformerEncoderConfig(
+    num_layers=2,
+    num_heads=3,
+    hidden_dim=19,
+    norm_order="post",
+    activation="gelu",
+    norm_eps=1e-3,
+    dropout=0.1,
+    attention_dropout=0.1,
+    position=PositionConfig(kind="learned", length=23),
+    stem_norm=True,
+)
+WRITER = TransformerDecoderConfig(
+    num_layers=2, num_heads=3, hidden_dim=19, position=PositionConfig(kind="learned", length=23)
+)
+BERT = {"encoder": READER, "dim": 21, "num_segments": 3, "scale_embedding": False}
+HALVES = PositionConfig(kind="sinusoidal", layout="halves")
+
+EXPECTED: dict[str, Any] = {
+    "BertModel": TextEncoderConfig(**BERT),
+    "BertForSequenceClassification": TextClassifierConfig(**BERT, dropout=0.1),
+    "BertForMaskedLM": MaskedLanguageModelConfig(**BERT),
+    "BertForPreTraining": MaskedLanguageModelConfig(**BERT),
+    "BertForTokenClassification": None,
+    "GPT2LMHeadModel": LanguageModelConfig(
+        decoder=TransformerDecoderConfig(
+            num_layers=2,
+            num_heads=3,
+            hidden_dim=19,
+            activation="gelu_tanh",
+            norm_eps=1e-3,
+            attention_dropout=0.1,
+            position=PositionConfig(kind="learned", length=23),
+        ),
+        dim=21,
+        scale_embedding=False,
+        embedding_dropout=0.1,
+    ),
+    "MarianMTModel": TranslatorConfig(
+        encoder=TransformerEncoderConfig(
+            num_layers=1,
+            num_heads=3,
+            hidden_dim=19,
+            norm_order="post",
+            activation="silu",
+            position=HALVES,
+        ),
+        decoder=TransformerDecoderConfig(
+            num_layers=2,
+            num_heads=7,
+            hidden_dim=17,
+            norm_order="post",
+            activation="silu",
+            position=HALVES,
+        ),
+        dim=42,
+        share_embeddings=True,
+        output_bias=True,
+    ),
+}
+
+
+def reference(architecture: str, **options: Any) -> Any:
+    if architecture.startswith("Bert"):
+        return test_bert.reference(architecture, **options)
+    return (test_gpt2 if architecture.startswith("GPT2") else test_marian).reference(**options)
+
+
+def built(config: Any) -> nn.Module:
+    """What the options build, over the sizes of the references."""
+    if isinstance(config, TranslatorConfig):
+        return config.build(31, 31)
+    if isinstance(config, TextClassifierConfig):
+        return config.build_classifier(31, 5)
+    if isinstance(config, MaskedLanguageModelConfig):
+        return config.build_masked(31)
+    return config.build(31)
+
+
+@pytest.mark.parametrize("architecture", EXPECTED)
+def test_what_a_folder_is(architecture: str, folder: Path) -> None:
+    """Said without a look at the weights, in options that a recipe can hold."""
+    reference(architecture).save_pretrained(folder)
+    loaded = huggingface.load(folder)
+    (folder / "model.safetensors").unlink()
+    described = huggingface.describe(folder)
+    assert described.architecture == architecture
+    assert described.vocabulary == 31
+    assert described.facts == json.loads((folder / "config.json").read_text())
+    assert described.config == EXPECTED[architecture]
+    if described.config is None:
+        return
+    text = tomlkit.dumps(configs.plain(described.config))
+    again = configs.read(type(described.config), tomlkit.parse(text).unwrap())
+    assert again == described.config
+    model = built(again)
+    model.load_state_dict(loaded.state_dict())
+    assert_same_model(model.eval(), loaded)
+
+
+@pytest.mark.parametrize("architecture", ["ViTModel", "ViTForImageClassification"])
+def test_images_have_no_options_yet(architecture: str, folder: Path) -> None:
+    config = transformers.ViTConfig(
+        hidden_size=12, num_hidden_layers=1, num_attention_heads=2, image_size=6, patch_size=3
+    )
+    getattr(transformers, architecture)(config).save_pretrained(folder)
+    described = huggingface.describe(folder)
+    assert described.config is None
+    assert described.vocabulary is None
+    classes = ("LABEL_0", "LABEL_1") if "Classification" in architecture else ()
+    assert described.labels == classes
+
+
+@pytest.mark.parametrize(
+    ("architecture", "options", "wanted"),
+    [
+        ("BertForMaskedLM", {"tie_word_embeddings": False}, {"tie_output": False}),
+        ("BertForMaskedLM", {"hidden_act": "relu"}, {"head_activation": "relu"}),
+        ("BertForSequenceClassification", {"classifier_dropout": 0.4}, {"dropout": 0.4}),
+        ("GPT2LMHeadModel", {"tie_word_embeddings": False}, {"tie_output": False}),
+        ("GPT2LMHeadModel", {"embd_pdrop": 0.3}, {"embedding_dropout": 0.3}),
+        ("MarianMTModel", {"scale_embedding": False}, {"scale_embedding": False}),
+        ("MarianMTModel", test_marian.SEPARATE, {"share_embeddings": False, "tie_output": True}),
+    ],
+)
+def test_options_that_differ(
+    architecture: str, options: dict[str, Any], wanted: dict[str, Any], folder: Path
+) -> None:
+    reference(architecture, **options).save_pretrained(folder)
+    config = huggingface.describe(folder).config
+    assert {name: getattr(config, name) for name in wanted} == wanted
+
+
+# --- labels
+
+
+def test_labels_stand_in_the_order_of_their_numbers(folder: Path) -> None:
+    names = {number: f"class {number}" for number in (3, 0, 11, 7, 1, 10, 2, 4, 5, 6, 8, 9)}
+    reference("BertForSequenceClassification", num_labels=12, id2label=names).save_pretrained(
+        folder
+    )
+    assert huggingface.describe(folder).labels == tuple(f"class {i}" for i in range(12))
+
+
+def test_labels_without_names(folder: Path) -> None:
+    reference("BertForTokenClassification", num_labels=3).save_pretrained(folder)
+    config = json.loads((folder / "config.json").read_text())
+    del config["id2label"]
+    (folder / "config.json").write_text(json.dumps({**config, "num_labels": 3}))
+    assert huggingface.describe(folder).labels == ("LABEL_0", "LABEL_1", "LABEL_2")
+
+
+def test_a_model_without_classes_has_no_labels(folder: Path) -> None:
+    reference("BertForMaskedLM").save_pretrained(folder)
+    assert huggingface.describe(folder).labels == ()
+
+
+@pytest.mark.parametrize("names", [{"0": "a", "2": "b"}, ["a", "b"], {"no": "a", "yes": "b"}])
+def test_labels_that_are_no_numbers(names: Any, folder: Path) -> None:
+    reference("BertForSequenceClassification", num_labels=2).save_pretrained(folder)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "id2label": names}))
+    with pytest.raises(InteropError, match=r"config.json: id2label must name the classes 0 to 1"):
+        huggingface.describe(folder)
+
+
+# --- mistakes
+
+
+def test_what_cannot_be_described(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(InteropError, match="there is no folder"):
+        huggingface.describe(tmp_path / "nowhere")
+    reference("MarianMTModel", tie_word_embeddings=False, **test_marian.SEPARATE).save_pretrained(
+        folder
+    )
+    config = json.loads((folder / "config.json").read_text())
+    config["share_encoder_decoder_embeddings"] = True
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(InteropError, match=r"config.json: share_encoder_decoder_embeddings is"):
+        huggingface.describe(folder)
+    (folder / "config.json").write_text(json.dumps({**config, "d_model": "wide"}))
+    with pytest.raises(InteropError, match="d_model is 'wide'"):
+        huggingface.describe(folder)
+
+
+# --- the options themselves
+
+
+def test_embeddings_are_scaled_where_it_is_said() -> None:
+    for scaled in (True, False):
+        reader = TextEncoderConfig(encoder=READER, dim=21, scale_embedding=scaled).build(31)
+        writer = LanguageModelConfig(decoder=WRITER, dim=21, scale_embedding=scaled).build(31)
+        both = TranslatorConfig(
+            encoder=READER, decoder=WRITER, dim=21, scale_embedding=scaled
+        ).build(31, 29)
+        for embedding in (
+            reader.encoder.stem.embedding,
+            writer.decoder.embedding,
+            both.encoder.stem.embedding,
+            both.decoder.embedding,
+        ):
+            assert embedding.scale == (pytest.approx(21**0.5) if scaled else 1.0)
+
+
+def test_a_recurrent_reader_never_scales() -> None:
+    encoder = RecurrentEncoderConfig(dim=8)
+    assert TextEncoderConfig(encoder=encoder, dim=12).build(9).encoder.stem.embedding.scale == 1.0
+    mixed = TranslatorConfig(encoder=encoder, decoder=WRITER, dim=21).build(9, 9)
+    assert mixed.encoder.stem.embedding.scale == 1.0
+    assert mixed.decoder.embedding.scale == pytest.approx(21**0.5)
+
+
+def test_a_bias_on_the_logits_changes_no_other_weight() -> None:
+    models = []
+    for bias in (False, True):
+        torch.manual_seed(3)
+        config = TranslatorConfig(encoder=READER, decoder=WRITER, dim=21, output_bias=bias)
+        models.append(config.build(31, 29))
+    plain, biased = (dict(model.named_parameters()) for model in models)
+    added = biased.pop("decoder.output.bias")
+    assert torch.equal(added, torch.zeros(29))
+    assert plain.keys() == biased.keys()
+    assert all(torch.equal(plain[name], biased[name]) for name in plain)
+    source, target = tokens(31, 2, 5), tokens(29, 2, 4)
+    logits = models[1].eval()(source, target)
+    with torch.no_grad():
+        added[7] = 2.5
+    difference = models[1](source, target) - logits
+    assert torch.allclose(difference[..., 7], torch.tensor(2.5), atol=1e-5)
+    assert not difference[..., :7].any()
+
+
+def test_the_head_of_a_masked_language_model_is_as_the_encoder() -> None:
+    model = MaskedLanguageModelConfig(encoder=READER, dim=21, tie_output=False).build_masked(31)
+    assert model.transform[2].eps == 1e-3
+    assert model.output.weight is not model.encoder.stem.embedding.weight
+    recurrent = RecurrentEncoderConfig(dim=8)
+    assert MaskedLanguageModelConfig(encoder=recurrent).build_masked(31).transform[2].eps == 1e-5
+
+
+# --- other vocabularies
+
+
+def test_rows_are_left_out_and_added() -> None:
+    config = TranslatorConfig(
+        encoder=READER, decoder=WRITER, dim=21, share_embeddings=True, output_bias=True
+    )
+    model = randomised(config.build(31, 31))
+    source, target = tokens(20, 2, 5), tokens(20, 2, 4)
+    logits = model(source, target)
+    fewer = with_rows(model, source=20, target=20)
+    torch.testing.assert_close(fewer(source, target), logits[..., :20])
+    more = with_rows(model, source=40, target=40)
+    assert more.encoder.stem.embedding is more.decoder.embedding
+    assert more.output.weight is more.decoder.embedding.weight
+    torch.testing.assert_close(more(source, target)[..., :31], logits)
+    assert bool((more(source, target)[..., 31:] == NEVER).all())
+    torch.testing.assert_close(model(source, target), logits)
+
+
+def test_rows_of_two_vocabularies() -> None:
+    config = TranslatorConfig(encoder=READER, decoder=WRITER, dim=21)
+    model = with_rows(config.build(31, 29), source=30, target=28)
+    assert model.encoder.stem.embedding.weight.shape == (30, 21)
+    assert model.decoder.embedding.weight.shape == (28, 21)
+    assert model.output.weight is model.decoder.embedding.weight
+    assert model(tokens(30, 1, 3), tokens(28, 1, 3)).shape == (1, 3, 28)
