@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol, runtime_checkable
 
 import typer
 
@@ -17,6 +17,15 @@ from saccade.errors import DataError, DecodingError, FigureError
 
 CHUNK = 4096
 """Inputs that are sorted by length and answered together."""
+
+
+@runtime_checkable
+class Streams(Protocol):
+    """A task that can say how a text goes on while it is writing."""
+
+    def stream(self, prompt: str, **options: Any) -> Iterator[str]:
+        """The answer in pieces."""
+        ...
 
 
 def run(
@@ -53,6 +62,10 @@ def run(
             help="Write where it looked: .png, .svg, .json or .npz; FILE-2 for the second input."
         ),
     ] = None,
+    stream: Annotated[
+        bool,
+        typer.Option("--stream", help="Show the text as it is written, as a terminal does."),
+    ] = False,
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
@@ -65,7 +78,7 @@ def run(
     if drawn and n_best > 1:
         raise DecodingError("--n-best is for beam search; to draw more, give the input repeatedly")
     options = {
-        "beam": max(n_best, 5) if n_best > 1 and beam is None else beam,
+        "beam": beam,
         "num_best": n_best if n_best > 1 else None,
         "sample": drawn or None,
         "temperature": temperature,
@@ -76,6 +89,12 @@ def run(
     }
     given = {name: value for name, value in options.items() if value is not None}
     looks = align or attention is not None
+    plain = output is None and n_best == 1 and not looks and not as_json
+    one = inputs[0] if plain and inputs and len(inputs) == 1 else None
+    if stream and one is None:
+        raise DecodingError(
+            "--stream is for one INPUT, without --output, --json, --n-best, --align and --attention"
+        )
 
     from saccade.lens.record import SUFFIXES
     from saccade.training import session
@@ -83,6 +102,13 @@ def run(
     if attention is not None and attention.suffix not in SUFFIXES:
         raise FigureError(f"--attention must end in one of {', '.join(SUFFIXES)}; got {attention}")
     task = session.load(run_folder, device=device)
+    if align and not task.aligns:
+        raise DecodingError(f"--align is for translators and their like, not for {task.name}")
+    if stream and not isinstance(task, Streams):
+        raise DecodingError(f"--stream is for language models, not for {task.name}")
+    if one is not None and (stream or _on_terminal()) and isinstance(task, Streams):
+        _show(one, task.stream(one, **given))
+        return
     asked = chunks(inputs, input_, batch_size if looks else CHUNK)  # records take room
     first = next(asked, [])  # before the output is opened: what cannot be read costs no file
     done = 0
@@ -90,7 +116,12 @@ def run(
     with Sink(output) as sink, answering(batch_size, shown=bool(total), total=total) as answered:
         for lines in chain([first] if first else [], asked):
             answers = task.predict(
-                lines, attention=looks, batch_size=batch_size, first=done, stop=answered, **given
+                [task.parse(line) for line in lines],
+                attention=looks,
+                batch_size=batch_size,
+                first=done,
+                stop=answered,
+                **given,
             )
             for line, answer in zip(lines, answers, strict=True):
                 done += 1
@@ -100,6 +131,17 @@ def run(
                     sink.line(text)
             sink.flush()
             answered.to(done)
+
+
+def _show(prompt: str, pieces: Iterator[str]) -> None:
+    """The prompt and how it goes on, on stdout, each piece as it comes."""
+    try:
+        for text in chain([prompt], pieces):
+            sys.stdout.buffer.write(text.encode("utf-8", "replace"))
+            sys.stdout.buffer.flush()
+    finally:  # Ctrl-C, too, leaves a whole line
+        sys.stdout.buffer.write(b"\n")
+        sys.stdout.buffer.flush()
 
 
 def _printed(line: str, answer: Any, n_best: int, *, align: bool, as_json: bool) -> Iterator[str]:

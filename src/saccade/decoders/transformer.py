@@ -162,10 +162,15 @@ class TransformerDecoder(TransformerStack):
         return self.output(self.hidden(target, memory))
 
     def hidden(
-        self, target: Int[Tensor, "b t"], memory: Memory | None = None
+        self,
+        target: Int[Tensor, "b t"],
+        memory: Memory | None = None,
+        mask: Mask | None = None,
     ) -> Float[Tensor, "b t d"]:
-        """What `output` turns into logits."""
-        return self.read(self._embedded(target, 0), memory, masks.causal())
+        """What `output` turns into logits; causal unless another mask is given."""
+        return self.read(
+            self._embedded(target, 0), memory, masks.causal() if mask is None else mask
+        )
 
     def crossings(self) -> list[str]:
         """The names of the attentions that read the memory."""

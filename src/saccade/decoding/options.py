@@ -1,7 +1,8 @@
 """How to generate, as plain options, and the one call that does it."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 
@@ -12,6 +13,7 @@ from saccade.decoding.hypothesis import Hypothesis, Limits
 from saccade.decoding.sampling import sample
 from saccade.errors import DecodingError
 from saccade.interfaces import State, Stepper
+from saccade.shapes import Int, Tensor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +51,23 @@ class GenerationConfig:
                 f"got beam={self.beam}"
             )
 
+    def changed(self, options: Mapping[str, Any]) -> "GenerationConfig":
+        """With other options; to ask for a beam is to ask not to draw, and the other way round.
+
+        To ask for several answers is to ask for a beam of at least 5.
+        """
+        known = self.__dataclass_fields__
+        if unknown := [name for name in options if name not in known]:
+            raise DecodingError(f"there is no option {unknown[0]!r}; there are: {', '.join(known)}")
+        if options.get("sample"):
+            options = {"beam": 1, "num_best": 1, **options}
+        elif options.get("num_best", 1) > 1:
+            wide = max(self.beam, options["num_best"], 5)
+            options = {"sample": False, "beam": wide, **options}
+        elif "beam" in options:
+            options = {"sample": False, **options}
+        return replace(self, **options)
+
     def longest(self, input_length: int) -> int:
         """The most tokens of an answer, the stop included.
 
@@ -63,14 +82,17 @@ def generate(
     stepper: Stepper[State],
     state: State,
     *,
-    start: int,
+    start: int | Int[Tensor, " b"],
     limits: Limits,
     options: GenerationConfig,
     rows: Sequence[int],
     device: torch.device | str = "cpu",
 ) -> list[list[Hypothesis]]:
-    """The hypotheses of each row, best first; `rows` are its inputs' numbers, for their seeds."""
-    first = torch.full((len(rows),), start, device=device)
+    """The hypotheses of each row, best first; `rows` are its inputs' numbers, for their seeds.
+
+    `start` is the token that is written first, one for all rows or one for each.
+    """
+    first = torch.as_tensor(start, device=device).expand(len(rows))
     if options.sample:
         return sample(
             stepper,

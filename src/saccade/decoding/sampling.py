@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 import torch
 
-from saccade.decoding.greedy import greedy
+from saccade.decoding.greedy import most_likely
 from saccade.decoding.hypothesis import Hypothesis, Limits
-from saccade.decoding.stepping import largest, write
+from saccade.decoding.stepping import Choose, largest, write
 from saccade.errors import DecodingError
 from saccade.interfaces import State, Stepper
 from saccade.shapes import Float, Int, Tensor
@@ -34,17 +34,31 @@ def sample(
     fewest whose probabilities sum to `top_p` (Holtzman et al. 2020). Temperature 0 is greedy
     search. `log_probability` is under the model's own P all the same.
     """
+    choose = drawing(first, limits, seeds=seeds, temperature=temperature, top_k=top_k, top_p=top_p)
+    return write(stepper, state, first, limits, choose)
+
+
+def drawing(
+    first: Int[Tensor, " b"],
+    limits: Limits,
+    *,
+    seeds: Sequence[int],
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+) -> Choose:
+    """The choice of sampling for the rows that begin with `first`."""
     _require_options(temperature, top_k, top_p)
     _require_seeds(seeds, len(first))
     if temperature == 0:
-        return greedy(stepper, state, first, limits)
+        return most_likely
     numbers = _uniform(seeds, limits.max_length).to(first.device)
 
     def draw(log_p: Float[Tensor, "b v"], rows: Int[Tensor, " b"], step: int) -> Int[Tensor, " b"]:
         log_p = _cut(_tempered(log_p, temperature), top_k or log_p.shape[1], top_p or 1.0)
         return _inverse_cdf(log_p.softmax(-1), numbers[rows, step])
 
-    return write(stepper, state, first, limits, draw)
+    return draw
 
 
 def _uniform(seeds: Sequence[int], count: int) -> Float[Tensor, "b n"]:

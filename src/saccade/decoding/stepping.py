@@ -5,7 +5,8 @@ the way may outlive the call, and as an inference tensor it could be neither wri
 used in training afterwards.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import torch
 
@@ -49,22 +50,23 @@ def advance(
     return log_p, state
 
 
-@torch.no_grad()
-def write(
+class Step(NamedTuple):
+    """The tokens that rows of the batch were continued with, and their log-probabilities."""
+
+    rows: Int[Tensor, " b"]
+    tokens: Int[Tensor, " b"]
+    log_p: Float[Tensor, " b"]
+
+
+def steps(
     stepper: Stepper[State],
     state: State,
     first: Int[Tensor, " b"],
     limits: Limits,
     choose: Choose,
-    length_penalty: float = 1.0,
-) -> list[list[Hypothesis]]:
-    """Write one token after another, each as `choose` says; one hypothesis for each row.
-
-    A row that has stopped leaves the batch.
-    """
+) -> Iterator[Step]:
+    """One token after another, each as `choose` says; a row that has stopped leaves the batch."""
     rows = torch.arange(len(first), device=first.device)
-    written = torch.full((len(first), limits.max_length), limits.stop, device=first.device)
-    log_probability = torch.zeros(len(first), device=first.device)
     tokens = first
     for step in range(limits.max_length):
         if len(rows) == 0:
@@ -74,13 +76,29 @@ def write(
         chosen = log_p.gather(1, tokens.unsqueeze(1)).squeeze(1)
         if chosen.isinf().any():
             raise nothing_allowed(int(rows[chosen.isinf()][0]), step)
-        written[rows, step] = tokens
-        log_probability[rows] += chosen
+        yield Step(rows, tokens, chosen)
         going = (tokens != limits.stop).nonzero().squeeze(1)
         if len(going) < len(rows):
             rows, tokens = rows[going], tokens[going]
             if len(rows) > 0 and step + 1 < limits.max_length:
                 state = stepper.select(state, going)
+
+
+@torch.no_grad()
+def write(
+    stepper: Stepper[State],
+    state: State,
+    first: Int[Tensor, " b"],
+    limits: Limits,
+    choose: Choose,
+    length_penalty: float = 1.0,
+) -> list[list[Hypothesis]]:
+    """All that `steps` writes: one hypothesis for each row."""
+    written = torch.full((len(first), limits.max_length), limits.stop, device=first.device)
+    log_probability = torch.zeros(len(first), device=first.device)
+    for place, step in enumerate(steps(stepper, state, first, limits, choose)):
+        written[step.rows, place] = step.tokens
+        log_probability[step.rows] += step.log_p
     return [
         [_ended(row, total, limits.stop, length_penalty)]
         for row, total in zip(written.tolist(), log_probability.tolist(), strict=True)

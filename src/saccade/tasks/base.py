@@ -173,6 +173,7 @@ class Task(nn.Module, ABC, Generic[BatchT]):
         *,
         quick: bool = False,
         stop: Callable[[], None] | None = None,
+        batch_size: int = 64,
         **options: Any,
     ) -> Evaluation:
         """Answer the items and measure the answers; `stop` is called between batches.

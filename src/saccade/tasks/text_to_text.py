@@ -189,7 +189,7 @@ class TextToText(Task[Pairs]):
         `first` is the number of the first input, for its seed. What is blank gets an empty answer,
         what is too long is cut, and that is said.
         """
-        settings = _settings(self.config.generation, options)
+        settings = self.config.generation.changed(options)
         if isinstance(inputs, str):
             raise DecodingError("predict takes several inputs, got one text: put it into a list")
         if batch_size < 1:
@@ -218,6 +218,7 @@ class TextToText(Task[Pairs]):
         *,
         quick: bool = False,
         stop: Callable[[], None] | None = None,
+        batch_size: int = 64,
         **options: Any,
     ) -> Evaluation:
         """Answer the items and measure the answers against their references."""
@@ -226,7 +227,8 @@ class TextToText(Task[Pairs]):
             options = {"beam": 1, "num_best": 1, **options}
             metrics = replace(metrics, samples=0)
         inputs = [item.inputs[0] for item in items]
-        answers = [answer.text for answer in self.predict(inputs, stop=stop, **options)]
+        found = self.predict(inputs, stop=stop, batch_size=batch_size, **options)
+        answers = [answer.text for answer in found]
         tallies = metrics.tally(answers, [item.references for item in items])
         return Evaluation(
             scores_of(tallies, metrics.samples, metrics.seed),
@@ -311,15 +313,6 @@ class TextToText(Task[Pairs]):
             )
             for i, (source, target) in enumerate(zip(sources, targets, strict=True))
         ]
-
-
-def _settings(config: GenerationConfig, options: dict[str, Any]) -> GenerationConfig:
-    known = GenerationConfig.__dataclass_fields__
-    if unknown := [name for name in options if name not in known]:
-        raise DecodingError(f"there is no option {unknown[0]!r}; there are: {', '.join(known)}")
-    if options.get("sample"):
-        options = {"beam": 1, "num_best": 1, **options}
-    return replace(config, **options)
 
 
 def _pairs(source: Tensor, source_mask: Tensor, target: Tensor, target_mask: Tensor) -> Pairs:
