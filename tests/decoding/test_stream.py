@@ -135,8 +135,6 @@ def test_small_windows(model, size):
 
 def test_a_window_that_is_not_filled_changes_nothing(model):
     bounds, read = Limits(stop=0, max_length=3), torch.tensor([[1, 2, 3]])
-    with torch.no_grad():
-        state = model.start(read)
     for search, options in ((greedy, {}), (sample, {"seeds": [3]}), (beam_search, {"beam": 3})):
         with torch.no_grad():
             state = model.start(read)
@@ -145,14 +143,14 @@ def test_a_window_that_is_not_filled_changes_nothing(model):
 
 
 def test_beams_and_rows_that_end_go_through_a_window(model):
-    bounds = Limits(stop=0, max_length=20)
-    prompts = [list(pair) for pair in itertools.permutations(range(1, 6), 2)]
-    together = windowed(sample, model, prompts, bounds=bounds, seeds=range(20))
+    bounds = Limits(stop=0, max_length=14)
+    prompts = [list(pair) for pair in itertools.permutations(range(1, 5), 2)]
+    together = windowed(sample, model, prompts, bounds=bounds, seeds=range(12))
     assert {found.finished for [found] in together} == {True, False}
     for seed, (prompt, [found]) in enumerate(zip(prompts, together, strict=True)):
         [[alone]] = windowed(sample, model, [prompt], bounds=bounds, seeds=[seed])
         assert alone.tokens == found.tokens
-    beams = windowed(beam_search, model, prompts[:4], beam=3, num_best=3)
+    beams = windowed(beam_search, model, prompts[:2], beam=3, num_best=3)
     for prompt, found in zip(prompts, beams, strict=False):
         [alone] = windowed(beam_search, model, [prompt], beam=3, num_best=3)
         assert [h.tokens for h in alone] == [h.tokens for h in found]

@@ -39,7 +39,7 @@ SMALL = (
     "model.decoder.dropout=0.0",
     "text.vocabulary.size=290",
     "text.block=8",
-    "generation.max_length=14",
+    "generation.max_length=10",
 )
 PACKED = ("text.layout=packed", "text.opening=")
 ROTARY = 'model.decoder.position={kind="rotary"}'
@@ -234,7 +234,7 @@ def slow_greedy(task, context, count):
     return written
 
 
-PROMPTS = ["", "the end", "a", "the end of it, and so on\n", "\0😀"]
+PROMPTS = ["", "the end", "the end of it, and so on\n", "\0😀"]
 
 
 def context_of(task, prompt):
@@ -250,12 +250,12 @@ def context_of(task, prompt):
 def test_greedy_answers_are_the_models_own(task):
     for prompt, answer in zip(PROMPTS, task.predict(PROMPTS, beam=1), strict=True):
         context = context_of(task, prompt)
-        written = slow_greedy(task, context, 14)
+        written = slow_greedy(task, context, 10)
         decode = task.tokenizer.decode
         assert decode(context) + answer.text == decode([*context, *written])
 
 
-@pytest.mark.parametrize("options", [{"beam": 1}, {"beam": 3, "num_best": 2}, {"seed": 7}], ids=str)
+@pytest.mark.parametrize("options", [{"beam": 1}, {"beam": 2, "num_best": 2}, {"seed": 7}], ids=str)
 def test_an_answer_does_not_depend_on_its_batch(task, options):
     inputs = [*PROMPTS, "b", "a"]
     together = task.predict(inputs, **options)
@@ -264,8 +264,8 @@ def test_an_answer_does_not_depend_on_its_batch(task, options):
     assert [answer.text for answer in found] == [answer.text for answer in together]
     scores = [answer.score for answer in together]
     assert [answer.score for answer in found] == pytest.approx(scores, abs=1e-4)
-    part = task.predict(inputs[5:], first=5, **options)
-    assert [answer.text for answer in part] == [answer.text for answer in together[5:]]
+    part = task.predict(inputs[4:], first=4, **options)
+    assert [answer.text for answer in part] == [answer.text for answer in together[4:]]
     others = [answer.alternatives for answer in together]
     assert all(len(each) == options.get("num_best", 1) - 1 for each in others)
 
@@ -293,7 +293,7 @@ def test_a_stream_is_the_answer_in_pieces(task, options):
         assert all(pieces)
         assert not any(piece.endswith(HALF) for piece in pieces[:-1])
         count += len(pieces)
-    assert count == 5 if "beam" in options and options["beam"] > 1 else count > 10
+    assert count == 4 if options.get("beam") == 2 else count > 7
 
 
 def test_a_stream_waits_for_whole_characters(tmp_path):
@@ -494,11 +494,13 @@ def test_a_vocabulary_with_one_control_token(tmp_path):
         assert len(list(task.stream("x"))) > 1
 
 
-@pytest.mark.parametrize(("special", "layout"), [("<s>", "stream"), ("</s>", "packed")])
-def test_a_vocabulary_that_lacks_a_control_token_says_so(tmp_path, special, layout):
+@pytest.mark.parametrize(
+    ("special", "layout", "missing"),
+    [("<s>", "stream", "stop"), ("<s>", "packed", "stop"), ("</s>", "packed", "start")],
+)
+def test_a_vocabulary_that_lacks_a_control_token_says_so(tmp_path, special, layout, missing):
     (tmp_path / "tokenizer.json").write_text(foreign(special))
     options = recipes.load("gpt-mini", [*SMALL, f"text.layout={layout}"]).options
-    missing = "stop" if layout == "stream" else "start"
     with pytest.raises(TextError, match=f"this vocabulary has no {missing} token"):
         options.restored(tmp_path)
 

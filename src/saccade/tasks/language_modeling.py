@@ -342,10 +342,10 @@ class LanguageModeling(Task[Passages]):
 
     def _before_texts(self) -> list[int]:
         """What the first token of a text is predicted from."""
-        text = self.config.text
+        text, stop = self.config.text, self.tokenizer.stop  # which no text can do without
         if text.layout == "packed":
             return [self.tokenizer.start]
-        return self.tokenizer.encode_part(text.opening) or [self.tokenizer.stop]
+        return self.tokenizer.encode_part(text.opening) or [stop]
 
     def _encoded(self, text: str) -> list[int]:
         after_text = bool(self.config.text.opening)
