@@ -10,18 +10,24 @@ import sys
 from collections import Counter
 from functools import lru_cache
 from itertools import pairwise
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from saccade.data import builtin
 from saccade.data.builtin import _mood_words as mood_words
 from saccade.data.builtin import _phrases_words as words
+from saccade.data.builtin import digits
 from saccade.data.sources import Column, open_corpus
 from saccade.errors import DataError
 from tests.data.wanted import PAIR
 
 SPLITS = ("train", "valid", "test")
 PAIRS, LABELLED = ("source", "target"), ("text", "label")
+PICTURED, CAPTIONED = ("image", "label"), ("image", "text")
+has_digits = importlib.util.find_spec("sklearn") is not None
+needs_digits = pytest.mark.skipif(not has_digits, reason="scikit-learn is not installed")
 has_dictionary = importlib.util.find_spec("pocketsphinx") is not None
 needs_dictionary = pytest.mark.skipif(not has_dictionary, reason="pocketsphinx is not installed")
 
@@ -49,11 +55,13 @@ read = lru_cache(rows_of)
 def test_each_file_is_a_set_with_a_line_about_it():
     assert set(builtin.descriptions()) >= {
         "copy",
+        "digits",
         "mood",
         "phrases",
         "pronounce",
         "pydoc",
         "reverse",
+        "shapes",
     }
     assert all(line and "\n" not in line for line in builtin.descriptions().values())
 
@@ -61,13 +69,13 @@ def test_each_file_is_a_set_with_a_line_about_it():
 def test_the_list_is_light():
     code = (
         "import sys; from saccade.data.builtin import descriptions; descriptions(); "
-        "sys.exit(bool({'torch', 'pocketsphinx'} & set(sys.modules)))"
+        "sys.exit(bool({'torch', 'pocketsphinx', 'sklearn', 'PIL'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_an_unknown_set_is_refused_with_those_there_are():
-    with pytest.raises(DataError, match="no builtin:nothing; there are copy, mood, phrases"):
+    with pytest.raises(DataError, match="no builtin:nothing; there are copy, digits, mood"):
         open_corpus("builtin:nothing", PAIR)
     with pytest.raises(DataError, match="no builtin:_letters"):
         open_corpus("builtin:_letters", PAIR)
@@ -117,7 +125,14 @@ def test_pronounce_without_its_package_names_the_extra(monkeypatch):
 
 @pytest.mark.parametrize(
     ("name", "columns"),
-    [("reverse", PAIRS), ("phrases", PAIRS), ("mood", LABELLED), ("pydoc", ("text",))],
+    [
+        ("reverse", PAIRS),
+        ("phrases", PAIRS),
+        ("mood", LABELLED),
+        ("pydoc", ("text",)),
+        pytest.param("digits", PICTURED, marks=needs_digits),
+        ("shapes", CAPTIONED),
+    ],
 )
 def test_the_same_in_every_process(name, columns):
     assert rows_of(name, columns, hash_seed="1") == read(name, columns)
@@ -126,7 +141,12 @@ def test_the_same_in_every_process(name, columns):
 def test_made_sets_never_change():
     """Scores on them are comparable from version to version only if the rows are the same."""
     digests = {}
-    for name, columns in (("reverse", PAIRS), ("phrases", PAIRS), ("mood", LABELLED)):
+    for name, columns in (
+        ("reverse", PAIRS),
+        ("phrases", PAIRS),
+        ("mood", LABELLED),
+        ("shapes", CAPTIONED),
+    ):
         found = read(name, columns)
         rows = [row for split in SPLITS for row in found[split]]
         digests[name] = hashlib.sha256(repr(rows).encode()).hexdigest()[:16]
@@ -134,6 +154,7 @@ def test_made_sets_never_change():
         "reverse": "ebc785b009a101b1",
         "phrases": "e5102db3ea927ef8",
         "mood": "3eda4227f7a183bf",
+        "shapes": "cfe1465527c4a91a",
     }
 
 
@@ -352,3 +373,82 @@ def test_a_bag_of_words_does_not_tell_the_mood():
         counts = bags.transform([row[0] for row in found[split]])
         scores[split] = learner.score(counts, [row[1] for row in found[split]])
     assert all(0.35 < score < 0.7 for score in scores.values()), scores
+
+
+# images
+
+
+@pytest.fixture
+def read_anew():
+    """What was read of scikit-learn is forgotten before and after."""
+    digits._digits.cache_clear()
+    yield
+    digits._digits.cache_clear()
+
+
+@needs_digits
+def test_digits_are_those_of_scikit_learn():
+    theirs = importlib.import_module("sklearn.datasets").load_digits()
+    found = read("digits", PICTURED)
+    every = dict(row for split in SPLITS for row in found[split])
+    assert every == {f"builtin:digits/{i}": str(label) for i, label in enumerate(theirs.target)}
+    for number in (0, 1, 777, 1796):
+        image = builtin.image(f"builtin:digits/{number}")
+        assert (image.mode, image.size) == ("RGB", (8, 8))
+        levels = np.asarray(image) / 255 * 16
+        assert levels == pytest.approx(np.stack([theirs.images[number]] * 3, 2), abs=0.04)
+
+
+@needs_digits
+def test_digits_are_divided_by_their_images():
+    found = read("digits", PICTURED)
+    shares = [len(found[split]) / 1797 for split in SPLITS]
+    assert shares == pytest.approx([0.75, 0.1, 0.15], abs=0.02)
+    for split in SPLITS:
+        assert len({label for _, label in found[split]}) == 10
+    images = [
+        {digits.image(name).tobytes() for name, _ in found[split]} for split in ("valid", "test")
+    ]
+    assert not images[0] & images[1]
+
+
+def test_digits_without_their_package_name_the_extra(monkeypatch, read_anew):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    for ask in (lambda: list(digits.rows("train")), lambda: digits.image("builtin:digits/0")):
+        with pytest.raises(DataError, match=r'pip install "saccade\[demo\]"'):
+            ask()
+
+
+@needs_digits
+def test_digits_of_another_version_say_what_is_missing(monkeypatch, read_anew):
+    monkeypatch.setattr(digits, "INSIDE", Path("elsewhere.csv"))
+    with pytest.raises(DataError, match=r"scikit-learn has no .*elsewhere\.csv"):
+        list(digits.rows("test"))
+
+
+def test_shapes_are_captioned_once_each_and_their_splits_apart():
+    found = read("shapes", CAPTIONED)
+    assert [len(found[split]) for split in SPLITS] == [8000, 500, 500]
+    names = [name for split in SPLITS for name, _ in found[split]]
+    assert names == [f"builtin:shapes/{number}" for number in range(9000)]
+    seen = {caption for _, caption in found["train"]}
+    new = [caption for _, caption in found["test"] if caption not in seen]
+    assert len(new) > 400  # short captions come again, of another image
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("builtin:nothing/3", "there is no builtin:nothing; there are copy"),
+        ("builtin:_shapes_drawing/3", "there is no builtin:_shapes_drawing"),
+        ("builtin:reverse/3", "builtin:reverse has no images, so there is no builtin:reverse/3"),
+        pytest.param(
+            "builtin:digits/1797", "builtin:digits/0 to builtin:digits/1796", marks=needs_digits
+        ),
+        ("builtin:shapes/two", "there is no image 'builtin:shapes/two'"),
+        ("builtin:shapes", "there is no image 'builtin:shapes'"),
+    ],
+)
+def test_images_that_are_not_there_are_refused(name, said):
+    with pytest.raises(DataError, match=said):
+        builtin.image(name)

@@ -2,6 +2,7 @@
 
 score           Score (what comes out) and Tally (what was counted for each item)
 text            BLEU, chrF and TER, by sacreBLEU
+captions        BLEU by order, CIDEr, ROUGE-L and pointing, as captioning has them
 error_rates     exact match, error rates of characters, words and phonemes
 edit_distance   what the error rates count
 classification  accuracy, F1 and Matthews correlation of labels; ClassificationMetricsConfig
@@ -12,8 +13,9 @@ resample        confidence intervals and the paired bootstrap
 by_length       the same metrics over buckets of input length
 suite           TextMetricsConfig: the metrics of a task, chosen in its recipe
 
-Metrics of text take one answer and a list of references for each item; bleu, chrf and ter run from
-0 to 100, its others are fractions. Metrics of labels and numbers take one answer and one reference.
+Metrics of text take one answer and a list of references for each item; bleu, bleu_1 to bleu_4, chrf
+and ter run from 0 to 100, cider from 0 to 10, its others are fractions. Metrics of
+labels and numbers take one answer and one reference.
 """
 
 from saccade.metrics.by_length import by_length
@@ -22,6 +24,7 @@ from saccade.metrics.calibration import (
     fit_temperature,
     fit_temperature_of_sigmoids,
 )
+from saccade.metrics.captions import bleu_1, bleu_2, bleu_3, bleu_4, cider, pointing, rouge_l
 from saccade.metrics.classification import (
     ClassificationMetricsConfig,
     accuracy,
@@ -54,9 +57,14 @@ __all__ = [
     "accuracy",
     "bits_per_character",
     "bleu",
+    "bleu_1",
+    "bleu_2",
+    "bleu_3",
+    "bleu_4",
     "by_length",
     "character_error_rate",
     "chrf",
+    "cider",
     "confusion",
     "exact_match",
     "expected_calibration_error",
@@ -72,6 +80,8 @@ __all__ = [
     "pearson",
     "perplexity",
     "phoneme_error_rate",
+    "pointing",
+    "rouge_l",
     "score_numbers",
     "spearman",
     "ter",

@@ -5,6 +5,14 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from saccade.errors import MetricError
+from saccade.metrics.captions import (
+    bleu_1_tally,
+    bleu_2_tally,
+    bleu_3_tally,
+    bleu_4_tally,
+    cider_tally,
+    rouge_l_tally,
+)
 from saccade.metrics.error_rates import (
     character_error_rate_tally,
     exact_match_tally,
@@ -32,6 +40,12 @@ TextMetric = Literal[
     "word_error_rate",
     "phoneme_error_rate",
     "word_edit_rate",
+    "bleu_1",
+    "bleu_2",
+    "bleu_3",
+    "bleu_4",
+    "cider",
+    "rouge_l",
 ]
 _Count = Callable[[Sequence[str], Sequence[Sequence[str]]], Tally]
 
@@ -40,10 +54,11 @@ _Count = Callable[[Sequence[str], Sequence[Sequence[str]]], Tally]
 class TextMetricsConfig:
     """Which metrics, and how texts are made ready for them.
 
-    `tokenize` is BLEU's. `lowercase` holds for bleu, chrf, exact_match, character_error_rate and
-    word_edit_rate; ter never tells capitals from small letters, phonemes always do. `stress` tells
-    whether word_error_rate and phoneme_error_rate heed it. `samples` are the resamples of each
-    confidence interval; 0 leaves the intervals out.
+    `tokenize` is that of bleu alone. `lowercase` holds for bleu, chrf, exact_match,
+    character_error_rate and word_edit_rate; phonemes always tell capitals from small letters, ter
+    and the metrics of captions (bleu_1 to bleu_4, cider, rouge_l) never do. `stress` tells whether
+    word_error_rate and phoneme_error_rate heed it. `samples` are the resamples of each confidence
+    interval; 0 leaves the intervals out.
     """
 
     names: tuple[TextMetric, ...] = ("bleu", "chrf")
@@ -113,4 +128,10 @@ class TextMetricsConfig:
             "word_edit_rate": cased(word_edit_rate_tally),
             "word_error_rate": stressed(word_error_rate_tally),
             "phoneme_error_rate": stressed(phoneme_error_rate_tally),
+            "bleu_1": bleu_1_tally,
+            "bleu_2": bleu_2_tally,
+            "bleu_3": bleu_3_tally,
+            "bleu_4": bleu_4_tally,
+            "cider": cider_tally,
+            "rouge_l": rouge_l_tally,
         }

@@ -3,20 +3,25 @@
     DESCRIPTION            one line for people
     COLUMNS                what the values of a row are
     rows(split) -> rows    of "train", "valid" or "test", the same at every call
+    image(name) -> image   where rows name images: the one of `builtin:NAME/123`, in RGB
 
 Files whose name begins with _ are helpers of others.
 """
 
 import importlib
 import pkgutil
+import re
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 
 from saccade.data.columns import Asked, by_name, quoted
 from saccade.data.layout import SPLITS
 from saccade.data.made import Made
 from saccade.errors import DataError
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 
 @runtime_checkable
@@ -41,8 +46,6 @@ def descriptions() -> dict[str, str]:
 
 def tables(name: str, asked: Asked) -> dict[str, Made]:
     """The three splits of a built-in data set, with the wanted columns."""
-    if name not in names():
-        raise DataError(f"there is no builtin:{name}; there are {', '.join(names())}")
     module = _module(name)
     advice = f"Its columns are {', '.join(map(quoted, module.COLUMNS))}."
     taken = by_name(module.COLUMNS, asked, f"builtin:{name}", advice)
@@ -54,5 +57,32 @@ def tables(name: str, asked: Asked) -> dict[str, Made]:
     return {split: Made(f"builtin:{name}", taken, partial(read, split)) for split in SPLITS}
 
 
+def image(name: str) -> "Image":
+    """The image that a row calls by a name such as `builtin:digits/123`, in RGB."""
+    of = name.removeprefix("builtin:").partition("/")[0]
+    draw: Callable[[str], Image] | None = getattr(_module(of), "image", None)
+    if draw is None:
+        raise DataError(f"builtin:{of} has no images, so there is no {name}")
+    return draw(name)
+
+
+def image_name(of: str, number: int) -> str:
+    """What rows of the set `of` call its image of this number."""
+    return f"builtin:{of}/{number}"
+
+
+def image_number(name: str, of: str, count: int) -> int:
+    """The number in the name of an image of the set `of`, which has `count` of them."""
+    found = re.fullmatch(rf"builtin:{of}/(0|[1-9][0-9]{{0,8}})", name)
+    if found is None or int(found[1]) >= count:
+        raise DataError(
+            f"there is no image {name!r}; those of builtin:{of} are {image_name(of, 0)} to "
+            f"{image_name(of, count - 1)}"
+        )
+    return int(found[1])
+
+
 def _module(name: str) -> Builtin:
+    if name not in names():
+        raise DataError(f"there is no builtin:{name}; there are {', '.join(names())}")
     return cast(Builtin, importlib.import_module(f"{__name__}.{name}"))
