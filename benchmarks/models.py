@@ -9,10 +9,14 @@ its work in each step. Transformers: "small" 3+3 layers, width 256, feed-forward
 en-de, sorted by length into 4 096 tokens of both sides together; `train-random` gives the peers
 random batches of 128 pairs instead, as is common. Without SACCADE_DATA lengths are drawn. Training
 counts target tokens that are not padding; each engine computes its loss as it would in practice.
+"ours-processes" is `saccade train --processes 2`: two processes of one thread, with all that a
+training does besides (clipping, averaging of weights, exchange of gradients), needs SACCADE_DATA.
 Generation is forced to 20 tokens. Engines take turns, and the median of the rounds counts.
 """
 
+import json
 import os
+import tempfile
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -25,12 +29,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from saccade.cli.launch import launch
+
 VOCABULARY, DIM, HEADS, LAYERS, HIDDEN, DROPOUT = 8000, 256, 8, 3, 1024, 0.1
 PAD, START, STOP, GENERATED = 0, 1, 2, 20
 TASKS = ["train", "train-random", "train-base", "greedy-64", "greedy-1", "beam-64", "beam-1"]
 SMALL = [task for task in TASKS if task != "train-base"]
 ENGINES = {
     "ours": TASKS,
+    "ours-processes": ["train", "train-base"],
     "torch": ["train", "train-random", "greedy-64", "greedy-1"],
     "marian": TASKS,
     "ours-rnn": [task for task in SMALL if task != "train-random"],
@@ -317,8 +324,34 @@ def engine(name: str, *, base: bool) -> Any:
 # ------------------------------------------------------------------------------- the measurement
 
 
+def in_processes(task: str, folder: Path) -> float:
+    """Tokens a second of a whole training in two processes, after its first steps."""
+    data = Path(os.environ["SACCADE_DATA"]) / "multi30k" / "tok"
+    out = Path(tempfile.mkdtemp(dir=folder)) / "run"
+    recipe = "transformer-base" if task == "train-base" else "transformer-small"
+    changes = {
+        "text.source.size": VOCABULARY,
+        "training.batch_tokens": 4096,
+        "training.log_every": 1,
+        "training.validate_items": 0,
+        "training.select_by": "loss",
+        "model.encoder.dropout": DROPOUT,
+        "model.decoder.dropout": DROPOUT,
+    }
+    command = ["train", recipe, "--data", str(data), "--pair", "en-de", "--out", str(out)]
+    command += ["--max-steps", str(STEPS + 1), "--cache", str(folder / "cache"), "--quiet"]
+    command += ["--processes", "2", *(f"--set={key}={value}" for key, value in changes.items())]
+    if code := launch(2, command):
+        raise SystemExit(code)
+    lines = (out / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    updates = [record for record in map(json.loads, lines) if "tokens_per_second" in record]
+    return float(updates[-1]["tokens_per_second"])
+
+
 def measure(name: str, task: str, folder: Path) -> float:
     """Tokens a second of one engine at one task."""
+    if name == "ours-processes":
+        return in_processes(task, folder)
     subject = engine(name, base=task == "train-base")
     if task.startswith("train"):
         subject.model.train()
