@@ -1,4 +1,4 @@
-"""Rows encoded once and found again by their content: a second start reads no text.
+"""Rows encoded once and found again by their content: a second start reads no text and no image.
 
 An entry is a folder named after what it depends on. It is written under another name, then
 renamed, so there is a whole entry or none; entry.json holds the checksum of every file.
@@ -10,25 +10,32 @@ import json
 import logging
 import shutil
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing, suppress
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import filelock
 
 from saccade.data.corpus import Row, Split
 from saccade.data.lines import file_digest
 from saccade.data.ragged import Ragged, RaggedWriter
+from saccade.data.stacked import Array, Stacked, StackedWriter, sampled_digest
+from saccade.data.threads import in_threads
 from saccade.errors import DataError, DiskFullError
 
 Encode = Callable[[list[Row]], list[tuple[list[int], ...]]]
+Facts = dict[str, Any]
+Made = TypeVar("Made")
 
 FORMAT = 1
 ENTRY = "entry.json"
+ROWS = "rows"
 CHUNK = 1024  # rows that are encoded together
+AT_ONCE = 16  # arrays that are made by one thread, and wait together to be written
 SHOWN = 5  # skipped rows that are named
+BROKEN = (OSError, ValueError, KeyError, TypeError, AttributeError)  # what reading one may raise
 FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 log = logging.getLogger(__name__)
 
@@ -70,58 +77,173 @@ def encode_once(
     it depends on. A row with an empty field or with one beyond its limit is left out and counted;
     columns of `may_be_empty` may be blank. `progress` hears how many rows are done.
     """
+    left_out = _LeftOut(split.columns, limits, may_be_empty)
+
+    def write(entry: Path) -> Facts:
+        with ExitStack() as stack:
+            skipped, dtypes = _write(split, encode, entry, left_out, progress, stack)
+        return {"dtypes": dtypes, "skipped": asdict(skipped)}
+
     parts = (str(FORMAT), key, str(limits and list(limits)), split.digest())
-    name = hashlib.sha256("\0".join(parts).encode()).hexdigest()
+    kind = _Kind("the encoded text", write=write, read=_encoded, digest=file_digest)
+    return _once(_name(parts), folder, kind)
+
+
+def arrays_once(
+    names: Sequence[str],
+    make: Callable[[str], Array],
+    *,
+    key: str,
+    folder: Path,
+    workers: int = 2,
+    progress: Callable[[int], None] | None = None,
+) -> Stacked:
+    """The arrays that `make` makes of each name, from the cache if it has them.
+
+    They have one shape and type. `key` names all that they depend on, such as the digest of the
+    files' contents and the size of images. `make` runs in threads. If it refuses a name with a
+    `DataError`, others are tried, and the first few that were refused are told. `progress` hears
+    how many are done.
+    """
+
+    def write(entry: Path) -> Facts:
+        writer = StackedWriter(entry, ROWS)
+        try:
+            _write_arrays(names, make, writer, workers, progress)
+            writer.close()
+        finally:
+            writer.abandon()
+        return {"dtype": writer.dtype, "shape": writer.shape}
+
+    if not names:
+        raise DataError("there are no rows of which arrays could be made")
+    kind = _Kind("the prepared arrays", write=write, read=_stacked, digest=sampled_digest)
+    return _once(_name(("arrays", str(FORMAT), key, str(len(names)))), folder, kind)
+
+
+@dataclass(frozen=True)
+class _Kind(Generic[Made]):
+    """What entries hold, how they are written and read, and what tells a damaged file."""
+
+    what: str
+    write: Callable[[Path], Facts]
+    read: Callable[[Path, Facts], Made]
+    digest: Callable[[Path], str]
+
+
+def _name(parts: Sequence[str]) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def _once(name: str, folder: Path, kind: _Kind[Made]) -> Made:
+    """The entry of this name, read if it is there and whole, else made."""
     entry = folder / name
-    found = _read(entry)
-    if isinstance(found, Encoded):
-        return found
+    with suppress(*BROKEN):
+        return _read(entry, kind)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with filelock.FileLock(folder / f"{name}.lock"):
-            found = _read(entry)  # another process may have been quicker
-            if isinstance(found, Encoded):
-                return found
-            if entry.exists():
-                log.warning("the cache entry %s is damaged (%s) and is made anew", entry, found)
-                shutil.rmtree(entry)
-            left_out = _LeftOut(split.columns, limits, may_be_empty)
-            _make(split, encode, entry, left_out, progress)
+            try:
+                return _read(entry, kind)  # another process may have been quicker
+            except BROKEN as error:
+                if entry.exists():
+                    log.warning("the cache entry %s is damaged (%s) and is made anew", entry, error)
+                    shutil.rmtree(entry)
+            _make(entry, kind)
     except OSError as error:
         if error.errno in FULL:
             raise DiskFullError(
                 error.errno,
-                f"the disk is full: the encoded text does not fit into {folder}; free some space "
-                "or choose another folder (nothing half-written was left)",
+                f"the disk is full: {kind.what} cannot be kept in {folder}; free some space or "
+                "choose another folder (nothing half-written was left)",
             ) from error
         raise DataError(
-            f"the encoded text cannot be written into {folder}: {error.strerror or error}"
+            f"{kind.what} cannot be written into {folder}: {error.strerror or error}"
         ) from error
-    made = _read(entry)
-    if isinstance(made, Encoded):
-        return made
-    raise DataError(f"the cache entry {entry} was written but cannot be read: {made}")
+    try:
+        return _read(entry, kind)
+    except BROKEN as error:
+        raise DataError(
+            f"the cache entry {entry} was written but cannot be read: {error}"
+        ) from error
 
 
-def _make(
-    split: Split,
-    encode: Encode,
-    entry: Path,
-    left_out: "_LeftOut",
-    progress: Callable[[int], None] | None,
-) -> None:
+def _make(entry: Path, kind: _Kind[Any]) -> None:
     unfinished = entry.with_name(f".unfinished-{entry.name}")
     shutil.rmtree(unfinished, ignore_errors=True)  # of a process that was killed
     unfinished.mkdir()
     try:
-        with ExitStack() as stack:
-            skipped, dtypes = _write(split, encode, unfinished, left_out, progress, stack)
-        files = {path.name: file_digest(path) for path in sorted(unfinished.iterdir())}
-        facts = {"format": FORMAT, "dtypes": dtypes, "skipped": asdict(skipped), "files": files}
+        about = kind.write(unfinished)
+        files = {path.name: kind.digest(path) for path in sorted(unfinished.iterdir())}
+        facts = {"format": FORMAT, **about, "files": files}
         (unfinished / ENTRY).write_text(json.dumps(facts, indent=1), encoding="utf-8")
         unfinished.rename(entry)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def _read(entry: Path, kind: _Kind[Made]) -> Made:
+    """The entry; one of `BROKEN` says what is wrong with it."""
+    facts: Any = json.loads((entry / ENTRY).read_text(encoding="utf-8"))
+    for name, digest in facts["files"].items():
+        if kind.digest(entry / name) != digest:
+            raise ValueError(f"{name} is not what was written")
+    return kind.read(entry, facts)
+
+
+def _encoded(entry: Path, facts: Facts) -> Encoded:
+    fields = tuple(
+        Ragged.open(entry, f"field-{i}", dtype) for i, dtype in enumerate(facts["dtypes"])
+    )
+    skipped = facts["skipped"]
+    first = tuple(skipped["first"])
+    return Encoded(fields, Skipped(skipped["empty"], skipped["too_long"], first), entry.name)
+
+
+def _stacked(entry: Path, facts: Facts) -> Stacked:
+    return Stacked.open(entry, ROWS, facts["dtype"], facts["shape"])
+
+
+def _write_arrays(
+    names: Sequence[str],
+    make: Callable[[str], Array],
+    writer: StackedWriter,
+    workers: int,
+    progress: Callable[[int], None] | None,
+) -> None:
+    def made(some: Sequence[str]) -> list[Array | DataError]:
+        return [_tried(make, name) for name in some]
+
+    chunks = [names[i : i + AT_ONCE] for i in range(0, len(names), AT_ONCE)]
+    refused: list[DataError] = []
+    done = 0
+    with closing(in_threads(made, chunks, workers)) as results:
+        for chunk, arrays in zip(chunks, results, strict=True):
+            for name, array in zip(chunk, arrays, strict=True):
+                if isinstance(array, DataError):
+                    refused.append(array)
+                elif not refused:
+                    writer.add(array, name)
+            if len(refused) >= SHOWN:
+                break
+            done += len(chunk)
+            if progress is not None:
+                progress(done)
+    if len(refused) == 1:
+        raise refused[0]
+    if refused:
+        shown = "\n".join(str(error) for error in refused[:SHOWN])
+        at_least = "at least " * (len(refused) >= SHOWN)
+        raise DataError(f"{at_least}{len(refused)} of {len(names)} cannot be used:\n{shown}")
+
+
+def _tried(make: Callable[[str], Array], name: str) -> Array | DataError:
+    try:
+        return make(name)
+    except DataError as error:
+        return error
+    except OSError as error:  # which would look like one of writing
+        return DataError(f"{name} cannot be read: {error.strerror or error}")
 
 
 def _write(
@@ -207,20 +329,3 @@ class _LeftOut:
 def _chunks(rows: Iterator[Row]) -> Iterator[list[Row]]:
     while chunk := list(islice(rows, CHUNK)):
         yield chunk
-
-
-def _read(entry: Path) -> Encoded | str:
-    """The entry, or what is wrong with it."""
-    try:
-        facts: Any = json.loads((entry / ENTRY).read_text(encoding="utf-8"))
-        for name, digest in facts["files"].items():
-            if file_digest(entry / name) != digest:
-                return f"{name} is not what was written"
-        fields = tuple(
-            Ragged.open(entry, f"field-{i}", dtype) for i, dtype in enumerate(facts["dtypes"])
-        )
-        skipped = facts["skipped"]
-        first = tuple(skipped["first"])
-        return Encoded(fields, Skipped(skipped["empty"], skipped["too_long"], first), entry.name)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        return f"{type(error).__name__}: {error}"

@@ -28,6 +28,7 @@ class Column:
 
     `numbers`: JSON and Parquet may hold numbers in it, such as labels; else only text.
     `running`: plain text files hold running text, a document a file; else an example a line.
+    `image`: the values name images; where a table says so, they are found when rows are read.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Column:
     required: bool = True
     numbers: bool = False
     running: bool = False
+    image: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +77,21 @@ class Asked:
     def running(self) -> bool:
         """Whether plain text is running text: the only column that must be there is, unnamed."""
         return len(self.required) == 1 and self.required[0].running and not self.renamed
+
+    @property
+    def images(self) -> bool:
+        """Whether a column that must be there holds images."""
+        return any(column.image for column in self.required)
+
+    @property
+    def classes(self) -> bool:
+        """Whether sub-folders may be classes: an image and a label must be there, unnamed."""
+        return (
+            len(self.required) == 2
+            and self.required[0].image
+            and self.required[1].numbers
+            and not self.renamed
+        )
 
     @property
     def required(self) -> tuple[Column, ...]:

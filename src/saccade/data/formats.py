@@ -7,9 +7,11 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from saccade.data.archives import digest_of_files
 from saccade.data.columns import Asked, Taken, by_name, by_number, counted, how_to_say, quoted
 from saccade.data.corpus import Row, Table
 from saccade.data.documents import open_document
@@ -22,6 +24,7 @@ from saccade.data.lines import (
     read_lines,
     unpacked_name,
 )
+from saccade.data.pictures import Finder
 from saccade.errors import DataError
 
 
@@ -35,20 +38,28 @@ class FileTable(ABC):
         self.path, self.header = path, not asked.numbered
         self.taken = self._take(asked)
         self.columns = self.taken.names
+        self._images = [i for i, column in enumerate(self.taken.columns) if column.image]
+        self._finder = Finder(path.parent) if self._images else None
+
+    @property
+    def base(self) -> str:
+        """What the first value of each row begins with that says only where the images lie."""
+        return self._finder.base if self._finder and 0 in self._images else ""
 
     def rows(self) -> Iterator[Row]:
-        """All rows; a file with none is an error."""
+        """All rows; a file with none is an error, and so is an image that is not there."""
         file, empty = str(self.path), True
         for line, values in self._records():
             empty = False
-            yield Row(values, line, file)
+            yield Row(self._found(values, line), line, file)
         if empty:
             raise DataError(f"{self.path} has no rows; at least one example is expected")
 
     def digest(self) -> str:
-        """Of the format, the columns and the bytes of the file."""
+        """Of the format, the columns and the bytes of the file, and of the images it names."""
         places = " ".join(map(str, self.taken.places))
-        return f"{self.kind} {self.header} {places} {file_digest(self.path)}"
+        images = f" {self._content}" if self._images else ""
+        return f"{self.kind} {self.header} {places} {file_digest(self.path)}{images}"
 
     def meaning(self) -> str:
         """As in: source = column "en", target = column "de"."""
@@ -57,6 +68,22 @@ class FileTable(ABC):
     def describe(self) -> str:
         """As in: pairs.tsv (tab-separated, no header)."""
         return f"{self.path.name} ({self.kind}{'' if self.header else ', no header'})"
+
+    def _found(self, values: tuple[str, ...], line: int) -> tuple[str, ...]:
+        """The values, with the images' places instead of their names."""
+        if self._finder is None:
+            return values
+        where, found = f"{self.path}, line {line}", list(values)
+        for i in self._images:
+            found[i] = self._finder.find(values[i], where)
+        return tuple(found)
+
+    @cached_property
+    def _content(self) -> str:
+        """The digest of the images, in the order in which they are first named."""
+        return digest_of_files(
+            dict.fromkeys(row.values[i] for row in self.rows() for i in self._images)
+        )
 
     @abstractmethod
     def _take(self, asked: Asked) -> Taken:

@@ -4,10 +4,13 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
+from saccade.data.archives import ZIP
 from saccade.data.columns import Asked, Column, is_language, some
 from saccade.data.formats import FORMATS, ending
 from saccade.data.lines import unpacked_name
+from saccade.data.pictures import IdxFiles, Tree, tree_of
 from saccade.errors import DataError
 
 SPLITS: Mapping[str, tuple[str, ...]] = {
@@ -18,9 +21,11 @@ SPLITS: Mapping[str, tuple[str, ...]] = {
 # endings as short as a language's code that are none
 _ENDINGS = """
 bak bin bmp bpe cfg csv doc gif gz htm ini jpg js log md mp3 mp4 npy npz old pdf png pt py rst sh
-svg tar tmp tsv txt vec wav xls xml xz yml zip zst
+svg tar tif tmp tsv txt vec wav xls xml xz yml zip zst
 """
 OTHER_ENDINGS = frozenset(_ENDINGS.split())
+IDX_IMAGES = re.compile(r"(?:^|.*[-_.])([a-z0-9]+)[-_.]images[-.]idx3-ubyte", re.IGNORECASE)
+IDX_SPLITS = {"t10k": "test"}  # MNIST's name for it
 
 
 @dataclass(frozen=True)
@@ -48,28 +53,23 @@ class Texts:
         return f"{self.folder.name}/"
 
 
+Somewhere = TypeVar("Somewhere", Place | Texts, Tree | IdxFiles)
+
+
 def find_splits(folder: Path, asked: Asked) -> dict[str, Place | Texts]:
     """The place of each split that the folder holds; two for one split are an error.
 
     Where running text is asked, a sub-folder named after a split is one.
     """
     files = _files(folder)
-    found: dict[str, Place | Texts] = {}
-    for split, beginnings in SPLITS.items():
-        mine = [path for path in files if path.name.split(".")[0].lower() in beginnings]
-        places: list[Place | Texts] = [*_places(mine, asked, folder)]
+    found: list[tuple[str | None, Place | Texts]] = []
+    for split in SPLITS:
+        mine = [path for path in files if _split_of(path.name.split(".")[0]) == split]
+        found += [(split, place) for place in _places(mine, asked, folder)]
         if asked.running:
-            called = [path for path in mine if path.name.lower() in beginnings]
-            places += [_all_texts(path) for path in called if path.is_dir()]
-        if len(places) > 1:
-            shown = ", ".join(place.name for place in places)
-            raise DataError(
-                f"{folder} has more than one file for {split}: {shown}; leave one, or give one "
-                "file instead of the folder"
-            )
-        if places:
-            found[split] = places[0]
-    return found
+            called = [path for path in mine if _split_of(path.name) and path.is_dir()]
+            found += [(split, _all_texts(path)) for path in called]
+    return _one_each(found, folder)
 
 
 def find_texts(folder: Path) -> Texts | None:
@@ -99,10 +99,73 @@ def find_beginning(beginning: Path, asked: Asked) -> Place | None:
     return places[0] if len(places) == 1 else None
 
 
+def find_images(path: Path) -> dict[str, Tree | IdxFiles] | Tree:
+    """Images with labels: those of each split, or all of them where there are no splits.
+
+    A folder or a zip holds a sub-folder for each class, or one for each split with such in it; a
+    folder may also hold a zip for each split, or IDX files.
+    """
+    found: list[tuple[str | None, Tree | IdxFiles]] = []
+    if path.is_dir():
+        files = [file for file in _files(path) if file.is_file()]
+        found += _idx_files(files)
+        zips = [file for file in files if file.suffix.lower() == ZIP and _split_of(file.stem)]
+        found += [(_split_of(file.stem), _unwrapped(tree_of(file))) for file in zips]
+    if not found:
+        tree = tree_of(path) if path.is_dir() else _unwrapped(tree_of(path))
+        found += [(_split_of(name), tree.below(name)) for name in tree.folders]
+        if not any(split for split, _ in found):
+            return tree if len(tree.classes) > 1 else {}
+    return _one_each(found, path)
+
+
 def listing(folder: Path) -> str:
     """What is in the folder, for a message."""
     names = sorted(path.name + "/" * path.is_dir() for path in folder.iterdir())
     return some(names) or "nothing"
+
+
+def _split_of(name: str) -> str | None:
+    """The split that a name is a name of."""
+    for split, names in SPLITS.items():
+        if name.lower() in names:
+            return split
+    return None
+
+
+def _one_each(found: Iterable[tuple[str | None, Somewhere]], folder: Path) -> dict[str, Somewhere]:
+    """The place of each split; those of no split are left out."""
+    places: dict[str, Somewhere] = {}
+    for split, place in found:
+        if split in places:
+            raise DataError(
+                f"{folder} has more than one file for {split}: {places[split].name}, "
+                f"{place.name}; leave one, or give one file instead of the folder"
+            )
+        if split:
+            places[split] = place
+    return {split: places[split] for split in SPLITS if split in places}
+
+
+def _idx_files(files: Sequence[Path]) -> list[tuple[str | None, IdxFiles]]:
+    """Files of images in IDX form, with the file of their labels."""
+    found: list[tuple[str | None, IdxFiles]] = []
+    for path in files:
+        if name := IDX_IMAGES.fullmatch(unpacked_name(path)):
+            stem = unpacked_name(path).replace("images", "labels").replace("idx3", "idx1")
+            labels = [each for each in files if unpacked_name(each) == stem]
+            if not labels:
+                raise DataError(f"{path} has no file of labels beside it: {stem}{path.suffix}")
+            split = _split_of(IDX_SPLITS.get(name[1].lower(), name[1]))
+            found.append((split, IdxFiles(path, labels[0])))
+    return found
+
+
+def _unwrapped(tree: Tree) -> Tree:
+    """Without the folders that hold all the rest, as many zips have one."""
+    while len(tree.classes) == 1 and tree.folders and not _split_of(tree.folders[0]):
+        tree = tree.below(tree.folders[0])
+    return tree
 
 
 def _all_texts(folder: Path) -> Texts:
@@ -129,7 +192,7 @@ def _places(files: Sequence[Path], asked: Asked, folder: Path) -> list[Place]:
 
 def _parallel(files: Iterable[Path], asked: Asked, folder: Path) -> list[Place]:
     """The two sides of each text: files alike but for a language's ending."""
-    if len(asked.required) != 2:
+    if len(asked.required) != 2 or asked.images:
         return []
     texts: dict[str, dict[str, list[Path]]] = {}
     for path in files:

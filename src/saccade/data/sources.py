@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from saccade.data.columns import Asked, Column, counted, parse_pair
+from saccade.data.archives import BUILTIN, ZIP, open_zip
+from saccade.data.columns import Asked, Column, counted, parse_pair, some
 from saccade.data.corpus import Corpus, Item, Row, Split, Table, items
 from saccade.data.documents import Documents
 from saccade.data.formats import FORMATS, open_table
@@ -13,15 +14,17 @@ from saccade.data.layout import (
     Place,
     Texts,
     find_beginning,
+    find_images,
     find_splits,
     find_texts,
     listing,
 )
 from saccade.data.parallel import Parallel
+from saccade.data.pictures import ClassFolders, Idx, IdxFiles, SideBelow, Tree
 from saccade.errors import DataError
 
 __all__ = ["Column", "Corpus", "Item", "Row", "Split", "items", "open_corpus"]
-BUILTIN, HUGGING_FACE = "builtin:", "hf:"
+HUGGING_FACE = "hf:"
 
 
 def open_corpus(
@@ -37,9 +40,9 @@ def open_corpus(
     """Find the splits and their columns; only the beginnings of files are read.
 
     Without a split `valid`, the share `held_out` of `train` is kept as one, which reads it once.
-    One file alone, or a folder of running text without splits, is `train` and `valid`; with
-    `held_out` = 0 it is wholly `required[0]`, as for an evaluation of that text. A split of
-    `required` that is not there is an error.
+    One file alone, or a folder of running text or of images without splits, is `train` and
+    `valid`; with `held_out` = 0 it is wholly `required[0]`, as for an evaluation of all of it. A
+    split of `required` that is not there is an error.
     """
     if not 0 <= held_out < 1:
         raise DataError(f"held_out is a share between 0 and 1, got {held_out}")
@@ -61,7 +64,11 @@ def open_corpus(
     understood = f"{files}. {meaning}."
     if held_out and "train" in splits and "valid" not in splits:
         train = tables["train"]
-        rest, kept = divide((r.values[0] for r in train.rows()), held_out, seed, train.describe())
+        base: str = getattr(train, "base", "")  # where images lie, which must not decide
+        firsts = (row.values[0].removeprefix(base) for row in train.rows())
+        rest, kept = divide(firsts, held_out, seed, train.describe())
+        if base:
+            rest, kept = SideBelow.of(rest, base), SideBelow.of(kept, base)
         splits |= {"train": Split("train", train, rest), "valid": Split("valid", train, kept)}
         unit = "part" if train.running else "row"
         total, held = counted(rest.count + kept.count, unit), counted(kept.count, unit)
@@ -85,7 +92,11 @@ def _find(where: str, asked: Asked) -> tuple[bool, dict[str, Table]]:
         places = find_splits(path, asked)
         if not places and asked.running and (texts := find_texts(path)):
             return True, {"train": _open(texts, asked)}
+        if not places and asked.classes:
+            return _images(path, asked)
         return False, {name: _open(place, asked) for name, place in places.items()}
+    if path.is_file() and asked.classes and path.suffix.lower() == ZIP:
+        return _images(path, asked)
     if path.is_file():
         return True, {"train": open_table(path, asked)}
     if place := find_beginning(path, asked):
@@ -100,9 +111,20 @@ def _find(where: str, asked: Asked) -> tuple[bool, dict[str, Table]]:
     raise DataError(f"there is no {path}, and no folder {path.parent}")
 
 
-def _open(place: Place | Texts, asked: Asked) -> Table:
+def _images(path: Path, asked: Asked) -> tuple[bool, dict[str, Table]]:
+    places = find_images(path)
+    if isinstance(places, Tree):
+        return True, {"train": _open(places, asked)}
+    return False, {name: _open(place, asked) for name, place in places.items()}
+
+
+def _open(place: Place | Texts | Tree | IdxFiles, asked: Asked) -> Table:
     if isinstance(place, Texts):
         return Documents(place.folder, place.files, asked.required[0])
+    if isinstance(place, Tree):
+        return ClassFolders(place, (asked.required[0].name, asked.required[1].name))
+    if isinstance(place, IdxFiles):
+        return Idx(place, (asked.required[0].name, asked.required[1].name))
     for path in place.files:
         if path.is_dir():
             raise DataError(f"{path} is a folder, where a file is expected")
@@ -116,14 +138,19 @@ def _lacking(split: str, where: str | Path, there: list[str], asked: Asked) -> s
     if str(where).startswith((BUILTIN, HUGGING_FACE)):
         return f"{where} has no split {split}; it has {', '.join(there)}"
     names = " or ".join(f"{name}.*" for name in SPLITS.get(split, (split,)))
-    other = (
-        f"a sub-folder {split} of .txt files"
-        if asked.running
-        else f"parallel text such as {split}.en and {split}.de"
-    )
+    if asked.running:
+        other = f", or a sub-folder {split} of .txt files"
+    elif asked.classes:
+        other = f", or a sub-folder for each class, perhaps inside one called {split}, or a .zip"
+    elif asked.images:
+        other = ""
+    else:
+        other = f", or parallel text such as {split}.en and {split}.de"
+    path = Path(where)
+    holds = listing(path) if path.is_dir() else some(open_zip(path).names)
     return (
-        f"{where} has no {names} ({' '.join(FORMATS)}, also .gz or .xz after it, or {other}); it "
-        f"holds {listing(Path(where))}"
+        f"{where} has no {names} ({' '.join(FORMATS)}, also .gz or .xz after it{other}); it holds "
+        f"{holds}"
     )
 
 
