@@ -122,7 +122,8 @@ def test_numbers_come_back():
     assert truth.tolist() == [3.25, -1000.0, 0.0]
     logits = torch.tensor([[0.125], [0.0], [0.0]])
     assert labels.loss(logits[:1], truth[:1], 0.0) == 0
-    assert labels.answer(torch.tensor([[0.5]]), 1.0).text == "4.0000"
+    answer = labels.answer(torch.tensor([[0.5]]), 1.0)
+    assert (answer.text, answer.as_json()) == ("4.0000", {"label": 4.0})
     tallies = labels.tally(["1.0", "2.0"], ["1", "4"], METRICS)
     assert tallies["mean_squared_error"].of() == 2.0
     assert labels.selects(METRICS) in tallies

@@ -244,7 +244,7 @@ def trained(tmp_path_factory):
     (folder / "data").mkdir()
     rows = [(f"{text} {i}", label) for i in range(6) for text, label in ROWS]
     write(folder / "data" / "train.tsv", rows)
-    write(folder / "data" / "valid.tsv", ROWS)
+    write(folder / "data" / "valid.tsv", [(f"{t} {i}", x) for i in range(6, 19) for t, x in ROWS])
     train(folder, "run")
     return folder
 
@@ -276,7 +276,7 @@ def test_it_learns_and_answers(trained):
     found = session.assess(task, data=trained / "data" / "valid.tsv")
     assert found.values()["accuracy"] == 1.0
     assert found.values()["expected_calibration_error"] < 0.2
-    assert found.as_json()["by_length"][0]["count"] == 8
+    assert sum(bucket["count"] for bucket in found.as_json()["by_length"]) == 104
     assert task.temperature != 1.0
     page = (trained / "run" / "report.html").read_text()
     assert "What is taken for what" in page
@@ -315,3 +315,10 @@ def test_one_run_begins_with_another(trained, capsys):
     )
     assert 0 < moved < 0.1
     train(trained, "next", "training.optim.freeze=['encoder.stem']", resume=True, max_steps=4)
+
+
+def test_few_labels_calibrate_nothing(tmp_path):
+    task = build(tmp_path)
+    examples = task.encode(splits(tmp_path, task, ROWS), tmp_path / "cache")
+    assert "8 validation texts are too few" in task.finish(examples)
+    assert task.temperature == 1.0

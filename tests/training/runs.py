@@ -44,6 +44,7 @@ learning_rate = 0.01
 accumulate = 2
 validate_every = 4
 validate_items = 8
+select_by = "metric"
 checkpoint_every = 3
 log_every = 1
 

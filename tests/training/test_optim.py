@@ -14,7 +14,10 @@ from saccade.training.optim import Average, AverageConfig, OptimConfig, layer_sh
     ("schedule", "step", "progress", "factor"),
     [
         ("constant", 0, 0.0, 0.1),
-        ("constant", 4, 0.4, 0.5),
+        ("constant", 4, 0.04, 0.5),
+        ("constant", 0, 0.03, 0.3),  # a tenth of the budget ends it
+        ("constant", 1, 0.4, 1.0),
+        ("inverse_sqrt", 1, 0.4, 1.0),
         ("constant", 9, 0.9, 1.0),
         ("constant", 10, 1.0, 1.0),
         ("inverse_sqrt", 9, 0.0, 1.0),
@@ -27,7 +30,7 @@ from saccade.training.optim import Average, AverageConfig, OptimConfig, layer_sh
         ("cosine", 10, 1.7, 0.2),
         ("linear", 10, 0.25, 0.8),
         ("linear", 10, 1.0, 0.2),
-        ("linear", 2, 1.0, 0.3),  # the warm-up comes first
+        ("linear", 2, 0.0, 0.3),  # the warm-up comes first
     ],
 )
 def test_learning_rates(schedule, step, progress, factor):

@@ -12,9 +12,6 @@ EXTRAS = {
     "pyarrow": "parquet: .parquet files",
     "datasets": "hf: Hugging Face data sets",
     "tensorboard": "track: TensorBoard",
-    "ctranslate2": "fast: the CTranslate2 engine",
-    "onnxruntime": "onnx: ONNX export",
-    "fastapi": "serve: the server",
 }
 
 

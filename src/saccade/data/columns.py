@@ -198,7 +198,8 @@ def _called(names: Sequence[str], asked: Asked) -> dict[str, str]:
 def how_to_say(asked: Asked) -> str:
     """The two ways to name columns by hand."""
     names = [column.name for column in asked.required]
-    by_names = ",".join(f"{name}=NAME" for name in names)
+    more = "".join(f"[,{column.name}=NAME]" for column in asked.wanted if not column.required)
+    by_names = ",".join(f"{name}=NAME" for name in names) + more
     by_numbers = ",".join(f"{name}={number}" for number, name in enumerate(names, 1))
     return f"--columns {by_names} if it is a header, --columns {by_numbers} if there is none"
 

@@ -61,7 +61,11 @@ class Tally:
         return finite(self.value(self.counts[items].sum(0)))
 
     def score(self, *, samples: int = SAMPLES, seed: int = SEED) -> Score:
-        """The metric over all items, with its interval unless `samples` is 0."""
+        """The metric over all items, with its interval unless `samples` is 0.
+
+        A single item tells nothing of how others would be, and has none.
+        """
+        samples = samples if len(self) > 1 else 0
         return Score(
             name=self.name,
             value=self.of(),

@@ -76,6 +76,8 @@ class Classification(Answer):
 
     def as_json(self) -> dict[str, Any]:
         """As plain values."""
+        if not self.probabilities:
+            return {"label": float(self.label)}
         table = {"label": self.label, "score": self.score}
         return {**table, "probabilities": dict(self.probabilities)}
 

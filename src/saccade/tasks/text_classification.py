@@ -32,13 +32,17 @@ from saccade.text import Tokenizer, VocabularyConfig
 
 log = logging.getLogger(__name__)
 
-TEXT = Column("text", ("sentence", "sentence1", "review", "question", "premise", "question1"))
-PAIR = Column("text_pair", ("sentence2", "hypothesis", "question2"), required=False)
+TEXT = Column(
+    "text", ("sentence", "sentence1", "text_a", "review", "question", "question1", "premise")
+)
+PAIR = Column("text_pair", ("sentence2", "text_b", "hypothesis", "question2"), required=False)
 LABEL = Column("label", ("labels", "class", "category", "target", "score"), numbers=True)
 ABOUT = "classifier.json"
 """Whether it reads pairs, and the temperature of its probabilities."""
 FORMAT = 1
 """Counts up when the same text would be encoded otherwise, so that no old cache is read."""
+ENOUGH = 100
+"""Validation texts by which probabilities can be calibrated."""
 Rows = Sequence[int] | npt.NDArray[np.int64]
 Texts = tuple[npt.NDArray[np.int64], ...]
 """The tokens of a text, or of both texts of a pair."""
@@ -304,6 +308,11 @@ class TextClassification(Task[Labelled]):
     def finish(self, examples: Encoded) -> str:
         """Find the temperature at which the probabilities of validation data are right."""
         rows = np.arange(len(examples))
+        if len(rows) < ENOUGH:
+            return (
+                f"probabilities are left as they are: {len(rows)} validation texts are too few to "
+                f"calibrate them by, {ENOUGH} would do"
+            )
         pieces = [self._windows(texts)[0] for texts in self._texts(examples, rows)]
         logits = self._logits(pieces, 64, None)
         self.temperature, said = self.labels.calibrate(logits, self._truth(examples, rows))

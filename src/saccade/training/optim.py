@@ -15,6 +15,9 @@ from saccade.config import Count, NotNegative, Positive, Share, Whole
 from saccade.errors import RecipeError
 from saccade.shapes import Tensor
 
+WARMEST = 0.1
+"""The share of the budget at which a warm-up is over in any case."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class OptimConfig:
@@ -23,7 +26,7 @@ class OptimConfig:
     schedule       after the warm-up: "constant", "inverse_sqrt" (Vaswani et al. 2017), or
                    "cosine" or "linear" down to `final_rate` of the learning rate at the end of
                    the budget, be it steps or minutes, whichever is further on
-    warmup         updates over which the learning rate rises from 0
+    warmup         updates over which the learning rate rises from 0; over at a tenth of the budget
     clip           gradients longer than this are shortened to it; 0 leaves them
     layer_decay    each layer learns at this share of the rate of the one above it, embeddings the
                    slowest: for fine-tuning (Howard and Ruder 2018)
@@ -76,13 +79,14 @@ class OptimConfig:
         >>> OptimConfig(schedule="inverse_sqrt", warmup=100).factor(399, 0.0)
         0.5
         """
-        if step < self.warmup:
-            return (step + 1) / self.warmup
+        risen = max((step + 1) / max(1, self.warmup), progress / WARMEST)
+        if risen < 1:
+            return risen
         match self.schedule:
             case "constant":
                 return 1.0
             case "inverse_sqrt":
-                return math.sqrt(max(1, self.warmup) / (step + 1))
+                return min(1.0, math.sqrt(max(1, self.warmup) / (step + 1)))
             case "cosine":
                 falling = (1 + math.cos(math.pi * min(1.0, progress))) / 2
             case "linear":

@@ -56,7 +56,7 @@ class TrainingConfig:
     validate_items: Whole = 200
     checkpoint_every: Count = 500
     keep_checkpoints: Count = 2
-    select_by: Literal["loss", "metric"] = "metric"
+    select_by: Literal["loss", "metric"] = "loss"
     log_every: Count = 10
     patience: Whole = 0
     seed: Seed = 0

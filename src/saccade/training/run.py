@@ -140,7 +140,7 @@ class Run:
         try:
             about = json.loads(path.read_bytes())
             number = int(about["format"])
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             raise RunError(self._no_run()) from None
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise RunError(f"{path} is damaged: {error}") from None
@@ -235,6 +235,8 @@ class Run:
     def _no_run(self) -> str:
         if not self.folder.exists():
             return f"there is no run folder {self.folder}"
+        if not self.folder.is_dir():
+            return f"{self.folder} is a file, not a run folder"
         inside = ", ".join(sorted(os.listdir(self.folder))[:6]) or "nothing"
         return f"{self.folder} is not a run folder: it has no run.json, but {inside}"
 

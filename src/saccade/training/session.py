@@ -16,7 +16,7 @@ from saccade.data.corpus import Corpus, Item
 from saccade.data.layout import SPLITS
 from saccade.errors import DataError, RunError
 from saccade.tasks.base import Evaluation, Task
-from saccade.training import distributed
+from saccade.training import checkpoint, distributed
 from saccade.training import precision as precisions
 from saccade.training import recipe as recipes
 from saccade.training.distributed import World
@@ -186,6 +186,8 @@ class _Job:
                     f"--init {self.run.folder} --out another"
                 )
             self.run.require_fit(self.recipe, facts)
+            if not checkpoint.steps(self.run.checkpoints):
+                self.say(f"{self.run.folder} has no checkpoint yet, so it begins anew")
             return
         if others := self.run.strangers():
             raise RunError(
@@ -230,6 +232,7 @@ class _Job:
             f"{progress.best_step}, in {self.run.weights}"
         )
         if self.world.first and report_due(self.run):
+            self.say("measuring the best weights once more, for the report")
             if said := best.finish(material.valid):
                 self.run.keep_parts(best)
                 self.say(said)
