@@ -6,7 +6,7 @@ from sacrebleu.metrics import BLEU, CHRF
 from sacrebleu.significance import PairedTest
 
 from saccade.errors import MetricError
-from saccade.metrics import paired_bootstrap, resample
+from saccade.metrics import exact_match, paired_bootstrap, resample
 from saccade.metrics.resample import percentiles, resampled_sums
 from saccade.metrics.text import bleu_tally, chrf_tally
 from tests.metrics.corpora import sentences, worse
@@ -115,3 +115,9 @@ def test_percentiles_leave_out_a_fortieth_on_each_side():
 def test_what_cannot_be_resampled_is_refused(call, said):
     with pytest.raises(MetricError, match=said):
         call()
+
+
+def test_a_single_item_has_no_interval():
+    score = exact_match(["a"], [["a"]], samples=10)
+    assert (score.value, score.interval) == (1.0, None)
+    assert "bs:" not in score.signature

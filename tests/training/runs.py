@@ -49,6 +49,7 @@ checkpoint_every = 3
 log_every = 1
 
 [training.optim]
+schedule = "constant"
 warmup = 5
 """
 

@@ -153,13 +153,14 @@ def test_minutes(place, monkeypatch):
         return now[0]
 
     monkeypatch.setattr(Trainer, "seconds", seconds)
-    train(place, "run", "training.validate_every=100", minutes=0.1, max_steps=50)
+    changes = ("training.validate_every=100", "training.optim.schedule=cosine")
+    train(place, "run", *changes, minutes=0.1, max_steps=50)
     state = outcome(place / "run")["state"]
     assert state["step"] == 6
     assert state["ended"] == "the 0.1 minutes are over"
     rates = [line["learning_rate"] for line in metrics(place / "run") if "loss" in line]
     assert rates[-1] < rates[-2]  # the schedule falls with the minutes
-    train(place, "run", "training.validate_every=100", minutes=0.1, max_steps=50, resume=True)
+    train(place, "run", *changes, minutes=0.1, max_steps=50, resume=True)
     assert outcome(place / "run")["state"] == state
 
 

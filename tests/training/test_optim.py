@@ -15,9 +15,9 @@ from saccade.training.optim import Average, AverageConfig, OptimConfig, layer_sh
     [
         ("constant", 0, 0.0, 0.1),
         ("constant", 4, 0.04, 0.5),
-        ("constant", 0, 0.03, 0.3),  # a tenth of the budget ends it
-        ("constant", 1, 0.4, 1.0),
-        ("inverse_sqrt", 1, 0.4, 1.0),
+        ("constant", 1, 0.4, 0.2),
+        ("linear", 0, 0.03, 0.3),  # a tenth of the budget ends the warm-up
+        ("linear", 1, 0.25, 0.8),
         ("constant", 9, 0.9, 1.0),
         ("constant", 10, 1.0, 1.0),
         ("inverse_sqrt", 9, 0.0, 1.0),

@@ -26,7 +26,8 @@ class OptimConfig:
     schedule       after the warm-up: "constant", "inverse_sqrt" (Vaswani et al. 2017), or
                    "cosine" or "linear" down to `final_rate` of the learning rate at the end of
                    the budget, be it steps or minutes, whichever is further on
-    warmup         updates over which the learning rate rises from 0; over at a tenth of the budget
+    warmup         updates over which the learning rate rises from 0; with "cosine" and "linear" it
+                   is over when a tenth of the budget is used up
     clip           gradients longer than this are shortened to it; 0 leaves them
     layer_decay    each layer learns at this share of the rate of the one above it, embeddings the
                    slowest: for fine-tuning (Howard and Ruder 2018)
@@ -79,7 +80,9 @@ class OptimConfig:
         >>> OptimConfig(schedule="inverse_sqrt", warmup=100).factor(399, 0.0)
         0.5
         """
-        risen = max((step + 1) / max(1, self.warmup), progress / WARMEST)
+        risen = (step + 1) / max(1, self.warmup)
+        if self.schedule in ("cosine", "linear"):  # which know how long a training will be
+            risen = max(risen, progress / WARMEST)
         if risen < 1:
             return risen
         match self.schedule:
