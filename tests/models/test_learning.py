@@ -76,6 +76,7 @@ def test_transformer_learns():
     assert exact_match(model, lengths=LONG) >= 0.99
 
 
+@pytest.mark.slow  # nearly two minutes; attention after each step stands for both in `make test`
 def test_recurrent_with_attention_before_each_step_learns(record_property):
     """Its alignment is recorded, not asserted: a bidirectional state says enough of its neighbours
     to be read one place off, and whether that happens depends on the run."""
