@@ -507,7 +507,10 @@ def test_a_vocabulary_without_a_mask_token_is_refused(tmp_path):
 def test_recipes_say_what_cannot_be():
     for change, said in (
         ("text.max_length=2", "text: max_length must be above 2"),
-        ("text.max_length=600", "text.max_length = 600 is beyond the 512 places"),
+        (
+            "text.max_length=600",
+            "text.max_length = 600 needs as many learned positions, but .* is 512",
+        ),
         ("masking.replaced=0.95", "masking: replaced and random are shares"),
         ("masking.whole=lines", "masking.whole cannot be 'lines'"),
     ):

@@ -230,6 +230,8 @@ def test_a_file_of_another_kind_is_refused(tmp_path):
 def test_too_little_room(tmp_path):
     with pytest.raises(RecipeError, match=r"text.max_length must be at least 4"):
         build(tmp_path, ROWS, "text.max_length=3")
+    with pytest.raises(RecipeError, match=r"text.max_length = 513 needs as many learned positions"):
+        build(tmp_path, ROWS, "text.max_length=513")
 
 
 def test_each_row_is_an_item(tmp_path):

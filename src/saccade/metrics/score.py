@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from saccade._version import __version__
+from saccade.config import Whole
 from saccade.errors import MetricError
 from saccade.metrics.resample import SAMPLES, SEED, percentiles, resampled_sums
 
@@ -89,6 +90,18 @@ def scored(tally: Callable[..., Tally]) -> Callable[..., Score]:
 
     score.__name__ = tally.__name__.removesuffix("_tally")
     return score
+
+
+@dataclass(frozen=True, kw_only=True)
+class IntervalsConfig:
+    """How confidence intervals are drawn.
+
+    samples   resamples of each; 0 leaves the intervals out
+    seed      of what is drawn
+    """
+
+    samples: Whole = SAMPLES
+    seed: Whole = SEED
 
 
 def scores_of(tallies: Mapping[str, Tally], samples: int, seed: int) -> dict[str, Score]:

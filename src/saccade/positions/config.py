@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from saccade.config import Count
+from saccade.errors import RecipeError
 from saccade.positions.base import Fuse, Position
 from saccade.positions.complex import Complex
 from saccade.positions.conditional import Conditional
@@ -49,6 +50,14 @@ class PositionConfig:
         """By how much the tokens get wider: their own width is the model's less this."""
         concat = self.kind in ("sinusoidal", "learned") and self.fuse == "concat"
         return self.width if concat else 0
+
+    def require_room(self, tokens: int, key: str) -> None:
+        """Refuse texts of as many tokens, as `key` of a recipe allows, if places are too few."""
+        if self.kind == "learned" and self.length < tokens:
+            raise RecipeError(
+                f"{key} = {tokens} needs as many learned positions, but position.length is "
+                f"{self.length}; change one of them"
+            )
 
     def build(self, dim: int, head_dim: int) -> Position:
         """The encoding for tokens of width `dim` (positions included) in heads of `head_dim`."""

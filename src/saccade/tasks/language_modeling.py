@@ -15,7 +15,7 @@ import numpy.typing as npt
 import torch
 
 from saccade.attention.watch import watch
-from saccade.config import Count, Whole
+from saccade.config import Count
 from saccade.data.blocks import Blocks, in_stream, packed
 from saccade.data.cache import Encoded, encode_once
 from saccade.data.collate import mask_of, pad
@@ -33,7 +33,7 @@ from saccade.errors import DataError, DecodingError, RecipeError
 from saccade.layers.cross_entropy import cross_entropy
 from saccade.lens.record import AttentionRecord, Side
 from saccade.metrics import language_scores
-from saccade.metrics.resample import SAMPLES, SEED
+from saccade.metrics.score import IntervalsConfig
 from saccade.models import LanguageModel
 from saccade.models.language_models import LanguageModelConfig
 from saccade.shapes import Int, Tensor
@@ -84,33 +84,16 @@ class TextConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MetricsConfig:
-    """How confidence intervals are drawn.
-
-    samples   resamples of each; 0 leaves the intervals out
-    seed      of what is drawn
-    """
-
-    samples: Whole = SAMPLES
-    seed: Whole = SEED
-
-
-@dataclass(frozen=True, kw_only=True)
 class Config(TaskConfig):
     """The options of a language modeling recipe. `generation.max_ratio` plays no part."""
 
     model: LanguageModelConfig
     text: TextConfig = TextConfig()
     generation: GenerationConfig = GenerationConfig(sample=True, temperature=0.8)
-    metrics: MetricsConfig = MetricsConfig()
+    metrics: IntervalsConfig = IntervalsConfig()
 
     def __post_init__(self) -> None:
-        position = self.model.decoder.position
-        if position.kind == "learned" and position.length < self.text.block:
-            raise RecipeError(
-                f"text.block = {self.text.block} needs as many learned positions, but "
-                f"model.decoder.position.length is {position.length}; change one of them"
-            )
+        self.model.decoder.position.require_room(self.text.block, "text.block")
 
     @property
     def columns(self) -> tuple[Column, ...]:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import torch
 
 from saccade.attention.watch import Watched, watch
-from saccade.config import Count, Whole
+from saccade.config import Count
 from saccade.data.cache import Encoded, encode_once
 from saccade.data.collate import pad, pad_rows
 from saccade.data.columns import Column
@@ -28,8 +28,7 @@ from saccade.layers.cross_entropy import NUMBERS_AT_ONCE, cross_entropy
 from saccade.lens.record import AttentionRecord, Side
 from saccade.metrics import by_length
 from saccade.metrics.language import loss_tally, perplexity_tally
-from saccade.metrics.resample import SAMPLES, SEED
-from saccade.metrics.score import Tally, ratio, scores_of, signature_of
+from saccade.metrics.score import IntervalsConfig, Tally, ratio, scores_of, signature_of
 from saccade.models import MaskedLanguageModel, MaskedLanguageModelConfig
 from saccade.shapes import Bool, Float, Int, Tensor
 from saccade.tasks.base import Answer, Evaluation, Loss, Progress, Task, TaskConfig
@@ -76,29 +75,16 @@ class TextConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MetricsConfig:
-    """The confidence intervals: how many resamples (0 for none), and their seed."""
-
-    samples: Whole = SAMPLES
-    seed: Whole = SEED
-
-
-@dataclass(frozen=True, kw_only=True)
 class Config(TaskConfig):
     """The options of a masked language modeling recipe."""
 
     model: MaskedLanguageModelConfig
     text: TextConfig = TextConfig()
     masking: MaskingConfig = MaskingConfig()
-    metrics: MetricsConfig = MetricsConfig()
+    metrics: IntervalsConfig = IntervalsConfig()
 
     def __post_init__(self) -> None:
-        position, most = self.model.encoder.position, self.text.max_length
-        if position.kind == "learned" and most > position.length:
-            raise RecipeError(
-                f"text.max_length = {most} is beyond the {position.length} places of "
-                "model.encoder.position; lower the one or raise position.length"
-            )
+        self.model.encoder.position.require_room(self.text.max_length, "text.max_length")
 
     @property
     def columns(self) -> tuple[Column, ...]:

@@ -80,6 +80,9 @@ class Config(TaskConfig):
     loss: LossConfig = LossConfig()
     metrics: ClassificationMetricsConfig = ClassificationMetricsConfig()
 
+    def __post_init__(self) -> None:
+        self.model.encoder.position.require_room(self.text.max_length, "text.max_length")
+
     @property
     def columns(self) -> tuple[Column, ...]:
         """A text, perhaps a second one, and the label."""
