@@ -28,6 +28,8 @@ class Demo:
     minutes: float
     inputs: tuple[str, ...]
     processes: int = 1
+    changes: tuple[str, ...] = ()
+    """To the recipe: a model that learns something in so few minutes."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """How it is to be measured, as `evaluate` has it."""
 
@@ -60,7 +62,15 @@ DEMOS = {
             "I was furious about the bill, although the coffee calmed me down.",
             "By the way, the ending was more dreary than delightful.",
         ),
-        processes=2,
+        changes=(
+            "text.vocabulary.size=1000",
+            "model.dim=128",
+            "model.encoder.num_layers=2",
+            "model.encoder.hidden_dim=256",
+            "model.encoder.norm_order=pre",
+            "training.learning_rate=1e-3",
+            "training.batch_tokens=1024",
+        ),
     ),
     "generate": Demo(
         "the English of Python's own documentation, and how its sentences go on",
@@ -68,7 +78,16 @@ DEMOS = {
         data="builtin:pydoc",
         minutes=2.25,
         inputs=("The statement", "If the object is a class, ", "A function call"),
-        processes=2,
+        changes=(
+            "text.vocabulary.size=2000",
+            "text.block=64",
+            "model.dim=128",
+            "model.decoder.num_layers=3",
+            "model.decoder.num_heads=4",
+            "model.decoder.hidden_dim=512",
+            "training.learning_rate=2e-3",
+            "training.batch_tokens=1024",
+        ),
     ),
 }
 
@@ -95,6 +114,7 @@ def run(
     sys.stdout.flush()
     arguments = ["train", demo.recipe, "--data", demo.data, "--out", str(folder)]
     arguments += ["--minutes", str(budget), *(["--cache", str(cache)] if cache else [])]
+    arguments += [f"--set={change}" for change in demo.changes]
     code = launch(min(demo.processes, os.cpu_count() or 1), [*arguments, *["--resume"] * begun])
     if code:
         raise typer.Exit(code)

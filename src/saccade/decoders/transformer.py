@@ -12,6 +12,7 @@ from saccade.attention import Cache, MultiHeadAttention, Projected, masks
 from saccade.attention.attend import watchers
 from saccade.attention.masks import Mask
 from saccade.config import Count
+from saccade.decoders.quick import Quick
 from saccade.errors import PositionError, ShapeError
 from saccade.interfaces import Memory, Positional
 from saccade.layers.block import BlockConfig
@@ -125,7 +126,8 @@ class TransformerStack(nn.Module):
 class TransformerState:
     """What generation keeps: keys and values of the tokens so far, and of the memory.
 
-    `sharing` neighbouring rows of the caches read one row of the memory.
+    `sharing` neighbouring rows of the caches read one row of the memory. `quick` does the steps
+    where the decoder is one that it knows.
     """
 
     caches: tuple[Cache, ...]
@@ -133,6 +135,7 @@ class TransformerState:
     memory_mask: Bool[Tensor, "m s"] | None
     length: int
     sharing: int = 1
+    quick: Quick | None = None
 
 
 class TransformerDecoder(TransformerStack):
@@ -154,6 +157,7 @@ class TransformerDecoder(TransformerStack):
         self.stem_norm = nn.Identity() if stem_norm is None else stem_norm
         self.dropout = Dropout(dropout)
         self.output = output
+        self._quick: Quick | None = None
 
     def forward(  # type: ignore[override]
         self, target: Int[Tensor, "b t"], memory: Memory | None = None
@@ -174,25 +178,32 @@ class TransformerDecoder(TransformerStack):
 
     def crossings(self) -> list[str]:
         """The names of the attentions that read the memory."""
-        return [f"layers.{i}.cross" for i, x in enumerate(self._blocks()) if x.cross is not None]
+        return [f"layers.{i}.cross" for i, x in enumerate(self.blocks()) if x.cross is not None]
 
     def start(self, memory: Memory | None = None) -> TransformerState:
         """The state before the first token; the memory's keys and values are computed here."""
         states, _ = _memory_of(self.layers, memory)
         mask = None if memory is None else memory.mask
+        self._quick = Quick.of(self, self._quick)
+        blind = mask is not None and not bool(mask.any(1).all())
         return TransformerState(
             caches=tuple(Cache() for _ in self.layers),
-            memories=() if states is None else tuple(x.project(states) for x in self._blocks()),
+            memories=() if states is None else tuple(x.project(states) for x in self.blocks()),
             memory_mask=None if mask is None or bool(mask.all()) else mask,
             length=0,
+            quick=None if blind else self._quick,
         )
 
     def step(
         self, tokens: Int[Tensor, " b"], state: TransformerState
     ) -> tuple[Float[Tensor, "b v"], TransformerState]:
         """One more token for each row; the logits of what follows it."""
-        x, state = self.extend(tokens.unsqueeze(1), state)
-        return self.output(x[:, -1]), state
+        if state.quick is None or torch.is_grad_enabled() or watchers.get():
+            x, state = self.extend(tokens.unsqueeze(1), state)
+            return self.output(x[:, -1]), state
+        x = self._embedded(tokens.unsqueeze(1), state.length).squeeze(1)
+        logits = state.quick(x, state.caches, state.memories, state.memory_mask)
+        return logits, replace(state, length=state.length + 1)
 
     def extend(
         self, tokens: Int[Tensor, "b n"], state: TransformerState
@@ -223,15 +234,16 @@ class TransformerDecoder(TransformerStack):
         if memories and not _are_all(kept, len(memories[0].keys)):
             memories = tuple(memory.select(kept) for memory in memories)
             mask = None if mask is None else mask.index_select(0, kept)
-        return TransformerState(
+        return replace(
+            state,
             caches=tuple(cache.select(rows) for cache in state.caches),
             memories=memories,
             memory_mask=mask,
-            length=state.length,
             sharing=sharing,
         )
 
-    def _blocks(self) -> list[TransformerDecoderLayer]:
+    def blocks(self) -> list[TransformerDecoderLayer]:
+        """The layers, as what they are."""
         return [layer for layer in self.layers if isinstance(layer, TransformerDecoderLayer)]
 
     def _embedded(self, tokens: Tensor, start: int) -> Tensor:
