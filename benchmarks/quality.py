@@ -74,7 +74,12 @@ TRIALS = {
         minutes=45,
         split="valid",
         test={"dev": "cmudict"},
-        changes=("model.dim=256", "model.encoder.hidden_dim=1024", "model.decoder.hidden_dim=1024"),
+        changes=(
+            "model.encoder.hidden_dim=512",
+            "model.decoder.hidden_dim=512",
+            "model.decoder.num_layers=3",
+            "training.learning_rate=1.5e-3",
+        ),
     ),
     "sst2-bert-mini": Trial(
         "bert-mini", data="sst2/glue", minutes=20, split="valid", test={"dev": "sst2/glue"}

@@ -101,10 +101,10 @@ def test_changed_weights_are_laid_out_anew():
     first = decoder.start(memory).quick
     assert decoder.start(memory).quick is first
     changes = [
-        lambda: decoder.layers[1].feed_forward.narrow.weight.normal_(),
+        decoder.layers[1].feed_forward.narrow.weight.normal_,
         lambda: decoder.load_state_dict({k: v * 1.1 for k, v in decoder.state_dict().items()}),
         lambda: setattr(decoder.output.weight, "data", torch.randn(V, D)),
-        lambda: decoder.layers[0].cross.projection.bias.normal_(),
+        decoder.layers[0].cross.projection.bias.normal_,
     ]
     for change in changes:
         before = written(decoder, memory, quick=True)

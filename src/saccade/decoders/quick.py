@@ -38,6 +38,7 @@ class Linear(NamedTuple):
         return cls(along, None if bias is None else bias.detach())
 
     def __call__(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n e"]:
+        """The rows of x, mapped."""
         if self.bias is None:
             return torch.mm(x, self.weight)
         return torch.addmm(self.bias, x, self.weight)
@@ -72,6 +73,7 @@ class Around(NamedTuple):
     def __call__(
         self, x: Float[Tensor, "n d"], part: Callable[[Tensor], Tensor]
     ) -> Float[Tensor, "n d"]:
+        """x with what `part` makes of it added."""
         if self.before:
             return part(self.normed(x)).add_(x)
         return self.normed(part(x).add_(x))
@@ -140,6 +142,7 @@ class Block:
         bias: Float[Tensor, "m 1 1 s"] | None,
         turned: Rotary | None,
     ) -> Float[Tensor, "n d"]:
+        """The new tokens, each having read those before it, and the memory."""
         x = self.around_attention(x, lambda x: self.attention.text(x, cache, turned))
         if self.cross is not None and memory is not None:
             cross = self.cross
@@ -217,12 +220,9 @@ def _inputs(attention: MultiHeadAttention, *, own: bool) -> Linear:
     """What makes queries, and with `own` keys and values beside them; queries come out scaled."""
     made = attention.projection
     width = attention.num_heads * attention.head_dim
-    if isinstance(made, Packed):
-        weight, bias = made.weight, made.bias
-        if not own:
-            weight, bias = weight[:width], None if bias is None else bias[:width]
-    else:
-        weight, bias = made.query_proj.weight, made.query_proj.bias
+    matrices = made if isinstance(made, Packed) else made.query_proj
+    rows = slice(None if own else width)
+    weight, bias = matrices.weight[rows], None if matrices.bias is None else matrices.bias[rows]
     scale = torch.ones_like(weight[:, 0])
     scale[:width] = attention.head_dim**-0.5
     return Linear.of(weight * scale.unsqueeze(1), None if bias is None else bias * scale)
