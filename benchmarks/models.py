@@ -11,7 +11,9 @@ random batches of 128 pairs instead, as is common. Without SACCADE_DATA lengths 
 counts target tokens that are not padding; each engine computes its loss as it would in practice.
 "ours-processes" is `saccade train --processes 2`: two processes of one thread, with all that a
 training does besides (clipping, averaging of weights, exchange of gradients), needs SACCADE_DATA.
-Generation is forced to 20 tokens. Engines take turns, and the median of the rounds counts.
+Generation is forced to 20 tokens; ours divides a batch among threads as `predict` does, and
+"marian-divided" is Marian divided in the same way. Engines take turns, and the median of the
+rounds counts.
 """
 
 import json
@@ -40,6 +42,7 @@ ENGINES = {
     "ours-processes": ["train", "train-base"],
     "torch": ["train", "train-random", "greedy-64", "greedy-1"],
     "marian": TASKS,
+    "marian-divided": ["greedy-64", "beam-64"],
     "ours-rnn": [task for task in SMALL if task != "train-random"],
     "step-rnn": ["train"],
 }
@@ -140,14 +143,31 @@ class Ours:
         from saccade.decoding import Limits, beam_search, greedy
 
         limits = Limits(stop=STOP, max_length=GENERATED, min_length=GENERATED)
-        first = torch.full((len(source),), START)
-        state = self.model.start(source, source != PAD)
-        found = (
-            greedy(self.model, state, first, limits)
-            if beam == 1
-            else beam_search(self.model, state, first, limits, beam=beam)
-        )
-        return sum(len(best[0].tokens) for best in found)
+
+        def write(source: Tensor) -> int:
+            first = torch.full((len(source),), START)
+            state = self.model.start(source, source != PAD)
+            found = (
+                greedy(self.model, state, first, limits)
+                if beam == 1
+                else beam_search(self.model, state, first, limits, beam=beam)
+            )
+            return sum(len(best[0].tokens) for best in found)
+
+        return side_by_side_in_threads(write, source)
+
+
+def side_by_side_in_threads(write: Callable[[Tensor], int], source: Tensor) -> int:
+    """The tokens written, a part of the batch in each thread, as `predict` divides it."""
+    from saccade.tasks.workers import batch_size_for, side_by_side
+
+    def write_rows(rows: list[int]) -> list[int]:
+        with torch.no_grad():
+            return [write(source[rows]), *[0] * (len(rows) - 1)]
+
+    size = batch_size_for(len(source), len(source), source.device)
+    parts = [part.tolist() for part in torch.arange(len(source)).split(size)]
+    return sum(count for _, count in side_by_side(write_rows, parts, source.device))
 
 
 class Peer(ABC):
@@ -218,9 +238,10 @@ class Torch(Peer):
 class Marian(Peer):
     """Hugging Face's MarianMTModel with its own `generate`."""
 
-    def __init__(self, *, base: bool) -> None:
+    def __init__(self, *, base: bool, divided: bool = False) -> None:
         import transformers
 
+        self.divided = divided
         dim, layers, hidden = (512, 6, 2048) if base else (DIM, LAYERS, HIDDEN)
         self.model = transformers.MarianMTModel(
             transformers.MarianConfig(
@@ -251,6 +272,12 @@ class Marian(Peer):
         ).logits
 
     def generate(self, source: Tensor, beam: int) -> int:
+        def write(source: Tensor) -> int:
+            return self._write(source, beam)
+
+        return side_by_side_in_threads(write, source) if self.divided else write(source)
+
+    def _write(self, source: Tensor, beam: int) -> int:
         tokens = self.model.generate(
             input_ids=source,
             attention_mask=source != PAD,
@@ -314,6 +341,7 @@ def engine(name: str, *, base: bool) -> Any:
         "ours": lambda: Ours(recurrent=False, base=base),
         "torch": Torch,
         "marian": lambda: Marian(base=base),
+        "marian-divided": lambda: Marian(base=base, divided=True),
         "ours-rnn": lambda: Ours(recurrent=True, base=base),
         "step-rnn": StepRecurrent,
     }

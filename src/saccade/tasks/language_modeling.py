@@ -38,6 +38,7 @@ from saccade.models import LanguageModel
 from saccade.models.language_models import LanguageModelConfig
 from saccade.shapes import Int, Tensor
 from saccade.tasks.base import Answer, Evaluation, Loss, Progress, Task, TaskConfig
+from saccade.tasks.workers import batch_size_for, side_by_side
 from saccade.text import Tokenizer, VocabularyConfig
 
 log = logging.getLogger(__name__)
@@ -219,9 +220,10 @@ class LanguageModeling(Task[Passages]):
     ) -> list[Answer]:
         """How each input goes on, in their order. `options` are those of `[generation]`.
 
-        Inputs of as many tokens are answered together, `batch_size` at a time; `stop` is called
-        between. `first` is the number of the first input, for its seed. When input and answer fill
-        the block, the last half of it is read anew and writing goes on.
+        Inputs of as many tokens are answered together, `batch_size` at a time, on a CPU several
+        such batches side by side; `stop` is called between. `first` is the number of the first
+        input, for its seed. When input and answer fill the block, the last half of it is read anew
+        and writing goes on.
         """
         settings = self.config.generation.changed(options)
         if isinstance(inputs, str):
@@ -232,18 +234,18 @@ class LanguageModeling(Task[Passages]):
         self._warn(contexts, first)
         answers = [Answer("", 0.0)] * len(inputs)
         self.eval()
-        for rows in _batches([min(len(ids), self._size) for ids in contexts], batch_size):
-            if stop is not None:
-                stop()
-            found = self._generate([contexts[i] for i in rows], [first + i for i in rows], settings)
-            for i, hypotheses in zip(rows, found, strict=True):
-                written = [list(each.tokens) for each in hypotheses]
-                chosen, *others = (
-                    Answer(self._said(contexts[i], ids), each.score)
-                    for ids, each in zip(written, hypotheses, strict=True)
-                )
-                record = self._look([*contexts[i], *written[0]]) if attention else None
-                answers[i] = replace(chosen, attention=record, alternatives=tuple(others))
+
+        def answer(rows: list[int]) -> list[Answer]:
+            read = [contexts[i] for i in rows]
+            found = self._generate(read, [first + i for i in rows], settings)
+            return [
+                self._answer(*each, attention=attention) for each in zip(read, found, strict=True)
+            ]
+
+        size = batch_size_for(len(inputs), batch_size, self._device)
+        batches = list(_batches([min(len(ids), self._size) for ids in contexts], size))
+        for i, found in side_by_side(answer, batches, self._device, stop):
+            answers[i] = found
         return answers
 
     def stream(self, prompt: str, **options: Any) -> Iterator[str]:
@@ -404,6 +406,15 @@ class LanguageModeling(Task[Passages]):
                 rows=rows,
                 device=self._device,
             )
+
+    def _answer(self, context: list[int], found: list[Hypothesis], *, attention: bool) -> Answer:
+        written = [list(each.tokens) for each in found]
+        chosen, *others = (
+            Answer(self._said(context, ids), each.score)
+            for ids, each in zip(written, found, strict=True)
+        )
+        record = self._look([*context, *written[0]]) if attention else None
+        return replace(chosen, attention=record, alternatives=tuple(others))
 
     def _said(self, context: list[int], written: list[int]) -> str:
         """The text that was written; the whole is decoded, or the space at a seam would be lost."""

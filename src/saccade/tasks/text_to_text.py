@@ -28,6 +28,7 @@ from saccade.metrics.score import scores_of
 from saccade.models import Translator, TranslatorConfig
 from saccade.shapes import Bool, Int, Tensor
 from saccade.tasks.base import Answer, Evaluation, Loss, Progress, Task, TaskConfig
+from saccade.tasks.workers import batch_size_for, side_by_side
 from saccade.text import Tokenizer, VocabularyConfig
 
 log = logging.getLogger(__name__)
@@ -185,9 +186,9 @@ class TextToText(Task[Pairs]):
     ) -> list[Answer]:
         """An answer for each input, in their order. `options` are those of `[generation]`.
 
-        Inputs are sorted by length and answered `batch_size` at a time; `stop` is called between.
-        `first` is the number of the first input, for its seed. What is blank gets an empty answer,
-        what is too long is cut, and that is said.
+        Inputs are sorted by length and answered `batch_size` at a time, on a CPU several batches
+        side by side; `stop` is called between. `first` is the number of the first input, for its
+        seed. What is blank gets an empty answer, what is too long is cut, and that is said.
         """
         settings = self.config.generation.changed(options)
         if isinstance(inputs, str):
@@ -199,17 +200,20 @@ class TextToText(Task[Pairs]):
         limits = [settings.longest(len(ids)) for ids in tokens]
         answers = [Answer("", 0.0)] * len(inputs)
         self.eval()
-        for rows in _batches([len(ids) for ids in tokens], limits, batch_size):
-            if stop is not None:
-                stop()
+
+        def answer(rows: list[int]) -> list[Answer]:
             sources = [tokens[i] for i in rows]
             numbers = [first + i for i in rows]
             found = self._generate(sources, numbers, limits[rows[0]], settings)
             best = [list(hypotheses[0].tokens) for hypotheses in found]
             records = self._look(sources, best) if attention else [None] * len(rows)
-            for i, hypotheses, record in zip(rows, found, records, strict=True):
-                chosen, *others = (Answer(self._said(each), each.score) for each in hypotheses)
-                answers[i] = replace(chosen, attention=record, alternatives=tuple(others))
+            return [self._answer(*each) for each in zip(found, records, strict=True)]
+
+        device = next(self.parameters()).device
+        size = batch_size_for(len(inputs), batch_size, device)
+        batches = list(_batches([len(ids) for ids in tokens], limits, size))
+        for i, found in side_by_side(answer, batches, device, stop):
+            answers[i] = found
         return answers
 
     def evaluate(
@@ -290,8 +294,11 @@ class TextToText(Task[Pairs]):
         target = pad(targets, start=self.target.start, end=self.target.stop)
         return _pairs(*source, *target)
 
-    def _said(self, hypothesis: Hypothesis) -> str:
-        return self.target.decode(list(hypothesis.tokens))
+    def _answer(self, found: list[Hypothesis], record: AttentionRecord | None) -> Answer:
+        chosen, *others = (
+            Answer(self.target.decode(list(each.tokens)), each.score) for each in found
+        )
+        return replace(chosen, attention=record, alternatives=tuple(others))
 
     def _look(self, sources: list[list[int]], targets: list[list[int]]) -> list[AttentionRecord]:
         """Where each written token looked: one pass over the finished answers, watched."""

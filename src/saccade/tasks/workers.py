@@ -1,0 +1,60 @@
+"""Batches side by side: on a CPU each has a thread of its own, instead of several for one.
+
+The operations of a step are too small to be divided well; whole batches are not. torch lets go of
+Python's lock in every operation, so threads are enough.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextvars import Context, copy_context
+from typing import TypeVar
+
+import torch
+
+from saccade.data.threads import in_threads
+
+SMALLEST = 8
+"""Inputs of a batch that are not worth dividing."""
+
+Rows = list[int]
+Result = TypeVar("Result")
+
+
+def batch_size_for(inputs: int, most: int, device: torch.device) -> int:
+    """So many at a time that there is a batch for each thread, if the inputs are enough."""
+    return min(most, max(SMALLEST, -(-inputs // _workers(device))))
+
+
+def side_by_side(
+    work: Callable[[Rows], Sequence[Result]],
+    batches: Sequence[Rows],
+    device: torch.device,
+    stop: Callable[[], None] | None = None,
+) -> Iterator[tuple[int, Result]]:
+    """Each row with what `work` makes of it, batch by batch; `stop` is called before each."""
+    workers = min(_workers(device), len(batches))
+    results = map(work, batches) if workers < 2 else _in_threads(work, batches, workers)
+    for rows in batches:
+        if stop is not None:
+            stop()
+        yield from zip(rows, next(results), strict=True)
+
+
+def _workers(device: torch.device) -> int:
+    return torch.get_num_threads() if device.type == "cpu" else 1
+
+
+def _in_threads(
+    work: Callable[[Rows], Sequence[Result]], batches: Sequence[Rows], workers: int
+) -> Iterator[Sequence[Result]]:
+    threads = torch.get_num_threads()
+
+    def alone(call: tuple[Context, Rows]) -> Sequence[Result]:
+        torch.set_num_threads(1)  # of the worker that calls it
+        context, rows = call
+        return context.run(work, rows)
+
+    calls = ((copy_context(), rows) for rows in batches)  # who watches here watches there
+    try:
+        yield from in_threads(alone, calls, workers)
+    finally:
+        torch.set_num_threads(threads)

@@ -1,0 +1,92 @@
+"""Batches side by side: in order, in threads of their own, and nothing is left changed."""
+
+import threading
+
+import pytest
+import torch
+
+from saccade.attention.attend import watchers
+from saccade.tasks.workers import batch_size_for, side_by_side
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def two_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+def test_each_thread_has_a_batch_if_inputs_are_enough(two_threads):
+    assert batch_size_for(64, 64, CPU) == 32
+    assert batch_size_for(1000, 64, CPU) == 64
+    assert batch_size_for(65, 64, CPU) == 33
+    assert batch_size_for(3, 64, CPU) == 8
+    assert batch_size_for(64, 5, CPU) == 5
+    assert batch_size_for(64, 64, torch.device("meta")) == 64
+
+
+def test_rows_come_with_their_results_in_order(two_threads):
+    batches = [[3, 1], [4], [0, 2]]
+    stops = []
+    found = side_by_side(lambda rows: [i * i for i in rows], batches, CPU, lambda: stops.append(1))
+    assert list(found) == [(3, 9), (1, 1), (4, 16), (0, 0), (2, 4)]
+    assert len(stops) == 3
+    assert list(side_by_side(lambda rows: rows, [], CPU)) == []
+
+
+def test_batches_run_at_once_with_a_thread_each(two_threads):
+    together = threading.Barrier(2, timeout=60)
+
+    def work(rows):
+        together.wait()  # passes only if both batches run at the same time
+        return [torch.get_num_threads() for _ in rows]
+
+    assert list(side_by_side(work, [[0], [1]], CPU)) == [(0, 1), (1, 1)]
+    assert torch.get_num_threads() == 2
+    inside = []
+    thread = threading.Thread(target=lambda: inside.append(torch.get_num_threads()))
+    thread.start()
+    thread.join()
+    assert inside == [2]
+
+
+def test_one_batch_or_one_thread_stays_here(two_threads):
+    here = threading.get_ident()
+    assert list(side_by_side(lambda rows: [threading.get_ident()], [[0]], CPU)) == [(0, here)]
+    torch.set_num_threads(1)
+    found = side_by_side(lambda rows: [threading.get_ident()], [[0], [1]], CPU)
+    assert [each for _, each in found] == [here, here]
+
+
+def test_who_watches_here_watches_there(two_threads):
+    token = watchers.set(("somebody",))
+    try:
+        found = list(side_by_side(lambda rows: [watchers.get()], [[0], [1], [2]], CPU))
+    finally:
+        watchers.reset(token)
+    assert [seen for _, seen in found] == [("somebody",)] * 3
+
+
+def test_an_error_ends_it_and_nothing_is_left_changed(two_threads):
+    def work(rows):
+        if rows == [1]:
+            raise ValueError("no")
+        return rows
+
+    found = side_by_side(work, [[0], [1], [2], [3]], CPU)
+    assert next(found) == (0, 0)
+    with pytest.raises(ValueError, match="no"):
+        next(found)
+    assert torch.get_num_threads() == 2
+
+
+def test_a_stop_leaves_at_once_and_nothing_is_left_changed(two_threads):
+    def stop():
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        list(side_by_side(lambda rows: rows, [[0], [1]], CPU, stop))
+    assert torch.get_num_threads() == 2
