@@ -50,7 +50,9 @@ class Frontier:
         )
 
     def of_rows(self, at: Int[Tensor, " n"]) -> "Frontier":
-        """Without the rows that are not at these places."""
+        """Without the rows that are not at these places, which are in order."""
+        if len(at) == len(self.rows):
+            return self
         return Frontier(self.rows[at], self.places[at], self.tokens[at], self.log_p[at])
 
 

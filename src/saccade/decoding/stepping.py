@@ -110,13 +110,16 @@ def largest(
 ) -> tuple[Float[Tensor, "b m"], Int[Tensor, "b m"]]:
     """The `count` largest of each row with their places, in order; of equals those that come first.
 
-    That is a stable sort. `topk` is much faster, but leaves open which of equals it takes: here
-    the chosen are put in order, and equals at the edge of the choice, which are rare, sorted out.
+    That is a stable sort. `topk` is much faster, but leaves open in what order equals come, and
+    which of them. They are rare: those among the chosen are put in order, and only for those at
+    the edge of the choice everything is sorted.
     """
     if count < values.shape[1]:
         top, places = values.topk(count + 1)
-        edge = top[:, -2]
-        if not ((edge == top[:, -1]) & edge.isfinite()).any():
+        equal = top[:, :-1] == top[:, 1:]
+        if not equal.any():
+            return top[:, :-1], places[:, :-1]
+        if not (equal[:, -1] & top[:, -1].isfinite()).any():
             places, order = places[:, :-1].sort()
             top, order = top.gather(1, order).sort(stable=True, descending=True)
             return top, places.gather(1, order)
