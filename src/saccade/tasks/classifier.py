@@ -149,9 +149,3 @@ def refuse(options: Mapping[str, Any]) -> None:
     """A classifier has no options of generation."""
     if options:
         raise DecodingError(f"a classifier has no option {next(iter(options))!r}")
-
-
-def require_batch_size(batch_size: int) -> None:
-    """At least one input at a time."""
-    if batch_size < 1:
-        raise DecodingError(f"batch_size must be at least 1, got {batch_size}")

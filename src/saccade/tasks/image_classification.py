@@ -23,7 +23,7 @@ from saccade.lens.record import AttentionRecord
 from saccade.metrics import ClassificationMetricsConfig
 from saccade.models import ConvolutionalClassifierConfig, ImageClassifier, ImageClassifierConfig
 from saccade.shapes import Float, Tensor
-from saccade.tasks.base import Loss, Progress, TaskConfig
+from saccade.tasks.base import Loss, Progress, TaskConfig, require_batch_size
 from saccade.tasks.classifier import (
     ABOUT,
     LABEL,
@@ -31,7 +31,6 @@ from saccade.tasks.classifier import (
     LossConfig,
     Rows,
     refuse,
-    require_batch_size,
 )
 from saccade.tasks.images import (
     IMAGE,

@@ -24,7 +24,7 @@ from saccade.lens.record import AttentionRecord, Side
 from saccade.metrics import ClassificationMetricsConfig
 from saccade.models import TextClassifier, TextClassifierConfig
 from saccade.shapes import Bool, Float, Int, Tensor
-from saccade.tasks.base import Loss, Progress, TaskConfig
+from saccade.tasks.base import Loss, Progress, TaskConfig, require_batch_size
 from saccade.tasks.classifier import (
     ABOUT,
     LABEL,
@@ -32,7 +32,6 @@ from saccade.tasks.classifier import (
     LossConfig,
     Rows,
     refuse,
-    require_batch_size,
 )
 from saccade.tasks.labels import Classification, Labels, LabelsConfig, learn_labels, read_labels
 from saccade.text import Tokenizer, VocabularyConfig
