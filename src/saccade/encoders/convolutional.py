@@ -205,11 +205,11 @@ class GridReaderConfig(ABC):
     dropout: Share = 0.0
 
     def __post_init__(self) -> None:
-        if self.position.kind in ("relative", "relative_2d", "rotary") or self.position.widening:
+        if self.position.kind in ("relative_2d", "rotary") or self.position.widening:
             raise RecipeError(
                 f"position: {self.position.kind!r} (fuse {self.position.fuse!r}) does not work on "
                 "the cells of a grid, which do not attend to each other; use none, sinusoidal, "
-                "learned, complex or conditional, and add"
+                "learned or conditional, and add"
             )
 
     @property

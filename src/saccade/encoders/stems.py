@@ -53,8 +53,13 @@ def placed(position: PositionConfig, grid: tuple[int, int]) -> PositionConfig:
     """The positions of an image with so many cells (down, across).
 
     A grid that is left out becomes this one, and a smaller one is refused; encodings without a
-    table stay as they are.
+    table stay as they are, and those of text are refused.
     """
+    if position.kind in ("relative", "complex"):
+        raise RecipeError(
+            f"position.kind = {position.kind!r} is for text; an image can have none, sinusoidal, "
+            "learned, relative_2d, rotary or conditional"
+        )
     if position.kind not in ("learned", "relative_2d"):
         return position
     if position.grid is None:

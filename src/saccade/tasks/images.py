@@ -89,7 +89,9 @@ class Scale:
             torch.tensor(each, device=images.device).view(-1, 1, 1)
             for each in (self.mean, self.spread)
         )
-        return (images.float() - mean) / spread
+        # augmentation may leave channels last in memory; with widths such as 6, the backward pass of
+        # torch 2.13's convolutions then writes beyond its memory (seen on a CPU)
+        return (images.contiguous().float() - mean) / spread
 
 
 class View(ABC):
@@ -317,7 +319,7 @@ class Gallery:
         return self.view.array(as_image(given, number))
 
 
-def as_image(given: Picture, number: int) -> Image.Image:
+def as_image(given: object, number: int) -> Image.Image:
     """The image that an input is or names; `number` says which input, for a message."""
     if isinstance(given, str | Path):
         return read_image(given)
