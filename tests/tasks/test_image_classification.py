@@ -14,7 +14,15 @@ from saccade import cli, watch
 from saccade.data import sources
 from saccade.data.augment import mix
 from saccade.data.images import read_image, resized
-from saccade.errors import DataError, DecodingError, RecipeError, RunError, ShapeError, WatchError
+from saccade.errors import (
+    DataError,
+    DecodingError,
+    PositionError,
+    RecipeError,
+    RunError,
+    ShapeError,
+    WatchError,
+)
 from saccade.layers.residual import StochasticDepth
 from saccade.models import ImageClassifierConfig
 from saccade.tasks import images as all_images
@@ -300,8 +308,8 @@ def test_every_family_of_positions_reads_patches_G6_G9(kind, stem):
 
 
 def test_learned_positions_need_a_grid():
-    with pytest.raises(RecipeError, match=r"position\.grid"):
-        ImageClassifierConfig().build(3)
+    with pytest.raises(PositionError, match=r"build it with length=\(height, width\)"):
+        ImageClassifierConfig().build(3)(torch.randn(1, 3, 32, 32))
 
 
 def test_overlapping_patches_are_powers_of_two(tmp_path):

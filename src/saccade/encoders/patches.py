@@ -139,14 +139,8 @@ class PatchReaderConfig:
         return replace(self, encoder=replace(self.encoder, position=position))
 
     def build_reader(self, *, class_token: bool = False) -> TransformerEncoder:
-        """The reader, with a class token or without."""
-        position = self.encoder.position
-        if position.kind == "learned" and position.grid is None:
-            raise RecipeError(
-                "learned positions of an image need position.grid, the patches (down, across); "
-                "`sized` finds it from the size of the image"
-            )
+        """The reader, with a class token or without; learned positions need a grid, see `sized`."""
         stems = {"linear": PatchStem, "convolutional": OverlappingPatchStem}
-        width = self.dim - position.widening
+        width = self.dim - self.encoder.position.widening
         stem = stems[self.stem](width, self.patch_size, self.channels, class_token=class_token)
         return self.encoder.build(stem, self.dim)
