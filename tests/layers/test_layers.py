@@ -35,6 +35,17 @@ def test_the_two_norm_orders_H4():
     torch.testing.assert_close(post(x, part), layer_norm(x + part(x)))
 
 
+def test_a_part_is_left_out_for_whole_examples_in_training_only():
+    x, part = torch.randn(400, N, D), nn.Linear(D, D)
+    residual = Residual(D, "pre", skip=0.25)
+    added = residual.train()(x, part) - x
+    plain = residual.eval()(x, part) - x
+    left_out = (added == 0).all(2).all(1)
+    assert 0.15 < left_out.float().mean() < 0.35
+    torch.testing.assert_close(added[~left_out], plain[~left_out] / 0.75, atol=1e-5, rtol=1e-4)
+    assert "skip" not in dict(Residual(D).named_parameters())
+
+
 @pytest.mark.parametrize(
     ("name", "function"),
     [

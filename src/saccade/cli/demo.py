@@ -20,7 +20,7 @@ BATCH = 64
 
 @dataclass(frozen=True)
 class Demo:
-    """A recipe on a built-in data set, and inputs that are not in it."""
+    """A recipe on a built-in data set, and inputs that it was not trained on."""
 
     story: str
     recipe: str
@@ -71,6 +71,59 @@ DEMOS = {
             "training.learning_rate=1e-3",
             "training.batch_tokens=1024",
         ),
+    ),
+    "see": Demo(
+        "handwritten digits, by a Vision Transformer that reads them in patches of 2 × 2 pixels",
+        recipe="vit-tiny",
+        data="builtin:digits",
+        minutes=2.0,
+        inputs=("builtin:digits/14", "builtin:digits/28", "builtin:digits/84"),
+        changes=(
+            "image.size=8",
+            "image.scale=half",
+            "augment.flip=false",
+            "augment.crop=0",
+            "augment.randaugment=1",
+            "augment.magnitude=0.2",
+            "augment.mixup=0.2",
+            "model.dim=48",
+            "model.patch_size=2",
+            "model.encoder.num_layers=3",
+            "model.encoder.hidden_dim=96",
+            "training.learning_rate=3e-3",
+            "training.batch_tokens=1024",
+            "training.validate_every=250",
+            "training.optim.warmup=50",
+        ),
+    ),
+    "caption": Demo(
+        "drawn scenes, said in words by a model that looks at one place after the other",
+        recipe="caption-attention",
+        data="builtin:shapes",
+        minutes=5.0,
+        inputs=("builtin:shapes/8503", "builtin:shapes/8504", "builtin:shapes/8505"),
+        processes=2,
+        changes=(
+            "image.size=64",
+            "text.vocabulary.min_count=1",
+            "loss.label_smoothing=0.0",
+            "model.dim=128",
+            "model.encoder.kind=resnet",
+            "model.encoder.widths=[24,48,96]",
+            "model.encoder.blocks=1",
+            "model.encoder.stem_stride=2",
+            "model.encoder.dim=128",
+            "model.encoder.position.kind=sinusoidal",
+            "model.decoder.dim=192",
+            "model.decoder.dropout=0.1",
+            'metrics.names=["exact_match","bleu_4","cider","rouge_l"]',
+            "training.learning_rate=3e-3",
+            "training.batch_tokens=2560",
+            "training.validate_items=100",
+            "training.average.kind=none",
+            "training.optim.warmup=200",
+        ),
+        options={"beam": 1},
     ),
     "generate": Demo(
         "the English of Python's own documentation, and how its sentences go on",
@@ -132,7 +185,7 @@ def run(
     for score in found.scores.values():
         print(f"  {score}")
     answers = task.predict(demo.inputs, attention=True)
-    print("\nInputs that are not in the data at all:")
+    print("\nSome inputs that it has never seen:")
     for asked, answer in zip(demo.inputs, answers, strict=True):
         print(f"  {asked} -> {answer}")
     picture = answers[0].attention.save(folder / "attention.png")

@@ -4,13 +4,19 @@ A network of features is a module `network(image) -> (b, d, rows, columns)` that
 `.dim`. Attention reads a set of vectors, so a grid is read as its cells, row by row.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeVar
 
 from torch import nn
 
-from saccade.encoders.stems import Stemmed
-from saccade.errors import MaskError, ShapeError
+from saccade.config import Count, Share
+from saccade.encoders.stems import Stemmed, placed
+from saccade.errors import MaskError, RecipeError, ShapeError
 from saccade.interfaces import Memory
+from saccade.layers.dropout import Dropout
+from saccade.positions import Position, PositionConfig
 from saccade.positions.base import Grid
 from saccade.shapes import Bool, Float, Tensor
 
@@ -147,14 +153,23 @@ class GridEncoder(nn.Module):
 
     H x W cells of width D are N = H · W vectors, as in Xu et al. (2015, section 3.1.1), where they
     are the annotations a_1 … a_L. `GridEncoder(FeatureMap(dim))` reads features from a file.
+    `position` tells cells where they stand.
     """
 
     def __init__(
-        self, network: nn.Module, dim: int | None = None, *, input_dim: int | None = None
+        self,
+        network: nn.Module,
+        dim: int | None = None,
+        *,
+        input_dim: int | None = None,
+        position: Position | None = None,
+        dropout: float = 0.0,
     ) -> None:
         super().__init__()
         self.stem = ConvolutionStem(network, dim, input_dim=input_dim)
         self.dim = self.stem.dim
+        self.position = Position() if position is None else position
+        self.dropout = Dropout(dropout)
 
     def forward(
         self,
@@ -163,10 +178,101 @@ class GridEncoder(nn.Module):
         mask: Bool[Tensor, "b n"] | None = None,
     ) -> Memory:
         """Read images, or what else the network takes; `mask` is True at cells to be read."""
-        states = self.stem(image).x
+        x, places = self.stem(image)
+        states = self.dropout(self.position.embed(x, places))
         if mask is not None and mask.shape != states.shape[:2]:
             raise MaskError(
                 f"a mask of shape {tuple(mask.shape)} does not fit {states.shape[0]} grids "
                 f"of {states.shape[1]} cells"
             )
         return Memory(states, mask, Memory(states, mask).pooled())
+
+
+Config = TypeVar("Config", bound="GridReaderConfig")
+
+
+@dataclass(frozen=True, kw_only=True)
+class GridReaderConfig(ABC):
+    """How the grid of a network's features is read.
+
+    dim        cells are projected to this width; left out, they stay as wide as they are
+    position   what tells them where they stand
+    dropout    on the cells
+    """
+
+    dim: Count | None = None
+    position: PositionConfig = PositionConfig(kind="none")
+    dropout: Share = 0.0
+
+    def __post_init__(self) -> None:
+        if self.position.kind in ("relative_2d", "rotary") or self.position.widening:
+            raise RecipeError(
+                f"position: {self.position.kind!r} (fuse {self.position.fuse!r}) does not work on "
+                "the cells of a grid, which do not attend to each other; use none, sinusoidal, "
+                "learned or conditional, and add"
+            )
+
+    @property
+    @abstractmethod
+    def network_dim(self) -> int:
+        """The width of the network's features."""
+
+    @abstractmethod
+    def grid(self, size: int) -> tuple[int, int]:
+        """The cells (down, across) of a square image."""
+
+    @property
+    def memory_dim(self) -> int:
+        """The width of the states it gives."""
+        return self.dim or self.network_dim
+
+    def sized(self: Config, size: int) -> Config:
+        """The same for square images of `size` pixels, with places for their cells."""
+        return replace(self, position=placed(self.position, self.grid(size)))
+
+    def around(self, network: nn.Module) -> GridEncoder:
+        """The reader of this network's grid."""
+        return GridEncoder(
+            network,
+            self.dim,
+            position=self.position.build(self.memory_dim, self.memory_dim),
+            dropout=self.dropout,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResNetConfig(GridReaderConfig):
+    """The options of our own ResNet as a reader.
+
+    channels      1 reads images in grey, 3 in colour
+    widths        of the features, stage by stage; each stage but the first halves the grid
+    blocks        in each stage
+    stem_stride   2 halves the grid once more, for larger images
+    """
+
+    kind: Literal["resnet"] = "resnet"
+    channels: Count = 3
+    widths: tuple[Count, ...] = (32, 64, 128)
+    blocks: Count = 2
+    stem_stride: Count = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.widths:
+            raise RecipeError("widths is empty; a ResNet needs at least one width")
+
+    @property
+    def network_dim(self) -> int:
+        """That of the last stage."""
+        return self.widths[-1]
+
+    def grid(self, size: int) -> tuple[int, int]:
+        """A stride of 2 rounds up."""
+        side = -(-size // self.stem_stride)
+        for _ in self.widths[1:]:
+            side = -(-side // 2)
+        return side, side
+
+    def build_reader(self) -> GridEncoder:
+        """The reader, with new weights."""
+        return self.around(ResNet(self.channels, self.widths, self.blocks, self.stem_stride))

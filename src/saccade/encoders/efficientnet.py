@@ -5,7 +5,9 @@ came from TensorFlow, and with them three habits: padding SAME, which is not sym
 an epsilon of 1e-3 in batch norm, and pixels as (x - 127) / 128.
 """
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar, Literal
 
 import safetensors
 import safetensors.torch
@@ -14,6 +16,7 @@ from jaxtyping import Shaped
 from torch import nn
 from torch.nn import functional as F
 
+from saccade.encoders.convolutional import FeatureMap, GridEncoder, GridReaderConfig
 from saccade.errors import ShapeError, WeightsError
 from saccade.shapes import Float, Tensor
 
@@ -188,6 +191,41 @@ def _without_far_ends(image: Tensor) -> Tensor:
     height, width = image.shape[2:]
     top, left = max(height - 2 * width, 0) // 2, max(width - 2 * height, 0) // 2
     return image[:, :, top : height - top, left : width - left]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EfficientNetConfig(GridReaderConfig):
+    """The options of EfficientNet-Lite0 as a reader.
+
+    weights     the path of its weights, a safetensors file
+    fine_tune   whether they are trained on; else they stay as they are, and features are computed
+                once for each image
+    """
+
+    channels: ClassVar[int] = 3
+    kind: Literal["efficientnet"] = "efficientnet"
+    weights: str = ""
+    fine_tune: bool = False
+
+    @property
+    def network_dim(self) -> int:
+        """That of its last convolution."""
+        return EfficientNetLite0.dim
+
+    def grid(self, size: int) -> tuple[int, int]:
+        """Five strides of 2, each rounded up."""
+        return -(-size // 32), -(-size // 32)
+
+    def build_reader(self) -> GridEncoder:
+        """The reader of images where they are trained on, else of features.
+
+        Weights that are not there are new: those of a run stand in its own file.
+        """
+        if not self.fine_tune:
+            return self.around(FeatureMap(EfficientNetLite0.dim))
+        if Path(self.weights).is_file():
+            return self.around(EfficientNetLite0.load(self.weights, trainable=True))
+        return self.around(EfficientNetLite0())
 
 
 # The names that the published file uses, and ours.

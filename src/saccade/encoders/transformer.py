@@ -9,7 +9,7 @@ from torch import nn
 
 from saccade.attention import MultiHeadAttention, masks
 from saccade.attention.masks import Mask
-from saccade.config import Count
+from saccade.config import Count, Share
 from saccade.encoders.stems import VectorStem
 from saccade.interfaces import Memory, Positional
 from saccade.layers.block import BlockConfig
@@ -19,14 +19,17 @@ from saccade.shapes import Bool, Float, Tensor
 
 
 class TransformerEncoderLayer(nn.Module):
-    """Self-attention, then feed-forward, each inside a residual connection."""
+    """Self-attention, then feed-forward, each inside a residual connection.
 
-    def __init__(self, dim: int, config: BlockConfig) -> None:
+    `skip` is the share of examples for which each of them is left out in training.
+    """
+
+    def __init__(self, dim: int, config: BlockConfig, *, skip: float = 0.0) -> None:
         super().__init__()
         self.self_attention = config.make_attention(dim)
-        self.around_attention = config.make_residual(dim)
+        self.around_attention = config.make_residual(dim, skip)
         self.feed_forward = config.make_feed_forward(dim)
-        self.around_feed_forward = config.make_residual(dim)
+        self.around_feed_forward = config.make_residual(dim, skip)
 
     @classmethod
     def from_torch(cls, twin: nn.TransformerEncoderLayer) -> "TransformerEncoderLayer":
@@ -95,20 +98,30 @@ class TransformerEncoder(nn.Module):
 
 @dataclass(frozen=True, kw_only=True)
 class TransformerEncoderConfig(BlockConfig):
-    """The options of a Transformer encoder; its width comes from the model it is part of."""
+    """The options of a Transformer encoder; its width comes from the model it is part of.
+
+    stochastic_depth   the share of examples for which the last layer is left out in training; it
+                       grows evenly from layer to layer (Huang et al. 2016)
+    """
 
     kind: Literal["transformer"] = "transformer"
     num_layers: Count = 6
     position: PositionConfig = PositionConfig()
     stem_norm: bool = False
+    stochastic_depth: Share = 0.0
 
     def build(self, stem: nn.Module, dim: int) -> TransformerEncoder:
         """The encoder of width `dim` behind a stem."""
         return TransformerEncoder(
             stem,
-            [TransformerEncoderLayer(dim, self) for _ in range(self.num_layers)],
+            [TransformerEncoderLayer(dim, self, skip=skip) for skip in self.skips()],
             position=self.position.build(dim, dim // self.num_heads),
             stem_norm=self.make_norm(dim) if self.stem_norm else None,
             norm=self.make_last_norm(dim),
             dropout=self.dropout,
         )
+
+    def skips(self) -> list[float]:
+        """The chance of each layer l of L to be left out: l / L of the last one's."""
+        depth = self.num_layers
+        return [self.stochastic_depth * layer / depth for layer in range(1, depth + 1)]

@@ -67,9 +67,9 @@ class BlockConfig:
         """The perceptron of a block."""
         return FeedForward(dim, self.hidden_dim, self.activation, self.activation_dropout)
 
-    def make_residual(self, dim: int) -> Residual:
-        """The connection around each part of a block."""
-        return Residual(dim, self.norm_order, self.dropout, self.norm, self.norm_eps)
+    def make_residual(self, dim: int, skip: float = 0.0) -> Residual:
+        """The connection around each part of a block, left out with the chance `skip`."""
+        return Residual(dim, self.norm_order, self.dropout, self.norm, self.norm_eps, skip)
 
     def make_norm(self, dim: int) -> nn.Module:
         """A norm like those of the blocks."""

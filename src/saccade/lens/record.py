@@ -1,4 +1,18 @@
-"""AttentionRecord: where each written token looked, kept with the texts it belongs to."""
+"""AttentionRecord: where each written token looked, kept with the texts or image it belongs to.
+
+A text is a `Side`, an image an `ImageSide`:
+
+    Side(tokens, words, word_of)                       a text that was read or written
+    ImageSide(pixels, grid=(7, 7), class_token=True)   uint8 (height, width, 3), and its cells
+
+    AttentionRecord(read, wrote, weights)      translation, and text that looks at itself
+    AttentionRecord(image, caption, weights)   caption over an image: (heads, tokens, cells)
+    AttentionRecord(image, image, weights)     image that looks at itself: (heads, n, n)
+
+`weights` maps the dotted name of a layer to (heads, tokens written, tokens read). The tokens of an
+image are its cells row by row, after its class token if `class_token` says that there is one, so n
+is rows · columns, or 1 more.
+"""
 
 import base64
 import io
@@ -16,15 +30,18 @@ from jaxtyping import Float32
 
 from saccade.errors import FigureError, ShapeError, WatchError
 from saccade.lens.align import Link, strongest
+from saccade.lens.rollout import rollout
+from saccade.lens.sides import AnySide, ImageSide, Side, side_json, side_of
 from saccade.lens.written import readable_json
 
 if TYPE_CHECKING:
-    from saccade.lens.figures import Chart
+    from saccade.lens.chart import Chart, Theme
+
+__all__ = ["SUFFIXES", "AttentionRecord", "ImageSide", "Side"]
 
 FORMAT = 1
 SUFFIXES = (".json", ".npz", ".png", ".svg", ".pdf")
 DECIMALS = 5  # of weights in JSON
-_INDEX = int | None
 _DAMAGE = (  # what readers raise on files that are not what they seem
     KeyError,
     TypeError,
@@ -38,58 +55,25 @@ _DAMAGE = (  # what readers raise on files that are not what they seem
 )
 
 
-@dataclass(frozen=True)
-class Side:
-    """A text that was read or written: its tokens, its words, and which word each token is of.
-
-    `word_of` is None for control tokens such as </s>, which are of no word.
-    """
-
-    tokens: tuple[str, ...]
-    words: tuple[str, ...]
-    word_of: tuple[int | None, ...]
-
-    def __post_init__(self) -> None:
-        if len(self.word_of) != len(self.tokens):
-            raise ShapeError(
-                f"each token is of one word or None: got {len(self.tokens)} tokens but "
-                f"{len(self.word_of)} in word_of"
-            )
-        for token, word in zip(self.tokens, self.word_of, strict=True):
-            if word is not None and not 0 <= word < len(self.words):
-                raise ShapeError(
-                    f"token {token!r} is said to be of word {word}, but there are "
-                    f"{len(self.words)} words, counted from 0"
-                )
-
-    @classmethod
-    def of_words(cls, words: Sequence[str], *, stop: str | None = None) -> "Side":
-        """A text whose tokens are its words, with a control token after them if it has one."""
-        control = () if stop is None else (stop,)
-        return cls((*words, *control), tuple(words), (*range(len(words)), *(None for _ in control)))
-
-    def membership(self) -> Float32[np.ndarray, "tokens words"]:
-        """1 where a token is of a word."""
-        member = np.zeros((len(self.tokens), len(self.words)), dtype=np.float32)
-        for token, word in enumerate(self.word_of):
-            if word is not None:
-                member[token, word] = 1.0
-        return member
-
-
 @dataclass(frozen=True, eq=False)
 class AttentionRecord:
-    """The attention of one answer: the weights of every layer and head, and both texts.
+    """The attention of one answer: the weights of every layer and head, and both sides.
 
     `weights` maps the dotted name of a layer to (heads, tokens written, tokens read). A model
-    without attention has a record without layers.
+    without attention has a record without layers. Of self-attention both sides are the same, and
+    only so can an image be the side that looks.
     """
 
-    read: Side
-    wrote: Side
+    read: AnySide
+    wrote: AnySide
     weights: Mapping[str, np.ndarray]
 
     def __post_init__(self) -> None:
+        if isinstance(self.wrote, ImageSide) and not self.reads_itself:
+            raise ShapeError(
+                f"no model writes an image: {self.wrote!r} can only look at itself, but what was "
+                f"read is {type(self.read).__name__} with {len(self.read.tokens)} tokens"
+            )
         size = (len(self.wrote.tokens), len(self.read.tokens))
         kept = {}
         for name, given in self.weights.items():
@@ -110,6 +94,11 @@ class AttentionRecord:
             f"AttentionRecord({len(self.wrote.tokens)} tokens written, "
             f"{len(self.read.tokens)} read; layers: {', '.join(self.layers) or 'none'})"
         )
+
+    @property
+    def reads_itself(self) -> bool:
+        """Whether this is self-attention."""
+        return self.read is self.wrote or self.read == self.wrote
 
     @property
     def layers(self) -> tuple[str, ...]:
@@ -163,10 +152,40 @@ class AttentionRecord:
         """
         return strongest(self.by_words(layer), threshold=threshold)
 
+    def rollout(self, head: int | None = None) -> Float32[np.ndarray, "tokens tokens"]:
+        """How much of each token flowed into each through all layers of self-attention, by the
+        mean of heads or by one head of each layer; its rows sum to 1. See `saccade.lens.rollout`.
+        """
+        if not self.reads_itself:
+            raise WatchError(
+                "attention rolls out through layers in which a text or an image looks at itself; "
+                "in this record, what was written looks at something else"
+            )
+        return rollout([self.mean(layer, head) for layer in self.layers])
+
+    def glance(
+        self, layer: str | None = None, head: int | None = None
+    ) -> Float32[np.ndarray, " cells"]:
+        """Where an image's answer looked: the cells as its class token saw them, or where there is
+        none as all cells did on average; in one layer, or rolled out through all.
+        """
+        if not isinstance(self.wrote, ImageSide):
+            raise WatchError("only an image that looks at itself has cells for a glance")
+        seen = self.rollout(head) if layer is None else self.mean(layer, head)
+        looking = seen[0] if self.wrote.class_token else seen.mean(0)
+        return looking @ self.wrote.membership()
+
     def figure(
-        self, layer: str | None = None, head: int | None = None, *, words: bool = False
+        self, layer: str | None = None, head: int | None = None, *, words: bool | None = None
     ) -> "Chart":
-        """A map of the weights: a row for each token (or word) written, a column for each read."""
+        """What was read and how strongly.
+
+        Of texts, a map: a row for each token written, a column for each read; `words` makes them
+        words. Over an image, a panel for each word written (or token, with `words=False`). Of an
+        image alone, the glance of its answer.
+        """
+        if isinstance(self.read, ImageSide):
+            return self._overlays(self.read, layer, head, words=words is not False)
         import torch
 
         from saccade.lens.figures import heatmap
@@ -176,18 +195,35 @@ class AttentionRecord:
         columns = self.read.words if words else self.read.tokens
         return heatmap(torch.from_numpy(shown), rows, columns, title=self._title(layer, head))
 
+    def _overlays(
+        self, image: ImageSide, layer: str | None, head: int | None, *, words: bool
+    ) -> "Chart":
+        from saccade.lens.overlays import overlays
+
+        title = self._title(layer, head)
+        if isinstance(self.wrote, ImageSide):
+            shown = self.glance(layer, head)[None]
+            labels: Sequence[str] = [f"seen by {'class token' if image.class_token else 'all'}"]
+            if layer is None:
+                title = f"rollout through {title.removeprefix('mean of ')}"
+        elif words:
+            shown, labels = self.by_words(layer, head), self.wrote.words
+        else:
+            shown, labels = self.mean(layer, head) @ image.membership(), self.wrote.tokens
+        return overlays(image, shown, labels, title=title)
+
     def _title(self, layer: str | None, head: int | None) -> str:
         only = self.layers[0] if len(self.layers) == 1 else None
         where = f"mean of {len(self.layers)} layers" if layer is only is None else layer or only
         return f"{where or 'attention'}, {'mean of heads' if head is None else f'head {head}'}"
 
     def to_json(self) -> str:
-        """Both texts and all weights, these rounded to 5 decimals."""
+        """Both sides (an image as PNG) and all weights, these rounded to 5 decimals."""
         weights = {
             name: np.round(array.astype(np.float64), DECIMALS).tolist()
             for name, array in self.weights.items()
         }
-        return readable_json({**self._texts(), "weights": weights})
+        return readable_json({**self._sides(images=True), "weights": weights})
 
     @classmethod
     def from_json(cls, text: str) -> "AttentionRecord":
@@ -199,11 +235,11 @@ class AttentionRecord:
                 error
             )
 
-    def save(self, path: str | Path) -> Path:
+    def save(self, path: str | Path, *, theme: "Theme" = "light") -> Path:
         """Write the record (.json, or .npz with exact weights) or its figure (.png .svg .pdf).
 
-        A figure shows the mean of all layers and heads (`slice` first for others) and has the
-        record beside it, as .json.
+        A figure shows the mean of all layers and heads (`slice` first for others), of an image
+        alone the rollout, and has the record beside it, as .json.
         """
         path = Path(path)
         if path.suffix not in SUFFIXES:
@@ -215,7 +251,7 @@ class AttentionRecord:
         elif path.suffix == ".json":
             content = self.to_json().encode()
         else:
-            content = self.figure().picture(path.suffix)
+            content = self.figure().picture(path.suffix, theme=theme)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
         if path.suffix not in {".npz", ".json"}:
@@ -236,32 +272,43 @@ class AttentionRecord:
                 weights = {
                     name: arrays[f"weights.{i}"] for i, name in enumerate(texts.pop("layers"))
                 }
-            return cls._of({**texts, "weights": weights})
+                pixels = arrays.get("pixels")
+            return cls._of({**texts, "weights": weights}, pixels)
         except OSError as error:
             raise FigureError(f"cannot read {str(path)!r}: {error}") from error
         except _DAMAGE as error:
             raise FigureError(f"{str(path)!r} holds no attention record: {error}") from error
 
     def _npz(self) -> bytes:
-        texts = json.dumps({**self._texts(), "layers": self.layers}).encode()
+        texts = json.dumps({**self._sides(images=False), "layers": self.layers}).encode()
         arrays: dict[str, Any] = {
             f"weights.{i}": array for i, array in enumerate(self.weights.values())
         }
+        if isinstance(self.read, ImageSide):
+            arrays["pixels"] = self.read.pixels
         file = io.BytesIO()
         np.savez_compressed(file, texts=np.frombuffer(texts, dtype=np.uint8), **arrays)
         return file.getvalue()
 
-    def _texts(self) -> dict[str, Any]:
-        return {"format": FORMAT, "read": _side_json(self.read), "wrote": _side_json(self.wrote)}
+    def _sides(self, *, images: bool) -> dict[str, Any]:
+        wrote: Any = {"kind": "read"}  # an image that looks at itself is kept once
+        if isinstance(self.wrote, Side):
+            wrote = side_json(self.wrote)
+        return {"format": FORMAT, "read": side_json(self.read, image=images), "wrote": wrote}
 
     @classmethod
-    def _of(cls, found: Any) -> "AttentionRecord":
+    def _of(cls, found: Any, pixels: np.ndarray | None = None) -> "AttentionRecord":
         if found["format"] != FORMAT:
             raise ValueError(f"its format is {found['format']!r}, this version reads {FORMAT}")
-        weights = {
-            name: np.array(layer, dtype=np.float32) for name, layer in found["weights"].items()
-        }
-        return cls(_side_of(found["read"]), _side_of(found["wrote"]), weights)
+        read = side_of(found["read"], pixels)
+        wrote = read if found["wrote"]["kind"] == "read" else side_of(found["wrote"])
+        weights = {}
+        for name, layer in found["weights"].items():
+            array = np.array(layer, dtype=np.float32)
+            if array.size == 0:  # empty lists do not tell how long those in them would be
+                array = array.reshape(len(array), len(wrote.tokens), len(read.tokens))
+            weights[name] = array
+        return cls(read, wrote, weights)
 
     def _repr_html_(self) -> str:
         """In a notebook, as an image: nothing inside it can act on the page."""
@@ -275,25 +322,3 @@ class AttentionRecord:
 
     def _drawable(self) -> bool:
         return bool(self.layers and self.read.tokens and self.wrote.tokens)
-
-
-def _side_json(side: Side) -> dict[str, Any]:
-    return {"kind": "text", "tokens": side.tokens, "words": side.words, "word_of": side.word_of}
-
-
-def _side_of(found: Any) -> Side:
-    if found["kind"] != "text":
-        raise ValueError(f"it is of {found['kind']!r}, this version reads 'text'")
-    return Side(
-        _all_of(str, found["tokens"]),
-        _all_of(str, found["words"]),
-        _all_of(_INDEX, found["word_of"]),
-    )
-
-
-def _all_of(kind: Any, found: Any) -> tuple[Any, ...]:
-    if not isinstance(found, list) or not all(
-        isinstance(one, kind) and not isinstance(one, bool) for one in found
-    ):
-        raise ValueError(f"{str(found)[:60]!r} should be a list of {kind}")
-    return tuple(found)

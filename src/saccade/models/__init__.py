@@ -13,7 +13,12 @@ Transformer(source, target, source_mask=None) -> vectors      vectors -> vectors
 """
 
 from saccade.models.captioner import Captioner, CaptionerConfig
-from saccade.models.image_classifier import ImageClassifier, ImageClassifierConfig, ImageEncoder
+from saccade.models.image_classifier import (
+    ConvolutionalClassifierConfig,
+    ImageClassifier,
+    ImageClassifierConfig,
+    ImageEncoder,
+)
 from saccade.models.language_models import (
     LanguageModel,
     LanguageModelConfig,
@@ -33,6 +38,7 @@ from saccade.models.translator import Translator, TranslatorConfig
 __all__ = [
     "Captioner",
     "CaptionerConfig",
+    "ConvolutionalClassifierConfig",
     "ImageClassifier",
     "ImageClassifierConfig",
     "ImageEncoder",

@@ -6,9 +6,14 @@ from typing import Any
 from torch import nn
 
 from saccade.config import Count
+from saccade.encoders.convolutional import ResNetConfig
+from saccade.encoders.efficientnet import EfficientNetConfig
+from saccade.encoders.patches import PatchReaderConfig
 from saccade.interfaces import Memory
 from saccade.models.writer import DecoderConfig, Writer, build_decoder
 from saccade.shapes import Float, Int, Tensor
+
+ImageReaderConfig = ResNetConfig | PatchReaderConfig | EfficientNetConfig
 
 
 class Captioner(Writer):
@@ -41,14 +46,23 @@ class Captioner(Writer):
 
 @dataclass(frozen=True, kw_only=True)
 class CaptionerConfig:
-    """A writer for what an image reader of width `dim` gives."""
+    """A reader of images and a writer.
 
+    dim          the width of the writer's embeddings, and of a Transformer throughout
+    tie_output   the embedding is also the output's matrix
+    """
+
+    encoder: ImageReaderConfig = ResNetConfig()
     decoder: DecoderConfig
     dim: Count = 256
     tie_output: bool = True
 
+    def build_whole(self, vocabulary: int) -> Captioner:
+        """The model over this vocabulary."""
+        return self.build(self.encoder.build_reader(), self.encoder.memory_dim, vocabulary)
+
     def build(self, encoder: nn.Module, memory_dim: int, vocabulary: int) -> Captioner:
-        """The model over this vocabulary, behind an image reader whose states are this wide."""
+        """The same behind another reader of images, whose states are this wide."""
         decoder = build_decoder(
             self.decoder,
             vocabulary,

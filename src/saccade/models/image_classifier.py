@@ -1,16 +1,16 @@
 """Readers of images with a head, and without."""
 
 from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 from torch import nn
 
-from saccade.config import Count, Share
-from saccade.encoders.patches import PatchStem
-from saccade.encoders.transformer import TransformerEncoderConfig
+from saccade.config import Share
+from saccade.encoders.convolutional import ResNetConfig
+from saccade.encoders.patches import PatchReaderConfig
 from saccade.interfaces import Memory
 from saccade.layers.dropout import Dropout
 from saccade.layers.pooling import Pooling, pool
-from saccade.positions import PositionConfig
 from saccade.shapes import Float, Tensor
 
 
@@ -52,27 +52,25 @@ class ImageClassifier(ImageEncoder):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImageClassifierConfig:
-    """A Vision Transformer: patches, a class token or the mean of all patches, and a head."""
+class ImageClassifierConfig(PatchReaderConfig):
+    """A Vision Transformer with a head.
 
-    encoder: TransformerEncoderConfig = TransformerEncoderConfig(
-        position=PositionConfig(kind="learned", grid=(14, 14)), activation="gelu"
-    )
-    dim: Count = 192
-    patch_size: int = 16
-    channels: int = 3
-    pooling: Pooling = "first"
+    pooling   "first": a class token is read with the patches, and labelled; "mean": the mean of all
+              patches is
+    dropout   on what is labelled
+    """
+
+    pooling: Literal["first", "mean"] = "first"
     dropout: Share = 0.0
+
+    @property
+    def class_token(self) -> bool:
+        """Whether a class token stands before the patches."""
+        return self.pooling == "first"
 
     def build_encoder(self) -> ImageEncoder:
         """The reader alone."""
-        stem = PatchStem(
-            self.dim - self.encoder.position.widening,
-            self.patch_size,
-            self.channels,
-            class_token=self.pooling == "first",
-        )
-        return ImageEncoder(self.encoder.build(stem, self.dim))
+        return ImageEncoder(self.build_reader(class_token=self.class_token))
 
     def build(self, num_classes: int) -> ImageClassifier:
         """The classifier."""
@@ -82,3 +80,15 @@ class ImageClassifierConfig:
             pooling=self.pooling,
             dropout=self.dropout,
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvolutionalClassifierConfig(ResNetConfig):
+    """A ResNet with a head over the mean of its cells."""
+
+    class_token: ClassVar[bool] = False
+
+    def build(self, num_classes: int) -> ImageClassifier:
+        """The classifier."""
+        head = nn.Linear(self.memory_dim, num_classes)
+        return ImageClassifier(self.build_reader(), head, pooling="summary")

@@ -11,7 +11,7 @@ from saccade.tasks.base import Answer, Evaluation, Loss, Task, TaskConfig
 
 __all__ = ["Answer", "Evaluation", "Loss", "Task", "TaskConfig", "config_of", "names"]
 
-_SHARED = {"base", "labels", "workers"}
+_SHARED = {"base", "classifier", "images", "labels", "workers", "writing"}
 
 
 def names() -> list[str]:

@@ -19,6 +19,7 @@ from saccade.data.cache import Encoded
 from saccade.data.columns import Column
 from saccade.data.corpus import Item, Split
 from saccade.data.corpus import items as grouped
+from saccade.errors import DecodingError
 from saccade.shapes import Float, Tensor
 
 if TYPE_CHECKING:
@@ -213,3 +214,9 @@ class TaskConfig(ABC):
     @abstractmethod
     def restored(self, folder: Path) -> Task[Any]:
         """The task whose parts lie in this folder, with new weights to be filled."""
+
+
+def require_batch_size(batch_size: int) -> None:
+    """At least one input is answered at a time."""
+    if batch_size < 1:
+        raise DecodingError(f"batch_size must be at least 1, got {batch_size}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -14,36 +14,37 @@ import numpy.typing as npt
 import torch
 
 from saccade.attention.watch import watch
-from saccade.config import Count, Share
+from saccade.config import Count
 from saccade.data.cache import Encoded, encode_once
 from saccade.data.collate import pad
 from saccade.data.columns import Column
 from saccade.data.corpus import Item, Row, Split
 from saccade.errors import DataError, DecodingError, RecipeError, WatchError
 from saccade.lens.record import AttentionRecord, Side
-from saccade.metrics import ClassificationMetricsConfig, by_length
-from saccade.metrics.score import scores_of
+from saccade.metrics import ClassificationMetricsConfig
 from saccade.models import TextClassifier, TextClassifierConfig
 from saccade.shapes import Bool, Float, Int, Tensor
-from saccade.tasks import labels as all_labels
-from saccade.tasks.base import Evaluation, Loss, Progress, Task, TaskConfig
+from saccade.tasks.base import Loss, Progress, TaskConfig, require_batch_size
+from saccade.tasks.classifier import (
+    ABOUT,
+    LABEL,
+    Classifier,
+    LossConfig,
+    Rows,
+    refuse,
+)
 from saccade.tasks.labels import Classification, Labels, LabelsConfig, learn_labels, read_labels
 from saccade.text import Tokenizer, VocabularyConfig
 
+__all__ = ["ABOUT", "LABEL", "PAIR", "TEXT", "Config", "TextClassification", "TextConfig"]
 log = logging.getLogger(__name__)
 
 TEXT = Column(
     "text", ("sentence", "sentence1", "text_a", "review", "question", "question1", "premise")
 )
 PAIR = Column("text_pair", ("sentence2", "text_b", "hypothesis", "question2"), required=False)
-LABEL = Column("label", ("labels", "class", "category", "target", "score"), numbers=True)
-ABOUT = "classifier.json"
-"""Whether it reads pairs, and the temperature of its probabilities."""
 FORMAT = 1
 """Counts up when the same text would be encoded otherwise, so that no old cache is read."""
-ENOUGH = 100
-"""Validation texts by which probabilities can be calibrated."""
-Rows = Sequence[int] | npt.NDArray[np.int64]
 Texts = tuple[npt.NDArray[np.int64], ...]
 """The tokens of a text, or of both texts of a pair."""
 
@@ -61,13 +62,6 @@ class TextConfig:
     vocabulary: VocabularyConfig = VocabularyConfig(lowercase=True)
     max_length: Count = 128
     long: Literal["cut", "slide"] = "cut"
-
-
-@dataclass(frozen=True, kw_only=True)
-class LossConfig:
-    """What is learned from; `label_smoothing` gives a share of the truth to all classes alike."""
-
-    label_smoothing: Share = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,16 +123,11 @@ class Labelled:
         )
 
 
-class TextClassification(Task[Labelled]):
-    """A classifier with its vocabulary and its labels.
-
-    `temperature` divides the logits before they become probabilities; it is found on validation
-    data when training ends, so that probabilities mean something (Guo et al. 2017).
-    """
+class TextClassification(Classifier[Labelled]):
+    """A classifier with its vocabulary and its labels."""
 
     name = "text_classification"
     unit = "texts"
-    new_parts = ("head.",)
 
     def __init__(
         self,
@@ -149,13 +138,10 @@ class TextClassification(Task[Labelled]):
         pairs: bool,
         temperature: float = 1.0,
     ) -> None:
-        super().__init__()
+        super().__init__(labels, config.metrics, temperature)
         self.config, self.columns = config, config.columns
-        self.tokenizer, self.labels = tokenizer, labels
-        self.pairs, self.temperature = pairs, temperature
+        self.tokenizer, self.pairs = tokenizer, pairs
         self.model: TextClassifier = config.model.build_classifier(len(tokenizer), labels.outputs)
-        self.selects = labels.selects(config.metrics)
-        labels.check(config.metrics)
         self.controls = 3 if pairs else 2
         if config.text.max_length < 2 * self.controls:
             raise RecipeError(
@@ -171,7 +157,7 @@ class TextClassification(Task[Labelled]):
 
     def encode(self, split: Split, folder: Path, progress: Progress | None = None) -> Encoded:
         """The tokens of each text, whole, and the label."""
-        self._require_columns(split)
+        self.check(split)
 
         def numbers(rows: list[Row]) -> list[tuple[list[int], ...]]:
             columns = zip(*(row.values[:-1] for row in rows), strict=True)
@@ -211,14 +197,7 @@ class TextClassification(Task[Labelled]):
             windows = self._windows(texts)
             chosen = int(torch.randint(len(windows), ())) if self.training else 0
             pieces.append(windows[chosen])
-        return self._batch(pieces, self._truth(examples, rows))
-
-    def items(self, split: Split) -> Iterator[Item]:
-        """A row is a question, also where another asks the same."""
-        self._require_columns(split)
-        for row in split:
-            self.labels.encode(row.values[-1], row.where)
-            yield Item(row.values[:-1], row.values[-1:], row.line)
+        return self._batch(pieces, self.truth(examples, rows))
 
     def parse(self, line: str) -> str | tuple[str, ...]:
         """A text; where pairs are read, two with a tab between them."""
@@ -246,8 +225,7 @@ class TextClassification(Task[Labelled]):
         Inputs are sorted by length and answered `batch_size` at a time; `stop` is called between.
         `first` is the number of the first input, for what is said of those that are too long.
         """
-        if options:
-            raise DecodingError(f"a classifier has no option {next(iter(options))!r}")
+        refuse(options)
         if isinstance(inputs, str):
             raise DecodingError("predict takes several inputs, got one text: put it into a list")
         texts = self._read(inputs, first)
@@ -262,66 +240,39 @@ class TextClassification(Task[Labelled]):
 
     def force(self, inputs: Sequence[str | Sequence[str]], outputs: Sequence[str]) -> Labelled:
         """The batch in which each input has the given label."""
-        truth = [np.array(self.labels.encode(label, "the output")) for label in outputs]
         pieces = [self._windows(texts)[0] for texts in self._read(inputs, 0)]
-        return self._batch(pieces, self.labels.decode(truth))
+        return self._batch(pieces, self.forced(outputs))
 
-    def evaluate(
+    def answer(
         self,
-        items: Iterable[Item],
+        items: Sequence[Item],
+        batch_size: int,
+        stop: Callable[[], None] | None,
         *,
-        quick: bool = False,
-        stop: Callable[[], None] | None = None,
-        batch_size: int = 64,
-        **options: Any,
-    ) -> Evaluation:
-        """Label the items and compare with their labels."""
-        if options:
-            raise DecodingError(f"a classifier has no option {next(iter(options))!r}")
-        items, metrics = list(items), self.config.metrics
+        quick: bool,
+    ) -> list[Classification]:
+        """The labels of these items."""
         texts = self._read([item.inputs for item in items], 0)
-        if quick:
-            metrics = replace(metrics, samples=0)
-        else:
+        if not quick:
             self._say_cut(texts, 0)
-        found = self._answers(texts, batch_size, stop)
-        answers, truths = [x.text for x in found], [item.references[0] for item in items]
-        tallies = self.labels.tally(answers, truths, metrics)
-        inputs = [" ".join(item.inputs) for item in items]
-        lengths = [] if quick else by_length(tallies, inputs)
-        if (sureness := self.labels.sureness(found, truths)) is not None:
-            tallies[sureness.name] = sureness
-        return Evaluation(
-            scores_of(tallies, metrics.samples, metrics.seed),
-            answers,
-            items,
-            lengths,
-            self.labels.tables(items, found),
-        )
+        return self._answers(texts, batch_size, stop)
+
+    def lengths(self, items: Sequence[Item]) -> list[str]:
+        """What was read."""
+        return [" ".join(item.inputs) for item in items]
+
+    def judge(self, examples: Encoded) -> Float[Tensor, "n c"]:
+        """The logits of all examples, of long texts those of the beginning."""
+        rows = np.arange(len(examples))
+        pieces = [self._windows(texts)[0] for texts in self._texts(examples, rows)]
+        return self._logits(pieces, 64, None)
 
     def parts(self) -> dict[str, str]:
         """The vocabulary, the labels and the temperature."""
-        about = {"pairs": self.pairs, "temperature": self.temperature}
-        return {
-            "tokenizer.json": self.tokenizer.to_string(),
-            all_labels.FILE: json.dumps(self.labels.facts(), indent=1, ensure_ascii=False),
-            ABOUT: json.dumps(about, indent=1),
-        }
+        return {"tokenizer.json": self.tokenizer.to_string(), **self.about({"pairs": self.pairs})}
 
-    def finish(self, examples: Encoded) -> str:
-        """Find the temperature at which the probabilities of validation data are right."""
-        rows = np.arange(len(examples))
-        if len(rows) < ENOUGH:
-            return (
-                f"probabilities are left as they are: {len(rows)} validation texts are too few to "
-                f"calibrate them by, {ENOUGH} would do"
-            )
-        pieces = [self._windows(texts)[0] for texts in self._texts(examples, rows)]
-        logits = self._logits(pieces, 64, None)
-        self.temperature, said = self.labels.calibrate(logits, self._truth(examples, rows))
-        return said
-
-    def _require_columns(self, split: Split) -> None:
+    def check(self, split: Split) -> None:
+        """Pairs or single texts, as the run was trained on."""
         if (PAIR.name in split.columns) != self.pairs:
             trained, given = ("pairs", "single texts") if self.pairs else ("single texts", "pairs")
             raise DataError(
@@ -336,9 +287,6 @@ class TextClassification(Task[Labelled]):
     def _texts(self, examples: Encoded, rows: Rows) -> Iterator[Texts]:
         for row in rows:
             yield tuple(field[int(row)] for field in examples.fields[:-1])
-
-    def _truth(self, examples: Encoded, rows: Rows) -> Tensor:
-        return self.labels.decode([examples.fields[-1][int(row)] for row in rows])
 
     def _read(self, inputs: Sequence[str | Sequence[str]], first: int) -> list[Texts]:
         """The tokens of the inputs."""
@@ -367,8 +315,7 @@ class TextClassification(Task[Labelled]):
     def _answers(
         self, texts: Sequence[Texts], batch_size: int, stop: Callable[[], None] | None
     ) -> list[Classification]:
-        if batch_size < 1:
-            raise DecodingError(f"batch_size must be at least 1, got {batch_size}")
+        require_batch_size(batch_size)
         windows = [self._windows(each) for each in texts]
         logits = self._logits([piece for each in windows for piece in each], batch_size, stop)
         of_each = logits.split([len(each) for each in windows])

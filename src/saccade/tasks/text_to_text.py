@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -13,30 +13,31 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from saccade.attention.watch import watch
-from saccade.config import Count, Share
+from saccade.config import Count
 from saccade.data.cache import Encoded, encode_once
 from saccade.data.collate import pad, pad_rows
 from saccade.data.columns import Column
-from saccade.data.corpus import Item, Row, Split
-from saccade.decoding import GenerationConfig, Hypothesis, Limits, generate
-from saccade.errors import DecodingError, WatchError
-from saccade.layers.cross_entropy import cross_entropy
-from saccade.lens.record import AttentionRecord, Side
-from saccade.metrics import TextMetricsConfig, by_length
-from saccade.metrics.score import scores_of
+from saccade.data.corpus import Row, Split
+from saccade.decoding import GenerationConfig, Hypothesis
+from saccade.errors import DecodingError
+from saccade.lens.record import AttentionRecord
+from saccade.metrics import TextMetricsConfig
 from saccade.models import Translator, TranslatorConfig
 from saccade.shapes import Bool, Int, Tensor
-from saccade.tasks.base import Answer, Evaluation, Loss, Progress, Task, TaskConfig
+from saccade.tasks.base import Answer, Loss, Progress, TaskConfig, require_batch_size
 from saccade.tasks.workers import batch_size_for, side_by_side
+from saccade.tasks.writing import (
+    LossConfig,
+    WritingTask,
+    predicted_places,
+    side_of,
+)
 from saccade.text import Tokenizer, VocabularyConfig
 
 log = logging.getLogger(__name__)
 
 SOURCE = Column("source", ("src", "input", "sentence1", "word", "question"))
 TARGET = Column("target", ("tgt", "trg", "output", "sentence2", "pronunciation", "answer"))
-WORD = "▁"
-"""How a vocabulary shows the space before a word."""
 FORMAT = 1
 """Counts up when the same text would be encoded otherwise, so that no old cache is read."""
 
@@ -53,13 +54,6 @@ class TextConfig:
     source: VocabularyConfig = VocabularyConfig()
     target: VocabularyConfig | None = None
     max_length: Count = 256
-
-
-@dataclass(frozen=True, kw_only=True)
-class LossConfig:
-    """What is learned from; `label_smoothing` gives a share of the target to all tokens alike."""
-
-    label_smoothing: Share = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +114,7 @@ class Pairs:
         return Pairs(*(getattr(self, name).to(device) for name in self.__dataclass_fields__))
 
 
-class TextToText(Task[Pairs]):
+class TextToText(WritingTask[Pairs]):
     """A translator with the vocabularies of its two sides."""
 
     name = "text_to_text"
@@ -129,20 +123,14 @@ class TextToText(Task[Pairs]):
     def __init__(self, config: Config, source: Tokenizer, target: Tokenizer) -> None:
         super().__init__()
         self.config, self.columns = config, config.columns
-        self.source, self.target = source, target
+        self.source, self.target, self.metrics = source, target, config.metrics
         self.model: Translator = config.model.build(len(source), len(target))
         self.selects = config.metrics.names[0]
 
     def forward(self, batch: Pairs) -> Loss:
         """Cross entropy of each target token, given those before it and the source."""
         x = self.model.hidden(batch.source, batch.target[:, :-1], batch.source_mask)
-        found = cross_entropy(
-            x.flatten(0, 1).index_select(0, batch.places),
-            self.model.output,
-            batch.target[:, 1:].flatten().index_select(0, batch.places),
-            smoothing=self.config.loss.label_smoothing if self.training else 0.0,
-        )
-        return Loss(found.total, len(batch.places), {"surprise": found.surprise})
+        return self.written_loss(x, batch.target, batch.places, self.config.loss.label_smoothing)
 
     def encode(self, split: Split, folder: Path, progress: Progress | None = None) -> Encoded:
         """The token numbers of both sides, without start and stop."""
@@ -193,53 +181,27 @@ class TextToText(Task[Pairs]):
         settings = self.config.generation.changed(options)
         if isinstance(inputs, str):
             raise DecodingError("predict takes several inputs, got one text: put it into a list")
-        if batch_size < 1:
-            raise DecodingError(f"batch_size must be at least 1, got {batch_size}")
+        require_batch_size(batch_size)
         tokens = self._cut(self.source.encode_batch(list(inputs)), first)
         tokens = [ids if text.strip() else [] for ids, text in zip(tokens, inputs, strict=True)]
         limits = [settings.longest(len(ids)) for ids in tokens]
         answers = [Answer("", 0.0)] * len(inputs)
         self.eval()
 
-        def answer(rows: list[int]) -> list[Answer]:
+        def write(rows: list[int]) -> list[Answer]:
             sources = [tokens[i] for i in rows]
             numbers = [first + i for i in rows]
             found = self._generate(sources, numbers, limits[rows[0]], settings)
             best = [list(hypotheses[0].tokens) for hypotheses in found]
             records = self._look(sources, best) if attention else [None] * len(rows)
-            return [self._answer(*each) for each in zip(found, records, strict=True)]
+            return [self.answer(*each) for each in zip(found, records, strict=True)]
 
         device = next(self.parameters()).device
         size = batch_size_for(len(inputs), batch_size, device)
         batches = list(_batches([len(ids) for ids in tokens], limits, size))
-        for i, found in side_by_side(answer, batches, device, stop):
+        for i, found in side_by_side(write, batches, device, stop):
             answers[i] = found
         return answers
-
-    def evaluate(
-        self,
-        items: Iterable[Item],
-        *,
-        quick: bool = False,
-        stop: Callable[[], None] | None = None,
-        batch_size: int = 64,
-        **options: Any,
-    ) -> Evaluation:
-        """Answer the items and measure the answers against their references."""
-        items, metrics = list(items), self.config.metrics
-        if quick:
-            options = {"beam": 1, "num_best": 1, **options}
-            metrics = replace(metrics, samples=0)
-        inputs = [item.inputs[0] for item in items]
-        found = self.predict(inputs, stop=stop, batch_size=batch_size, **options)
-        answers = [answer.text for answer in found]
-        tallies = metrics.tally(answers, [item.references for item in items])
-        return Evaluation(
-            scores_of(tallies, metrics.samples, metrics.seed),
-            answers,
-            items,
-            [] if quick else by_length(tallies, inputs),
-        )
 
     def parts(self) -> dict[str, str]:
         """The vocabularies."""
@@ -259,23 +221,9 @@ class TextToText(Task[Pairs]):
     ) -> list[list[Hypothesis]]:
         device = next(self.parameters()).device
         source, mask = pad(tokens, end=self.source.stop)
-        control = (self.target.pad, self.target.start, self.target.unknown)
-        limits = Limits(
-            stop=self.target.stop,
-            max_length=longest,
-            forbidden=(*control, self.target.cls, self.target.sep, self.target.mask),
-        )
         with torch.no_grad():
             state = self.model.start(source.to(device), mask.to(device))
-            return generate(
-                self.model,
-                state,
-                start=self.target.start,
-                limits=limits,
-                options=options,
-                rows=rows,
-                device=device,
-            )
+        return self.generate(state, rows, longest, options)
 
     def _cut(self, tokens: list[list[int]], first: int) -> list[list[int]]:
         longest = self.config.text.max_length
@@ -294,27 +242,18 @@ class TextToText(Task[Pairs]):
         target = pad(targets, start=self.target.start, end=self.target.stop)
         return _pairs(*source, *target)
 
-    def _answer(self, found: list[Hypothesis], record: AttentionRecord | None) -> Answer:
-        chosen, *others = (
-            Answer(self.target.decode(list(each.tokens)), each.score) for each in found
-        )
-        return replace(chosen, attention=record, alternatives=tuple(others))
-
     def _look(self, sources: list[list[int]], targets: list[list[int]]) -> list[AttentionRecord]:
         """Where each written token looked: one pass over the finished answers, watched."""
         batch = self._forced(sources, targets).to(next(self.parameters()).device)
-        crossings = self.model.crossings()
-        if not crossings:
-            raise WatchError("this model has no attention: it never looks back at what it read")
-        with torch.no_grad(), watch(self.model, layers=crossings, device="cpu") as seen:
-            self.model.hidden(batch.source, batch.target[:, :-1], batch.source_mask)
-        weights = {name: seen[name].weights.numpy() for name in crossings}
+        weights = self.looks(
+            lambda: self.model.hidden(batch.source, batch.target[:, :-1], batch.source_mask)
+        )
         return [
             AttentionRecord(
-                read=_side(self.source, source),
-                wrote=_side(self.target, target),
+                read=side_of(self.source, source),
+                wrote=side_of(self.target, target),
                 weights={
-                    name: part[i, :, : len(target) + 1, : len(source) + 1]
+                    name: part[i, :, : len(target) + 1, : len(source) + 1].numpy()
                     for name, part in weights.items()
                 },
             )
@@ -323,8 +262,7 @@ class TextToText(Task[Pairs]):
 
 
 def _pairs(source: Tensor, source_mask: Tensor, target: Tensor, target_mask: Tensor) -> Pairs:
-    places = target_mask[:, 1:].flatten().nonzero().squeeze(1)
-    return Pairs(source, source_mask, target, places)
+    return Pairs(source, source_mask, target, predicted_places(target_mask))
 
 
 def _batches(lengths: list[int], limits: list[int], batch_size: int) -> Iterator[list[int]]:
@@ -339,13 +277,3 @@ def _batches(lengths: list[int], limits: list[int], batch_size: int) -> Iterator
         rows.append(i)
     if rows:
         yield rows
-
-
-def _side(tokenizer: Tokenizer, ids: list[int]) -> Side:
-    """The tokens, the words they are of, and the stop, which is of none."""
-    words, word_of = tokenizer.words(ids)
-    pieces = tokenizer.pieces(ids)
-    # where every piece is a word, the mark that it begins one says nothing
-    if all(piece.startswith(WORD) for piece in pieces):
-        pieces = [piece.removeprefix(WORD) for piece in pieces]
-    return Side((*pieces, "</s>"), tuple(words), (*word_of, None))

@@ -4,6 +4,8 @@
     COLUMNS                what the values of a row are
     rows(split) -> rows    of "train", "valid" or "test", the same at every call
     image(name) -> image   where rows name images: the one of `builtin:NAME/123`, in RGB
+    boxes(name) -> boxes   where it is known: the words of its caption that are objects, and where
+                           these are, as (place of the word, (left, top, right, bottom))
 
 Files whose name begins with _ are helpers of others.
 """
@@ -15,6 +17,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 
+from saccade.data.archives import BUILTIN
 from saccade.data.columns import Asked, by_name, quoted
 from saccade.data.layout import SPLITS
 from saccade.data.made import Made
@@ -59,11 +62,20 @@ def tables(name: str, asked: Asked) -> dict[str, Made]:
 
 def image(name: str) -> "Image":
     """The image that a row calls by a name such as `builtin:digits/123`, in RGB."""
-    of = name.removeprefix("builtin:").partition("/")[0]
+    of = name.removeprefix(BUILTIN).partition("/")[0]
     draw: Callable[[str], Image] | None = getattr(_module(of), "image", None)
     if draw is None:
         raise DataError(f"builtin:{of} has no images, so there is no {name}")
     return draw(name)
+
+
+def boxes(name: str) -> list[tuple[int, tuple[int, int, int, int]]]:
+    """Where the objects are that a caption names; none of an image whose objects are not known."""
+    of = name.removeprefix(BUILTIN).partition("/")[0]
+    if not name.startswith(BUILTIN) or of not in names():
+        return []
+    known = getattr(_module(of), "boxes", None)
+    return [] if known is None else list(known(name))
 
 
 def image_name(of: str, number: int) -> str:

@@ -1,0 +1,151 @@
+"""What tasks that label their inputs share: how answers are measured, and probabilities mended."""
+
+from __future__ import annotations
+
+import json
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from saccade.config import Share
+from saccade.data.cache import Encoded
+from saccade.data.columns import Column
+from saccade.data.corpus import Item, Split
+from saccade.errors import DecodingError
+from saccade.metrics import ClassificationMetricsConfig, by_length
+from saccade.metrics.score import scores_of
+from saccade.shapes import Float, Tensor
+from saccade.tasks import labels as all_labels
+from saccade.tasks.base import BatchT, Evaluation, Task
+from saccade.tasks.labels import Classification, Labels
+
+LABEL = Column("label", ("labels", "class", "category", "target", "score"), numbers=True)
+ABOUT = "classifier.json"
+"""The temperature of its probabilities, and what else a task must remember."""
+ENOUGH = 100
+"""Validation examples by which probabilities can be calibrated."""
+Rows = Sequence[int] | npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LossConfig:
+    """What is learned from; `label_smoothing` gives a share of the truth to all classes alike."""
+
+    label_smoothing: Share = 0.0
+
+
+class Classifier(Task[BatchT]):
+    """A task that labels its inputs.
+
+    `temperature` divides the logits before they become probabilities; it is found on validation
+    data when training ends, so that probabilities mean something (Guo et al. 2017).
+    """
+
+    new_parts = ("head.",)
+
+    def __init__(
+        self, labels: Labels, metrics: ClassificationMetricsConfig, temperature: float
+    ) -> None:
+        super().__init__()
+        self.labels, self.metrics, self.temperature = labels, metrics, temperature
+        self.selects = labels.selects(metrics)
+        labels.check(metrics)
+
+    @abstractmethod
+    def check(self, split: Split) -> None:
+        """Refuse data of another kind than what was trained on."""
+
+    @abstractmethod
+    def answer(
+        self,
+        items: Sequence[Item],
+        batch_size: int,
+        stop: Callable[[], None] | None,
+        *,
+        quick: bool,
+    ) -> list[Classification]:
+        """The labels of these items."""
+
+    @abstractmethod
+    def judge(self, examples: Encoded) -> Float[Tensor, "n c"]:
+        """The logits of all examples."""
+
+    def items(self, split: Split) -> Iterator[Item]:
+        """A row is a question, also where another asks the same."""
+        self.check(split)
+        for row in split:
+            self.labels.encode(row.values[-1], row.where)
+            yield Item(row.values[:-1], row.values[-1:], row.line)
+
+    def lengths(self, items: Sequence[Item]) -> list[str]:
+        """The texts by whose length quality is told, if it is."""
+        return []
+
+    def evaluate(
+        self,
+        items: Iterable[Item],
+        *,
+        quick: bool = False,
+        stop: Callable[[], None] | None = None,
+        batch_size: int = 64,
+        **options: Any,
+    ) -> Evaluation:
+        """Label the items and compare with their labels."""
+        refuse(options)
+        items, metrics = list(items), self.metrics
+        if quick:
+            metrics = replace(metrics, samples=0)
+        found = self.answer(items, batch_size, stop, quick=quick)
+        answers, truths = [x.text for x in found], [item.references[0] for item in items]
+        tallies = self.labels.tally(answers, truths, metrics)
+        texts = [] if quick else self.lengths(items)
+        lengths = by_length(tallies, texts) if texts else []
+        if (sureness := self.labels.sureness(found, truths)) is not None:
+            tallies[sureness.name] = sureness
+        return Evaluation(
+            scores_of(tallies, metrics.samples, metrics.seed),
+            answers,
+            items,
+            lengths,
+            self.labels.tables(items, found),
+        )
+
+    def finish(self, examples: Encoded) -> str:
+        """Find the temperature at which the probabilities of validation data are right."""
+        count = len(examples)
+        if count < ENOUGH:
+            return (
+                f"probabilities are left as they are: {count} validation {self.unit} are too few "
+                f"to calibrate them by, {ENOUGH} would do"
+            )
+        truth = self.truth(examples, np.arange(count))
+        self.temperature, said = self.labels.calibrate(self.judge(examples), truth)
+        return said
+
+    def truth(self, examples: Encoded, rows: Rows) -> Tensor:
+        """The labels of these examples, whose last field they are."""
+        return self.labels.decode([examples.fields[-1][int(row)] for row in rows])
+
+    def forced(self, outputs: Sequence[str]) -> Tensor:
+        """These labels, as a batch has them."""
+        return self.labels.decode(
+            [np.array(self.labels.encode(label, "the output")) for label in outputs]
+        )
+
+    def about(self, more: Mapping[str, Any]) -> dict[str, str]:
+        """The files of the labels, and of the temperature with what else must be remembered."""
+        facts = {**more, "temperature": self.temperature}
+        return {
+            all_labels.FILE: json.dumps(self.labels.facts(), indent=1, ensure_ascii=False),
+            ABOUT: json.dumps(facts, indent=1),
+        }
+
+
+def refuse(options: Mapping[str, Any]) -> None:
+    """A classifier has no options of generation."""
+    if options:
+        raise DecodingError(f"a classifier has no option {next(iter(options))!r}")

@@ -1,0 +1,250 @@
+"""Image classification: a label, several labels or a number for an image."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from jaxtyping import UInt8
+
+from saccade.attention.watch import watch
+from saccade.data.augment import AugmentConfig, augment, mix
+from saccade.data.cache import Encoded
+from saccade.data.columns import Column
+from saccade.data.corpus import Item, Row, Split
+from saccade.errors import WatchError
+from saccade.lens.record import AttentionRecord
+from saccade.metrics import ClassificationMetricsConfig
+from saccade.models import ConvolutionalClassifierConfig, ImageClassifier, ImageClassifierConfig
+from saccade.shapes import Float, Tensor
+from saccade.tasks.base import Loss, Progress, TaskConfig, require_batch_size
+from saccade.tasks.classifier import (
+    ABOUT,
+    LABEL,
+    Classifier,
+    LossConfig,
+    Rows,
+    refuse,
+)
+from saccade.tasks.images import (
+    IMAGE,
+    EncodedImages,
+    Gallery,
+    ImageConfig,
+    Picture,
+    Pixels,
+    as_image,
+    facts_json,
+    fresh_pixels,
+    pixels_of,
+    read_facts,
+    require_several,
+)
+from saccade.tasks.labels import Classification, Labels, LabelsConfig, learn_labels, read_labels
+
+FORMAT = 1
+"""Counts up when the same row would be encoded otherwise, so that no old cache is read."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(TaskConfig):
+    """The options of an image classification recipe."""
+
+    model: ImageClassifierConfig | ConvolutionalClassifierConfig
+    image: ImageConfig = ImageConfig()
+    augment: AugmentConfig = AugmentConfig()
+    labels: LabelsConfig = LabelsConfig()
+    loss: LossConfig = LossConfig()
+    metrics: ClassificationMetricsConfig = ClassificationMetricsConfig()
+
+    def __post_init__(self) -> None:
+        self.model.sized(self.image.size)
+        Pixels(self.image, self.model.channels)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """An image and its label."""
+        return IMAGE, LABEL
+
+    def fresh(
+        self, train: Split, progress: Progress | None = None, vocabulary: Path | None = None
+    ) -> ImageClassification:
+        """Labels from this data, and new weights; there is no vocabulary."""
+        pixels = fresh_pixels(self.image, self.model.channels, train)
+        return ImageClassification(self, pixels, learn_labels(train, self.labels))
+
+    def restored(self, folder: Path) -> ImageClassification:
+        """The task of a run folder, with new weights."""
+        about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
+        pixels = pixels_of(self.image, self.model.channels, read_facts(folder))
+        return ImageClassification(
+            self, pixels, read_labels(folder), temperature=float(about["temperature"])
+        )
+
+
+@dataclass(frozen=True)
+class LabelledImages:
+    """Images as bytes, and what is to be said of each."""
+
+    images: UInt8[Tensor, "b c h w"]
+    truth: Tensor
+
+    def to(self, device: Any) -> LabelledImages:
+        """The same on another device."""
+        return LabelledImages(self.images.to(device), self.truth.to(device))
+
+
+class ImageClassification(Classifier[LabelledImages]):
+    """A classifier with its labels, and with what it reads of an image."""
+
+    name = "image_classification"
+    unit = "images"
+
+    def __init__(
+        self, config: Config, pixels: Pixels, labels: Labels, *, temperature: float = 1.0
+    ) -> None:
+        super().__init__(labels, config.metrics, temperature)
+        self.config, self.columns = config, config.columns
+        self.pixels, self.gallery = pixels, Gallery(pixels)
+        sized = config.model.sized(config.image.size)
+        self.model: ImageClassifier = sized.build(labels.outputs)
+        self.grid = sized.grid(config.image.size)
+
+    def forward(self, batch: LabelledImages) -> Loss:
+        """The loss of each image's label, as its kind has it; in training of changed images."""
+        images, truth, options = batch.images, batch.truth, self.config.augment
+        if not self.training:
+            return Loss(self.labels.loss(self.logits(images), truth, 0.0), len(images))
+        images, smoothing = augment(images, options), self.config.loss.label_smoothing
+        if not options.mixup:
+            return Loss(self.labels.loss(self.logits(images), truth, smoothing), len(images))
+        images, partners, share = mix(images, options.mixup)
+        logits = self.logits(images)
+        own, other = (
+            self.labels.loss(logits, each, smoothing)
+            for each in (truth, truth[partners.to(truth.device)])
+        )
+        return Loss(float(share) * own + (1 - float(share)) * other, len(images))
+
+    def logits(self, images: UInt8[Tensor, "b c h w"]) -> Float[Tensor, "b classes"]:
+        """Of each image."""
+        return self.model(self.pixels.read(images))
+
+    def encode(self, split: Split, folder: Path, progress: Progress | None = None) -> Encoded:
+        """The pixels of each image in its size, and the label."""
+
+        def truths(rows: list[Row]) -> list[list[int]]:
+            return [self.labels.encode(row.values[-1], row.where) for row in rows]
+
+        return self.gallery.encode(
+            split,
+            truths,
+            key=f"image_classification {FORMAT} {self.labels.digest}",
+            folder=folder,
+            may_be_empty=(LABEL.name,) if self.labels.may_be_empty else (),
+            progress=progress,
+        )
+
+    def sizes(self, examples: Encoded) -> npt.NDArray[np.int64]:
+        """The cells that each image is read in: its patches, or those of the last grid."""
+        return np.full((len(examples), 1), self.grid[0] * self.grid[1])
+
+    def collate(self, examples: Encoded, rows: Rows) -> LabelledImages:
+        """These images as one batch."""
+        assert isinstance(examples, EncodedImages)
+        return LabelledImages(examples.images(rows), self.truth(examples, rows))
+
+    def check(self, split: Split) -> None:
+        """Any table of images and labels will do."""
+
+    def predict(
+        self,
+        inputs: Sequence[Picture],
+        *,
+        attention: bool = False,
+        batch_size: int = 64,
+        first: int = 0,
+        stop: Callable[[], None] | None = None,
+        **options: Any,
+    ) -> list[Classification]:
+        """The label of each input, in their order: a path, a PIL image or an array (h, w, 3).
+
+        They are answered `batch_size` at a time; `stop` is called between. `first` is the number
+        of the first input, for messages.
+        """
+        refuse(options)
+        require_several(inputs)
+        found = self._answers(inputs, batch_size, stop, first)
+        if not attention:
+            return found
+        return [
+            replace(answer, attention=self._look(given, number))
+            for number, (answer, given) in enumerate(zip(found, inputs, strict=True), first + 1)
+        ]
+
+    def force(self, inputs: Sequence[Picture], outputs: Sequence[str]) -> LabelledImages:
+        """The batch in which each input has the given label."""
+        return LabelledImages(self.gallery.arrays(inputs), self.forced(outputs))
+
+    def answer(
+        self,
+        items: Sequence[Item],
+        batch_size: int,
+        stop: Callable[[], None] | None,
+        *,
+        quick: bool,
+    ) -> list[Classification]:
+        """The labels of these items."""
+        return self._answers([item.inputs[0] for item in items], batch_size, stop, 0)
+
+    @torch.no_grad()
+    def judge(self, examples: Encoded) -> Float[Tensor, "n c"]:
+        """The logits of all examples."""
+        assert isinstance(examples, EncodedImages)
+        self.eval()
+        device = next(self.parameters()).device
+        parts = np.array_split(np.arange(len(examples)), -(-len(examples) // 64))
+        found = [self.logits(examples.images(rows).to(device)).float().cpu() for rows in parts]
+        return torch.cat(found)
+
+    def parts(self) -> dict[str, str]:
+        """The labels, the temperature, and how pixels are scaled."""
+        return {**self.about({}), **facts_json(self.pixels)}
+
+    @torch.no_grad()
+    def _answers(
+        self,
+        inputs: Sequence[Picture],
+        batch_size: int,
+        stop: Callable[[], None] | None,
+        first: int,
+    ) -> list[Classification]:
+        require_batch_size(batch_size)
+        self.eval()
+        device = next(self.parameters()).device
+        found: list[Classification] = []
+        for at in range(0, len(inputs), batch_size):
+            if stop is not None:
+                stop()
+            images = self.gallery.arrays(inputs[at : at + batch_size], first + at).to(device)
+            logits = self.logits(images).float().cpu()
+            found += [self.labels.answer(one, self.temperature) for one in logits.unsqueeze(1)]
+        return found
+
+    @torch.no_grad()
+    def _look(self, given: Picture, number: int) -> AttentionRecord:
+        """Where each patch, and the class token if there is one, looked in every layer."""
+        if isinstance(self.config.model, ConvolutionalClassifierConfig):
+            raise WatchError("this model has no attention: a convolution sees its neighbours alike")
+        image = as_image(given, number)
+        array = torch.from_numpy(self.pixels.array(image)).unsqueeze(0)
+        with watch(self.model, device="cpu") as seen:
+            self.logits(array.to(next(self.parameters()).device))
+        side = self.pixels.side(image, self.grid, class_token=self.config.model.class_token)
+        return AttentionRecord(side, side, {name: seen[name].weights[0].numpy() for name in seen})

@@ -1,0 +1,375 @@
+"""Image to text: captions, written by a model that looks at an image."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from jaxtyping import Shaped
+
+from saccade.attention.watch import watch
+from saccade.config import Count, NotNegative
+from saccade.data import builtin
+from saccade.data.augment import AugmentConfig, augment
+from saccade.data.cache import Encoded
+from saccade.data.collate import pad, pad_rows
+from saccade.data.columns import Column
+from saccade.data.corpus import Item, Row, Split
+from saccade.decoding import GenerationConfig
+from saccade.encoders.efficientnet import EfficientNetConfig
+from saccade.errors import RecipeError
+from saccade.lens.pointing import Pointing, pointing_game
+from saccade.lens.record import AttentionRecord
+from saccade.metrics import TextMetricsConfig
+from saccade.metrics.captions import pointing_tally
+from saccade.models import Captioner, CaptionerConfig
+from saccade.shapes import Bool, Float, Int, Tensor
+from saccade.tasks.base import Answer, Evaluation, Loss, Progress, TaskConfig, require_batch_size
+from saccade.tasks.images import (
+    IMAGE,
+    PRETRAINED,
+    EncodedImages,
+    Features,
+    Gallery,
+    ImageConfig,
+    Picture,
+    Pixels,
+    Rows,
+    Scale,
+    View,
+    as_image,
+    facts_json,
+    fresh_pixels,
+    pixels_of,
+    read_facts,
+    require_several,
+    require_weights,
+)
+from saccade.tasks.writing import LossConfig as WritingLossConfig
+from saccade.tasks.writing import WritingTask, predicted_places, side_of
+from saccade.text import Tokenizer, VocabularyConfig
+
+TEXT = Column("text", ("caption", "captions", "sentence", "description"))
+VOCABULARY = "tokenizer.json"
+FORMAT = 1
+"""Counts up when the same caption would be encoded otherwise, so that no old cache is read."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextConfig:
+    """The captions.
+
+    vocabulary   how they are cut into tokens
+    max_length   captions with more tokens are left out of training, and counted
+    """
+
+    vocabulary: VocabularyConfig = VocabularyConfig(kind="word", lowercase=True)
+    max_length: Count = 64
+
+
+@dataclass(frozen=True, kw_only=True)
+class LossConfig(WritingLossConfig):
+    """What is learned from.
+
+    doubly_stochastic   λ: how much it costs to look at some cells more than at others over a whole
+                        caption (Xu et al. 2015, eq. 14); for models with attention
+    """
+
+    doubly_stochastic: NotNegative = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(TaskConfig):
+    """The options of a captioning recipe."""
+
+    model: CaptionerConfig
+    image: ImageConfig = ImageConfig(size=64)
+    augment: AugmentConfig = AugmentConfig()
+    text: TextConfig = TextConfig()
+    loss: LossConfig = LossConfig()
+    generation: GenerationConfig = GenerationConfig(beam=3, max_length=64)
+    metrics: TextMetricsConfig = TextMetricsConfig(
+        names=("bleu_4", "bleu_1", "bleu_2", "bleu_3", "cider", "rouge_l", "chrf")
+    )
+
+    def __post_init__(self) -> None:
+        reader = self.model.encoder
+        reader.sized(self.image.size)
+        Pixels(self.image, reader.channels)
+        if isinstance(reader, EfficientNetConfig) and self.image.scale == "data":
+            raise RecipeError(
+                'image.scale = "data" does not fit EfficientNet, whose weights are of pixels that '
+                "were scaled in their own way; leave it out"
+            )
+        if self.augment.mixup:
+            raise RecipeError("augment.mixup is for labels: two captions cannot be mixed")
+        if self.frozen and self.augment != AugmentConfig():
+            raise RecipeError(
+                "features are computed once for each image, so images cannot be changed in "
+                "training: leave augment out, or set model.encoder.fine_tune = true"
+            )
+
+    @property
+    def frozen(self) -> bool:
+        """Whether the model reads features of a network that is not trained."""
+        return isinstance(self.model.encoder, EfficientNetConfig) and not (
+            self.model.encoder.fine_tune
+        )
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """An image and its caption."""
+        return IMAGE, TEXT
+
+    def fresh(
+        self, train: Split, progress: Progress | None = None, vocabulary: Path | None = None
+    ) -> ImageToText:
+        """A vocabulary made from this data or taken from a folder, and new weights."""
+        if isinstance(self.model.encoder, EfficientNetConfig):
+            require_weights(self.model.encoder.weights)
+        if vocabulary is not None:
+            tokenizer = Tokenizer.load(vocabulary / VOCABULARY)
+        else:
+            texts = (row.values[1] for row in train)
+            tokenizer = Tokenizer.train(texts, self.text.vocabulary, progress=progress)
+        return ImageToText(self, self._fresh_view(train), tokenizer)
+
+    def restored(self, folder: Path) -> ImageToText:
+        """The task of a run folder, with new weights."""
+        facts, reader = read_facts(folder), self.model.encoder
+        if isinstance(reader, EfficientNetConfig) and self.frozen:
+            view: View = Features(self.image, reader.weights, str(facts["weights"]))
+        else:
+            view = pixels_of(self.image, reader.channels, facts)
+        return ImageToText(self, view, Tokenizer.load(folder / VOCABULARY))
+
+    def _fresh_view(self, train: Split) -> View:
+        reader = self.model.encoder
+        if not isinstance(reader, EfficientNetConfig):
+            return fresh_pixels(self.image, reader.channels, train)
+        if self.frozen:
+            return Features(self.image, reader.weights)
+        return Pixels(self.image, reader.channels, Scale.even(reader.channels, *PRETRAINED))
+
+
+@dataclass(frozen=True)
+class Captioned:
+    """Images as bytes, or features of them, and captions with start and stop, padded."""
+
+    images: Shaped[Tensor, "b c h w"]
+    target: Int[Tensor, "b u"]
+    target_mask: Bool[Tensor, "b u"]
+    places: Int[Tensor, " n"]
+    """Where in the flattened target[:, 1:] there is something to predict."""
+
+    def to(self, device: Any) -> Captioned:
+        """The same on another device."""
+        return Captioned(*(getattr(self, name).to(device) for name in self.__dataclass_fields__))
+
+
+class ImageToText(WritingTask[Captioned]):
+    """A captioner with its vocabulary, and with what it reads of an image."""
+
+    name = "image_to_text"
+
+    def __init__(self, config: Config, view: View, target: Tokenizer) -> None:
+        super().__init__()
+        self.config, self.columns = config, config.columns
+        self.view, self.gallery = view, Gallery(view)
+        self.target, self.metrics = target, config.metrics
+        self.selects = config.metrics.names[0]
+        reader = config.model.encoder.sized(config.image.size)
+        self.model: Captioner = replace(config.model, encoder=reader).build_whole(len(target))
+        self.grid = reader.grid(config.image.size)
+        if config.loss.doubly_stochastic and not self.model.crossings():
+            raise RecipeError(
+                "loss.doubly_stochastic is for models that look at an image while they write; this "
+                "one has no attention: set it to 0, or model.decoder.attention"
+            )
+
+    def forward(self, batch: Captioned) -> Loss:
+        """Cross entropy of each token of a caption, given those before it and the image."""
+        options, images, before = self.config.loss, batch.images, batch.target[:, :-1]
+        if self.training:
+            images = augment(images, self.config.augment)
+        if not (self.training and options.doubly_stochastic):
+            hidden = self.model.hidden(self.view.read(images), before)
+            return self.written_loss(hidden, batch.target, batch.places, options.label_smoothing)
+        with watch(self.model, detach=False, layers=self.model.crossings()) as seen:
+            hidden = self.model.hidden(self.view.read(images), before)
+        loss = self.written_loss(hidden, batch.target, batch.places, options.label_smoothing)
+        looks = torch.stack([each.weights.mean(1) for each in seen.values()]).mean(0)
+        uneven = unevenness(looks, batch.target_mask[:, 1:])
+        return replace(
+            loss,
+            total=loss.total + options.doubly_stochastic * uneven,
+            metrics={**loss.metrics, "unevenness": uneven.detach()},
+        )
+
+    def encode(self, split: Split, folder: Path, progress: Progress | None = None) -> Encoded:
+        """What is read of each image, once, and the token numbers of its captions."""
+
+        def captions(rows: list[Row]) -> list[list[int]]:
+            return self.target.encode_batch([row.values[1] for row in rows])
+
+        return self.gallery.encode(
+            split,
+            captions,
+            key=f"image_to_text {FORMAT} {self.target.digest}",
+            folder=folder,
+            limits=(1, self.config.text.max_length),
+            progress=progress,
+        )
+
+    def sizes(self, examples: Encoded) -> npt.NDArray[np.int64]:
+        """The cells of the image, and the caption with its stop."""
+        cells = np.full(len(examples), self.grid[0] * self.grid[1])
+        return np.stack([cells, examples.fields[1].lengths + 1], 1)
+
+    def collate(self, examples: Encoded, rows: Rows) -> Captioned:
+        """These captions with their images as one batch."""
+        assert isinstance(examples, EncodedImages)
+        target = pad_rows(examples.fields[1], rows, start=self.target.start, end=self.target.stop)
+        return Captioned(examples.images(rows), *target, predicted_places(target[1]))
+
+    def force(self, inputs: Sequence[Picture], outputs: Sequence[str]) -> Captioned:
+        """The batch in which each image has the given caption."""
+        return self._forced(self.gallery.arrays(inputs), self.target.encode_batch(list(outputs)))
+
+    def predict(
+        self,
+        inputs: Sequence[Picture],
+        *,
+        attention: bool = False,
+        batch_size: int = 64,
+        first: int = 0,
+        stop: Callable[[], None] | None = None,
+        **options: Any,
+    ) -> list[Answer]:
+        """A caption for each input, in their order: a path, a PIL image or an array (h, w, 3).
+
+        `options` are those of `[generation]`. Inputs are answered `batch_size` at a time; `stop` is
+        called between. `first` is the number of the first input, for its seed.
+        """
+        settings = self.config.generation.changed(options)
+        require_several(inputs)
+        require_batch_size(batch_size)
+        self.eval()
+        device, answers = next(self.parameters()).device, list[Answer]()
+        for at in range(0, len(inputs), batch_size):
+            if stop is not None:
+                stop()
+            some = inputs[at : at + batch_size]
+            numbers = range(first + at, first + at + len(some))
+            arrays = self.gallery.arrays(some, first + at)
+            with torch.no_grad():
+                state = self.model.start(self.view.read(arrays.to(device)))
+            found = self.generate(state, numbers, settings.max_length, settings)
+            best = [list(hypotheses[0].tokens) for hypotheses in found]
+            records: Sequence[AttentionRecord | None] = [None] * len(some)
+            if attention:
+                pictures = [as_image(given, i + 1) for i, given in zip(numbers, some, strict=True)]
+                sides = [self.view.side(picture, self.grid) for picture in pictures]
+                records = [
+                    AttentionRecord(side, side_of(self.target, ids), weights)
+                    for side, ids, weights in zip(
+                        sides, best, self._weights(arrays, best), strict=True
+                    )
+                ]
+            answers += map(self.answer, found, records)
+        return answers
+
+    def evaluate(
+        self,
+        items: Iterable[Item],
+        *,
+        quick: bool = False,
+        stop: Callable[[], None] | None = None,
+        batch_size: int = 64,
+        **options: Any,
+    ) -> Evaluation:
+        """Also plays the pointing game, where the boxes of objects are known."""
+        items = list(items)
+        found = super().evaluate(items, quick=quick, stop=stop, batch_size=batch_size, **options)
+        played = None if quick else self.point(items, batch_size, stop)
+        if played is None:
+            return found
+        score = pointing_tally(played.counts).score(
+            samples=self.metrics.samples, seed=self.metrics.seed
+        )
+        told = f"{score.signature}|chance:{played.chance:.4f}"
+        return replace(
+            found,
+            scores={**found.scores, score.name: replace(score, signature=told)},
+            tables={
+                **found.tables,
+                "The pointing game": [
+                    {
+                        "object words": played.count,
+                        "looked at their object": played.share,
+                        "by chance": played.chance,
+                    }
+                ],
+            },
+        )
+
+    def lengths(self, items: Sequence[Item]) -> list[str]:
+        """The first caption of each image."""
+        return [item.references[0] for item in items]
+
+    def parts(self) -> dict[str, str]:
+        """The vocabulary, and how images are read."""
+        return {VOCABULARY: self.target.to_string(), **facts_json(self.view)}
+
+    def point(
+        self, items: Sequence[Item], batch_size: int = 64, stop: Callable[[], None] | None = None
+    ) -> Pointing | None:
+        """How often object words look at their object, while the right caption is written.
+
+        None where the images have no boxes, or the model has no attention.
+        """
+        boxes = [builtin.boxes(item.inputs[0]) for item in items]
+        if not self.model.crossings() or not any(boxes):
+            return None
+        maps: list[Float[np.ndarray, "words cells"]] = []
+        for at in range(0, len(items), batch_size):
+            if stop is not None:
+                stop()
+            some = items[at : at + batch_size]
+            texts = self.target.encode_batch([item.references[0] for item in some])
+            arrays = self.gallery.arrays([item.inputs[0] for item in some])
+            for ids, weights in zip(texts, self._weights(arrays, texts), strict=True):
+                written = side_of(self.target, ids).membership()
+                mean = np.mean([layer.mean(0) for layer in weights.values()], axis=0)
+                maps.append((written / np.maximum(written.sum(0), 1)).T @ mean)
+        size = as_image(items[0].inputs[0], 1).size[::-1]
+        return pointing_game(maps, boxes, self.grid, size)
+
+    def _weights(
+        self, arrays: Tensor, texts: Sequence[list[int]]
+    ) -> list[dict[str, Float[np.ndarray, "heads tokens cells"]]]:
+        """Where each token of these texts looked: one pass over them, watched."""
+        self.eval()
+        batch = self._forced(arrays, texts).to(next(self.parameters()).device)
+        looks = self.looks(
+            lambda: self.model.hidden(self.view.read(batch.images), batch.target[:, :-1])
+        )
+        return [
+            {name: part[i, :, : len(ids) + 1].numpy() for name, part in looks.items()}
+            for i, ids in enumerate(texts)
+        ]
+
+    def _forced(self, arrays: Tensor, texts: Sequence[list[int]]) -> Captioned:
+        target = pad(texts, start=self.target.start, end=self.target.stop)
+        return Captioned(arrays, *target, predicted_places(target[1]))
+
+
+def unevenness(looks: Float[Tensor, "b t n"], written: Bool[Tensor, "b t"]) -> Float[Tensor, ""]:
+    """Σ_i (1 - Σ_t α_ti)² over the cells i and the written tokens t, summed over the batch."""
+    seen = (looks * written.unsqueeze(-1)).sum(1)
+    return ((1 - seen) ** 2).sum()
