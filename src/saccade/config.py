@@ -85,7 +85,7 @@ def keys(cls: type, path: str = "", base: Any = None) -> Iterator[Key]:
     """All keys of an option class and of those inside it, in order; `base` holds the defaults."""
     hints = get_type_hints(cls, include_extras=True)
     for field in fields(cls):
-        here, choices = _join(path, field.name), _classes(hints[field.name])
+        here, choices = _join(path, field.name), classes(hints[field.name])
         default = field.default if base is None else getattr(base, field.name)
         if not choices:
             shown = "required" if default is MISSING else _shown(default)
@@ -139,7 +139,7 @@ _NAMES = {int: "whole number", float: "number", bool: "true or false", str: "tex
 
 
 def _value(hint: Any, value: Any, path: str, default: Any) -> Any:
-    choices = _classes(hint)
+    choices = classes(hint)
     if not choices or is_dataclass(value):
         return _checked(hint, value, path)
     if not isinstance(value, Mapping):
@@ -166,7 +166,7 @@ def _checked(hint: Any, value: Any, path: str) -> Any:
         raise RecipeError(f"{path} cannot be {value!r}; it can be: {allowed(hint)}") from None
 
 
-def _classes(hint: Any) -> list[type]:
+def classes(hint: Any) -> list[type]:
     """The option classes that a field may hold."""
     if get_origin(hint) in (Union, types.UnionType):
         return [part for part in get_args(hint) if isinstance(part, type) and is_dataclass(part)]

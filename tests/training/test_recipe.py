@@ -213,3 +213,11 @@ def test_options_that_are_whole_numbers_may_be_used_for_numbers():
 
 def test_defaults_are_valid():
     assert OptimConfig().factor(0, 0.0) == 1 / 400
+
+
+def test_another_models_options_where_a_recipe_has_a_choice_of_models():
+    same = load("vit-tiny", model={"kind": "vit", "dim": 48, "num_segments": 2}).table()["model"]
+    assert (same["dim"], same["stem"], "num_segments" in same) == (48, "convolutional", False)
+    other = load("cnn-small", model={"kind": "vit", "dim": 48, "patch_size": 7})
+    assert other.table()["model"]["kind"] == "vit"
+    assert other.table()["model"]["patch_size"] == 7

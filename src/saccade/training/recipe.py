@@ -105,10 +105,12 @@ def load(
     table = parse(_text(name), str(name))
     if model is not None:
         _require_task(table, str(name))
-        kind = get_type_hints(tasks.config_of(table["task"]))["model"]
-        known = {field.name for field in fields(kind)}
+        kinds = config.classes(get_type_hints(tasks.config_of(table["task"]))["model"])
+        known = {field.name for kind in kinds for field in fields(kind)}
         shared = {key: value for key, value in model.items() if key in known}
-        table["model"] = {**table.get("model", {}), **shared}
+        own = table.get("model", {})
+        same = "kind" not in shared or shared["kind"] == own.get("kind")
+        table["model"] = {**(own if same else {}), **shared}
     for change in changes:
         config.set_key(table, change)
     return from_table(table, str(name))
