@@ -481,7 +481,7 @@ print(peak_mib() - before)
     ("name", "said"),
     [
         ("nothing.png", "is empty (0 bytes)"),
-        ("text.png", "no image that can be read but no format that is known; use PNG, JPEG,"),
+        ("text.png", "no image that can be read but something else; use PNG, JPEG,"),
         ("phone.jpg", "but HEIC or a film"),
         ("new.jpg", "but AVIF"),
         ("archive.png", "but a zip; name an image inside it as photos.zip/name.jpg"),

@@ -149,7 +149,7 @@ def _read(where: str) -> Image.Image:
         raise DataError(f"{where} is empty (0 bytes); an image is expected")
     kind = _kind(data, SIGNATURES)
     if not kind:
-        found = _kind(data, OTHER_SIGNATURES) or "no format that is known"
+        found = _kind(data, OTHER_SIGNATURES) or "something else"
         raise DataError(f"{where} is no image that can be read but {found}; use {ALLOWED}")
     try:
         return _decoded(data, where)
