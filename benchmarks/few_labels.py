@@ -61,6 +61,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--out", type=Path, default=Path("runs/few-labels"))
     parser.add_argument("--minutes", type=float, default=20, help="of pretraining")
+    parser.add_argument("--processes", type=int, default=2, help="of pretraining")
     options = parser.parse_args()
     out: Path = options.out
     out.mkdir(parents=True, exist_ok=True)
@@ -68,8 +69,8 @@ def main() -> None:
     read = out / "masked"
     command = ["train", "bert-mini-masked", "--data", str(out / "texts.tsv"), "--out", str(read)]
     command += ["--minutes", str(options.minutes), "--max-steps", "1000000"]
-    command += ["--processes", "2", "--cache", str(out / "cache")]
-    if code := launch(2, [*command, *["--resume"] * (read / "run.json").exists()]):
+    command += ["--processes", str(options.processes), "--cache", str(out / "cache")]
+    if code := launch(options.processes, [*command, *["--resume"] * (read / "run.json").exists()]):
         raise SystemExit(code)
     path = out / "results.json"
     results = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}

@@ -47,6 +47,7 @@ ENGINES = {
     "step-rnn": ["train"],
 }
 STEPS, WARM = 12, 3
+REPEATS = 10
 
 
 def pairs() -> list[tuple[list[int], list[int]]]:
@@ -399,13 +400,13 @@ def measure(name: str, task: str, folder: Path) -> float:
     kind, size = task.split("-")
     subject.model.eval()
     source = torch.randint(3, VOCABULARY, (int(size), 15))
-    repeats = 3 if size == "64" else 10
     with torch.no_grad():
-        subject.generate(source, 1 if kind == "greedy" else 5)
+        for _ in range(3):
+            subject.generate(source, 1 if kind == "greedy" else 5)
         start, tokens = time.perf_counter(), 0
-        for _ in range(repeats):
+        for _ in range(REPEATS):
             tokens += subject.generate(source, 1 if kind == "greedy" else 5)
-    assert tokens == repeats * int(size) * GENERATED, (name, task, tokens)
+    assert tokens == REPEATS * int(size) * GENERATED, (name, task, tokens)
     return tokens / (time.perf_counter() - start)
 
 

@@ -4,8 +4,8 @@
 
 Each training is a run folder under --out. One that was interrupted goes on, one that is finished is
 not done again; `results.json` there holds all figures, and the table is printed from it. Minutes
-are wall-clock minutes of training, validations included, in two processes on the machine at hand;
-nothing else should run on it.
+are wall-clock minutes of training, validations included, in --processes (2) on the machine at hand;
+nothing else should run on it, or with one process another trial, both with OMP_NUM_THREADS=1.
 """
 
 import argparse
@@ -37,7 +37,6 @@ class Trial:
     pair: str | None = None
     columns: str | None = None
     init: str | None = None
-    processes: int = 2
     changes: tuple[str, ...] = ()
 
 
@@ -58,10 +57,10 @@ MINILM: dict[str, Any] = {
         "model.pooling=mean",
         "model.pooler=false",
         "training.learning_rate=1e-4",
-        "training.batch_tokens=1024",
+        "training.batch_tokens=512",
         "training.optim.layer_decay=0.9",
-        "training.optim.warmup=200",
-        "training.validate_every=500",
+        "training.optim.warmup=100",
+        "training.validate_every=200",
     ),
 }
 TRIALS = {
@@ -100,6 +99,13 @@ TRIALS = {
         minutes=45,
         split="valid",
         test={"last tenth": "shakespeare"},
+        changes=(
+            "model.dim=128",
+            "model.decoder.num_layers=6",
+            "model.decoder.hidden_dim=512",
+            "training.batch_tokens=1024",
+            "training.validate_every=1000",
+        ),
     ),
 }
 
@@ -169,21 +175,23 @@ def _lines(path: Path) -> list[str]:
     return [f"{line}\n" for line in read_lines(path)]
 
 
-def run(name: str, trial: Trial, out: Path, minutes: float | None) -> dict[str, Any]:
+def run(
+    name: str, trial: Trial, out: Path, minutes: float | None, processes: int
+) -> dict[str, Any]:
     """Train, or go on, and measure."""
     folder, spent = out / name, minutes or trial.minutes
     command = ["train", trial.recipe, "--data", str(place(trial.data, out)), "--out", str(folder)]
     command += ["--minutes", str(spent), "--max-steps", "10000000", "--cache", str(out / "cache")]
-    command += ["--processes", str(trial.processes)]
+    command += ["--processes", str(processes)]
     command += ["--pair", trial.pair] if trial.pair else []
     command += ["--columns", trial.columns] if trial.columns else []
     command += ["--init", str(minilm())] if trial.init else []
     command += [f"--set={change}" for change in trial.changes]
     command += ["--resume"] * (folder / "run.json").exists()
-    if code := launch(trial.processes, command):
+    if code := launch(processes, command):
         sys.exit(code)
     task = session.load(folder)
-    figures: dict[str, Any] = {"recipe": trial.recipe, "minutes": spent}
+    figures: dict[str, Any] = {"recipe": trial.recipe, "minutes": spent, "processes": processes}
     figures["parameters"] = sum(p.numel() for p in task.parameters())
     steps = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
     figures["steps"] = json.loads(steps[-1])["step"]
@@ -218,13 +226,16 @@ def main() -> None:
     parser.add_argument("names", nargs="*", help=f"of {', '.join(TRIALS)}; all if left out")
     parser.add_argument("--out", type=Path, default=Path("runs/quality"))
     parser.add_argument("--minutes", type=float, help="instead of each trial's own")
+    parser.add_argument("--processes", type=int, default=2, help="of one thread each")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     path = options.out / "results.json"
     results = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     for name in options.names or TRIALS:
         if name not in results:
-            results[name] = run(name, TRIALS[name], options.out, options.minutes)
+            results[name] = run(
+                name, TRIALS[name], options.out, options.minutes, options.processes
+            )
             path.write_text(json.dumps(results, indent=1), encoding="utf-8")
     print(table(results))
 

@@ -74,7 +74,7 @@ def _results(
         for turn in range(rounds):
             for name in names if turn % 2 == 0 else reversed(names):
                 taken[name].append(_in_own_process(script, name, task, folder))
-        print(task, json.dumps(taken), file=sys.stderr, flush=True)
+                print(task, name, taken[name][-1], file=sys.stderr, flush=True)
         yield task, taken
 
 

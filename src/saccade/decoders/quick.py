@@ -2,7 +2,8 @@
 
 A step reads every weight for a few rows. On a CPU a small model then spends half of its time on
 the way into and out of operations, and the other half waiting for weights, which is shorter if
-a matrix lies in memory along its longer side. `Quick` holds such a layout, and does what the
+a matrix lies in memory along its longer side, or in the blocks that oneDNN works with (what torch
+itself does when it compiles a model for a CPU). `Quick` holds such a layout, and does what the
 layers' `forward` does for one more token; `Quick.of` gives None for a decoder with parts it does
 not know, which goes the general way. Both give the same logits; a test compares them.
 """
@@ -23,25 +24,30 @@ from saccade.shapes import Bool, Float, Tensor
 if TYPE_CHECKING:
     from saccade.decoders.transformer import TransformerDecoder, TransformerDecoderLayer
 
+FEW, LARGE = range(2, 65), 1 << 18
+"""Rows for which a product with a packed matrix of LARGE numbers is faster than with a plain one."""
+PACKS = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
-class Linear(NamedTuple):
-    """x W + b."""
 
-    weight: Float[Tensor, "d e"]
-    bias: Float[Tensor, " e"] | None
+class Linear:
+    """x W + b, with W laid out for one row and, when they are first met, for a few."""
 
-    @classmethod
-    def of(cls, weight: Tensor, bias: Tensor | None) -> "Linear":
-        """The map of torch's (out, in) matrix."""
-        weight = weight.detach()
-        along = weight.t().contiguous() if weight.shape[0] > weight.shape[1] else weight.t()
-        return cls(along, None if bias is None else bias.detach())
+    def __init__(self, weight: Float[Tensor, "e d"], bias: Float[Tensor, " e"] | None) -> None:
+        self.given = weight.detach()
+        self.bias = None if bias is None else bias.detach()
+        wide = weight.shape[0] > weight.shape[1]
+        self.along = self.given.t().contiguous() if wide else self.given.t()
+        self.packed: Tensor | None = None
 
     def __call__(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n e"]:
         """The rows of x, mapped."""
+        if PACKS and x.shape[0] in FEW and self.given.numel() >= LARGE:
+            if self.packed is None:
+                self.packed = torch.ops.mkldnn._reorder_linear_weight(self.given, len(FEW))
+            return torch.ops.mkldnn._linear_pointwise(x, self.packed, self.bias, "none", [], "")
         if self.bias is None:
-            return torch.mm(x, self.weight)
-        return torch.addmm(self.bias, x, self.weight)
+            return torch.mm(x, self.along)
+        return torch.addmm(self.bias, x, self.along)
 
 
 class Around(NamedTuple):
@@ -85,7 +91,7 @@ class Reading:
     def __init__(self, attention: MultiHeadAttention, *, own: bool) -> None:
         self.num_heads, self.head_dim = attention.num_heads, attention.head_dim
         self.into = _inputs(attention, own=own)
-        self.out = Linear.of(attention.out_proj.weight, attention.out_proj.bias)
+        self.out = Linear(attention.out_proj.weight, attention.out_proj.bias)
 
     def text(
         self, x: Float[Tensor, "n d"], cache: Cache, turned: Rotary | None
@@ -130,9 +136,9 @@ class Block:
             self.cross = Reading(layer.cross, own=False)
         part = layer.feed_forward
         self.around_feed_forward = Around.of(layer.around_feed_forward)
-        self.widen = Linear.of(part.widen.weight, part.widen.bias)
+        self.widen = Linear(part.widen.weight, part.widen.bias)
         self.activation = part.activation.forward
-        self.narrow = Linear.of(part.narrow.weight, part.narrow.bias)
+        self.narrow = Linear(part.narrow.weight, part.narrow.bias)
 
     def __call__(
         self,
@@ -162,7 +168,7 @@ class Quick:
         self.blocks = [Block(layer) for layer in decoder.blocks()]
         self.turned = decoder.position if isinstance(decoder.position, Rotary) else None
         self.norm = decoder.norm
-        self.output = Linear.of(decoder.output.weight, decoder.output.bias)
+        self.output = Linear(decoder.output.weight, decoder.output.bias)
 
     @classmethod
     def of(cls, decoder: "TransformerDecoder", known: "Quick | None") -> "Quick | None":
@@ -225,4 +231,4 @@ def _inputs(attention: MultiHeadAttention, *, own: bool) -> Linear:
     weight, bias = matrices.weight[rows], None if matrices.bias is None else matrices.bias[rows]
     scale = torch.ones_like(weight[:, 0])
     scale[:width] = attention.head_dim**-0.5
-    return Linear.of(weight * scale.unsqueeze(1), None if bias is None else bias * scale)
+    return Linear(weight * scale.unsqueeze(1), None if bias is None else bias * scale)
