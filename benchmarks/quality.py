@@ -233,9 +233,7 @@ def main() -> None:
     results = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     for name in options.names or TRIALS:
         if name not in results:
-            results[name] = run(
-                name, TRIALS[name], options.out, options.minutes, options.processes
-            )
+            results[name] = run(name, TRIALS[name], options.out, options.minutes, options.processes)
             path.write_text(json.dumps(results, indent=1), encoding="utf-8")
     print(table(results))
 

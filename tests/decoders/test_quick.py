@@ -7,7 +7,8 @@ import torch
 
 from saccade.attention import ScoreConfig
 from saccade.attention.watch import watch
-from saccade.decoders.quick import Quick
+from saccade.decoders import quick
+from saccade.decoders.quick import Linear, Quick
 from saccade.decoders.transformer import TransformerDecoderConfig
 from saccade.interfaces import Memory
 from saccade.layers.embeddings import OutputProjection, TokenEmbedding
@@ -157,3 +158,22 @@ def test_the_layout_is_no_part_of_the_model():
         twin.output.weight.zero_()
     assert written(twin, memory_of(D), quick=True).abs().max() == 0
     assert written(decoder, memory_of(D), quick=True).abs().max() > 0
+
+
+@pytest.mark.parametrize("rows", [1, 2, 5, 64, 65])
+@pytest.mark.parametrize("biased", [True, False], ids=["bias", "no-bias"])
+@pytest.mark.parametrize("shape", [(40, 8), (8, 40)], ids=["wide", "narrow"])
+def test_a_packed_matrix_gives_what_the_matrix_gives(shape, biased, rows, monkeypatch):
+    monkeypatch.setattr(quick, "LARGE", 0)
+    weight, bias = torch.randn(shape), torch.randn(shape[0]) if biased else None
+    linear, x = Linear(weight, bias), torch.randn(rows, shape[1])
+    torch.testing.assert_close(linear(x), torch.nn.functional.linear(x, weight, bias))
+    assert (linear.packed is not None) == (quick.PACKS and rows in quick.FEW)
+
+
+def test_packed_steps_are_the_general_ones(monkeypatch):
+    monkeypatch.setattr(quick, "LARGE", 0)
+    decoder = build({}, M)
+    ours = written(decoder, memory_of(M), quick=True)
+    theirs = written(decoder, memory_of(M), quick=False)
+    torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)

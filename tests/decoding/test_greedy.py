@@ -1,5 +1,6 @@
 """Greedy search against the naive loop (checklist B6, H8), and what all three searches share."""
 
+import sys
 from functools import partial
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from saccade.decoding import beam_search, greedy, sample
+from saccade.decoding.greedy import most_likely
 from saccade.errors import DecodingError
 from tests.decoding.steppers import (
     START,
@@ -191,3 +193,17 @@ def test_gradients_are_off_but_the_state_stays_an_ordinary_tensor(search):
     model.step = spy
     run(search, model, limits(3))
     assert not any(logits.requires_grad or logits.is_inference() for logits in seen)
+
+
+@pytest.mark.parametrize("vocabulary", [1, 100, 128, 129, 255, 256, 257, 1000])
+def test_the_lowest_of_the_most_likely_tokens_is_found_in_parts_too(vocabulary, monkeypatch):
+    monkeypatch.setattr(sys.modules[most_likely.__module__], "SMALL", 0)
+    rows, levels = torch.arange(40), torch.Generator().manual_seed(vocabulary)
+    log_p = -torch.randint(2, 6, (40, vocabulary), generator=levels).float()
+    best = torch.randint(vocabulary, (40,), generator=levels)
+    log_p[rows, best] = -1.0
+    log_p[20:, -1] = -1.0
+    assert most_likely(log_p[:20], rows[:20], 0).tolist() == best[:20].tolist()
+    assert most_likely(log_p, rows, 0).tolist() == log_p.numpy().argmax(1).tolist()
+    equals = log_p.clamp(max=-2.0)
+    assert most_likely(equals, rows, 0).tolist() == equals.numpy().argmax(1).tolist()

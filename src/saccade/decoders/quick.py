@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from saccade.decoders.transformer import TransformerDecoder, TransformerDecoderLayer
 
 FEW, LARGE = range(2, 65), 1 << 18
-"""Rows for which a product with a packed matrix of LARGE numbers is faster than with a plain one."""
+"""Rows for which a product with a matrix of LARGE numbers is faster if the matrix is packed."""
 PACKS = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
