@@ -290,8 +290,8 @@ def test_pydoc_without_its_topics_says_so(monkeypatch):
 
 def test_moods_are_distinct_balanced_and_their_splits_apart():
     found = read("mood", LABELLED)
-    assert [len(found[split]) for split in SPLITS] == [6000, 750, 750]
-    assert len({text for split in SPLITS for text, _ in found[split]}) == 7500
+    assert [len(found[split]) for split in SPLITS] == [24000, 750, 750]
+    assert len({text for split in SPLITS for text, _ in found[split]}) == 25500
     for split in SPLITS:
         counts = Counter(label for _, label in found[split])
         assert set(counts) == {"happy", "sad", "angry", "calm"}

@@ -147,6 +147,20 @@ def test_an_average_comes_back_from_its_tensors(kind):
     assert different.tensors().keys() == before.keys()
 
 
+def test_the_statistics_of_batch_norm_are_averaged_with_the_weights():
+    model = nn.Sequential(nn.Linear(2, 3, bias=False), nn.BatchNorm1d(3, momentum=1.0))
+    average = Average(AverageConfig(kind="last", last=2), model)
+    means = []
+    for step in (0, 1):
+        model(torch.randn(5, 2))
+        average.before_validation(step)
+        means.append(model[1].running_mean.clone())
+    with average.in_place():
+        torch.testing.assert_close(model[1].running_mean, (means[0] + means[1]) / 2)
+        assert model[1].num_batches_tracked == 2
+    torch.testing.assert_close(model[1].running_mean, means[1])
+
+
 def test_the_weights_come_back_after_an_error():
     model = nn.Linear(2, 2)
     average = Average(AverageConfig(kind="ema"), model)

@@ -120,7 +120,6 @@ DEMOS = {
             "training.learning_rate=3e-3",
             "training.batch_tokens=2560",
             "training.validate_items=100",
-            "training.average.kind=none",
             "training.optim.warmup=200",
         ),
         options={"beam": 1},

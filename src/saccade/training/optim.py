@@ -149,11 +149,17 @@ class AverageConfig:
 
 
 class Average:
-    """The running average of a model's weights, made from snapshots of them by step."""
+    """The running average of a model's weights, made from snapshots of them by step.
+
+    With the weights go the statistics that batch norm keeps: they are of the weights of the moment.
+    """
 
     def __init__(self, config: AverageConfig, model: nn.Module) -> None:
         self.config = config
-        self._model = model
+        kept = model.state_dict(keep_vars=True).values()  # not the tables that can be made anew
+        others = [tensor for tensor in kept if tensor.is_floating_point()]
+        each = {id(tensor): tensor for tensor in (*model.parameters(), *others)}
+        self._tensors = list(each.values())
         self.snapshots: dict[int, list[Tensor]] = {}
         if config.kind == "ema":
             self.snapshots[0] = self._copy()
@@ -163,7 +169,7 @@ class Average:
         """Take in the weights after update `step` (from 0)."""
         if self.config.kind == "ema":
             decay = min(self.config.decay, (1 + step) / (10 + step))
-            now = [p.detach() for p in self._model.parameters()]
+            now = [tensor.detach() for tensor in self._tensors]
             torch._foreach_lerp_(self.snapshots[0], now, 1 - decay)
 
     def before_validation(self, step: int) -> None:
@@ -176,18 +182,17 @@ class Average:
     @contextmanager
     def in_place(self) -> Iterator[None]:
         """The average in the place of the model's weights, for the length of a `with` block."""
-        parameters = list(self._model.parameters())
-        own = [p.data for p in parameters]
+        own = [tensor.data for tensor in self._tensors]
         averaged = [
             torch.stack(parts).mean(0) for parts in zip(*self.snapshots.values(), strict=True)
         ]
-        for parameter, other in zip(parameters, averaged or own, strict=True):
-            parameter.data = other
+        for tensor, other in zip(self._tensors, averaged or own, strict=True):
+            tensor.data = other
         try:
             yield
         finally:
-            for parameter, mine in zip(parameters, own, strict=True):
-                parameter.data = mine
+            for tensor, mine in zip(self._tensors, own, strict=True):
+                tensor.data = mine
 
     def tensors(self) -> dict[str, Tensor]:
         """All snapshots, for a checkpoint: "last.500.3" is the fourth weight at step 500."""
@@ -204,11 +209,10 @@ class Average:
             kind, step, i = name.split(".")
             if kind == self.config.kind:
                 found.setdefault(int(step), {})[int(i)] = tensor
-        like = list(self._model.parameters())
         self.snapshots = {
-            step: [parts[i].to(p.device) for i, p in enumerate(like)]
+            step: [parts[i].to(p.device) for i, p in enumerate(self._tensors)]
             for step, parts in found.items()
         } or self.snapshots
 
     def _copy(self) -> list[Tensor]:
-        return [p.detach().clone() for p in self._model.parameters()]
+        return [tensor.detach().clone() for tensor in self._tensors]

@@ -13,14 +13,14 @@ from typing import TypeVar
 from saccade.data.builtin import _mood_words as words
 from saccade.data.builtin._mood_words import Person
 
-DESCRIPTION = "made: English sentences and their mood (happy, sad, angry or calm), 7 500 rows"
+DESCRIPTION = "made: English sentences and their mood (happy, sad, angry or calm), 25 500 rows"
 COLUMNS = ("text", "label")
-SIZES = {"train": 6000, "valid": 750, "test": 750}
+SIZES = {"train": 24000, "valid": 750, "test": 750}
 Choice = TypeVar("Choice")
 
 
 def rows(split: str) -> Iterator[tuple[str, ...]]:
-    """6 000 sentences to train on, 750 and 750 others; as many of each mood."""
+    """24 000 sentences to train on, 750 and 750 others; as many of each mood."""
     starts = {"train": 0, "valid": SIZES["train"], "test": SIZES["train"] + SIZES["valid"]}
     yield from _sentences()[starts[split] : starts[split] + SIZES[split]]
 
