@@ -47,6 +47,7 @@ from saccade.tasks.images import (
     require_several,
 )
 from saccade.tasks.labels import Classification, Labels, LabelsConfig, learn_labels, read_labels
+from saccade.tasks.workers import in_batches, side_by_side
 
 FORMAT = 1
 """Counts up when the same row would be encoded otherwise, so that no old cache is read."""
@@ -217,7 +218,6 @@ class ImageClassification(Classifier[LabelledImages]):
         """The labels, the temperature, and how pixels are scaled."""
         return {**self.about({}), **facts_json(self.pixels)}
 
-    @torch.no_grad()
     def _answers(
         self,
         inputs: Sequence[Picture],
@@ -228,14 +228,15 @@ class ImageClassification(Classifier[LabelledImages]):
         require_batch_size(batch_size)
         self.eval()
         device = next(self.parameters()).device
-        found: list[Classification] = []
-        for at in range(0, len(inputs), batch_size):
-            if stop is not None:
-                stop()
-            images = self.gallery.arrays(inputs[at : at + batch_size], first + at).to(device)
-            logits = self.logits(images).float().cpu()
-            found += [self.labels.answer(one, self.temperature) for one in logits.unsqueeze(1)]
-        return found
+
+        def judge(rows: list[int]) -> list[Classification]:
+            images = self.gallery.arrays([inputs[i] for i in rows], first + rows[0]).to(device)
+            with torch.no_grad():  # of the thread that this runs in
+                logits = self.logits(images).float().cpu()
+            return [self.labels.answer(one, self.temperature) for one in logits.unsqueeze(1)]
+
+        batches = in_batches(len(inputs), batch_size, device)
+        return [found for _, found in side_by_side(judge, batches, device, stop)]
 
     @torch.no_grad()
     def _look(self, given: Picture, number: int) -> AttentionRecord:

@@ -50,6 +50,7 @@ from saccade.tasks.images import (
     require_several,
     require_weights,
 )
+from saccade.tasks.workers import in_batches, side_by_side
 from saccade.tasks.writing import LossConfig as WritingLossConfig
 from saccade.tasks.writing import WritingTask, predicted_places, side_of
 from saccade.text import Tokenizer, VocabularyConfig
@@ -253,20 +254,18 @@ class ImageToText(WritingTask[Captioned]):
     ) -> list[Answer]:
         """A caption for each input, in their order: a path, a PIL image or an array (h, w, 3).
 
-        `options` are those of `[generation]`. Inputs are answered `batch_size` at a time; `stop` is
-        called between. `first` is the number of the first input, for its seed.
+        `options` are those of `[generation]`. Inputs are answered `batch_size` at a time, on
+        a CPU several batches side by side; `stop` is called between. `first` is the number of the first input, for its seed.
         """
         settings = self.config.generation.changed(options)
         require_several(inputs)
         require_batch_size(batch_size)
         self.eval()
-        device, answers = next(self.parameters()).device, list[Answer]()
-        for at in range(0, len(inputs), batch_size):
-            if stop is not None:
-                stop()
-            some = inputs[at : at + batch_size]
-            numbers = range(first + at, first + at + len(some))
-            arrays = self.gallery.arrays(some, first + at)
+        device = next(self.parameters()).device
+
+        def write(rows: list[int]) -> list[Answer]:
+            some, numbers = [inputs[i] for i in rows], [first + i for i in rows]
+            arrays = self.gallery.arrays(some, numbers[0])
             with torch.no_grad():
                 state = self.model.start(self.view.read(arrays.to(device)))
             found = self.generate(state, numbers, settings.max_length, settings)
@@ -281,8 +280,10 @@ class ImageToText(WritingTask[Captioned]):
                         sides, best, self._weights(arrays, best), strict=True
                     )
                 ]
-            answers += map(self.answer, found, records)
-        return answers
+            return list(map(self.answer, found, records))
+
+        batches = in_batches(len(inputs), batch_size, device)
+        return [found for _, found in side_by_side(write, batches, device, stop)]
 
     def evaluate(
         self,

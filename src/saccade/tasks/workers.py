@@ -29,6 +29,12 @@ def batch_size_for(inputs: int, most: int, device: torch.device) -> int:
     return min(most, max(SMALLEST, -(-inputs // _workers(device))))
 
 
+def in_batches(inputs: int, most: int, device: torch.device) -> list[Rows]:
+    """The numbers of the inputs in their order, as many at a time."""
+    size = batch_size_for(inputs, most, device)
+    return [list(range(at, min(at + size, inputs))) for at in range(0, inputs, size)]
+
+
 def side_by_side(
     work: Callable[[Rows], Sequence[Result]],
     batches: Sequence[Rows],
