@@ -255,7 +255,8 @@ class ImageToText(WritingTask[Captioned]):
         """A caption for each input, in their order: a path, a PIL image or an array (h, w, 3).
 
         `options` are those of `[generation]`. Inputs are answered `batch_size` at a time, on
-        a CPU several batches side by side; `stop` is called between. `first` is the number of the first input, for its seed.
+        a CPU several batches side by side; `stop` is called between. `first` is the number of the
+        first input, for its seed.
         """
         settings = self.config.generation.changed(options)
         require_several(inputs)
