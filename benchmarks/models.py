@@ -155,20 +155,7 @@ class Ours:
             )
             return sum(len(best[0].tokens) for best in found)
 
-        return side_by_side_in_threads(write, source)
-
-
-def side_by_side_in_threads(write: Callable[[Tensor], int], source: Tensor) -> int:
-    """The tokens written, a part of the batch in each thread, as `predict` divides it."""
-    from saccade.tasks.workers import batch_size_for, side_by_side
-
-    def write_rows(rows: list[int]) -> list[int]:
-        with torch.no_grad():
-            return [write(source[rows]), *[0] * (len(rows) - 1)]
-
-    size = batch_size_for(len(source), len(source), source.device)
-    parts = [part.tolist() for part in torch.arange(len(source)).split(size)]
-    return sum(count for _, count in side_by_side(write_rows, parts, source.device))
+        return side_by_side.divided(write, source)
 
 
 class Peer(ABC):
@@ -276,7 +263,7 @@ class Marian(Peer):
         def write(source: Tensor) -> int:
             return self._write(source, beam)
 
-        return side_by_side_in_threads(write, source) if self.divided else write(source)
+        return side_by_side.divided(write, source) if self.divided else write(source)
 
     def _write(self, source: Tensor, beam: int) -> int:
         tokens = self.model.generate(

@@ -55,6 +55,18 @@ def main(
         options.markdown.write_text(text, encoding="utf-8")
 
 
+def divided(write: Callable[[torch.Tensor], int], source: torch.Tensor) -> int:
+    """The tokens written, a part of the batch in each thread, as `predict` divides it."""
+    from saccade.tasks.workers import in_batches, side_by_side
+
+    def write_rows(rows: list[int]) -> list[int]:
+        with torch.no_grad():
+            return [write(source[rows]), *[0] * (len(rows) - 1)]
+
+    parts = in_batches(len(source), len(source), source.device)
+    return sum(count for _, count in side_by_side(write_rows, parts, source.device))
+
+
 def _in_own_process(script: str, engine: str, task: str, folder: str) -> float:
     command = [sys.executable, script, "--measure", engine, task, folder]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
