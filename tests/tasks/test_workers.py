@@ -1,8 +1,5 @@
 """Batches side by side: in order, in threads of their own, and nothing is left changed."""
 
-import platform
-import subprocess
-import sys
 import threading
 
 import pytest
@@ -93,30 +90,3 @@ def test_a_stop_leaves_at_once_and_nothing_is_left_changed(two_threads):
     with pytest.raises(KeyboardInterrupt):
         list(side_by_side(lambda rows: rows, [[0], [1]], CPU, stop))
     assert torch.get_num_threads() == 2
-
-
-FAULTS = """
-import resource, torch
-from saccade.tasks.workers import keep_memory
-def faults():
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    for _ in range(20):
-        kept = [torch.ones(1 << 20) for _ in range(4)]
-        del kept
-    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
-plain = faults()
-keep_memory()
-keep_memory()
-faults()
-print(plain, faults())
-"""
-
-
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="an option of this C library")
-def test_freed_memory_is_kept_for_the_next_step():
-    """20 times 16 MiB are 80 000 pages, if each is given back and comes anew."""
-    done = subprocess.run(
-        [sys.executable, "-c", FAULTS], capture_output=True, text=True, check=True
-    )
-    plain, kept = map(int, done.stdout.split())
-    assert kept < 5000 < plain

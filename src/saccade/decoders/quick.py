@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from saccade.decoders.transformer import TransformerDecoder, TransformerDecoderLayer
 
 FEW, LARGE = range(2, 65), 1 << 18
-"""Rows for which a product with a matrix of LARGE numbers is faster if the matrix is packed."""
+"""Rows for which a product with a wide matrix of LARGE numbers is faster if it is packed."""
 PACKS = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
@@ -37,11 +37,12 @@ class Linear:
         self.bias = None if bias is None else bias.detach()
         wide = weight.shape[0] > weight.shape[1]
         self.along = self.given.t().contiguous() if wide else self.given.t()
+        self.packs = PACKS and wide and weight.numel() >= LARGE
         self.packed: Tensor | None = None
 
     def __call__(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n e"]:
         """The rows of x, mapped."""
-        if PACKS and x.shape[0] in FEW and self.given.numel() >= LARGE:
+        if self.packs and x.shape[0] in FEW:
             if self.packed is None:
                 self.packed = torch.ops.mkldnn._reorder_linear_weight(self.given, len(FEW))
             return torch.ops.mkldnn._linear_pointwise(x, self.packed, self.bias, "none", [], "")

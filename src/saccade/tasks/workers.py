@@ -4,19 +4,15 @@ The operations of a step are too small to be divided well; whole batches are not
 Python's lock in every operation, so threads are enough.
 """
 
-import ctypes
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import Context, copy_context
-from functools import cache
 from typing import TypeVar
 
 import torch
 
+from saccade.data.memory import keep_freed_memory
 from saccade.data.threads import in_threads
 
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
-"""Options of `mallopt`, by their numbers in malloc.h: what is given back at a free."""
 SMALLEST = 8
 """Inputs of a batch that are not worth dividing."""
 
@@ -42,27 +38,13 @@ def side_by_side(
     stop: Callable[[], None] | None = None,
 ) -> Iterator[tuple[int, Result]]:
     """Each row with what `work` makes of it, batch by batch; `stop` is called before each."""
-    keep_memory()
+    keep_freed_memory()
     workers = min(_workers(device), len(batches))
     results = map(work, batches) if workers < 2 else _in_threads(work, batches, workers)
     for rows in batches:
         if stop is not None:
             stop()
         yield from zip(rows, next(results), strict=True)
-
-
-@cache
-def keep_memory() -> None:
-    """Let the process keep up to 256 MiB that it has freed, instead of giving them back.
-
-    A step frees what the next one asks for again. Given back, it comes page by page as zeros, which
-    took a tenth of the time of an answer. Only the C library of most Linux systems has this option.
-    """
-    if sys.platform == "linux":
-        set_option = getattr(ctypes.CDLL(None), "mallopt", None)
-        if set_option is not None:
-            for option, size in ((M_MMAP_THRESHOLD, 32 << 20), (M_TRIM_THRESHOLD, 256 << 20)):
-                set_option(ctypes.c_int(option), ctypes.c_int(size))
 
 
 def _workers(device: torch.device) -> int:

@@ -14,6 +14,7 @@ from saccade.data import sources
 from saccade.data.batching import Plan
 from saccade.data.corpus import Corpus, Item
 from saccade.data.layout import SPLITS
+from saccade.data.memory import keep_freed_memory
 from saccade.errors import DataError, RunError
 from saccade.tasks.base import Evaluation, Task
 from saccade.training import checkpoint, distributed
@@ -23,7 +24,6 @@ from saccade.training.distributed import World
 from saccade.training.initial import Initial, open_initial
 from saccade.training.interruption import Interruption
 from saccade.training.loop import Material, Trainer
-from saccade.training.machine import keep_freed_memory
 from saccade.training.recipe import Recipe
 from saccade.training.report import report_due, write_report
 from saccade.training.run import Run, tensors_of
