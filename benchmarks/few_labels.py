@@ -69,6 +69,7 @@ def main() -> None:
     read = out / "masked"
     command = ["train", "bert-mini-masked", "--data", str(out / "texts.tsv"), "--out", str(read)]
     command += ["--minutes", str(options.minutes), "--max-steps", "1000000"]
+    command += ["--set=training.batch_tokens=1024", "--set=training.optim.warmup=200"]
     command += ["--processes", str(options.processes), "--cache", str(out / "cache")]
     if code := launch(options.processes, [*command, *["--resume"] * (read / "run.json").exists()]):
         raise SystemExit(code)
