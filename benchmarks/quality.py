@@ -102,13 +102,6 @@ TRIALS = {
         minutes=45,
         split="valid",
         test={"last tenth": "shakespeare"},
-        changes=(
-            "model.dim=128",
-            "model.decoder.num_layers=6",
-            "model.decoder.hidden_dim=512",
-            "training.batch_tokens=1024",
-            "training.validate_every=1000",
-        ),
     ),
 }
 

@@ -1,0 +1,102 @@
+"""A training step of a Vision Transformer against Hugging Face's, and against the bare products.
+
+    python benchmarks/vision.py [--rounds 3]
+
+12 layers of width 192, 3 heads, feed-forward 768, images of 32 x 32 in patches of 4, a class token,
+10 classes, batches of 64, no dropout: `ViTForImageClassification` of the same size. "products" is
+how many images a second it would be if the machine did nothing but the step's matrix products, at
+the speed it reaches for a large square one: the last column tells the share of that speed that our
+training step makes use of.
+"""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import side_by_side
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+DIM, HEADS, LAYERS, HIDDEN = 192, 3, 12, 768
+SIZE, PATCH, CLASSES, BATCH = 32, 4, 10, 64
+TOKENS = (SIZE // PATCH) ** 2 + 1
+STEPS, WARM = 12, 3
+ENGINES = {name: ["step"] for name in ("ours", "transformers", "products")}
+
+
+def ours() -> Any:
+    from saccade.encoders.transformer import TransformerEncoderConfig
+    from saccade.models import ImageClassifierConfig
+    from saccade.positions import PositionConfig
+
+    encoder = TransformerEncoderConfig(
+        num_layers=LAYERS,
+        num_heads=HEADS,
+        hidden_dim=HIDDEN,
+        activation="gelu",
+        dropout=0.0,
+        position=PositionConfig(kind="learned"),
+    )
+    config = ImageClassifierConfig(encoder=encoder, dim=DIM, patch_size=PATCH).sized(SIZE)
+    return config.build(CLASSES)
+
+
+def theirs() -> Any:
+    import transformers
+
+    config = transformers.ViTConfig(
+        hidden_size=DIM,
+        num_hidden_layers=LAYERS,
+        num_attention_heads=HEADS,
+        intermediate_size=HIDDEN,
+        image_size=SIZE,
+        patch_size=PATCH,
+        num_labels=CLASSES,
+    )
+    return transformers.ViTForImageClassification(config)
+
+
+def work_of_an_image() -> float:
+    """Floating-point operations of a training step: each product forward, and twice backward."""
+    layer = 2 * TOKENS * (4 * DIM * DIM + 2 * DIM * HIDDEN) + 2 * 2 * TOKENS * TOKENS * DIM
+    stem = 2 * (TOKENS - 1) * 3 * PATCH * PATCH * DIM
+    return 3.0 * (LAYERS * layer + stem + 2 * DIM * CLASSES)
+
+
+def fastest_product(size: int = 2048, repeats: int = 5) -> float:
+    """Operations a second of a large square matrix product."""
+    a, b = torch.randn(size, size), torch.randn(size, size)
+    best = float("inf")
+    for _ in range(repeats):
+        start = time.perf_counter()
+        torch.mm(a, b)
+        best = min(best, time.perf_counter() - start)
+    return 2.0 * size**3 / best
+
+
+def measure(name: str, task: str, folder: Path) -> float:
+    torch.manual_seed(0)
+    if name == "products":
+        return fastest_product() / work_of_an_image()
+    model = ours() if name == "ours" else theirs()
+
+    def loss(images: Tensor, labels: Tensor) -> Tensor:
+        found = model(images)
+        return F.cross_entropy(found if name == "ours" else found.logits, labels)
+
+    model.train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    images, labels = torch.randn(BATCH, 3, SIZE, SIZE), torch.randint(CLASSES, (BATCH,))
+    start = 0.0
+    for i in range(STEPS):
+        if i == WARM:
+            start = time.perf_counter()
+        optimizer.zero_grad()
+        loss(images, labels).backward()
+        optimizer.step()
+    return (STEPS - WARM) * BATCH / (time.perf_counter() - start)
+
+
+if __name__ == "__main__":
+    side_by_side.main(__file__, __doc__ or "", ENGINES, measure, unit="images")
