@@ -172,9 +172,12 @@ def test_a_packed_matrix_gives_what_the_matrix_gives(shape, biased, rows, monkey
     assert (linear.packed is not None) == (quick.PACKS and wide and rows in quick.FEW)
 
 
-def test_packed_steps_are_the_general_ones(monkeypatch):
+def test_packed_steps_are_the_general_ones_in_a_copy_too(monkeypatch):
     monkeypatch.setattr(quick, "LARGE", 0)
     decoder, memory = build({}, M), memory_of(M)
     ours = written(decoder, memory, quick=True)
     theirs = written(decoder, memory, quick=False)
     torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
+    again = copy.deepcopy(decoder)
+    assert again._quick is None
+    torch.testing.assert_close(written(again, memory, quick=True), ours)

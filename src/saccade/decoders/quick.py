@@ -171,6 +171,10 @@ class Quick:
         self.norm = decoder.norm
         self.output = Linear(decoder.output.weight, decoder.output.bias)
 
+    def __reduce__(self) -> tuple[type[None], tuple[()]]:
+        """In a copy of the decoder there is none: it makes its own (packed matrices have no copy)."""
+        return type(None), ()
+
     @classmethod
     def of(cls, decoder: "TransformerDecoder", known: "Quick | None") -> "Quick | None":
         """The decoder's layout, or the known one if that still is it; None if it has none."""
