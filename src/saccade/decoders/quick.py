@@ -172,7 +172,7 @@ class Quick:
         self.output = Linear(decoder.output.weight, decoder.output.bias)
 
     def __reduce__(self) -> tuple[type[None], tuple[()]]:
-        """In a copy of the decoder there is none: it makes its own (packed matrices have no copy)."""
+        """In a copy of the decoder it is None, and made anew: packed matrices cannot be copied."""
         return type(None), ()
 
     @classmethod
