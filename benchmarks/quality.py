@@ -64,7 +64,6 @@ MINILM: dict[str, Any] = {
     ),
 }
 GENTLE = (
-    "training.learning_rate=5e-5",
     'training.optim.freeze=["encoder.stem"]',
     "loss.label_smoothing=0.1",
 )
@@ -86,7 +85,12 @@ TRIALS = {
         ),
     ),
     "sst2-bert-mini": Trial(
-        "bert-mini", data="sst2/glue", minutes=20, split="valid", test={"dev": "sst2/glue"}
+        "bert-mini",
+        data="sst2/glue",
+        minutes=20,
+        split="valid",
+        test={"dev": "sst2/glue"},
+        changes=("training.batch_tokens=512",),
     ),
     "sst2-rnn-classifier": Trial(
         "rnn-classifier", data="sst2/glue", minutes=10, split="valid", test={"dev": "sst2/glue"}
