@@ -172,6 +172,17 @@ def test_a_packed_matrix_gives_what_the_matrix_gives(shape, biased, rows, monkey
     assert (linear.packed is not None) == (quick.PACKS and wide and rows in quick.FEW)
 
 
+@pytest.mark.parametrize("memory_dim", [None, M], ids=["alone", "memory"])
+@pytest.mark.parametrize("position", ["sinusoidal", "rotary"])
+def test_small_products_are_sums(position, memory_dim, monkeypatch):
+    monkeypatch.setattr(quick, "MANY", 0)
+    decoder = build({"position": PositionConfig(kind=position)}, memory_dim)
+    memory = memory_of(memory_dim)
+    ours = written(decoder, memory, quick=True)
+    theirs = written(decoder, memory, quick=False)
+    torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
+
+
 def test_packed_steps_are_the_general_ones_in_a_copy_too(monkeypatch):
     monkeypatch.setattr(quick, "LARGE", 0)
     decoder, memory = build({}, M), memory_of(M)

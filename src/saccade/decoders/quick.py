@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 FEW, LARGE = range(2, 65), 1 << 18
 """Rows for which a product with a wide matrix of LARGE numbers is faster if it is packed."""
+MANY, TINY = 64, 400
+"""So many products of a row with a matrix of so few numbers are faster as one sum: below that size
+torch multiplies by a plain loop."""
 PACKS = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
@@ -119,7 +122,11 @@ class Reading:
         scores = torch.bmm(query.reshape(-1, shared, width), keys.flatten(0, 1).mT)
         if bias is not None:
             scores = (scores.view(rows, heads, shared, -1) + bias).flatten(0, 1)
-        context = torch.bmm(scores.softmax(-1), values.flatten(0, 1))
+        weights, values = scores.softmax(-1), values.flatten(0, 1)
+        if shared == 1 and rows * heads >= MANY and values[0].numel() < TINY:
+            context = (values * weights.mT).sum(1)
+        else:
+            context = torch.bmm(weights, values)
         if shared > 1:
             context = context.view(rows, heads, shared, width).transpose(1, 2)
         return self.out(context.reshape(rows * shared, -1))
