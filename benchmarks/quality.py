@@ -9,16 +9,19 @@ nothing else should run on it, or with one process another trial, both with OMP_
 """
 
 import argparse
+import gzip
 import importlib.util
 import json
 import os
 import random
 import re
+import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from saccade.cli.demo import DEMOS
 from saccade.cli.launch import launch
 from saccade.cli.options import parse_columns
 from saccade.data.lines import read_lines
@@ -62,6 +65,19 @@ MINILM: dict[str, Any] = {
         "training.optim.warmup=100",
         "training.validate_every=200",
     ),
+}
+CAPTIONS: dict[str, Any] = {
+    "data": "flickr8k",
+    "minutes": 30,
+    "split": "valid",
+    "test": {"dev": "flickr8k"},
+    "changes": ("model.encoder.weights={data}/efficientnet_lite0/efficientnet_lite0.safetensors",),
+}
+SCENES: dict[str, Any] = {
+    "data": "builtin:shapes",
+    "minutes": 10,
+    "test": {"test": "builtin:shapes"},
+    "changes": tuple(change for change in DEMOS["caption"].changes if "position" not in change),
 }
 GENTLE = (
     'training.optim.freeze=["encoder.stem"]',
@@ -117,6 +133,24 @@ TRIALS = {
         split="valid",
         test={"last tenth": "shakespeare"},
     ),
+    **{
+        f"fashion-{recipe}{share and f'-{share}'}": Trial(
+            recipe,
+            data=f"fashion_mnist{share and f'-{share}'}",
+            minutes=minutes,
+            test={"test": "fashion_mnist"},
+        )
+        for share, minutes in (("", 45), ("10000", 10), ("1000", 5))
+        for recipe in ("vit-tiny", "cnn-small")
+    },
+    **{
+        f"flickr8k-{recipe}": Trial(recipe, **CAPTIONS)
+        for recipe in ("caption-attention", "caption-rnn", "caption-transformer")
+    },
+    **{
+        f"shapes-{recipe}": Trial(recipe, **SCENES)
+        for recipe in ("caption-attention", "caption-rnn")
+    },
 }
 
 
@@ -150,7 +184,12 @@ def place(name: str, out: Path) -> Path:
         made.mkdir(parents=True, exist_ok=True)
         _hold_back(data_folder() / known / held_back[known], made, int(other or 1))
         return made
-    return data_folder() / name
+    if known == "fashion_mnist" and other:
+        made = out / f"data-{name}"
+        made.mkdir(parents=True, exist_ok=True)
+        _first_images(made, int(other))
+        return made
+    return Path(name) if name.startswith("builtin:") else data_folder() / name
 
 
 def _cmudict(made: Path) -> None:
@@ -170,6 +209,19 @@ def _shakespeare(made: Path) -> None:
     cut = len(text) * 9 // 10
     (made / "train.txt").write_text(text[:cut], encoding="utf-8")
     (made / "valid.txt").write_text(text[cut:], encoding="utf-8")
+
+
+def _first_images(made: Path, count: int) -> None:
+    """So many of the 60 000 images to train on, and all of the test."""
+    for theirs in (data_folder() / "fashion_mnist").glob("*-ubyte.gz"):
+        if theirs.name.startswith("t10k"):
+            shutil.copy(theirs, made)
+            continue
+        whole = gzip.decompress(theirs.read_bytes())
+        images = whole[3] == 3  # an IDX file: two zeros, the kind, its dimensions, their sizes
+        header, each = (16, 28 * 28) if images else (8, 1)
+        part = whole[:4] + count.to_bytes(4, "big") + whole[8 : header + count * each]
+        (made / theirs.name).write_bytes(gzip.compress(part, mtime=0))
 
 
 def _hold_back(path: Path, made: Path, which: int) -> None:
@@ -197,7 +249,8 @@ def run(
     command += ["--pair", trial.pair] if trial.pair else []
     command += ["--columns", trial.columns] if trial.columns else []
     command += ["--init", str(minilm())] if trial.init else []
-    command += [f"--set={change}" for change in trial.changes]
+    changes = (change.replace("{data}", str(data_folder())) for change in trial.changes)
+    command += [f"--set={change}" for change in changes]
     command += ["--resume"] * (folder / "run.json").exists()
     if code := launch(processes, command):
         sys.exit(code)

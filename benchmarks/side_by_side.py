@@ -6,6 +6,7 @@ again as `script --measure ENGINE TASK FOLDER`, and `main` here does the rest.
 
 import argparse
 import json
+import os
 import platform
 import statistics
 import subprocess
@@ -38,6 +39,7 @@ def main(
     parser = argparse.ArgumentParser(description=about.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--tasks", nargs="+", choices=tasks, default=tasks)
+    parser.add_argument("--engines", nargs="+", choices=engines, default=engines)
     parser.add_argument("--markdown", type=Path, help="write the table here too")
     parser.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -48,7 +50,8 @@ def main(
     with tempfile.TemporaryDirectory() as folder:
         if prepare is not None:
             prepare(Path(folder))
-        taken = _results(script, engines, options.tasks, options.rounds, folder)
+        chosen = {name: engines[name] for name in options.engines}
+        taken = _results(script, chosen, options.tasks, options.rounds, folder)
         text = _table(taken, options.rounds, unit, mine)
     print(text)
     if options.markdown:
@@ -69,7 +72,10 @@ def divided(write: Callable[[torch.Tensor], int], source: torch.Tensor) -> int:
 
 def _in_own_process(script: str, engine: str, task: str, folder: str) -> float:
     command = [sys.executable, script, "--measure", engine, task, folder]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    # what `import saccade` sets before torch is loaded, and a program without it does not
+    pages = {"THP_MEM_ALLOC_ENABLE": "1" if engine.startswith("ours") else "0"}
+    environment = {**os.environ, **pages}
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
     return float(json.loads(done.stdout.splitlines()[-1]))
 
 

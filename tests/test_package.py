@@ -1,6 +1,7 @@
 """The front door, the README, and what an import may not do."""
 
 import doctest
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -30,6 +31,18 @@ def test_the_readme_points_at_files_that_exist():
 def test_importing_the_front_door_is_light():
     code = "import sys, saccade; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(("given", "then"), [(None, "1"), ("0", "0")])
+def test_torch_is_told_to_use_large_pages_unless_somebody_said_otherwise(given, then):
+    name = "THP_MEM_ALLOC_ENABLE"
+    code = f"import os, saccade; print(os.environ[{name!r}])"
+    environment = {key: value for key, value in os.environ.items() if key != name}
+    environment |= {} if given is None else {name: given}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == then
 
 
 def test_importing_touches_no_network():

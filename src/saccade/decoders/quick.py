@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from saccade.decoders.transformer import TransformerDecoder, TransformerDecoderLayer
 
 FEW, LARGE = range(2, 65), 1 << 18
-"""Rows for which a product with a wide matrix of LARGE numbers is faster if it is packed."""
+"""Rows for which a product with a matrix of LARGE numbers is faster if it is packed."""
 MANY, TINY = 64, 400
 """So many products of a row with a matrix of so few numbers are faster as one sum: below that size
 torch multiplies by a plain loop."""
@@ -40,7 +40,7 @@ class Linear:
         self.bias = None if bias is None else bias.detach()
         wide = weight.shape[0] > weight.shape[1]
         self.along = self.given.t().contiguous() if wide else self.given.t()
-        self.packs = PACKS and wide and weight.numel() >= LARGE
+        self.packs = PACKS and weight.numel() >= LARGE
         self.packed: Tensor | None = None
 
     def __call__(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n e"]:
