@@ -255,6 +255,49 @@ def test_many_to_one_and_many_to_many_B8(encoder, pooling):
     assert tagger(tokens, REAL).shape == (B, S, C)
 
 
+TEXT_POSITIONS = ["none", "sinusoidal", "learned", "relative", "rotary", "complex"]
+IMAGE_POSITIONS = ["none", "sinusoidal", "learned", "relative_2d", "rotary", "conditional"]
+
+
+@pytest.mark.parametrize("norm_order", ["pre", "post"])
+@pytest.mark.parametrize(
+    ("what", "position"),
+    [("text", kind) for kind in TEXT_POSITIONS] + [("image", kind) for kind in IMAGE_POSITIONS],
+)
+def test_the_last_layer_reads_for_the_first_token_alone_with_the_same_result(
+    what, position, norm_order
+):
+    encoder = TransformerEncoderConfig(
+        **BLOCK, norm_order=norm_order, position=PositionConfig(kind=position)
+    )
+    if what == "text":
+        config = TextClassifierConfig(encoder=encoder, dim=16, dropout=0.0)
+        model = randomised(config.build_classifier(V, C))
+        given, options = (torch.randint(1, V, (B, S)), REAL), {"mask": REAL}
+        inputs = (given[0], None)
+    else:
+        config = ImageClassifierConfig(encoder=encoder, dim=16, patch_size=4).sized(8)
+        model = randomised(config.build(C))
+        model.pooler = nn.Identity()
+        inputs = given = (torch.randn(B, 3, 8, 8),)
+        options = {}
+    widths = []
+    model.encoder.layers[-1].feed_forward.register_forward_pre_hook(
+        lambda part, given: widths.append(given[0].shape[1])
+    )
+    logits = model(*given)
+    model.head(model.pooler(model.encoder(*inputs, **options).states[:, 0])).sum().backward()
+    whole = {name: p.grad.clone() for name, p in model.named_parameters()}
+    model.zero_grad()
+    with saccade.watch(model) as seen:
+        assert torch.allclose(model(*given), logits, atol=1e-5)
+    logits.sum().backward()
+    assert widths[0] == 1 < widths[1] == widths[2], "short, whole, and whole for who watches"
+    assert all(one.weights.shape[2] == widths[1] for one in seen.values())
+    for name, parameter in model.named_parameters():
+        assert torch.allclose(parameter.grad, whole[name], atol=1e-5), name
+
+
 def test_masked_language_model():
     config = MaskedLanguageModelConfig(encoder=ENCODERS["transformer"], dim=16)
     model = config.build_masked(V).eval()

@@ -8,6 +8,7 @@ from typing import Literal
 from torch import nn
 
 from saccade.attention import MultiHeadAttention, masks
+from saccade.attention.attend import watchers
 from saccade.attention.masks import Mask
 from saccade.config import Count, Share
 from saccade.encoders.stems import VectorStem
@@ -48,12 +49,15 @@ class TransformerEncoderLayer(nn.Module):
         *,
         mask: Mask | None = None,
         positions: Positional | None = None,
-    ) -> Float[Tensor, "b n d"]:
-        """The tokens, each having read the others."""
-        x = self.around_attention(
-            x, lambda x: self.self_attention(x, mask=mask, positions=positions)
-        )
-        return self.around_feed_forward(x, self.feed_forward)
+        wanted: int | None = None,
+    ) -> Float[Tensor, "b m d"]:
+        """The tokens, or the first `wanted` of them, each having read all others."""
+
+        def read(x: Tensor) -> Tensor:
+            query, memory = (x, None) if wanted is None else (x[:, :wanted], x)
+            return self.self_attention(query, memory, mask=mask, positions=positions)
+
+        return self.around_feed_forward(self.around_attention(x, read, wanted), self.feed_forward)
 
 
 class TransformerEncoder(nn.Module):
@@ -85,15 +89,27 @@ class TransformerEncoder(nn.Module):
         ours = cls(VectorStem(dim), layers, norm=copy.deepcopy(twin.norm))
         return ours.train(twin.training)
 
-    def forward(self, *inputs: Tensor | None, mask: Bool[Tensor, "b n"] | None = None) -> Memory:
-        """Read what the stem takes; `mask` is True at real tokens."""
+    def forward(
+        self,
+        *inputs: Tensor | None,
+        mask: Bool[Tensor, "b n"] | None = None,
+        wanted: int | None = None,
+    ) -> Memory:
+        """Read what the stem takes; `mask` is True at real tokens.
+
+        With `wanted` only so many of the first states are given, and the last layer reads for them
+        alone; not while somebody watches, who sees where all tokens look.
+        """
+        wanted = None if watchers.get() else wanted
         x, places = self.stem(*inputs)
         x = self.dropout(self.stem_norm(self.position.embed(x, places)))
         visible = None if mask is None else masks.padding(mask)
         positions = self.position.inside(places)
-        for layer in self.layers:
-            x = layer(x, mask=visible, positions=positions)
-        return Memory(self.norm(x), mask)
+        last = len(self.layers) - 1
+        for i, layer in enumerate(self.layers):
+            most = wanted if i == last else None
+            x = layer(x, mask=visible, positions=positions, wanted=most)
+        return Memory(self.norm(x), None if mask is None else mask[:, :wanted])
 
 
 @dataclass(frozen=True, kw_only=True)

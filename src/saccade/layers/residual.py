@@ -63,12 +63,16 @@ class Residual(nn.Module):
         self.skip = StochasticDepth(skip) if skip else nn.Identity()
 
     def forward(
-        self, x: Float[Tensor, "b n d"], part: Callable[[Tensor], Tensor]
-    ) -> Float[Tensor, "b n d"]:
-        """x with what `part` makes of it added."""
+        self,
+        x: Float[Tensor, "b n d"],
+        part: Callable[[Tensor], Tensor],
+        wanted: int | None = None,
+    ) -> Float[Tensor, "b m d"]:
+        """x, or the first `wanted` of it, with what `part` makes of x for these added."""
+        kept = x if wanted is None else x[:, :wanted]
         if self.order == "pre":
-            return x + self.skip(self.dropout(part(self.norm(x))))
-        return self.norm(x + self.skip(self.dropout(part(x))))
+            return kept + self.skip(self.dropout(part(self.norm(x))))
+        return self.norm(kept + self.skip(self.dropout(part(x))))
 
     def extra_repr(self) -> str:
         """Shown in the print of a model."""

@@ -10,7 +10,8 @@ from saccade.encoders.convolutional import ResNetConfig
 from saccade.encoders.patches import PatchReaderConfig
 from saccade.interfaces import Memory
 from saccade.layers.dropout import Dropout
-from saccade.layers.pooling import Pooling, pool
+from saccade.layers.pooling import Pooling
+from saccade.models.pooled import read_as_one
 from saccade.shapes import Float, Tensor
 
 
@@ -48,7 +49,7 @@ class ImageClassifier(ImageEncoder):
 
     def forward(self, image: Float[Tensor, "b c height width"]) -> Float[Tensor, "b classes"]:
         """The logits of the classes."""
-        return self.head(self.dropout(pool(self.read(image), self.pooling)))
+        return self.head(self.dropout(read_as_one(self.encoder, self.pooling, image)))
 
 
 @dataclass(frozen=True, kw_only=True)

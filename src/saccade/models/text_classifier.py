@@ -11,7 +11,8 @@ from saccade.encoders.transformer import TransformerEncoderConfig
 from saccade.interfaces import Memory
 from saccade.layers.dropout import Dropout
 from saccade.layers.embeddings import TokenEmbedding
-from saccade.layers.pooling import Pooling, pool
+from saccade.layers.pooling import Pooling
+from saccade.models.pooled import read_as_one
 from saccade.shapes import Bool, Float, Int, Tensor
 
 
@@ -69,7 +70,7 @@ class TextClassifier(TextEncoder):
         segments: Int[Tensor, "b s"] | None = None,
     ) -> Float[Tensor, "b c"]:
         """The logits of the classes."""
-        pooled = pool(self.read(tokens, mask, segments), self.pooling)
+        pooled = read_as_one(self.encoder, self.pooling, tokens, segments, mask=mask)
         return self.head(self.dropout(self.pooler(pooled)))
 
 
