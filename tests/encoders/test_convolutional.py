@@ -1,5 +1,8 @@
 """The compact ResNet and the readers over a grid of features (C1, D4, H9)."""
 
+import subprocess
+import sys
+
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -18,6 +21,25 @@ from saccade.errors import MaskError, ShapeError
 from saccade.layers.block import BlockConfig
 
 B, D, ROWS, COLUMNS, OUT = 3, 7, 5, 2, 11
+
+
+@pytest.mark.parametrize(
+    "network",
+    [
+        "from saccade.encoders.convolutional import ResNet; network = ResNet(3, (6, 8), 1)",
+        "from saccade.encoders.patches import OverlappingPatchStem as Stem; network = Stem(24, 4)",
+    ],
+)
+def test_channels_last_in_memory_do_not_crash_the_backward_pass(network):
+    """In a process of its own: the crash is one of memory."""
+    code = f"""
+import torch
+{network}
+image = torch.randn(4, 3, 16, 16).to(memory_format=torch.channels_last)
+made = network(image)
+(made if isinstance(made, torch.Tensor) else made[0]).sum().backward()
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,9 @@ class ResNet(nn.Module):
             raise ShapeError(
                 f"this network takes images of {self.channels} channels, got {image.shape[1]}"
             )
-        return self.blocks(self.stem(image))
+        # with channels last in memory and widths such as 6, the backward pass of torch 2.13's
+        # convolutions writes beyond its memory on a CPU
+        return self.blocks(self.stem(image.contiguous()))
 
 
 class FeatureMap(nn.Module):

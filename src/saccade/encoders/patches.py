@@ -45,7 +45,7 @@ class PatchStem(nn.Module):
                 f"an image of {height} x {width} pixels does not fall into patches of "
                 f"{self.patch_size} x {self.patch_size}"
             )
-        grid = self.cells(image)
+        grid = self.cells(image.contiguous())  # for the reason given in `ResNet.forward`
         x = grid.flatten(2).transpose(1, 2)
         nowhere = 0
         if self.class_token is not None:

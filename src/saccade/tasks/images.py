@@ -89,9 +89,7 @@ class Scale:
             torch.tensor(each, device=images.device).view(-1, 1, 1)
             for each in (self.mean, self.spread)
         )
-        # augmentation may leave channels last in memory; with widths such as 6, the backward pass
-        # of torch 2.13's convolutions then writes beyond its memory (seen on a CPU)
-        return (images.contiguous().float() - mean) / spread
+        return (images.float() - mean) / spread
 
 
 class View(ABC):
