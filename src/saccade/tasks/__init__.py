@@ -7,9 +7,9 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from saccade.errors import RecipeError
-from saccade.tasks.base import Answer, Evaluation, Loss, Task, TaskConfig
+from saccade.tasks.base import Answer, Batch, Evaluation, Loss, Task, TaskConfig
 
-__all__ = ["Answer", "Evaluation", "Loss", "Task", "TaskConfig", "config_of", "names"]
+__all__ = ["Answer", "Batch", "Evaluation", "Loss", "Task", "TaskConfig", "config_of", "names"]
 
 _SHARED = {"base", "classifier", "images", "labels", "workers", "writing"}
 

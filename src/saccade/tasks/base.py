@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from torch import nn
 
@@ -46,16 +46,17 @@ class Loss:
     metrics: Mapping[str, Float[Tensor, ""]] = field(default_factory=dict)
 
 
-@runtime_checkable
-class Batch(Protocol):
-    """Some examples as tensors."""
+BatchT = TypeVar("BatchT", bound="Batch")
 
-    def to(self, device: Any) -> Batch:
+
+@dataclass(frozen=True)
+class Batch:
+    """Some examples as tensors: a task's own has a field for each, which may be None."""
+
+    def to(self: BatchT, device: Any) -> BatchT:
         """The same on another device."""
-        ...
-
-
-BatchT = TypeVar("BatchT", bound=Batch)
+        held = (getattr(self, each.name) for each in fields(self))
+        return type(self)(*(None if each is None else each.to(device) for each in held))
 
 
 @dataclass(frozen=True)

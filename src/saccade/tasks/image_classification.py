@@ -23,7 +23,7 @@ from saccade.lens.record import AttentionRecord
 from saccade.metrics import ClassificationMetricsConfig
 from saccade.models import ConvolutionalClassifierConfig, ImageClassifier, ImageClassifierConfig
 from saccade.shapes import Float, Tensor
-from saccade.tasks.base import Loss, Progress, TaskConfig, require_batch_size
+from saccade.tasks.base import Batch, Loss, Progress, TaskConfig, require_batch_size
 from saccade.tasks.classifier import (
     ABOUT,
     LABEL,
@@ -90,15 +90,11 @@ class Config(TaskConfig):
 
 
 @dataclass(frozen=True)
-class LabelledImages:
+class LabelledImages(Batch):
     """Images as bytes, and what is to be said of each."""
 
     images: UInt8[Tensor, "b c h w"]
     truth: Tensor
-
-    def to(self, device: Any) -> LabelledImages:
-        """The same on another device."""
-        return LabelledImages(self.images.to(device), self.truth.to(device))
 
 
 class ImageClassification(Classifier[LabelledImages]):

@@ -29,7 +29,15 @@ from saccade.metrics import TextMetricsConfig
 from saccade.metrics.captions import pointing_tally
 from saccade.models import Captioner, CaptionerConfig
 from saccade.shapes import Bool, Float, Int, Tensor
-from saccade.tasks.base import Answer, Evaluation, Loss, Progress, TaskConfig, require_batch_size
+from saccade.tasks.base import (
+    Answer,
+    Batch,
+    Evaluation,
+    Loss,
+    Progress,
+    TaskConfig,
+    require_batch_size,
+)
 from saccade.tasks.images import (
     IMAGE,
     PRETRAINED,
@@ -159,7 +167,7 @@ class Config(TaskConfig):
 
 
 @dataclass(frozen=True)
-class Captioned:
+class Captioned(Batch):
     """Images as bytes, or features of them, and captions with start and stop, padded."""
 
     images: Shaped[Tensor, "b c h w"]
@@ -167,10 +175,6 @@ class Captioned:
     target_mask: Bool[Tensor, "b u"]
     places: Int[Tensor, " n"]
     """Where in the flattened target[:, 1:] there is something to predict."""
-
-    def to(self, device: Any) -> Captioned:
-        """The same on another device."""
-        return Captioned(*(getattr(self, name).to(device) for name in self.__dataclass_fields__))
 
 
 class ImageToText(WritingTask[Captioned]):

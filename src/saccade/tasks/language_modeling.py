@@ -37,7 +37,7 @@ from saccade.metrics.score import IntervalsConfig
 from saccade.models import LanguageModel
 from saccade.models.language_models import LanguageModelConfig
 from saccade.shapes import Int, Tensor
-from saccade.tasks.base import Answer, Evaluation, Loss, Progress, Task, TaskConfig
+from saccade.tasks.base import Answer, Batch, Evaluation, Loss, Progress, Task, TaskConfig
 from saccade.tasks.workers import batch_size_for, side_by_side
 from saccade.text import Tokenizer, VocabularyConfig
 
@@ -118,7 +118,7 @@ class Config(TaskConfig):
 
 
 @dataclass(frozen=True)
-class Passages:
+class Passages(Batch):
     """Tokens and what follows each of them, padded.
 
     `documents` tells them apart where a row holds several; padding is of document -1.
@@ -129,13 +129,6 @@ class Passages:
     documents: Int[Tensor, "b t"] | None
     places: Int[Tensor, " n"]
     """Where in the flattened `following` there is something to predict."""
-
-    def to(self, device: Any) -> Passages:
-        """The same on another device."""
-        documents = None if self.documents is None else self.documents.to(device)
-        return Passages(
-            self.tokens.to(device), self.following.to(device), documents, self.places.to(device)
-        )
 
 
 class LanguageModeling(Task[Passages]):

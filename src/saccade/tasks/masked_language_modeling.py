@@ -31,7 +31,7 @@ from saccade.metrics.language import loss_tally, perplexity_tally
 from saccade.metrics.score import IntervalsConfig, Tally, ratio, scores_of, signature_of
 from saccade.models import MaskedLanguageModel, MaskedLanguageModelConfig
 from saccade.shapes import Bool, Float, Int, Tensor
-from saccade.tasks.base import Answer, Evaluation, Loss, Progress, Task, TaskConfig
+from saccade.tasks.base import Answer, Batch, Evaluation, Loss, Progress, Task, TaskConfig
 from saccade.text import Tokenizer, VocabularyConfig
 from saccade.text.counting import require_text
 
@@ -107,7 +107,7 @@ class Config(TaskConfig):
 
 
 @dataclass(frozen=True)
-class Gaps:
+class Gaps(Batch):
     """Texts between control tokens, padded, and what is to be guessed of them."""
 
     tokens: Int[Tensor, "b s"]
@@ -115,10 +115,6 @@ class Gaps:
     places: Int[Tensor, " n"]
     """Where in the flattened tokens there is something to guess."""
     targets: Int[Tensor, " n"]
-
-    def to(self, device: Any) -> Gaps:
-        """The same on another device."""
-        return Gaps(*(getattr(self, name).to(device) for name in self.__dataclass_fields__))
 
 
 @dataclass(frozen=True)

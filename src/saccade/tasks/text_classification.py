@@ -24,7 +24,7 @@ from saccade.lens.record import AttentionRecord, Side
 from saccade.metrics import ClassificationMetricsConfig
 from saccade.models import TextClassifier, TextClassifierConfig
 from saccade.shapes import Bool, Float, Int, Tensor
-from saccade.tasks.base import Loss, Progress, TaskConfig, require_batch_size
+from saccade.tasks.base import Batch, Loss, Progress, TaskConfig, require_batch_size
 from saccade.tasks.classifier import (
     ABOUT,
     LABEL,
@@ -107,20 +107,13 @@ class Config(TaskConfig):
 
 
 @dataclass(frozen=True)
-class Labelled:
+class Labelled(Batch):
     """Texts between control tokens, padded, and what is to be said of each."""
 
     tokens: Int[Tensor, "b s"]
     mask: Bool[Tensor, "b s"]
     segments: Int[Tensor, "b s"] | None
     truth: Tensor
-
-    def to(self, device: Any) -> Labelled:
-        """The same on another device."""
-        segments = None if self.segments is None else self.segments.to(device)
-        return Labelled(
-            self.tokens.to(device), self.mask.to(device), segments, self.truth.to(device)
-        )
 
 
 class TextClassification(Classifier[Labelled]):

@@ -24,7 +24,7 @@ from saccade.lens.record import AttentionRecord
 from saccade.metrics import TextMetricsConfig
 from saccade.models import Translator, TranslatorConfig
 from saccade.shapes import Bool, Int, Tensor
-from saccade.tasks.base import Answer, Loss, Progress, TaskConfig, require_batch_size
+from saccade.tasks.base import Answer, Batch, Loss, Progress, TaskConfig, require_batch_size
 from saccade.tasks.workers import batch_size_for, side_by_side
 from saccade.tasks.writing import (
     LossConfig,
@@ -100,7 +100,7 @@ class Config(TaskConfig):
 
 
 @dataclass(frozen=True)
-class Pairs:
+class Pairs(Batch):
     """Sources with their stop, targets with start and stop, padded."""
 
     source: Int[Tensor, "b s"]
@@ -108,10 +108,6 @@ class Pairs:
     target: Int[Tensor, "b t"]
     places: Int[Tensor, " n"]
     """Where in the flattened target[:, 1:] there is something to predict."""
-
-    def to(self, device: Any) -> Pairs:
-        """The same on another device."""
-        return Pairs(*(getattr(self, name).to(device) for name in self.__dataclass_fields__))
 
 
 class TextToText(WritingTask[Pairs]):
