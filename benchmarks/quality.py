@@ -171,7 +171,7 @@ def minilm() -> Path:
 
 def place(name: str, out: Path) -> Path:
     """Where the data lies; what has no validation part, or another form, is written anew."""
-    make = {"cmudict": _cmudict, "shakespeare": _shakespeare}
+    make = {"cmudict": _cmudict, "shakespeare": _shakespeare, "flickr8k": _flickr8k}
     if name in make:
         made = out / f"data-{name}"
         made.mkdir(parents=True, exist_ok=True)
@@ -201,6 +201,15 @@ def _cmudict(made: Path) -> None:
             plain = re.sub(r"\d", "", spoken).split(" | ")
             rows += [f"{word}\t{each}\n" for each in dict.fromkeys(plain)]
         (made / f"{ours}.tsv").write_text("".join(rows), encoding="utf-8")
+
+
+def _flickr8k(made: Path) -> None:
+    """The names that tell the parts, beside the photos."""
+    names = {"captions_train.tsv.gz": "train.tsv.gz", "captions_dev.tsv.gz": "valid.tsv.gz"}
+    for theirs in ("images_train_dev_144.zip", *names):
+        ours = made / names.get(theirs, theirs)
+        if not ours.exists():
+            ours.symlink_to(data_folder() / "flickr8k" / theirs)
 
 
 def _shakespeare(made: Path) -> None:
