@@ -79,8 +79,9 @@ SCENES: dict[str, Any] = {
     "test": {"test": "builtin:shapes"},
     "changes": tuple(change for change in DEMOS["caption"].changes if "position" not in change),
 }
-GENTLE = (
-    'training.optim.freeze=["encoder.stem"]',
+STEEP = (
+    "training.learning_rate=2e-4",
+    "training.optim.layer_decay=0.8",
     "loss.label_smoothing=0.1",
 )
 TRIALS = {
@@ -115,7 +116,7 @@ TRIALS = {
         data="sst2/glue",
         minutes=40,
         test={"dev": "sst2/glue"},
-        **{**MINILM, "changes": (*MINILM["changes"], *GENTLE)},
+        **{**MINILM, "changes": (*MINILM["changes"], *STEEP)},
     ),
     "trec-minilm": Trial(
         data="trec", minutes=10, columns="label=coarse", test={"held back": "trec"}, **MINILM
