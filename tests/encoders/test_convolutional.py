@@ -15,10 +15,12 @@ from saccade.encoders.convolutional import (
     GridEncoder,
     ResidualBlock,
     ResNet,
+    ResNetConfig,
 )
 from saccade.encoders.transformer import TransformerEncoder, TransformerEncoderLayer
 from saccade.errors import MaskError, ShapeError
 from saccade.layers.block import BlockConfig
+from saccade.models.image_classifier import ConvolutionalClassifierConfig
 
 B, D, ROWS, COLUMNS, OUT = 3, 7, 5, 2, 11
 
@@ -40,6 +42,18 @@ made = network(image)
 (made if isinstance(made, torch.Tensor) else made[0]).sum().backward()
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("widths", [(8, 16), (6, 10)])
+def test_with_group_norm_no_image_knows_the_others_of_its_batch(widths):
+    images = torch.randn(B, 3, 8, 8)
+    for norm, alone in (("group", True), ("batch", False)):
+        network = ResNet(widths=widths, blocks=1, norm=norm).train()
+        together = network(images)
+        one = network(images[:1])
+        assert torch.allclose(together[:1], one, atol=1e-5) is alone
+    assert ResNetConfig().norm == "group", "a reader's batches hold captions of like length"
+    assert ConvolutionalClassifierConfig().norm == "batch"
 
 
 @pytest.mark.parametrize(

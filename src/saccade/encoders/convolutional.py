@@ -20,6 +20,21 @@ from saccade.positions import Position, PositionConfig
 from saccade.positions.base import Grid
 from saccade.shapes import Bool, Float, Tensor
 
+GridNorm = Literal["batch", "group"]
+GROUP = 8
+"""Features of a grid that are normalised together by group norm, if their number allows it."""
+
+
+def grid_norm(kind: GridNorm, dim: int) -> nn.Module:
+    """Over the batch (Ioffe and Szegedy 2015), or over each image alone (Wu and He 2018).
+
+    Captions come in batches of like length. By the statistics of such a batch a reader would learn
+    how much there is to say, which it could not when it answers: there, the norm must be "group".
+    """
+    if kind == "batch":
+        return nn.BatchNorm2d(dim)
+    return nn.GroupNorm(1 if dim % GROUP else dim // GROUP, dim)
+
 
 class ResidualBlock(nn.Module):
     """y = relu(F(x) + s(x)): two 3 x 3 convolutions F beside a shortcut s (He et al. 2016).
@@ -28,19 +43,19 @@ class ResidualBlock(nn.Module):
     convolution (their option B).
     """
 
-    def __init__(self, input_dim: int, dim: int, stride: int = 1) -> None:
+    def __init__(self, input_dim: int, dim: int, stride: int = 1, norm: GridNorm = "batch") -> None:
         super().__init__()
         self.convolutions = nn.Sequential(
             nn.Conv2d(input_dim, dim, 3, stride, padding=1, bias=False),
-            nn.BatchNorm2d(dim),
+            grid_norm(norm, dim),
             nn.ReLU(),
             nn.Conv2d(dim, dim, 3, padding=1, bias=False),
-            nn.BatchNorm2d(dim),
+            grid_norm(norm, dim),
         )
         self.shortcut: nn.Module = nn.Identity()
         if stride != 1 or input_dim != dim:
             self.shortcut = nn.Sequential(
-                nn.Conv2d(input_dim, dim, 1, stride, bias=False), nn.BatchNorm2d(dim)
+                nn.Conv2d(input_dim, dim, 1, stride, bias=False), grid_norm(norm, dim)
             )
         self.activation = nn.ReLU()
 
@@ -65,6 +80,7 @@ class ResNet(nn.Module):
         widths: Sequence[int] = (32, 64, 128),
         blocks: int = 2,
         stem_stride: int = 1,
+        norm: GridNorm = "batch",
     ) -> None:
         super().__init__()
         if not widths or blocks < 1:
@@ -76,7 +92,7 @@ class ResNet(nn.Module):
         self.dim = widths[-1]
         self.stem = nn.Sequential(
             nn.Conv2d(channels, widths[0], 3, stem_stride, padding=1, bias=False),
-            nn.BatchNorm2d(widths[0]),
+            grid_norm(norm, widths[0]),
             nn.ReLU(),
         )
         self.blocks = nn.Sequential()
@@ -84,7 +100,7 @@ class ResNet(nn.Module):
         for stage, width in enumerate(widths):
             for block in range(blocks):
                 stride = 2 if stage > 0 and block == 0 else 1
-                self.blocks.append(ResidualBlock(before, width, stride))
+                self.blocks.append(ResidualBlock(before, width, stride, norm))
                 before = width
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
@@ -250,6 +266,8 @@ class ResNetConfig(GridReaderConfig):
     widths        of the features, stage by stage; each stage but the first halves the grid
     blocks        in each stage
     stem_stride   2 halves the grid once more, for larger images
+    norm          "group" normalises each image alone; "batch" all images of a batch together,
+                  which does not go with captions
     """
 
     kind: Literal["resnet"] = "resnet"
@@ -257,6 +275,7 @@ class ResNetConfig(GridReaderConfig):
     widths: tuple[Count, ...] = (32, 64, 128)
     blocks: Count = 2
     stem_stride: Count = 1
+    norm: GridNorm = "group"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -277,4 +296,6 @@ class ResNetConfig(GridReaderConfig):
 
     def build_reader(self) -> GridEncoder:
         """The reader, with new weights."""
-        return self.around(ResNet(self.channels, self.widths, self.blocks, self.stem_stride))
+        return self.around(
+            ResNet(self.channels, self.widths, self.blocks, self.stem_stride, self.norm)
+        )

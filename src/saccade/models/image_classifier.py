@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 from torch import nn
 
 from saccade.config import Share
-from saccade.encoders.convolutional import ResNetConfig
+from saccade.encoders.convolutional import GridNorm, ResNetConfig
 from saccade.encoders.patches import PatchReaderConfig
 from saccade.interfaces import Memory
 from saccade.layers.dropout import Dropout
@@ -88,6 +88,7 @@ class ConvolutionalClassifierConfig(ResNetConfig):
     """A ResNet with a head over the mean of its cells."""
 
     class_token: ClassVar[bool] = False
+    norm: GridNorm = "batch"
 
     def build(self, num_classes: int) -> ImageClassifier:
         """The classifier."""
