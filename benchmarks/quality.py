@@ -63,7 +63,7 @@ MINILM: dict[str, Any] = {
         "training.batch_tokens=512",
         "training.optim.layer_decay=0.9",
         "training.optim.warmup=100",
-        "training.validate_every=200",
+        "training.validate_every=100",
     ),
 }
 CAPTIONS: dict[str, Any] = {
@@ -75,7 +75,7 @@ CAPTIONS: dict[str, Any] = {
 }
 SCENES: dict[str, Any] = {
     "data": "builtin:shapes",
-    "minutes": 10,
+    "minutes": 15,
     "test": {"test": "builtin:shapes"},
     "changes": tuple(change for change in DEMOS["caption"].changes if "position" not in change),
 }
@@ -141,8 +141,8 @@ TRIALS = {
             minutes=minutes,
             test={"test": "fashion_mnist"},
         )
-        for share, minutes in (("", 45), ("10000", 10), ("1000", 5))
-        for recipe in ("vit-tiny", "cnn-small")
+        for recipe, whole in (("vit-tiny", 45), ("cnn-small", 15))
+        for share, minutes in (("", whole), ("10000", 10), ("1000", 5))
     },
     **{
         f"flickr8k-{recipe}": Trial(recipe, **CAPTIONS)

@@ -154,7 +154,7 @@ def test_made_sets_never_change():
         "reverse": "ebc785b009a101b1",
         "phrases": "e5102db3ea927ef8",
         "mood": "b6b5e2f8b0ac87bc",
-        "shapes": "cfe1465527c4a91a",
+        "shapes": "f2a3e271f3b02b48",
     }
 
 
@@ -428,9 +428,9 @@ def test_digits_of_another_version_say_what_is_missing(monkeypatch, read_anew):
 
 def test_shapes_are_captioned_once_each_and_their_splits_apart():
     found = read("shapes", CAPTIONED)
-    assert [len(found[split]) for split in SPLITS] == [8000, 500, 500]
+    assert [len(found[split]) for split in SPLITS] == [24000, 500, 500]
     names = [name for split in SPLITS for name, _ in found[split]]
-    assert names == [f"builtin:shapes/{number}" for number in range(9000)]
+    assert names == [f"builtin:shapes/{number}" for number in range(25000)]
     seen = {caption for _, caption in found["train"]}
     new = [caption for _, caption in found["test"] if caption not in seen]
     assert len(new) > 400  # short captions come again, of another image
