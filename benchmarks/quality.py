@@ -77,11 +77,12 @@ SCENES: dict[str, Any] = {
     "data": "builtin:shapes",
     "minutes": 15,
     "test": {"test": "builtin:shapes"},
-    "changes": tuple(change for change in DEMOS["caption"].changes if "position" not in change),
+    "changes": DEMOS["caption"].changes,
 }
-STEEP = (
-    "training.learning_rate=2e-4",
-    "training.optim.layer_decay=0.8",
+SMOOTH = (
+    "training.learning_rate=1.5e-4",
+    "training.validate_every=200",
+    "training.optim.freeze=['encoder.stem']",
     "loss.label_smoothing=0.1",
 )
 TRIALS = {
@@ -116,7 +117,7 @@ TRIALS = {
         data="sst2/glue",
         minutes=40,
         test={"dev": "sst2/glue"},
-        **{**MINILM, "changes": (*MINILM["changes"], *STEEP)},
+        **{**MINILM, "changes": (*MINILM["changes"], *SMOOTH)},
     ),
     "trec-minilm": Trial(
         data="trec", minutes=10, columns="label=coarse", test={"held back": "trec"}, **MINILM

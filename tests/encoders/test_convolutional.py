@@ -16,6 +16,7 @@ from saccade.encoders.convolutional import (
     ResidualBlock,
     ResNet,
     ResNetConfig,
+    Shortcut,
 )
 from saccade.encoders.transformer import TransformerEncoder, TransformerEncoderLayer
 from saccade.errors import MaskError, ShapeError
@@ -42,6 +43,26 @@ made = network(image)
 (made if isinstance(made, torch.Tensor) else made[0]).sum().backward()
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("memory", [torch.contiguous_format, torch.channels_last])
+@pytest.mark.parametrize(("input_dim", "dim"), [(1, 6), (3, 4), (5, 7), (6, 12), (8, 16)])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_a_shortcut_is_a_convolution_with_right_gradients(memory, input_dim, dim, stride):
+    shortcut, plain = Shortcut(input_dim, dim, stride), nn.Conv2d(input_dim, dim, 1, stride)
+    plain.load_state_dict({"weight": shortcut.weight, "bias": torch.zeros(dim)})
+    image = torch.randn(B, input_dim, 7, 4)
+    one, other = (image.clone(memory_format=memory).requires_grad_(), image.requires_grad_())
+    found, expected = shortcut(one), plain.double()(other.double())
+    weights = torch.randn(found.shape)
+    (found * weights).sum().backward()
+    (expected * weights).sum().backward()
+    for mine, theirs in (
+        (found, expected),
+        (shortcut.weight.grad, plain.weight.grad),
+        (one.grad, other.grad),
+    ):
+        assert torch.allclose(mine.double(), theirs.double(), atol=1e-5)
 
 
 @pytest.mark.parametrize("widths", [(8, 16), (6, 10)])

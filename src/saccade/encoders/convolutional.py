@@ -36,6 +36,25 @@ def grid_norm(kind: GridNorm, dim: int) -> nn.Module:
     return nn.GroupNorm(1 if dim % GROUP else dim // GROUP, dim)
 
 
+class Shortcut(nn.Conv2d):
+    """A 1 x 1 convolution, as the matrix product that it is.
+
+    With channels last in memory, a stride and widths such as 6, that of torch 2.13 gives wrong
+    gradients on a CPU, or does not end.
+    """
+
+    def __init__(self, input_dim: int, dim: int, stride: int) -> None:
+        super().__init__(input_dim, dim, 1, stride, bias=False)
+
+    def forward(
+        self, x: Float[Tensor, "b channels height width"]
+    ) -> Float[Tensor, "b d rows columns"]:
+        """Every stride-th cell, projected."""
+        down, across = self.stride
+        kept = x[:, :, ::down, ::across]
+        return (self.weight.flatten(1) @ kept.flatten(2)).unflatten(2, kept.shape[2:])
+
+
 class ResidualBlock(nn.Module):
     """y = relu(F(x) + s(x)): two 3 x 3 convolutions F beside a shortcut s (He et al. 2016).
 
@@ -54,9 +73,7 @@ class ResidualBlock(nn.Module):
         )
         self.shortcut: nn.Module = nn.Identity()
         if stride != 1 or input_dim != dim:
-            self.shortcut = nn.Sequential(
-                nn.Conv2d(input_dim, dim, 1, stride, bias=False), grid_norm(norm, dim)
-            )
+            self.shortcut = nn.Sequential(Shortcut(input_dim, dim, stride), grid_norm(norm, dim))
         self.activation = nn.ReLU()
 
     def forward(
@@ -114,8 +131,8 @@ class ResNet(nn.Module):
             raise ShapeError(
                 f"this network takes images of {self.channels} channels, got {image.shape[1]}"
             )
-        # with channels last in memory and widths such as 6, the backward pass of torch 2.13's
-        # convolutions writes beyond its memory on a CPU
+        # with channels last in memory and narrow widths, the backward pass of torch 2.13's
+        # convolutions may write beyond its memory on a CPU
         return self.blocks(self.stem(image.contiguous()))
 
 
