@@ -119,12 +119,16 @@ TRIALS = {
         test={"dev": "sst2/glue"},
         **{**MINILM, "changes": (*MINILM["changes"], *SMOOTH)},
     ),
-    "trec-minilm": Trial(
-        data="trec", minutes=10, columns="label=coarse", test={"held back": "trec"}, **MINILM
-    ),
-    "trec-minilm-2": Trial(
-        data="trec-2", minutes=10, columns="label=coarse", test={"held back": "trec-2"}, **MINILM
-    ),
+    **{
+        f"trec-minilm{part}": Trial(
+            data=f"trec{part}",
+            minutes=12,
+            columns="label=coarse",
+            test={"held back": f"trec{part}"},
+            **{**MINILM, "changes": (*MINILM["changes"], "training.validate_every=50")},
+        )
+        for part in ("", "-2")
+    },
     "mrpc-minilm": Trial(data="mrpc", minutes=10, test={"held back": "mrpc"}, **MINILM),
     "rte-minilm": Trial(data="rte", minutes=10, test={"dev": "rte"}, **MINILM),
     "agnews-minilm": Trial(data="agnews", minutes=10, test={"held back": "agnews"}, **MINILM),
@@ -142,8 +146,8 @@ TRIALS = {
             minutes=minutes,
             test={"test": "fashion_mnist"},
         )
-        for recipe, whole in (("vit-tiny", 45), ("cnn-small", 15))
-        for share, minutes in (("", whole), ("10000", 10), ("1000", 5))
+        for recipe, whole in (("vit-tiny", 45), ("cnn-small", 10))
+        for share, minutes in (("", whole), ("10000", 8), ("1000", 5))
     },
     **{
         f"flickr8k-{recipe}": Trial(recipe, **CAPTIONS)
