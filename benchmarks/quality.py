@@ -79,12 +79,7 @@ SCENES: dict[str, Any] = {
     "test": {"test": "builtin:shapes"},
     "changes": DEMOS["caption"].changes,
 }
-SMOOTH = (
-    "training.learning_rate=1.5e-4",
-    "training.validate_every=200",
-    "training.optim.freeze=['encoder.stem']",
-    "loss.label_smoothing=0.1",
-)
+TWICE = ("training.validate_every=50", "loss.consistency=1.0")
 TRIALS = {
     "multi30k-transformer-tiny": Trial("transformer-tiny", minutes=60, **MULTI30K),
     "multi30k-rnn-attention": Trial("rnn-attention", minutes=25, **MULTI30K),
@@ -117,7 +112,7 @@ TRIALS = {
         data="sst2/glue",
         minutes=40,
         test={"dev": "sst2/glue"},
-        **{**MINILM, "changes": (*MINILM["changes"], *SMOOTH)},
+        **{**MINILM, "changes": (*MINILM["changes"], *TWICE, "training.validate_every=200")},
     ),
     **{
         f"trec-minilm{part}": Trial(
@@ -125,7 +120,7 @@ TRIALS = {
             minutes=12,
             columns="label=coarse",
             test={"held back": f"trec{part}"},
-            **{**MINILM, "changes": (*MINILM["changes"], "training.validate_every=50")},
+            **{**MINILM, "changes": (*MINILM["changes"], *TWICE)},
         )
         for part in ("", "-2")
     },

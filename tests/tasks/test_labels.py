@@ -93,6 +93,20 @@ def test_classes_come_back():
     assert json.loads(json.dumps(answer.as_json()))["label"] == "yes"
 
 
+def test_distances_are_divergences_both_ways():
+    one, other = torch.randn(3, 4), torch.randn(3, 4)
+    p, q = one.log_softmax(-1), other.log_softmax(-1)
+    both = [F.kl_div(a, b, log_target=True, reduction="sum") for a, b in ((p, q), (q, p))]
+    assert Classes("abcd").distance(one, other).item() == pytest.approx(float(sum(both)) / 2)
+    yes = [torch.stack((x, torch.zeros(3, 4)), -1).log_softmax(-1) for x in (one, other)]
+    both = [F.kl_div(a, b, log_target=True, reduction="sum") for a, b in (yes, yes[::-1])]
+    assert Several("abcd", ",").distance(one, other).item() == pytest.approx(float(sum(both)) / 8)
+    numbers = Number(mean=3.0, scale=2.0)
+    assert numbers.distance(one[:, :1], one[:, :1] + 2).item() == pytest.approx(12)
+    for labels in (Classes("abcd"), Several("abcd", ","), numbers):
+        assert labels.distance(one, one) == 0
+
+
 def test_windows_are_averaged_by_their_probabilities():
     labels = Classes(["a", "b"])
     sure, unsure = torch.tensor([9.0, 0.0]), torch.tensor([0.0, 0.5])

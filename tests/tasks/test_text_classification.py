@@ -85,6 +85,32 @@ def test_the_loss_is_of_the_model_alone(tmp_path):
     torch.testing.assert_close(loss.total, -logits.log_softmax(-1)[:, 1].sum())
 
 
+def test_two_readings_are_drawn_together(tmp_path):
+    """R-Drop: the mean of both losses, and the cost of their distance; only in training."""
+    changes = ("model.dropout=0.5", "loss.label_smoothing=0.1")
+    plain = build(tmp_path, ROWS, *changes)
+    task = build(tmp_path, ROWS, *changes, "loss.consistency=3")
+    batch = task.force(GOOD, ["good"] * 4)
+    assert torch.equal(task(batch).total, plain(batch).total)
+    task.train()
+    torch.manual_seed(0)
+    loss = task(batch)
+    torch.manual_seed(0)
+    one, other = task.model(
+        *(part.repeat(2, 1) for part in (batch.tokens, batch.mask, batch.segments))
+    ).chunk(2)
+    assert not torch.equal(one, other)
+    losses = [
+        torch.nn.functional.cross_entropy(x, batch.truth, reduction="sum", label_smoothing=0.1)
+        for x in (one, other)
+    ]
+    apart = task.labels.distance(one, other)
+    assert loss.count == 4
+    torch.testing.assert_close(loss.total, sum(losses) / 2 + 3 * apart)
+    rnn = build(tmp_path, ROWS, "loss.consistency=1", recipe="rnn-classifier").train()
+    assert rnn(rnn.force(GOOD, ["good"] * 4)).count == 4
+
+
 def test_answers_do_not_depend_on_neighbours(tmp_path):
     task = build(tmp_path)
     texts = [*GOOD, *BAD, "x " * 40]

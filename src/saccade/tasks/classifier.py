@@ -33,7 +33,10 @@ Rows = Sequence[int] | npt.NDArray[np.int64]
 
 @dataclass(frozen=True, kw_only=True)
 class LossConfig:
-    """What is learned from; `label_smoothing` gives a share of the truth to all classes alike."""
+    """What is learned from.
+
+    label_smoothing   the share of the truth that is given to all classes alike
+    """
 
     label_smoothing: Share = 0.0
 

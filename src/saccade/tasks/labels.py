@@ -104,6 +104,10 @@ class Labels(ABC):
         """The sum over the batch."""
 
     @abstractmethod
+    def distance(self, one: Float[Tensor, "b c"], other: Float[Tensor, "b c"]) -> Tensor:
+        """How far two judgements of the same texts are apart, in the unit of the loss; the sum."""
+
+    @abstractmethod
     def answer(self, logits: Float[Tensor, "w c"], temperature: float) -> Classification:
         """What the logits of a text say; those of several windows of it are averaged."""
 
@@ -172,6 +176,11 @@ class Classes(Labels):
     def loss(self, logits: Float[Tensor, "b c"], truth: Tensor, smoothing: float) -> Tensor:
         """Cross entropy."""
         return F.cross_entropy(logits, truth, reduction="sum", label_smoothing=smoothing)
+
+    def distance(self, one: Float[Tensor, "b c"], other: Float[Tensor, "b c"]) -> Tensor:
+        """The mean of both Kullback-Leibler divergences."""
+        first, second = one.log_softmax(-1), other.log_softmax(-1)
+        return ((first.exp() - second.exp()) * (first - second)).sum() / 2
 
     def answer(self, logits: Float[Tensor, "w c"], temperature: float) -> Classification:
         """The likeliest class."""
@@ -272,6 +281,10 @@ class Several(Labels):
         total = F.binary_cross_entropy_with_logits(logits, target, reduction="sum")
         return total / self.outputs
 
+    def distance(self, one: Float[Tensor, "b c"], other: Float[Tensor, "b c"]) -> Tensor:
+        """The mean of both Kullback-Leibler divergences, and over the classes."""
+        return ((one.sigmoid() - other.sigmoid()) * (one - other)).sum() / (2 * self.outputs)
+
     def answer(self, logits: Float[Tensor, "w c"], temperature: float) -> Classification:
         """All classes that are likelier than not."""
         shares = (logits.double() / temperature).sigmoid().mean(0)
@@ -349,6 +362,10 @@ class Number(Labels):
     def loss(self, logits: Float[Tensor, "b c"], truth: Tensor, smoothing: float) -> Tensor:
         """The squared error, in units of the spread of the training data."""
         return ((logits[:, 0] - (truth - self.mean) / self.scale) ** 2).sum()
+
+    def distance(self, one: Float[Tensor, "b c"], other: Float[Tensor, "b c"]) -> Tensor:
+        """The squared difference."""
+        return ((one - other) ** 2).sum()
 
     def answer(self, logits: Float[Tensor, "w c"], temperature: float) -> Classification:
         """The number, to four digits after the point."""

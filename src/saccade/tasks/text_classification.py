@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 
 from saccade.attention.watch import watch
-from saccade.config import Count
+from saccade.config import Count, NotNegative
 from saccade.data.cache import Encoded, encode_once
 from saccade.data.collate import pad
 from saccade.data.columns import Column
@@ -65,13 +65,25 @@ class TextConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TextLossConfig(LossConfig):
+    """What is learned from.
+
+    label_smoothing   the share of the truth that is given to all classes alike
+    consistency       what it costs that two readings of a text differ because of their dropout
+                      (R-Drop, Liang et al. 2021; half of their alpha); each text is then read twice
+    """
+
+    consistency: NotNegative = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
 class Config(TaskConfig):
     """The options of a text classification recipe."""
 
     model: TextClassifierConfig
     text: TextConfig = TextConfig()
     labels: LabelsConfig = LabelsConfig()
-    loss: LossConfig = LossConfig()
+    loss: TextLossConfig = TextLossConfig()
     metrics: ClassificationMetricsConfig = ClassificationMetricsConfig()
 
     def __post_init__(self) -> None:
@@ -144,9 +156,22 @@ class TextClassification(Classifier[Labelled]):
 
     def forward(self, batch: Labelled) -> Loss:
         """The loss of each text's label, as its kind has it."""
+        if self.training and self.config.loss.consistency:
+            return self._loss_of_two(batch)
         logits = self.model(batch.tokens, batch.mask, batch.segments)
         smoothing = self.config.loss.label_smoothing if self.training else 0.0
         return Loss(self.labels.loss(logits, batch.truth, smoothing), len(logits))
+
+    def _loss_of_two(self, batch: Labelled) -> Loss:
+        """The mean loss of two readings, and how far they are from each other."""
+        options, segments = self.config.loss, batch.segments
+        twice = None if segments is None else segments.repeat(2, 1)
+        logits = self.model(batch.tokens.repeat(2, 1), batch.mask.repeat(2, 1), twice)
+        each = [
+            self.labels.loss(half, batch.truth, options.label_smoothing) for half in logits.chunk(2)
+        ]
+        apart = self.labels.distance(*logits.chunk(2))
+        return Loss(sum(each) / 2 + options.consistency * apart, len(batch.tokens))
 
     def encode(self, split: Split, folder: Path, progress: Progress | None = None) -> Encoded:
         """The tokens of each text, whole, and the label."""
