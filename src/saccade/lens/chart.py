@@ -37,7 +37,11 @@ _VECTORS: Any = {
     "svg.hashsalt": "saccade",
     "image.composite_image": False,
 }
-
+# each text of an SVG runs as its own first letter does, whatever the page around it
+_EACH_ITS_DIRECTION = (
+    b'<style type="text/css">',
+    b'<style type="text/css">text{unicode-bidi: plaintext} ',
+)
 
 # what is written and drawn, and what is behind it
 _COLOURS: dict[Theme, tuple[str, str]] = {
@@ -47,14 +51,19 @@ _COLOURS: dict[Theme, tuple[str, str]] = {
 
 
 class Chart(Figure):
-    """A matplotlib Figure that knows the numbers it shows."""
+    """A matplotlib Figure that knows the numbers it shows.
+
+    `painters` give what is inside of its axes the colours of a theme; without one it keeps its own.
+    """
 
     numbers: dict[str, Any]
+    painters: list[Callable[[Theme], None]]
 
     def __init__(self, numbers: dict[str, Any], **options: Any) -> None:
         super().__init__(**{"layout": "constrained", **options})
         FigureCanvasAgg(self)
         self.numbers = numbers
+        self.painters = []
 
     def save(self, path: str | Path, *, dpi: int = 150, theme: Theme = "light") -> Path:
         """Write the picture (.png, .svg, .pdf by its suffix) and its numbers beside it (.json)."""
@@ -80,10 +89,11 @@ class Chart(Figure):
         with warnings.catch_warnings(), mpl.rc_context(_VECTORS), letters:
             warnings.filterwarnings("ignore", r"Glyph .* missing from", UserWarning)
             self.savefig(file, format=suffix[1:], dpi=dpi, metadata=_UNDATED.get(suffix))
-        return file.getvalue()
+        written = file.getvalue()
+        return written.replace(*_EACH_ITS_DIRECTION, 1) if suffix == ".svg" else written
 
     def _paint(self, theme: Theme) -> None:
-        """Colour all that stands outside of maps and images."""
+        """Colour what stands outside of axes, then, if it has painters, what is inside."""
         if theme not in _COLOURS:
             raise FigureError(f"a picture's theme is one of {', '.join(_COLOURS)}; got {theme!r}")
         ink, ground = _COLOURS[theme]
@@ -94,6 +104,8 @@ class Chart(Figure):
             axes.tick_params(colors=ink)
             for spine in axes.spines.values():
                 spine.set_edgecolor(ink)
+        for paint in self.painters:
+            paint(theme)
 
     def _captions(self) -> Iterator[Text]:
         """Titles and what is written beside axes, not on them."""

@@ -53,7 +53,7 @@ def heads(
     number, q, k = values.shape
     names = [f"head {head}" for head in range(number)]
     layout = in_rows(number, q / k)
-    cell = cell_for((q, k), layout, largest=0.3, side=2.4)
+    cell = cell_for((q, k), layout, largest=0.3, side=3.0)
     down = Span(maps=layout[0], cells=q, cell=cell, gap=NAME_LINE + gap_for([], q * cell))
     across = Span(maps=layout[1], cells=k, cell=cell, gap=gap_for(names, k * cell))
     sheet = Sheet(
@@ -86,7 +86,7 @@ def overview(
         for name, array in weights.items()
     }
     q, k = len(rows), len(columns)
-    names = [str(head) for head in range(max(map(len, layers.values())))]
+    names = [f"head {head}" for head in range(max(map(len, layers.values())))]
     high, wide = panel_for((q, k), (len(layers), len(names)))
     down = Span(maps=len(layers), cells=q, cell=high / q, gap=gap_for([], high))
     across = Span(maps=len(names), cells=k, cell=wide / k, gap=gap_for(names, wide))

@@ -11,19 +11,26 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 from jaxtyping import Float
+from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
-from matplotlib.colors import Normalize
+from matplotlib.colors import Colormap, Normalize
 from matplotlib.patches import Rectangle
+from matplotlib.text import Text
 
-from saccade.lens.chart import Chart
+from saccade.lens.chart import Chart, Theme
 from saccade.lens.letters import families, inches, short, wrapped
 
 LONGEST_SIDE = 40.0  # inches of a sheet's maps; more cells are drawn smaller
 LARGEST, LEAST = 10.0, 5.0  # letters, in points; of more labels than have room some are left out
 LINE = 1.35  # from label to label, by the size of their letters
 
-# pale for nothing and dark for much, also in grey and to colour-blind eyes (ColorBrewer)
-COLOURS = mpl.colormaps["YlGnBu"]
+# from the page's own end of light for nothing to the other for much, evenly, so that it can be read
+# in grey and by colour-blind eyes (ColorBrewer)
+COLOURS: dict[Theme, Colormap] = {
+    "light": mpl.colormaps["YlGnBu"],
+    "dark": mpl.colormaps["YlGnBu_r"],
+}
+_BRIGHTNESS = np.array([0.2126, 0.7152, 0.0722])  # of red, green and blue
 
 # of the drawing, in inches
 _EDGE, _PAD, _GAP = 0.1, 0.06, 0.14
@@ -33,6 +40,7 @@ _TITLE_LINE = 0.2
 _SMALL = 1.0  # the longer side of a map that is one of many
 _MOST_SLENDER = 4.0  # its sides, one by the other; what is more so is stretched to it
 _NAME = 8.0  # points
+_LONGEST_NAME = 60  # letters
 NAME_LINE = 0.19  # inches below a map, for its name
 
 
@@ -94,13 +102,14 @@ class Span:
     def names(self, names: Sequence[str]) -> Labels:
         """A label for each map, at its middle."""
         middles = [self.start(i) + self.cells / 2 for i in range(len(names))]
-        return Labels(texts=[short(name) for name in names], at=middles, size=_NAME)
+        return Labels(texts=[short(name, _LONGEST_NAME) for name in names], at=middles, size=_NAME)
 
 
 class Sheet:
     """A chart of maps, which `add` fills.
 
-    Colours go from 0, or the lowest weight of `scale` if that is less, to its highest.
+    Colours go from 0, or the lowest weight of `scale` if that is less, to its highest. `below` are
+    the inches that names take below the last row of maps.
     """
 
     def __init__(
@@ -116,24 +125,20 @@ class Sheet:
         title: str = "",
     ) -> None:
         self.down, self.across = down, across
-        low = min(0.0, *(float(weights.min()) for weights in scale))
-        high = max(float(weights.max()) for weights in scale)
-        self.norm = Normalize(low, high if high > low else 1.0)
-        left = _EDGE + beside.longest + _PAD
-        self.width = max(_NARROWEST, left + across.inches + _BAR_ROOM)
+        self.left = _EDGE + beside.longest + _PAD
+        self.width = max(_NARROWEST, self.left + across.inches + _BAR_ROOM)
         head = wrapped(title, self.width - 2 * _EDGE, LARGEST)
         lines = _TITLE_LINE * len(head.splitlines())
-        top = _EDGE + lines + above.height + 2 * _PAD
-        self.height = top + max(_LOWEST, down.inches + below) + _EDGE
+        self.top = _EDGE + lines + above.height + 2 * _PAD
+        self.height = self.top + max(_LOWEST, down.inches + below) + _EDGE
         self.chart = Chart(numbers, figsize=(self.width, self.height), layout="none")
-        self.axes = self.chart.add_axes(
-            self._place(left, top, across.inches, down.inches),
-            xlim=(-0.5, across.end),
-            ylim=(down.end, -0.5),
-        )
-        self.axes.spines[:].set_visible(False)
+        self.axes = self._add_axes(0.0, across.inches, down.inches)
+        self.axes.set_frame_on(False)
         self._label(beside, above)
-        self._add_bar(left + across.inches + _GAP, top)
+        self.colours = ScalarMappable(_scale(scale), COLOURS["light"])
+        self._add_bar()
+        self.cells: list[tuple[Text, float]] = []
+        self.chart.painters.append(self._paint)
         if head:
             self.chart.suptitle(
                 head, y=1 - _EDGE / self.height, va="top", size=LARGEST, family=families([head])
@@ -148,40 +153,36 @@ class Sheet:
         self.axes.imshow(
             weights,
             extent=(left, left + wide, top + high, top),
-            cmap=COLOURS,
-            norm=self.norm,
+            cmap=self.colours.cmap,
+            norm=self.colours.norm,
             aspect="auto",
         )
         self.axes.add_patch(
             Rectangle((left, top), wide, high, fill=False, edgecolor="0.5", lw=0.6, clip_on=False)
         )
-        if name:
-            self.axes.annotate(
-                name,
-                (left + wide / 2, top + high),
-                xytext=(0, -72 * _PAD),
-                textcoords="offset points",
-                annotation_clip=False,
-                ha="center",
-                va="top",
-                size=_NAME,
-            )
         self.axes.set(xlim=(-0.5, self.across.end), ylim=(self.down.end, -0.5))
+        if name:
+            x = self.left + (left + 0.5 + wide / 2) * self.across.cell
+            y = self.top + (top + 0.5 + high) * self.down.cell + _PAD
+            where = x / self.width, 1 - y / self.height
+            self.chart.text(*where, name, ha="center", va="top", size=_NAME)
 
     def annotate(self, weights: Float[np.ndarray, "q k"]) -> None:
         """Write the weights of the first map into its cells."""
-        light = COLOURS(self.norm(weights))[..., :3] @ [0.2126, 0.7152, 0.0722] > 0.5
         size = min(7.5, 18 * min(self.down.cell, self.across.cell))
         for (row, column), weight in np.ndenumerate(weights):
-            self.axes.text(
-                column,
-                row,
-                f"{weight:.2f}",
-                ha="center",
-                va="center",
-                color="black" if light[row, column] else "white",
-                size=size,
-            )
+            text = f"{weight:.2f}"
+            written = self.axes.text(column, row, text, ha="center", va="center", size=size)
+            self.cells.append((written, weight))
+        self._paint("light")
+
+    def _paint(self, theme: Theme) -> None:
+        """Maps like the page around them, and numbers in cells so that they can be read."""
+        for mapped in (self.colours, *self.axes.images):
+            mapped.set_cmap(COLOURS[theme])
+        for text, weight in self.cells:
+            light = self.colours.to_rgba(weight)[:3] @ _BRIGHTNESS > 0.5
+            text.set_color("black" if light else "white")
 
     def _label(self, beside: Labels, above: Labels) -> None:
         axes = self.axes
@@ -196,24 +197,30 @@ class Sheet:
         axes.xaxis.tick_top()
         axes.tick_params(length=0, pad=72 * _PAD / 2)
 
-    def _add_bar(self, left: float, top: float) -> None:
+    def _add_bar(self) -> None:
         """What the colours mean."""
         high = min(_LONGEST_BAR, max(self.down.inches, _LOWEST))
-        axes = self.chart.add_axes(self._place(left, top, _BAR, high))
-        bar = self.chart.colorbar(ScalarMappable(self.norm, COLOURS), cax=axes)
+        axes = self._add_axes(self.across.inches + _GAP, _BAR, high)
+        bar = self.chart.colorbar(self.colours, cax=axes)
         bar.ax.tick_params(labelsize=_NAME)
         bar.set_label("weight", size=_NAME)
 
-    def _place(
-        self, left: float, top: float, wide: float, high: float
-    ) -> tuple[float, float, float, float]:
-        """As matplotlib has it: parts of the chart, from its lower left corner."""
-        return (
-            left / self.width,
-            1 - (top + high) / self.height,
-            wide / self.width,
-            high / self.height,
+    def _add_axes(self, right: float, wide: float, high: float) -> Axes:
+        """So many inches to the right of where maps begin, and as high as they begin."""
+        return self.chart.add_axes(
+            (
+                (self.left + right) / self.width,
+                1 - (self.top + high) / self.height,
+                wide / self.width,
+                high / self.height,
+            )
         )
+
+
+def _scale(weights: Sequence[np.ndarray]) -> Normalize:
+    low = min(0.0, *(float(array.min()) for array in weights))
+    high = max(float(array.max()) for array in weights)
+    return Normalize(low, high if high > low else 1.0)
 
 
 def cell_for(
