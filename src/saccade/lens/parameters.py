@@ -1,8 +1,8 @@
 """What a network is made of: its parameters by name, kind and shape, as a table and as a chart.
 
-    table = parameters(model)            any torch module
-    print(table)
-    parameters(model, depth=2).figure().save("parameters.png")
+table = parameters(model)            any torch module
+print(table)
+parameters(model, depth=2).figure().save("parameters.png")
 """
 
 import json
