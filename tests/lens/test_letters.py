@@ -141,7 +141,7 @@ def test_right_to_left_is_drawn_from_right_to_left(caplog, label):
     """The last letter stands left: matplotlib orders the glyphs."""
     font = letters.get_font(letters.fontManager.findfont("DejaVu Sans"))
     glyphs = [item.char for item in font._layout(label, ft2font.LoadFlags.NO_HINTING)]
-    assert [text for text in glyphs if text][0] == label[-1]
+    assert next(filter(None, glyphs)) == label[-1]
     assert one_cell(label).picture(".png")
     assert not caplog.records
 

@@ -5,7 +5,6 @@ print(table)
 parameters(model, depth=2).figure().save("parameters.png")
 """
 
-import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from torch import nn
 from torch.nn.parameter import UninitializedParameter
 
 from saccade.errors import FigureError
+from saccade.lens.written import readable_json
 
 if TYPE_CHECKING:
     from saccade.lens.chart import Chart
@@ -86,7 +86,7 @@ class ParameterTable:
 
     def to_json(self) -> str:
         """The rows, with whole names and exact shares, and the sums."""
-        return json.dumps(self.numbers())
+        return readable_json(self.numbers())
 
     def figure(self, *, title: str = "") -> "Chart":
         """The table, with a bar for each share."""
