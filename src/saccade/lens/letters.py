@@ -26,6 +26,7 @@ _FURTHER_FONTS = (
     "Arial Unicode MS",
 )
 _LAST_RESORT = "Last Resort High-Efficiency"  # matplotlib's font of boxes, one for each script
+_ON_PIXELS = 1.1  # letters may be so much wider where they are set to whole pixels
 _RIGHT_TO_LEFT = {"R", "AL"}  # classes of letters: Hebrew and its like, Arabic and its like
 
 
@@ -52,10 +53,11 @@ def shaped_wrongly(texts: Iterable[str]) -> bool:
 
 
 def inches(text: str, size: float) -> float:
-    """How wide a line of letters of this size (in points) is drawn."""
+    """The room for a line of letters of this size (in points)."""
     shown = text.translate(dict.fromkeys(map(ord, undrawable([text])), UNKNOWN))
     font = FontProperties(family=families([shown]), size=size)
-    return text_to_path.get_text_width_height_descent(shown, font, ismath=False)[0] / 72
+    points = text_to_path.get_text_width_height_descent(shown, font, ismath=False)[0]
+    return _ON_PIXELS * points / 72
 
 
 def short(label: str, longest: int = LONGEST_LABEL) -> str:

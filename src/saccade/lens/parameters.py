@@ -141,7 +141,7 @@ def _each(module: nn.Module) -> Iterator[ParameterRow]:
 
 
 def _joined(module: nn.Module, name: str, group: list[ParameterRow]) -> ParameterRow:
-    if name == group[0].name:
+    if len(group) == 1:
         return group[0]
     return ParameterRow(
         name=name,
