@@ -49,8 +49,9 @@ def some_weights(*shape):
 def boxes_of_texts(chart):
     """Where each text is drawn, in pixels: those of axes and those around them."""
     chart.draw_without_rendering()
-    texts = [*chart.findobj(Text)]
-    return {text: text.get_window_extent() for text in texts if text.get_text().strip()}
+    texts = chart.findobj(Text)
+    shown = [text for text in texts if text.get_visible() and text.get_text().strip()]
+    return {text: text.get_window_extent() for text in shown}
 
 
 def assert_all_inside_and_apart(chart):

@@ -135,7 +135,8 @@ class Sheet:
         self.axes = self._add_axes(0.0, across.inches, down.inches)
         self.axes.set_frame_on(False)
         self._label(beside, above)
-        self.colours = ScalarMappable(_scale(scale), COLOURS["light"])
+        self.scale = _scale(scale)
+        self.colours = ScalarMappable(self.scale, COLOURS["light"])
         self._add_bar()
         self.cells: list[tuple[Text, float]] = []
         self.chart.painters.append(self._paint)
@@ -154,7 +155,7 @@ class Sheet:
             weights,
             extent=(left, left + wide, top + high, top),
             cmap=self.colours.cmap,
-            norm=self.colours.norm,
+            norm=self.scale,
             aspect="auto",
         )
         self.axes.add_patch(
@@ -181,7 +182,7 @@ class Sheet:
         for mapped in (self.colours, *self.axes.images):
             mapped.set_cmap(COLOURS[theme])
         for text, weight in self.cells:
-            light = self.colours.to_rgba(weight)[:3] @ _BRIGHTNESS > 0.5
+            light = COLOURS[theme](self.scale(weight))[:3] @ _BRIGHTNESS > 0.5
             text.set_color("black" if light else "white")
 
     def _label(self, beside: Labels, above: Labels) -> None:
