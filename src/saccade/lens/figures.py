@@ -9,7 +9,7 @@ from jaxtyping import Float64
 from saccade.errors import FigureError, ShapeError
 from saccade.lens.chart import Chart, in_rows
 from saccade.lens.letters import families, plain
-from saccade.lens.maps import NAME_LINE, Sheet, Span, cell_for, gap_for, panel_for
+from saccade.lens.maps import LEAST, NAME_LINE, Sheet, Span, cell_for, gap_for, panel_for
 from saccade.positions.base import Absolute, Position
 from saccade.shapes import Tensor
 
@@ -24,7 +24,8 @@ def heatmap(
 ) -> Chart:
     """An attention map: a row for each query, a column for each key, labelled.
 
-    `annotate` writes the weights into the cells; by default where there are at most 64 cells.
+    `annotate` writes the weights into the cells; by default where there are at most 64 cells, and
+    these are large enough.
     """
     values = _checked(weights, rows, columns, "queries, keys")
     q, k = values.shape
@@ -40,7 +41,9 @@ def heatmap(
         title=title,
     )
     sheet.add(values)
-    if annotate if annotate is not None else q * k <= 64:
+    if annotate is None:
+        annotate = q * k <= 64 and sheet.number_size >= LEAST
+    if annotate:
         sheet.annotate(values)
     return sheet.chart
 

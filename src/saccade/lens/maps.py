@@ -168,12 +168,18 @@ class Sheet:
             where = x / self.width, 1 - y / self.height
             self.chart.text(*where, name, ha="center", va="top", size=_NAME)
 
+    @property
+    def number_size(self) -> float:
+        """Points of the numbers that fit in cells."""
+        return min(7.5, 18 * min(self.down.cell, self.across.cell))
+
     def annotate(self, weights: Float[np.ndarray, "q k"]) -> None:
         """Write the weights of the first map into its cells."""
-        size = min(7.5, 18 * min(self.down.cell, self.across.cell))
         for (row, column), weight in np.ndenumerate(weights):
             text = f"{weight:.2f}"
-            written = self.axes.text(column, row, text, ha="center", va="center", size=size)
+            written = self.axes.text(
+                column, row, text, ha="center", va="center", size=self.number_size
+            )
             self.cells.append((written, weight))
         self._paint("light")
 
