@@ -108,7 +108,6 @@ def test_signs_that_leave_no_trace_need_no_font():
 def test_what_no_font_has_is_told_and_drawn_as_unknown(caplog, suffix, label):
     chart = one_cell(label)
     drawn = []
-    chart.painters.append(lambda theme: None)
     chart.canvas.mpl_connect(
         "draw_event", lambda event: drawn.extend(t.get_text() for t in chart.findobj(Text))
     )

@@ -197,8 +197,8 @@ class AttentionRecord:
         return heatmap(torch.from_numpy(shown), *labels, title=self._title(layer, head))
 
     def heads(self, layer: str, *, words: bool | None = None) -> "Chart":
-        """All heads of a layer side by side, on one scale: a map for each, or, of an image alone,
-        its glance in each.
+        """All heads of a layer side by side: a map for each, on one scale, or, of an image alone,
+        its glance in each, whose colours go to its own strongest cell.
         """
         number = len(self.slice(layers=[layer]).weights[layer])
         if isinstance(self.wrote, ImageSide):
