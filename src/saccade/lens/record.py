@@ -35,6 +35,8 @@ from saccade.lens.sides import AnySide, ImageSide, Side, side_json, side_of
 from saccade.lens.written import readable_json
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from saccade.lens.chart import Chart, Theme
 
 __all__ = ["SUFFIXES", "AttentionRecord", "ImageSide", "Side"]
@@ -191,9 +193,44 @@ class AttentionRecord:
         from saccade.lens.figures import heatmap
 
         shown = self.by_words(layer, head) if words else self.mean(layer, head)
-        rows = self.wrote.words if words else self.wrote.tokens
-        columns = self.read.words if words else self.read.tokens
-        return heatmap(torch.from_numpy(shown), rows, columns, title=self._title(layer, head))
+        labels = self._labels(words=words)
+        return heatmap(torch.from_numpy(shown), *labels, title=self._title(layer, head))
+
+    def heads(self, layer: str, *, words: bool | None = None) -> "Chart":
+        """All heads of a layer side by side: a map for each, on one scale, or, of an image alone,
+        its glance in each, whose colours go to its own strongest cell.
+        """
+        number = len(self.slice(layers=[layer]).weights[layer])
+        if isinstance(self.wrote, ImageSide):
+            from saccade.lens.overlays import overlays
+
+            seen = np.stack([self.glance(layer, head) for head in range(number)])
+            names = [f"head {head}" for head in range(number)]
+            return overlays(self.wrote, seen, names, title=layer)
+        from saccade.lens.figures import heads
+
+        return heads(self._maps(layer, words=words), *self._labels(words=words), title=layer)
+
+    def overview(self, *, words: bool | None = None) -> "Chart":
+        """Small maps of all heads of all layers, on one scale: a row for each layer."""
+        from saccade.lens.figures import overview
+
+        maps = {layer: self._maps(layer, words=words) for layer in self.layers}
+        return overview(maps, *self._labels(words=words))
+
+    def _maps(self, layer: str, *, words: bool | None) -> "Tensor":
+        """(heads, written, read) of a layer, between tokens or words."""
+        import torch
+
+        shown = self.by_words if words else self.mean
+        heads = range(len(self.weights[layer]))
+        return torch.from_numpy(np.stack([shown(layer, head) for head in heads]))
+
+    def _labels(self, *, words: bool | None) -> tuple[Sequence[str], Sequence[str]]:
+        """Of rows and columns."""
+        if words:
+            return self.wrote.words, self.read.words
+        return self.wrote.tokens, self.read.tokens
 
     def _overlays(
         self, image: ImageSide, layer: str | None, head: int | None, *, words: bool
