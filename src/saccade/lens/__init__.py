@@ -9,5 +9,6 @@ pointing  how far attention over images is right: the pointing game
 chart     figures without a display, which keep their numbers
 figures   maps of attention and of positions
 overlays  attention over images
+page      all of a record, or of several, on one page of HTML
 written   JSON as all of them write it
 """

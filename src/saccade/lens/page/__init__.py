@@ -26,7 +26,7 @@ from saccade.lens.page.packed import packed, picture
 from saccade.lens.record import AttentionRecord
 from saccade.lens.sides import AnySide, ImageSide, side_json
 
-__all__ = ["Records", "model", "page", "page_of", "view_inputs"]
+__all__ = ["Records", "page", "page_of", "view_inputs", "view_model"]
 
 Some = AttentionRecord | Sequence[AttentionRecord]
 Records = Some | Mapping[str, Some]
@@ -53,22 +53,22 @@ def page(records: Records, *, title: str = "Attention") -> str:
 
 def view_inputs(records: Records) -> list[list[dict[str, Any]]]:
     """What the view shows, as JSON has it: for each input, how each model looked at it."""
-    named = records if isinstance(records, Mapping) else {"": records}
-    columns = [
-        [model(record, name) for record in ([some] if isinstance(some, AttentionRecord) else some)]
-        for name, some in named.items()
-    ]
-    if len({len(column) for column in columns}) > 1:
-        counts = ", ".join(
-            f"{name!r} has {len(column)}" for name, column in zip(named, columns, strict=True)
-        )
+    given = records if isinstance(records, Mapping) else {"": records}
+    named = {
+        name: [some] if isinstance(some, AttentionRecord) else some for name, some in given.items()
+    }
+    if len({len(some) for some in named.values()}) > 1:
+        counts = ", ".join(f"{name!r} has {len(some)}" for name, some in named.items())
         raise FigureError(
             f"models side by side need as many records each, of the same inputs; {counts}"
         )
-    return [list(row) for row in zip(*columns, strict=True)]
+    return [
+        [view_model(record, name) for name, record in zip(named, row, strict=True)]
+        for row in zip(*named.values(), strict=True)
+    ]
 
 
-def model(record: AttentionRecord, name: str = "") -> dict[str, Any]:
+def view_model(record: AttentionRecord, name: str = "") -> dict[str, Any]:
     """One record as the view reads it, with the name of its model."""
     return {
         "name": name,
@@ -83,6 +83,8 @@ def model(record: AttentionRecord, name: str = "") -> dict[str, Any]:
 
 def page_of(inputs: Sequence[Sequence[dict[str, Any]]], *, title: str = "Attention") -> str:
     """A whole page with what `view_inputs` gave."""
+    if not inputs:
+        raise FigureError("a page shows at least one record; none was given")
     files = resources.files(__name__)
     shell, style, view = (
         files.joinpath(name).read_text(encoding="utf-8")

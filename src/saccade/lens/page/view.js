@@ -14,17 +14,21 @@ const MAP = {
   label: { font: 12, width: 120, cell: 10 },
   side: 8192, // pixels that a canvas can surely have
 };
-const VIRIDIS = [
-  [68, 1, 84],
-  [71, 45, 123],
-  [59, 82, 139],
-  [44, 114, 142],
-  [33, 145, 140],
-  [40, 174, 128],
-  [94, 201, 98],
-  [173, 220, 48],
-  [253, 231, 37],
-];
+// of weights over an image, from 0 to the strongest: viridis, as in the lens's figures
+const COLOURS = blended(
+  [
+    [68, 1, 84],
+    [71, 45, 123],
+    [59, 82, 139],
+    [44, 114, 142],
+    [33, 145, 140],
+    [40, 174, 128],
+    [94, 201, 98],
+    [173, 220, 48],
+    [253, 231, 37],
+  ],
+  256,
+);
 
 /** Show the inputs inside the element, in place of what is there. */
 export async function show(element, inputs) {
@@ -477,21 +481,29 @@ class ImageView {
 /** The image in grey, so that its colours are not taken for weights, under theirs. */
 function coveredBy(plain, cells, grid) {
   const found = new ImageData(plain.width, plain.height);
+  const [from, into] = [plain.data, found.data];
   const most = greatest(cells) || 1;
   const [across, down] = [between(plain.width, grid[1]), between(plain.height, grid[0])];
   for (let y = 0, at = 0; y < plain.height; y++) {
     for (let x = 0; x < plain.width; x++, at += 4) {
       const heat = softened(cells, grid[1], across[x], down[y]) / most;
-      const [red, green, blue] = plain.data.subarray(at, at + 3);
-      const grey = 13 + 0.65 * (0.299 * red + 0.587 * green + 0.114 * blue);
+      const paint = COLOURS[Math.round(heat * (COLOURS.length - 1))];
+      const grey = 13 + 0.65 * (0.299 * from[at] + 0.587 * from[at + 1] + 0.114 * from[at + 2]);
       const cover = 0.45 + 0.3 * heat;
-      viridis(heat).forEach((part, i) => {
-        found.data[at + i] = (1 - cover) * grey + cover * part;
-      });
-      found.data[at + 3] = 255;
+      for (let part = 0; part < 3; part++) {
+        into[at + part] = (1 - cover) * grey + cover * paint[part];
+      }
+      into[at + 3] = 255;
     }
   }
   return found;
+}
+
+/** As many colours as that, evenly between these. */
+function blended(colours, number) {
+  return between(number, colours.length).map(([first, second, share]) =>
+    colours[first].map((part, i) => part * (1 - share) + colours[second][i] * share),
+  );
 }
 
 /** For each pixel the two cells whose middles it lies between, and the share of the second. */
@@ -504,17 +516,10 @@ function between(pixels, cells) {
 }
 
 function softened(cells, columns, [left, right, toRight], [top, bottom, down]) {
-  const mixed = (row) =>
-    cells[row * columns + left] * (1 - toRight) + cells[row * columns + right] * toRight;
-  return mixed(top) * (1 - down) + mixed(bottom) * down;
-}
-
-function viridis(share) {
-  const place = clamped(share, 0, 1) * (VIRIDIS.length - 1);
-  const first = Math.min(Math.floor(place), VIRIDIS.length - 2);
-  return VIRIDIS[first].map(
-    (part, i) => part + (VIRIDIS[first + 1][i] - part) * (place - first),
-  );
+  const [above, below] = [top * columns, bottom * columns];
+  const upper = cells[above + left] * (1 - toRight) + cells[above + right] * toRight;
+  const lower = cells[below + left] * (1 - toRight) + cells[below + right] * toRight;
+  return upper * (1 - down) + lower * down;
 }
 
 /** All weights at once, with the number of the one that is pointed at. */
@@ -713,9 +718,12 @@ class StrongestView {
   say(selection, selected, strongest) {
     const name = selection && quoted(selected);
     let sentence = ["On average, most was looked at ", strongest];
-    if (!strongest) sentence = selection?.side === "read" ? [name, " was not looked at"] : [name ?? "All", " looked nowhere"];
-    else if (selection?.side === "wrote") sentence = [name, " looked most at ", strongest];
-    else if (selection) sentence = [name, " was looked at most by ", strongest];
+    if (selection?.side === "wrote") {
+      sentence = strongest ? [name, " looked most at ", strongest] : [name, " looked nowhere"];
+    } else if (selection) {
+      const by = strongest ? ["was looked at most by ", strongest] : ["was not looked at"];
+      sentence = [name, " ", ...by];
+    } else if (!strongest) sentence = ["Nothing was looked at"];
     this.said.replaceChildren(...sentence);
   }
 
@@ -773,7 +781,9 @@ class Panel {
       panel.append(make("p", { class: "said" }, said), ...sides);
       return panel;
     }
-    const looking = make("div", { class: "looking" }, make("div", {}, ...sides), this.strongest.element);
+    const images = this.read instanceof ImageView && this.wrote instanceof ImageView;
+    const both = make("div", { class: images ? "images" : "texts" }, ...sides);
+    const looking = make("div", { class: "looking" }, both, this.strongest.element);
     panel.append(this.controls, looking, make("h3", {}, "All weights"), this.map.element);
     return panel;
   }
@@ -795,7 +805,7 @@ class Panel {
 
   layerOptions() {
     const { layers } = this.model;
-    const options = layers.map(({ name }, i) => [i, visible(name)]);
+    const options = layers.map(({ name }, i) => [i, name ? visible(name) : "attention"]);
     if (!this.model.wrote) options.unshift(["rollout", `rollout through ${counted(layers, "layer")}`]);
     if (layers.length > 1) options.unshift(["mean", `mean of ${counted(layers, "layer")}`]);
     return options;
