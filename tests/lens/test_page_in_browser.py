@@ -318,7 +318,7 @@ def test_two_models_side_by_side_and_several_inputs(visit):
 
 
 def test_phones_dark_rooms_and_scripts_from_right_to_left(visit):
-    side = Side.of_words("שלום עולם זה משפט ארוך מאוד בעברית".split(), stop="</s>")
+    side = Side.of_words(["שלום", "עולם", "זה", "משפט", "ארוך", "מאוד", "בעברית"], stop="</s>")
     record = AttentionRecord(side, side, {"l": weights(1, 8, 8)})
     html = page({"one": record, "other": record})
     options = {"viewport": {"width": 360, "height": 700}, "device_scale_factor": 2}

@@ -372,7 +372,7 @@ class ImageView {
     this.canvas = make("canvas", {
       tabindex: 0,
       role: "application",
-      "aria-label": `${name}: an image of ${rows} × ${columns} cells; arrow keys move between them`,
+      "aria-label": `${name}: image of ${rows} × ${columns} cells; arrow keys move between them`,
     });
     this.element = make("div", { class: "image" }, this.canvas);
     if (units.first) this.element.append(this.classToken());
@@ -545,7 +545,9 @@ class MapView {
     const over = (event) => this.enter(this.cellUnder(event));
     canvas.addEventListener("pointermove", over);
     canvas.addEventListener("pointerdown", over);
-    canvas.addEventListener("pointerleave", () => this.leave());
+    canvas.addEventListener("pointerleave", ({ pointerType }) => {
+      if (pointerType !== "touch") this.leave(); // a finger that is lifted leaves the number
+    });
     canvas.addEventListener("focus", () => {
       if (canvas.matches(":focus-visible")) this.enter(this.cell ?? [0, 0]);
     });
@@ -717,7 +719,7 @@ class StrongestView {
 
   say(selection, selected, strongest) {
     const name = selection && quoted(selected);
-    let sentence = ["On average, most was looked at ", strongest];
+    let sentence = ["On average, ", strongest, " was looked at most"];
     if (selection?.side === "wrote") {
       sentence = strongest ? [name, " looked most at ", strongest] : [name, " looked nowhere"];
     } else if (selection) {
@@ -772,13 +774,14 @@ class Panel {
   }
 
   laidOut(names) {
-    const block = (name, view) => make("div", { class: "side" }, make("h3", {}, name), view.element);
+    const block = (name, view) =>
+      make("div", { class: "side" }, make("h3", {}, name), view.element);
     const sides = [block(names[0], this.read), block(names[1], this.wrote)];
     const panel = make("section", { class: "panel", "aria-label": this.model.name || "Attention" });
     if (this.model.name) panel.append(make("h2", { dir: "auto" }, visible(this.model.name)));
     if (this.empty) {
-      const said = "No attention here: this model never looks back, or there was nothing to look at.";
-      panel.append(make("p", { class: "said" }, said), ...sides);
+      const why = "this model never looks back, or there was nothing to look at.";
+      panel.append(make("p", { class: "said" }, `No attention here: ${why}`), ...sides);
       return panel;
     }
     const images = this.read instanceof ImageView && this.wrote instanceof ImageView;
@@ -788,14 +791,25 @@ class Panel {
     return panel;
   }
 
-  /** Take up a choice of layer and head, as far as there are such here. */
-  async choose({ layer, head }) {
+  /** Begin with this choice of layer and head, as far as there are such here. */
+  async begin({ layer, head }) {
     if (this.empty) return;
-    const layers = this.layerOptions().map(([value]) => value);
-    const chosen = layers.includes(layer) ? layer : this.firstLayer();
-    const heads = this.layers.heads(chosen);
-    this.chosen = { layer: chosen, head: head !== null && head < heads ? head : null };
-    this.controls.replaceChildren(this.layerChoice(), this.headChoice(heads));
+    const options = this.layerOptions();
+    const first = options.some(([value]) => value === layer) ? layer : this.firstLayer();
+    const select = choice("Layer", options, first, (value) =>
+      this.change({ layer: ["mean", "rollout"].includes(value) ? value : Number(value) }),
+    );
+    this.controls.append(select, make("span"));
+    await this.choose({ layer: first, head });
+  }
+
+  async choose({ layer, head }) {
+    const heads = this.layers.heads(layer);
+    const kept = head !== null && head < heads ? head : null;
+    if (layer !== this.chosen?.layer) {
+      this.controls.lastChild.replaceWith(this.headChoice(heads, kept));
+    }
+    this.chosen = { layer, head: kept };
     const mine = ++this.turn;
     const matrix = pooled(await this.layers.of(this.chosen), this.units.wrote, this.units.read);
     if (mine !== this.turn) return; // chosen anew meanwhile
@@ -803,11 +817,17 @@ class Panel {
     this.map.set(matrix);
   }
 
+  async change(part) {
+    await this.choose({ ...this.chosen, ...part });
+    this.pointer.paint();
+  }
+
   layerOptions() {
     const { layers } = this.model;
     const options = layers.map(({ name }, i) => [i, name ? visible(name) : "attention"]);
-    if (!this.model.wrote) options.unshift(["rollout", `rollout through ${counted(layers, "layer")}`]);
-    if (layers.length > 1) options.unshift(["mean", `mean of ${counted(layers, "layer")}`]);
+    const all = counted(layers, "layer");
+    if (!this.model.wrote) options.unshift(["rollout", `rollout through ${all}`]);
+    if (layers.length > 1) options.unshift(["mean", `mean of ${all}`]);
     return options;
   }
 
@@ -816,27 +836,12 @@ class Panel {
     return this.model.layers.length > 1 ? "mean" : 0;
   }
 
-  layerChoice() {
-    return choice("Layer", this.layerOptions(), this.chosen.layer, (value) =>
-      this.change({ ...this.chosen, layer: Number.isNaN(Number(value)) ? value : Number(value) }, 0),
-    );
-  }
-
-  headChoice(heads) {
-    const options = Array.from({ length: heads }, (_, head) => [head, `head ${head}`]);
+  headChoice(heads, head) {
+    const options = Array.from({ length: heads }, (_, number) => [number, `head ${number}`]);
     if (heads > 1) options.unshift(["mean", `mean of ${heads} heads`]);
-    const { head } = this.chosen;
     return choice("Head", options, head ?? options[0][0], (value) =>
-      this.change({ ...this.chosen, head: value === "mean" ? null : Number(value) }, 1),
+      this.change({ head: value === "mean" ? null : Number(value) }),
     );
-  }
-
-  /** A choice made with the select of this number, which keeps the focus. */
-  async change(chosen, select) {
-    const choosing = this.choose(chosen);
-    this.controls.querySelectorAll("select")[select].focus();
-    await choosing;
-    this.pointer.paint();
   }
 
   /** Show what a selection means here; one of other words than these means nothing. */
@@ -882,12 +887,22 @@ class Viewer {
   constructor(element, inputs) {
     const first = inputs[0]?.[0];
     const caption = first?.read.kind === "image" && first.wrote !== null;
-    Object.assign(this, { element, inputs, panels: [], hovered: null, pinned: null });
+    Object.assign(this, { inputs, panels: [], hovered: null, pinned: null });
     this.settings = { words: caption, cover: true };
     this.row = make("div", { class: "panels" });
-    element.replaceChildren(this.toolbar(), this.row, this.note());
-    element.addEventListener("keydown", (event) => event.key === "Escape" && this.unpin());
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.paint());
+    this.root = make("div", {}, this.toolbar(), this.row, this.note());
+    element.replaceChildren(this.root);
+    this.listen();
+  }
+
+  listen() {
+    this.root.addEventListener("keydown", (event) => event.key === "Escape" && this.unpin());
+    const dark = matchMedia("(prefers-color-scheme: dark)");
+    const repaint = () => {
+      if (this.root.isConnected) this.paint();
+      else dark.removeEventListener("change", repaint);
+    };
+    dark.addEventListener("change", repaint);
   }
 
   toolbar() {
@@ -940,7 +955,7 @@ class Viewer {
     this.hovered = null;
     this.pinned = this.firstSelection();
     this.row.replaceChildren(...panels.map(({ element }) => element));
-    await Promise.all(panels.map((one, i) => one.choose(before[i] ?? { layer: null, head: null })));
+    await Promise.all(panels.map((one, i) => one.begin(before[i] ?? { layer: null, head: null })));
     this.paint();
   }
 
