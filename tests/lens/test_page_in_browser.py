@@ -105,7 +105,9 @@ def test_layers_heads_and_words_have_the_numbers_of_the_record(visit):
     near = SHOWN + half_a_step(record)
     tab = visit(record.to_html())
     assert numbers(tab, 4, 4) == pytest.approx(record.mean(), abs=near)
-    assert tab.get_by_label("Head").is_disabled()  # the second layer has one only
+    choose(tab, "Head", "head 0")  # the second layer has no other
+    assert numbers(tab, 4, 4) == pytest.approx(record.mean(head=0), abs=near)
+    choose(tab, "Head", "mean of all heads")
     choose(tab, "Layer", "cross.0")
     assert numbers(tab, 4, 4) == pytest.approx(record.mean("cross.0"), abs=near)
     choose(tab, "Head", "head 1")

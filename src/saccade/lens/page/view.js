@@ -120,10 +120,11 @@ class Layers {
     return layer === "mean" ? this.meanOfAll(head) : this.mean(layer, head);
   }
 
-  /** How many heads a choice of layer offers. */
+  /** How many heads the layers of a choice have, at least and at most. */
   heads(layer) {
-    if (typeof layer === "number") return this.layers[layer].heads;
-    return Math.min(...this.layers.map(({ heads }) => heads));
+    const layers = typeof layer === "number" ? [this.layers[layer]] : this.layers;
+    const counts = layers.map(({ heads }) => heads);
+    return { least: Math.min(...counts), most: Math.max(...counts) };
   }
 
   async mean(layer, head) {
@@ -254,7 +255,7 @@ function colour(node, name) {
 
 /** A labelled select; `options` are pairs [value, text]. */
 function choice(label, options, chosen, changed) {
-  const select = make("select");
+  const select = make("select", { "aria-label": label });
   for (const [value, text] of options) select.append(make("option", { value, dir: "auto" }, text));
   select.value = chosen;
   select.disabled = options.length < 2;
@@ -367,7 +368,7 @@ class TextView {
 /** An image whose cells can be pointed at, walked through with arrow keys, and covered. */
 class ImageView {
   constructor(units, name, pointer, bitmap) {
-    Object.assign(this, { units, pointer, grid: units.side.grid, covered: true });
+    Object.assign(this, { units, pointer, grid: units.side.grid, marked: null, values: null });
     const [rows, columns] = this.grid;
     this.canvas = make("canvas", {
       tabindex: 0,
@@ -451,7 +452,6 @@ class ImageView {
     this.marked = index;
     this.button?.classList.toggle("marked", index === 0);
     this.button?.setAttribute("aria-pressed", String(pinned && index === 0));
-    this.draw();
   }
 
   cover(covered) {
@@ -569,7 +569,7 @@ class MapView {
   }
 
   enter(cell) {
-    if (!cell) return;
+    if (!cell || !this.matrix.values.length) return;
     this.cell = cell;
     this.tell();
     this.pointer.over(cell[0]);
@@ -607,7 +607,7 @@ class MapView {
   }
 
   draw() {
-    if (!this.matrix || !this.box.clientWidth) return;
+    if (!this.matrix?.values.length || !this.box.clientWidth) return;
     const paper = this.canvas.getContext("2d");
     const font = `${MAP.label.font}px ${getComputedStyle(this.box).fontFamily}`;
     paper.font = font;
@@ -805,7 +805,7 @@ class Panel {
 
   async choose({ layer, head }) {
     const heads = this.layers.heads(layer);
-    const kept = head !== null && head < heads ? head : null;
+    const kept = head !== null && head < heads.least ? head : null;
     if (layer !== this.chosen?.layer) {
       this.controls.lastChild.replaceWith(this.headChoice(heads, kept));
     }
@@ -836,9 +836,10 @@ class Panel {
     return this.model.layers.length > 1 ? "mean" : 0;
   }
 
-  headChoice(heads, head) {
-    const options = Array.from({ length: heads }, (_, number) => [number, `head ${number}`]);
-    if (heads > 1) options.unshift(["mean", `mean of ${heads} heads`]);
+  headChoice({ least, most }, head) {
+    const options = Array.from({ length: least }, (_, number) => [number, `head ${number}`]);
+    const all = least === most ? most : "all";
+    if (most > 1) options.unshift(["mean", `mean of ${all} heads`]);
     return choice("Head", options, head ?? options[0][0], (value) =>
       this.change({ head: value === "mean" ? null : Number(value) }),
     );
@@ -851,8 +852,7 @@ class Panel {
     const here = selection && sameItems(selection.labels, units[selection.side].labels);
     const mine = here ? selection : null;
     const bySide = (side) => (mine?.side === side ? mine.index : null);
-    this.read.mark(bySide("read"), pinned);
-    this.wrote.mark(bySide("wrote"), pinned);
+    for (const side of ["read", "wrote"]) this[side].mark(bySide(side), pinned);
     const backwards = mine?.side === "read";
     const forwards = mine ? matrix.row(mine.index) : matrix.average();
     const values = backwards ? matrix.column(mine.index) : forwards;
