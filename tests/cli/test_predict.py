@@ -159,6 +159,18 @@ def test_attention_is_written_for_each_input(saccade, run, answers, tmp_path, en
         assert record.read.words == tuple(text.split())
 
 
+def test_attention_of_all_inputs_is_one_page(saccade, run, answers, tmp_path):
+    path = tmp_path / "deep" / "look.html"
+    said = saccade("predict", run, *INPUTS, "--batch-size", 2, "--attention", path)
+    assert said.lines == answers
+    assert [file.name for file in path.parent.iterdir()] == ["look.html"]
+    text = path.read_text(encoding="utf-8")
+    found = json.loads(text.split('id="inputs">')[1].split("</script>")[0])
+    assert [" ".join(model["read"]["words"]) for (model,) in found] == INPUTS
+    assert saccade("predict", run, "--attention", tmp_path / "none.html").code == 0
+    assert not (tmp_path / "none.html").exists()
+
+
 def test_empty_blank_and_no_input(saccade, run):
     assert saccade("predict", run, stdin=b"").out == ""
     said = saccade("predict", run, stdin=b"\n   \na b\n\n")

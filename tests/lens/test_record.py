@@ -304,7 +304,7 @@ def test_a_picture_has_the_whole_record_beside_it(tmp_path, record, suffix):
 
 @pytest.mark.parametrize("name", ["map", "map.jpg", "map.html.zip", "map.PNG "])
 def test_an_unknown_suffix_is_refused_with_what_is_possible(tmp_path, record, name):
-    with pytest.raises(FigureError, match=r"\.json, \.npz, \.png, \.svg, \.pdf; got"):
+    with pytest.raises(FigureError, match=r"\.json, \.npz, \.html, \.png, \.svg, \.pdf; got"):
         record.save(tmp_path / name)
     assert not list(tmp_path.iterdir())
 

@@ -2,10 +2,11 @@
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, runtime_checkable
 
 import typer
 
@@ -14,6 +15,9 @@ from saccade.cli.options import Device, Json
 from saccade.cli.progress import answering
 from saccade.cli.sink import Sink
 from saccade.errors import DataError, DecodingError, FigureError
+
+if TYPE_CHECKING:
+    from saccade.lens.record import AttentionRecord
 
 CHUNK = 4096
 """Inputs that are sorted by length and answered together."""
@@ -59,7 +63,8 @@ def run(
     attention: Annotated[
         Path | None,
         typer.Option(
-            help="Write where it looked: .png, .svg, .json or .npz; FILE-2 for the second input."
+            help="Write where it looked: a page with all inputs (.html), or a .png, .svg, .json or "
+            ".npz for each: FILE-2 for the second."
         ),
     ] = None,
     stream: Annotated[
@@ -113,7 +118,11 @@ def run(
     first = next(asked, [])  # before the output is opened: what cannot be read costs no file
     done = 0
     total = _total(input_, output)
-    with Sink(output) as sink, answering(batch_size, shown=bool(total), total=total) as answered:
+    with (
+        Sink(output) as sink,
+        answering(batch_size, shown=bool(total), total=total) as answered,
+        _keeping(attention) as keep,
+    ):
         for lines in chain([first] if first else [], asked):
             answers = task.predict(
                 [task.parse(line) for line in lines],
@@ -125,8 +134,8 @@ def run(
             )
             for line, answer in zip(lines, answers, strict=True):
                 done += 1
-                if attention is not None and answer.attention is not None:
-                    answer.attention.save(_numbered(attention, done))
+                if answer.attention is not None:
+                    keep(answer.attention, done)
                 for text in _printed(line, answer, n_best, align=align, as_json=as_json):
                     sink.line(text)
             sink.flush()
@@ -156,6 +165,32 @@ def _printed(line: str, answer: Any, n_best: int, *, align: bool, as_json: bool)
     yield f"{answer.text}\t{links}" if align else answer.text
     others = [other.text for other in answer.alternatives]
     yield from others + [""] * (n_best - 1 - len(others))  # so that each input has as many lines
+
+
+@contextmanager
+def _keeping(path: Path | None) -> Iterator[Callable[["AttentionRecord", int], object]]:
+    """Takes where each answer looked, with its number from 1, and writes it as the path asks."""
+    if path is None:
+        yield lambda record, number: None
+    elif path.suffix == ".html":
+        with _page(path) as add:
+            yield lambda record, number: add(record)
+    else:
+        yield lambda record, number: record.save(_numbered(path, number))
+
+
+@contextmanager
+def _page(path: Path) -> Iterator[Callable[["AttentionRecord"], None]]:
+    """Takes records and writes one page of all, also of those before an interruption."""
+    from saccade.lens.page import page_of, view_model
+
+    inputs: list[Any] = []  # packed: records themselves take room
+    try:
+        yield lambda record: inputs.append([view_model(record)])
+    finally:
+        if inputs:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(page_of(inputs).encode())
 
 
 def _total(path: Path | None, output: Path | None) -> int | None:

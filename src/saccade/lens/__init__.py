@@ -11,6 +11,7 @@ letters     labels in every script: their fonts, their width, what cannot be dra
 figures     maps of attention: one, all heads of a layer, all layers; and of positions
 maps        how they are laid out and coloured
 overlays    attention over images
+page        all of a record, or of several, on one page of HTML
 parameters  what a network is made of, as a table
 tables      tables as charts
 written     JSON as all of them write it

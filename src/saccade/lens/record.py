@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 __all__ = ["SUFFIXES", "AttentionRecord", "ImageSide", "Side"]
 
 FORMAT = 1
-SUFFIXES = (".json", ".npz", ".png", ".svg", ".pdf")
+SUFFIXES = (".json", ".npz", ".html", ".png", ".svg", ".pdf")
 DECIMALS = 5  # of weights in JSON
 _DAMAGE = (  # what readers raise on files that are not what they seem
     KeyError,
@@ -272,8 +272,17 @@ class AttentionRecord:
                 error
             )
 
+    def to_html(self) -> str:
+        """A page that shows all layers and heads and needs nothing else; see `saccade.lens.page`,
+        also for several records or models on one page.
+        """
+        from saccade.lens.page import page
+
+        return page(self)
+
     def save(self, path: str | Path, *, theme: "Theme" = "light") -> Path:
-        """Write the record (.json, or .npz with exact weights) or its figure (.png .svg .pdf).
+        """Write the record (.json, or .npz with exact weights), its page (.html) or its figure
+        (.png .svg .pdf).
 
         A figure shows the mean of all layers and heads (`slice` first for others), of an image
         alone the rollout, and has the record beside it, as .json.
@@ -287,11 +296,13 @@ class AttentionRecord:
             content = self._npz()
         elif path.suffix == ".json":
             content = self.to_json().encode()
+        elif path.suffix == ".html":
+            content = self.to_html().encode()
         else:
             content = self.figure().picture(path.suffix, theme=theme)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
-        if path.suffix not in {".npz", ".json"}:
+        if path.suffix not in {".npz", ".json", ".html"}:
             path.with_suffix(".json").write_bytes(self.to_json().encode())
         return path
 
