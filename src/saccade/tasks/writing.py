@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,6 +15,7 @@ from saccade.data.corpus import Item
 from saccade.decoding import GenerationConfig, Hypothesis, Limits, generate
 from saccade.errors import WatchError
 from saccade.layers.cross_entropy import cross_entropy
+from saccade.lens.align import word_spans
 from saccade.lens.record import AttentionRecord, Side
 from saccade.metrics import TextMetricsConfig, by_length
 from saccade.metrics.score import scores_of
@@ -46,6 +48,10 @@ class WritingTask(Task[BatchT]):
     def lengths(self, items: Sequence[Item]) -> list[str]:
         """The texts by whose length quality is told: what was read."""
         return [item.inputs[0] for item in items]
+
+    @abstractmethod
+    def look(self, inputs: Sequence[Any], outputs: Sequence[str]) -> list[AttentionRecord]:
+        """Where each output looked at its input, were it the answer."""
 
     def evaluate(
         self,
@@ -133,9 +139,20 @@ def predicted_places(target_mask: Tensor) -> Int[Tensor, " n"]:
 
 
 def side_of(tokenizer: Tokenizer, ids: list[int]) -> Side:
-    """The tokens, the words they are of, and the stop, which is of none."""
+    """A text that was written: tokens, the words they are of, and the stop, which is of none."""
     words, word_of = tokenizer.words(ids)
-    pieces = tokenizer.pieces(ids)
+    return _with_stop(tokenizer.pieces(ids), words, word_of)
+
+
+def side_read(tokenizer: Tokenizer, text: str, count: int) -> Side:
+    """A text of which the first `count` tokens were read, with its words as they stand in it."""
+    pieces = tokenizer.split(text)[:count]
+    normal = tokenizer.normal(text)
+    words = [normal[start:end] for start, end in word_spans(normal)]
+    return _with_stop([piece.text for piece in pieces], words, [piece.word for piece in pieces])
+
+
+def _with_stop(pieces: list[str], words: list[str], word_of: list[int | None]) -> Side:
     # where every piece is a word, the mark that it begins one says nothing
     if all(piece.startswith(WORD) for piece in pieces):
         pieces = [piece.removeprefix(WORD) for piece in pieces]
