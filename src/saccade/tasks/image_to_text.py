@@ -310,6 +310,11 @@ class ImageToText(WritingTask[Captioned]):
         return replace(
             found,
             scores={**found.scores, score.name: replace(score, signature=told)},
+            meanings={
+                **found.meanings,
+                score.name: f"Of the words that name an object, {score.value:.1%} look at it most; "
+                f"without any aim it would be {played.chance:.1%}.",
+            },
             tables={
                 **found.tables,
                 "The pointing game": [

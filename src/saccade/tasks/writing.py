@@ -15,7 +15,6 @@ from saccade.data.corpus import Item
 from saccade.decoding import GenerationConfig, Hypothesis, Limits, generate
 from saccade.errors import WatchError
 from saccade.layers.cross_entropy import cross_entropy
-from saccade.lens.align import word_spans
 from saccade.lens.record import AttentionRecord, Side
 from saccade.metrics import TextMetricsConfig, by_length
 from saccade.metrics.score import scores_of
@@ -146,9 +145,7 @@ def side_of(tokenizer: Tokenizer, ids: list[int]) -> Side:
 
 def side_read(tokenizer: Tokenizer, text: str, count: int) -> Side:
     """A text of which the first `count` tokens were read, with its words as they stand in it."""
-    pieces = tokenizer.split(text)[:count]
-    normal = tokenizer.normal(text)
-    words = [normal[start:end] for start, end in word_spans(normal)]
+    pieces, words = tokenizer.split(text)[:count], tokenizer.normal(text).split()
     return _with_stop([piece.text for piece in pieces], words, [piece.word for piece in pieces])
 
 
