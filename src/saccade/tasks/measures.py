@@ -39,7 +39,6 @@ from saccade.tasks.writing import WritingTask
 MOST = 100
 """Items by which all but the alignment error rate is measured: from all over those there are."""
 AT_ONCE = 32
-Stop = Callable[[], None]
 Rows = list[dict[str, Any]]
 
 
@@ -57,27 +56,25 @@ def with_attention(
     *,
     golds: Sequence[Gold] | None = None,
     back: TextToText | None = None,
-    stop: Stop | None = None,
     most: int = MOST,
 ) -> Evaluation:
     """An evaluation with the measures of the task's attention.
 
     `golds` are the right alignments of its items; `back` is a task of the other direction, whose
-    alignments are joined with those of this one. `stop` is called now and then.
+    alignments are joined with those of this one.
     """
     if not isinstance(task, WritingTask | Classifier):
         raise WatchError(
             f"attention is measured of tasks that translate, caption or label, not of {task.name}"
         )
     task.eval()
-    pause = stop or _go_on
     findings, tables = [], {}
     if isinstance(task, TextToText):
-        aligned, tables["candidates"] = _alignment(task, found.items, golds, back, pause)
+        aligned, tables["candidates"] = _alignment(task, found.items, golds, back)
         findings += aligned
     some = found.items[:: -(-len(found.items) // most)]
-    findings += _erasure(task, some, pause)
-    of_heads, tables["heads"] = _heads(task, some, pause)
+    findings += _erasure(task, some)
+    of_heads, tables["heads"] = _heads(task, some)
     findings += of_heads
     return replace(
         found,
@@ -103,10 +100,9 @@ def _alignment(
     items: Sequence[Item],
     golds: Sequence[Gold] | None,
     back: TextToText | None,
-    pause: Stop,
 ) -> tuple[list[Finding], Rows]:
     records, joined = [], []
-    for some in _batches(items, pause):
+    for some in _batches(items):
         sources, targets = [item.inputs[0] for item in some], [item.references[0] for item in some]
         records += task.look(sources, targets)
         joined += align_both_ways(task, back, sources, targets) if back else []
@@ -156,12 +152,12 @@ def _alignment_error(
     )
 
 
-def _erasure(task: Task[Any], items: Sequence[Item], pause: Stop) -> list[Finding]:
+def _erasure(task: Task[Any], items: Sequence[Item]) -> list[Finding]:
     """What erasing parts of the input does, where answers have a probability."""
     found: list[Erased] = []
     parts = "words"
     generator = np.random.default_rng(0)
-    for some in _batches(items, pause):
+    for some in _batches(items):
         inputs = [_input(item) for item in some]
         for given, answer in zip(inputs, task.predict(inputs, attention=True), strict=True):
             record = answer.attention
@@ -226,13 +222,12 @@ def _probability_of(task: Task[Any], output: str) -> Callable[[Any], float]:
     return probability
 
 
-def _heads(task: Task[Any], items: Sequence[Item], pause: Stop) -> tuple[list[Finding], Rows]:
+def _heads(task: Task[Any], items: Sequence[Item]) -> tuple[list[Finding], Rows]:
     """How widely heads look, how they differ, and what they are worth, while the right answer is
     given."""
     bits: dict[str, list[np.ndarray]] = {}
     apart: dict[str, list[np.ndarray]] = {}
     for item in items:
-        pause()
         batch = task.force([_input(item)], [item.references[0]])
         with torch.no_grad(), watch(task.model, device="cpu") as seen:
             task(batch.to(next(task.parameters()).device))
@@ -240,7 +235,7 @@ def _heads(task: Task[Any], items: Sequence[Item], pause: Stop) -> tuple[list[Fi
             weights = seen[layer].weights[0].numpy()
             bits.setdefault(layer, []).append(entropy(weights))
             apart.setdefault(layer, []).append(divergence(weights))
-    losses, whole = _losses_without(task, items, {k: len(v[0]) for k, v in bits.items()}, pause)
+    losses, whole = _losses_without(task, items, {k: len(v[0]) for k, v in bits.items()})
     rows: Rows = [
         {
             "layer": layer,
@@ -284,7 +279,7 @@ def _importance(rows: Rows, items: int) -> Finding:
 
 @torch.no_grad()
 def _losses_without(
-    task: Task[Any], items: Sequence[Item], heads: dict[str, int], pause: Stop
+    task: Task[Any], items: Sequence[Item], heads: dict[str, int]
 ) -> tuple[dict[tuple[str, int], float], float]:
     """The mean loss without each head, and that with all of them."""
     device = next(task.parameters()).device
@@ -292,11 +287,10 @@ def _losses_without(
         task.force([_input(item) for item in some], [item.references[0] for item in some]).to(
             device
         )
-        for some in _batches(items, pause)
+        for some in _batches(items)
     ]
 
     def loss() -> float:
-        pause()
         found = [task(batch) for batch in batches]
         return float(sum(each.total for each in found)) / sum(each.count for each in found)
 
@@ -353,11 +347,6 @@ def _input(item: Item) -> str | tuple[str, ...]:
     return item.inputs[0] if len(item.inputs) == 1 else item.inputs
 
 
-def _batches(items: Sequence[Item], pause: Stop) -> Iterator[Sequence[Item]]:
+def _batches(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
     for at in range(0, len(items), AT_ONCE):
-        pause()
         yield items[at : at + AT_ONCE]
-
-
-def _go_on() -> None:
-    """Nobody asked to stop."""

@@ -34,7 +34,7 @@ from saccade.tasks.writing import (
     WritingTask,
     predicted_places,
     side_of,
-    side_read,
+    sides_read,
 )
 from saccade.text import Tokenizer, VocabularyConfig
 
@@ -181,9 +181,9 @@ class TextToText(WritingTask[Pairs]):
         """Where each output looked at its input, were it the answer."""
         self.eval()
         sources = self._cut(self.source.encode_batch(list(inputs)), 0)
-        return self._look(
-            self._sides(inputs, sources), sources, self.target.encode_batch(list(outputs))
-        )
+        targets = self.target.encode_batch(list(outputs))
+        wrote = sides_read(self.target, outputs, targets)
+        return self._look(sources, targets, sides_read(self.source, inputs, sources), wrote)
 
     def finish(self, examples: Encoded) -> str:
         """Find out which attention aligns words best, without gold alignments."""
@@ -192,8 +192,9 @@ class TextToText(WritingTask[Pairs]):
         self.eval()
         rows = np.unique(np.linspace(0, len(examples) - 1, ALIGNED, dtype=np.int64))
         sources, targets = ([field[int(row)].tolist() for row in rows] for field in examples.fields)
-        sides = [side_of(self.source, ids) for ids in sources]
-        best, *_ = candidates(self._look(sides, sources, targets))
+        read = [side_of(self.source, ids) for ids in sources]
+        wrote = [side_of(self.target, ids) for ids in targets]
+        best, *_ = candidates(self._look(sources, targets, read, wrote))
         self.align_by = best.by
         return (
             f"words are aligned by {best.by}: there, {best.agreement:.0%} of the links of "
@@ -233,8 +234,9 @@ class TextToText(WritingTask[Pairs]):
             best = [list(hypotheses[0].tokens) for hypotheses in found]
             records: Sequence[AttentionRecord | None] = [None] * len(rows)
             if attention:
-                sides = self._sides([inputs[i] for i in rows], sources)
-                records = self._look(sides, sources, best)
+                read = sides_read(self.source, [inputs[i] for i in rows], sources)
+                wrote = [side_of(self.target, ids) for ids in best]
+                records = self._look(sources, best, read, wrote)
             return [self.answer(*each) for each in zip(found, records, strict=True)]
 
         device = next(self.parameters()).device
@@ -286,12 +288,12 @@ class TextToText(WritingTask[Pairs]):
         target = pad(targets, start=self.target.start, end=self.target.stop)
         return _pairs(*source, *target)
 
-    def _sides(self, texts: Sequence[str], sources: list[list[int]]) -> list[Side]:
-        pairs = zip(texts, sources, strict=True)
-        return [side_read(self.source, text, len(ids)) for text, ids in pairs]
-
     def _look(
-        self, sides: list[Side], sources: list[list[int]], targets: list[list[int]]
+        self,
+        sources: list[list[int]],
+        targets: list[list[int]],
+        read: list[Side],
+        wrote: list[Side],
     ) -> list[AttentionRecord]:
         """Where each written token looked: one pass over the finished answers, watched."""
         batch = self._forced(sources, targets).to(next(self.parameters()).device)
@@ -300,15 +302,15 @@ class TextToText(WritingTask[Pairs]):
         )
         return [
             AttentionRecord(
-                read=side,
-                wrote=side_of(self.target, target),
+                read=from_,
+                wrote=to,
                 weights={
-                    name: part[i, :, : len(target) + 1, : len(source) + 1].numpy()
+                    name: part[i, :, : len(to.tokens), : len(from_.tokens)].numpy()
                     for name, part in weights.items()
                 },
                 align_by=self.align_by,
             )
-            for i, (side, source, target) in enumerate(zip(sides, sources, targets, strict=True))
+            for i, (from_, to) in enumerate(zip(read, wrote, strict=True))
         ]
 
 

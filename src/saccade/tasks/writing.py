@@ -143,10 +143,16 @@ def side_of(tokenizer: Tokenizer, ids: list[int]) -> Side:
     return _with_stop(tokenizer.pieces(ids), words, word_of)
 
 
-def side_read(tokenizer: Tokenizer, text: str, count: int) -> Side:
-    """A text of which the first `count` tokens were read, with its words as they stand in it."""
-    pieces, words = tokenizer.split(text)[:count], tokenizer.normal(text).split()
-    return _with_stop([piece.text for piece in pieces], words, [piece.word for piece in pieces])
+def sides_read(
+    tokenizer: Tokenizer, texts: Sequence[str], tokens: Sequence[list[int]]
+) -> list[Side]:
+    """Given texts, with their words as they stand in them, and as many tokens as were read."""
+    sides = []
+    for text, ids in zip(texts, tokens, strict=True):
+        pieces, words = tokenizer.split(text)[: len(ids)], tokenizer.normal(text).split()
+        places = [piece.word for piece in pieces]
+        sides.append(_with_stop([piece.text for piece in pieces], words, places))
+    return sides
 
 
 def _with_stop(pieces: list[str], words: list[str], word_of: list[int | None]) -> Side:
