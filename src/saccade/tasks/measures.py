@@ -88,11 +88,32 @@ def align_both_ways(
     task: TextToText, back: TextToText, sources: Sequence[str], targets: Sequence[str]
 ) -> list[set[Link]]:
     """Pairs of words (source, target) that a task and one of the other direction find together."""
-    there, again = task.look(sources, targets), back.look(targets, sources)
+    there, again = _links(task, sources, targets), _links(back, targets, sources)
     return [
-        symmetrise(one.alignment(), {(s, t) for t, s in other.alignment()})
-        for one, other in zip(there, again, strict=True)
+        symmetrise(one, {(s, t) for t, s in other}) for one, other in zip(there, again, strict=True)
     ]
+
+
+def _links(task: TextToText, sources: Sequence[str], targets: Sequence[str]) -> list[set[Link]]:
+    records = _records(task, sources, targets)
+    by = _aligned_by(task, records)
+    return [record.alignment(by) for record in records]
+
+
+def _records(
+    task: TextToText, sources: Sequence[str], targets: Sequence[str]
+) -> list[AttentionRecord]:
+    """Where the targets look at the sources, a batch at a time."""
+    starts = range(0, len(sources), AT_ONCE)
+    parts = [slice(start, start + AT_ONCE) for start in starts]
+    return [record for part in parts for record in task.look(sources[part], targets[part])]
+
+
+def _aligned_by(task: TextToText, records: Sequence[AttentionRecord]) -> AlignBy:
+    """What was found out when the task was trained, or else what is best on these records."""
+    if task.align_by != AlignBy():
+        return task.align_by
+    return candidates(records[:MOST])[0].by
 
 
 def _alignment(
@@ -101,18 +122,15 @@ def _alignment(
     golds: Sequence[Gold] | None,
     back: TextToText | None,
 ) -> tuple[list[Finding], Rows]:
-    records, joined = [], []
-    for some in _batches(items):
-        sources, targets = [item.inputs[0] for item in some], [item.references[0] for item in some]
-        records += task.look(sources, targets)
-        joined += align_both_ways(task, back, sources, targets) if back else []
-    ranked = candidates(records[:MOST])
-    by = ranked[0].by if task.align_by == AlignBy() else task.align_by
-    rows = [_candidate_row(each, records, golds) for each in ranked]
+    sources, targets = [item.inputs[0] for item in items], [item.references[0] for item in items]
+    records = _records(task, sources, targets)
+    by = _aligned_by(task, records)
+    rows = [_candidate_row(each, records, golds) for each in candidates(records[:MOST])]
     if golds is None:
         return [], rows
     findings = [_alignment_error("", [r.alignment(by) for r in records], golds, str(by))]
     if back:
+        joined = align_both_ways(task, back, sources, targets)
         findings.append(_alignment_error("_joined", joined, golds, "runs of both directions"))
     return findings, rows
 
