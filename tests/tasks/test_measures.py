@@ -9,8 +9,8 @@ import torch
 from saccade.errors import WatchError
 from saccade.lens.align import AlignBy
 from saccade.lens.gold import Gold
-from saccade.tasks import measures
 from saccade.tasks.measures import align_both_ways, with_attention
+from saccade.tasks.measures.erasing import against_random
 from tests.tasks import test_image_classification as pictures
 from tests.tasks import test_text_classification as labelled
 from tests.tasks import test_text_to_text as written
@@ -120,15 +120,15 @@ def test_a_head_that_does_nothing_has_no_importance(tmp_path):
 def test_the_sentence_tells_what_the_interval_allows():
     """Six items that fall by 0.5 with attended and by 0.1 with random parts, and the reverse."""
     falls = np.tile([0.5, 0.1, 0.0], (6, 1))
-    own, more = measures._against_random("comprehensiveness", falls, "Without", "words", better=1)
+    own, more = against_random("comprehensiveness", falls, "Without", "words", better=1)
     assert own.score.value == pytest.approx(0.5)
     assert more.score.value == pytest.approx(0.4)
     assert "falls by 0.500; with random words in their place by 0.100" in own.meaning
     assert "matter more than random ones" in more.meaning
-    _, less = measures._against_random("sufficiency", falls, "With", "words", better=-1)
+    _, less = against_random("sufficiency", falls, "With", "words", better=-1)
     assert "matter less than random ones" in less.meaning
     falls[:, 0] = [0.1, 0.2, 0.0, 0.1, 0.0, 0.2]
-    _, unsure = measures._against_random("x", falls, "Without", "words", better=1)
+    _, unsure = against_random("x", falls, "Without", "words", better=1)
     assert "cannot be told from random ones" in unsure.meaning
 
 
