@@ -183,4 +183,6 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _shown(value: Any) -> str:
+    if value is None:
+        return ""
     return f"{value:.4g}" if isinstance(value, float) else str(value)
