@@ -43,6 +43,13 @@ def test_joining_by_hand():
     assert symmetrise(forward, backward) == {(0, 0), (1, 1), (2, 2), (2, 3)}
 
 
+def test_the_final_step_takes_links_far_away_that_align_a_word():
+    """(5, 4) brings both its words, (1, 5) its target, (0, 1) none."""
+    forward, backward = {(0, 0), (1, 1), (5, 4), (1, 5)}, {(0, 0), (1, 1), (0, 1)}
+    assert symmetrise(forward, backward, "grow-diag") == {(0, 0), (1, 1)}
+    assert symmetrise(forward, backward, "grow-diag-final") == {(0, 0), (1, 1), (5, 4), (1, 5)}
+
+
 def test_growing_takes_direct_neighbours_before_diagonal_ones():
     """From (1, 1): (1, 2) aligns target 2 first, after which (2, 2) still brings source 2."""
     assert symmetrise({(1, 1), (1, 2)}, {(1, 1), (2, 2)}) == {(1, 1), (1, 2), (2, 2)}

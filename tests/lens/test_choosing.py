@@ -28,7 +28,7 @@ def test_agreement_by_hand():
 
 def test_the_sharp_layer_comes_before_the_stuck_one():
     best, *rest = candidates([record(stuck=STUCK[None], sharp=SHARP[None])] * 3)
-    assert best.by == AlignBy(layer="sharp", join="grow-diag")
+    assert best.by == AlignBy(layer="sharp", join="grow-diag-final")
     assert best.agreement == 1.0
     assert [each.agreement for each in rest] == sorted((x.agreement for x in rest), reverse=True)
     assert {each.by.layer for each in rest} == {"stuck", "sharp", None}
@@ -37,7 +37,7 @@ def test_the_sharp_layer_comes_before_the_stuck_one():
 def test_a_layer_that_looks_when_a_word_is_read_is_found_shifted():
     late = np.vstack([np.full((1, 4), 0.25), SHARP[:3]])  # a step behind
     best, *_ = candidates([record(late=late[None])])
-    assert best.by == AlignBy(layer="late", shift=True, join="grow-diag")
+    assert best.by == AlignBy(layer="late", shift=True, join="grow-diag-final")
     assert record(late=late[None]).alignment(best.by) == {(2, 0), (0, 1), (1, 2)}
 
 

@@ -216,7 +216,7 @@ def test_what_words_are_aligned_by_is_found_once_and_kept(looking, tmp_path):
     assert ALIGNMENT not in looking.parts()
     said = looking.finish(looking.encode(corpus(tmp_path), tmp_path / "cache"))
     assert f"words are aligned by {looking.align_by}" in said
-    assert looking.align_by.join == "grow-diag"
+    assert looking.align_by.join == "grow-diag-final"
     for name, text in looking.parts().items():
         (tmp_path / name).write_text(text)
     restored = looking.config.restored(tmp_path)

@@ -15,7 +15,7 @@ from jaxtyping import Float
 from saccade.errors import MetricError, ShapeError
 
 Link = tuple[int, int]
-Symmetrise = Literal["intersection", "union", "grow-diag"]
+Symmetrise = Literal["intersection", "union", "grow-diag", "grow-diag-final"]
 
 _WORD = re.compile(r"\S+")
 _LINK = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")  # \d would take any script's digits
@@ -96,7 +96,8 @@ def symmetrise(
 
     `intersection` is sure of few links, `union` has all, `grow-diag` lies between: from the
     intersection it takes in neighbours of the union (diagonal ones too) as long as they align a
-    word that has no link yet (Koehn, Och and Marcu 2003; Och and Ney 2003).
+    word that has no link yet (Koehn, Och and Marcu 2003; Och and Ney 2003). `grow-diag-final` goes
+    on with links that are no neighbours, if they align such a word (Koehn et al. 2005).
     """
     if method not in get_args(Symmetrise):
         allowed = ", ".join(get_args(Symmetrise))
@@ -105,6 +106,7 @@ def symmetrise(
         "intersection": set.intersection,
         "union": set.union,
         "grow-diag": _grow_diag,
+        "grow-diag-final": _grow_diag_final,
     }
     return join[method](set(forward), set(backward))
 
@@ -127,6 +129,16 @@ def _grow_diag(forward: set[Link], backward: set[Link]) -> set[Link]:
                     sources.add(link[0])
                     targets.add(link[1])
                     grown = True
+    return found
+
+
+def _grow_diag_final(forward: set[Link], backward: set[Link]) -> set[Link]:
+    found = _grow_diag(forward, backward)
+    for links in (forward, backward):
+        for source, target in sorted(links, key=lambda link: (link[1], link[0])):
+            alone = all(s != source for s, _ in found) or all(t != target for _, t in found)
+            if alone:
+                found.add((source, target))
     return found
 
 

@@ -49,6 +49,6 @@ def _ways(record: AttentionRecord) -> list[AlignBy]:
     for name, weights in record.weights.items():
         heads += [(name, None), *((name, i) for i in range(len(weights)) if len(weights) > 1)]
     return [
-        AlignBy(layer=layer, head=head, shift=shift, join="grow-diag")
+        AlignBy(layer=layer, head=head, shift=shift, join="grow-diag-final")
         for (layer, head), shift in product(heads, (False, True))
     ]
