@@ -98,7 +98,7 @@ def test_numbers_have_no_probability(tmp_path):
 
 def test_an_image_classifier(tmp_path):
     task = pictures.build(tmp_path)
-    split = pictures.split_of(tmp_path, task)
+    split = pictures.split_of(tmp_path / "photos", task)
     found = measured(task, tmp_path, split, most=3)
     assert set(found.meanings) >= {*ERASED, *OF_HEADS}
     assert "cells" in found.meanings["comprehensiveness"]

@@ -176,7 +176,7 @@ class AttentionRecord:
         when it had yet to find it (Chen et al. 2020, "Accurate word alignment induction from neural
         machine translation"). The last token, which is never an input, looks nowhere.
         """
-        if self.reads_itself:
+        if self.read is self.wrote:  # a translation may well say the same as its source
             raise WatchError("in self-attention every token is an input already")
         later = {
             name: np.pad(array[:, 1:], ((0, 0), (0, 1), (0, 0)))
