@@ -2,11 +2,13 @@
 
 import json
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from saccade.errors import FigureError, ShapeError, WatchError
+from saccade.lens.align import AlignBy
 from saccade.lens.record import AttentionRecord, Side
 
 READ = Side(("▁un", "▁chat", "on", "</s>"), ("un", "chaton"), (0, 1, 1, None))
@@ -63,6 +65,34 @@ def test_alignment_is_of_source_words_with_target_words():
     record = AttentionRecord(read, wrote, {"l": weights})
     assert record.alignment() == {(2, 0), (0, 1)}
     assert record.alignment("l", threshold=0.25) == {(0, 1)}
+
+
+def test_alignment_as_a_word_is_read_is_that_of_the_next_row():
+    read, wrote = Side.of_words(["a", "b"], stop="</s>"), Side.of_words(["x", "y"], stop="</s>")
+    weights = np.array([[[0.9, 0.1, 0.0], [0.8, 0.1, 0.1], [0.2, 0.7, 0.1]]])
+    record = AttentionRecord(read, wrote, {"l": weights})
+    assert record.alignment() == {(0, 0), (0, 1)}
+    assert record.alignment(AlignBy(shift=True)) == {(0, 0), (1, 1)}
+    assert not record.shifted().weights["l"][:, -1].any()
+    chosen = replace(record, align_by=AlignBy(layer="l", head=0, shift=True))
+    assert chosen.alignment() == {(0, 0), (1, 1)}
+    assert chosen.alignment("l") == record.alignment()
+    assert AttentionRecord.from_json(chosen.to_json()).align_by == chosen.align_by
+
+
+def test_alignment_joined_from_both_sides():
+    """Both written words look at a most; b is looked at most by y, beside the link (a, y)."""
+    read, wrote = Side.of_words(["a", "b"]), Side.of_words(["x", "y"])
+    record = AttentionRecord(read, wrote, {"l": np.array([[[0.9, 0.1], [0.6, 0.4]]])})
+    assert record.alignment() == {(0, 0), (0, 1)}
+    assert record.alignment(AlignBy(join="grow-diag")) == {(0, 0), (0, 1), (1, 1)}
+    assert record.alignment(AlignBy(join="intersection")) == {(0, 0)}
+
+
+def test_self_attention_is_not_shifted():
+    side = Side.of_words(["a", "b"])
+    with pytest.raises(WatchError, match="every token is an input already"):
+        AttentionRecord(side, side, {"l": np.full((1, 2, 2), 0.5)}).shifted()
 
 
 def test_slicing(record):

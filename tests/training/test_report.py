@@ -50,6 +50,15 @@ def test_a_users_text_stays_text(place):
     assert policy
 
 
+def test_attention_is_measured_with_sentences(place):
+    train(place, "run")
+    seen = Seen()
+    seen.feed((place / "run" / "report.html").read_text(encoding="utf-8"))
+    assert "How far to believe its attention" in seen.text
+    assert "Without the words it looked at most, the probability of an answer falls by" in seen.text
+    assert Run(place / "run").task().align_by.layer is not None
+
+
 def test_curves_and_answers(place):
     train(place, "run")
     seen = Seen()

@@ -1,8 +1,9 @@
 """saccade evaluate: the metrics of a run on data it was not trained on."""
 
 import json
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -24,13 +25,36 @@ def run(
     output: Annotated[
         Path | None, typer.Option(help="Write the answers here, a line each.")
     ] = None,
+    attention: Annotated[
+        bool, typer.Option("--attention", help="Also measure how far to believe its attention.")
+    ] = False,
+    gold: Annotated[
+        Path | None,
+        typer.Option(help="Gold alignments, a line a row: 0-0 1-2, or sentence source target S|P."),
+    ] = None,
+    gold_from_1: Annotated[
+        bool, typer.Option("--gold-from-1", help="The i-j pairs of --gold count from 1.")
+    ] = False,
+    gold_swapped: Annotated[
+        bool, typer.Option("--gold-swapped", help="--gold names the word of the target first.")
+    ] = False,
+    reverse: Annotated[
+        Path | None,
+        typer.Option(metavar="RUN", help="Join alignments with those of a run the other way."),
+    ] = None,
     device: Device = "auto",
     pair: Pair = None,
     columns: Columns = None,
     as_json: Json = False,
 ) -> None:
     """Measure a run on data."""
+    if not attention and (gold is not None or reverse is not None):
+        raise DataError("--gold and --reverse are for measuring attention: add --attention")
+    if gold is None and (gold_from_1 or gold_swapped):
+        raise DataError("--gold-from-1 and --gold-swapped say how to read --gold, which is missing")
+
     from saccade.training import session
+    from saccade.training.golds import GoldFile
     from saccade.training.screen import Screen
 
     if output is not None and not output.parent.is_dir():
@@ -48,6 +72,20 @@ def run(
             stop=answered,
             **({} if beam is None else {"beam": beam}),
         )
+    if attention:
+        Screen().say("measuring attention")
+        found = session.assess_attention(
+            task,
+            found,
+            data=data,
+            split=split,
+            pair=pair,
+            columns=parse_columns(columns),
+            gold=None
+            if gold is None
+            else GoldFile(path=gold, first=1 if gold_from_1 else 0, swapped=gold_swapped),
+            reverse=reverse,
+        )
     if output is not None:
         with Sink(output) as sink:
             for text in found.answers:
@@ -55,6 +93,26 @@ def run(
     if as_json:
         print(json.dumps(found.as_json(), ensure_ascii=False))
         return
-    for score in found.scores.values():
+    for name, score in found.scores.items():
         print(score)
+        if name in found.meanings:
+            print(f"    {found.meanings[name]}")
+    for title, rows in found.attention.items():
+        print(f"\n{title}:")
+        for line in _in_columns(rows):
+            print(line)
     print(f"over {len(found.answers):,} items")
+
+
+def _in_columns(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """A table as lines of text, the names of its columns first."""
+    table = [list(rows[0]), *([_shown(value) for value in row.values()] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    for cells in table:
+        yield "  ".join(map(str.ljust, cells, widths)).rstrip()
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.3f}" if isinstance(value, float) else str(value)

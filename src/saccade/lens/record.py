@@ -20,7 +20,7 @@ import json
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,7 +29,7 @@ import numpy as np
 from jaxtyping import Float32
 
 from saccade.errors import FigureError, ShapeError, WatchError
-from saccade.lens.align import Link, strongest
+from saccade.lens.align import AlignBy, Link, both_ways, symmetrise
 from saccade.lens.rollout import rollout
 from saccade.lens.sides import AnySide, ImageSide, Side, side_json, side_of
 from saccade.lens.written import readable_json
@@ -63,12 +63,14 @@ class AttentionRecord:
 
     `weights` maps the dotted name of a layer to (heads, tokens written, tokens read). A model
     without attention has a record without layers. Of self-attention both sides are the same, and
-    only so can an image be the side that looks.
+    only so can an image be the side that looks. `align_by` says which of the weights tell best
+    what is aligned with what.
     """
 
     read: AnySide
     wrote: AnySide
     weights: Mapping[str, np.ndarray]
+    align_by: AlignBy = AlignBy()
 
     def __post_init__(self) -> None:
         if isinstance(self.wrote, ImageSide) and not self.reads_itself:
@@ -147,12 +149,42 @@ class AttentionRecord:
         pieces = np.maximum(written.sum(0), 1.0)  # a word without tokens looked nowhere
         return (written / pieces).T @ self.mean(layer, head) @ self.read.membership()
 
-    def alignment(self, layer: str | None = None, *, threshold: float | None = None) -> set[Link]:
+    def alignment(
+        self, by: AlignBy | str | None = None, *, threshold: float | None = None
+    ) -> set[Link]:
         """0-based pairs (word read, word written): each written word with what it looked at most.
 
-        A word that looked at control tokens only, or nowhere above `threshold`, has no pair.
+        `by` says by which weights, or names their layer; left out, the record's own `align_by`,
+        which may also join in what each read word was looked at by. A word that looked at control
+        tokens only, or nowhere above `threshold`, has no pair.
         """
-        return strongest(self.by_words(layer), threshold=threshold)
+        chosen = self._aligned_by(by)
+        forward, backward = both_ways(self.to_align(chosen), threshold=threshold)
+        return forward if chosen.join is None else symmetrise(forward, backward, chosen.join)
+
+    def to_align(self, by: AlignBy | str | None = None) -> Float32[np.ndarray, "wrote read"]:
+        """The weights between words that alignments are taken from."""
+        chosen = self._aligned_by(by)
+        looked = self if chosen.layer is None else self.slice(layers=[chosen.layer])
+        return (looked.shifted() if chosen.shift else looked).by_words(head=chosen.head)
+
+    def _aligned_by(self, by: AlignBy | str | None) -> AlignBy:
+        return AlignBy(layer=by) if isinstance(by, str) else by or self.align_by
+
+    def shifted(self) -> "AttentionRecord":
+        """Where the model looked one step later: when a written token was its input.
+
+        By then it knows the word it has written, and looks at where that came from more often than
+        when it had yet to find it (Chen et al. 2020, "Accurate word alignment induction from neural
+        machine translation"). The last token, which is never an input, looks nowhere.
+        """
+        if self.read is self.wrote:  # a translation may well say the same as its source
+            raise WatchError("in self-attention every token is an input already")
+        later = {
+            name: np.pad(array[:, 1:], ((0, 0), (0, 1), (0, 0)))
+            for name, array in self.weights.items()
+        }
+        return replace(self, weights=later)
 
     def rollout(self, head: int | None = None) -> Float32[np.ndarray, "tokens tokens"]:
         """How much of each token flowed into each through all layers of self-attention, by the
@@ -260,7 +292,7 @@ class AttentionRecord:
             name: np.round(array.astype(np.float64), DECIMALS).tolist()
             for name, array in self.weights.items()
         }
-        return readable_json({**self._sides(images=True), "weights": weights})
+        return readable_json({**self._facts(images=True), "weights": weights})
 
     @classmethod
     def from_json(cls, text: str) -> "AttentionRecord":
@@ -328,7 +360,7 @@ class AttentionRecord:
             raise FigureError(f"{str(path)!r} holds no attention record: {error}") from error
 
     def _npz(self) -> bytes:
-        texts = json.dumps({**self._sides(images=False), "layers": self.layers}).encode()
+        texts = json.dumps({**self._facts(images=False), "layers": self.layers}).encode()
         arrays: dict[str, Any] = {
             f"weights.{i}": array for i, array in enumerate(self.weights.values())
         }
@@ -338,11 +370,13 @@ class AttentionRecord:
         np.savez_compressed(file, texts=np.frombuffer(texts, dtype=np.uint8), **arrays)
         return file.getvalue()
 
-    def _sides(self, *, images: bool) -> dict[str, Any]:
+    def _facts(self, *, images: bool) -> dict[str, Any]:
+        """All but the weights."""
         wrote: Any = {"kind": "read"}  # an image that looks at itself is kept once
         if isinstance(self.wrote, Side):
             wrote = side_json(self.wrote)
-        return {"format": FORMAT, "read": side_json(self.read, image=images), "wrote": wrote}
+        read = side_json(self.read, image=images)
+        return {"format": FORMAT, "read": read, "wrote": wrote, "align_by": asdict(self.align_by)}
 
     @classmethod
     def _of(cls, found: Any, pixels: np.ndarray | None = None) -> "AttentionRecord":
@@ -356,7 +390,7 @@ class AttentionRecord:
             if array.size == 0:  # empty lists do not tell how long those in them would be
                 array = array.reshape(len(array), len(wrote.tokens), len(read.tokens))
             weights[name] = array
-        return cls(read, wrote, weights)
+        return cls(read, wrote, weights, AlignBy.of(found.get("align_by", {})))
 
     def _repr_html_(self) -> str:
         """In a notebook, as an image: nothing inside it can act on the page."""

@@ -8,11 +8,15 @@ from html import escape
 from typing import Any
 
 from saccade.data.corpus import Item
+from saccade.errors import WatchError
 from saccade.tasks.base import Evaluation, Task
+from saccade.tasks.measures import with_attention
 from saccade.training.files import room_on_disk, write_file
 from saccade.training.run import Run
 
 SAMPLES = 12
+LOOKED = 24
+"""Items by which attention is measured for the report."""
 WIDTH, HEIGHT, EDGE = 640, 240, 48
 NOT_DRAWN = {"step", "epoch", "seconds", "predictions"}
 
@@ -36,6 +40,7 @@ pre {{ overflow: auto; padding: 1rem; border: 1px solid #8886 }}
 <h2>Curves</h2>{curves}
 <h2>Answers to inputs it was not trained on</h2>{answers}
 {tables}
+{attention}
 <h2>Validations</h2>{validations}
 <h2>Recipe</h2><pre>{recipe}</pre>
 </body></html>
@@ -54,7 +59,7 @@ def write_report(run: Run, task: Task[Any], items: Sequence[Item]) -> None:
     validations = [record for record in records if "valid_loss" in record]
     best = validations[-1] if validations else {}
     parameters = sum(p.numel() for p in task.parameters())
-    found = task.evaluate(items, quick=True) if items else None
+    found = _measured(task, items) if items else None
     page = PAGE.format(
         title=escape(f"Saccade: {run.folder.resolve().name}"),
         told=escape(
@@ -68,12 +73,36 @@ def write_report(run: Run, task: Task[Any], items: Sequence[Item]) -> None:
         )
         if found
         else "",
+        attention=_attention(found),
         validations=_table(validations[-20:]),
         recipe=escape((run.folder / "recipe.toml").read_text(encoding="utf-8")),
     )
     path = run.folder / "report.html"
     with room_on_disk(path, "the run itself is kept"):
         write_file(path, page.encode())
+
+
+def _measured(task: Task[Any], items: Sequence[Item]) -> Evaluation:
+    """The answers, and how far to believe the attention, where there is any."""
+    found = task.evaluate(items, quick=True)
+    try:
+        return with_attention(task, found, most=LOOKED)
+    except WatchError:
+        return found
+
+
+def _attention(found: Evaluation | None) -> str:
+    """What was measured of attention, each number with its sentence."""
+    if found is None or not found.attention:
+        return ""
+    rows = [
+        {"measure": name, "value": found.scores[name].value, "that is": said}
+        for name, said in found.meanings.items()
+    ]
+    return (
+        f"<h2>How far to believe its attention</h2>{_table(rows)}"
+        f"<h2>Heads</h2>{_table(found.attention['heads'])}"
+    )
 
 
 def read_metrics(run: Run) -> list[dict[str, Any]]:
@@ -154,4 +183,6 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _shown(value: Any) -> str:
+    if value is None:
+        return ""
     return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -17,10 +17,13 @@ from saccade.data.layout import SPLITS
 from saccade.data.memory import keep_freed_memory
 from saccade.errors import DataError, RunError
 from saccade.tasks.base import Evaluation, Task
+from saccade.tasks.measures import with_attention
+from saccade.tasks.text_to_text import TextToText
 from saccade.training import checkpoint, distributed
 from saccade.training import precision as precisions
 from saccade.training import recipe as recipes
 from saccade.training.distributed import World
+from saccade.training.golds import ALIGNMENT, GoldFile, golds_of
 from saccade.training.initial import Initial, open_initial
 from saccade.training.interruption import Interruption
 from saccade.training.loop import Material, Trainer
@@ -130,6 +133,50 @@ def assess(
     if not asked:
         raise DataError(f"there is nothing to evaluate in {data}")
     return task.evaluate(asked, **options)
+
+
+def assess_attention(
+    task: Task[Any],
+    found: Evaluation,
+    *,
+    data: str | Path,
+    split: str = "test",
+    pair: str | None = None,
+    columns: Mapping[str, str] | None = None,
+    gold: GoldFile | None = None,
+    reverse: str | Path | None = None,
+) -> Evaluation:
+    """What `assess` found on the same data, with how far to believe the task's attention.
+
+    Gold alignments are those of the file `gold`, or of the data's own column `alignment`. `reverse`
+    is a run of the other direction, whose alignments are joined with this one's.
+    """
+    if not isinstance(task, TextToText):
+        if gold is not None or reverse is not None:
+            raise DataError(f"alignments are of translators and their like, not of {task.name}")
+        return with_attention(task, found)
+    corpus = sources.open_corpus(
+        data,
+        (*task.columns, ALIGNMENT),
+        pair=pair,
+        columns=columns,
+        held_out=0.0,
+        required=(split,),
+    )
+    return with_attention(
+        task,
+        found,
+        golds=golds_of(corpus.splits[split], found.items, gold),
+        back=None if reverse is None else load_translator(reverse),
+    )
+
+
+def load_translator(run: str | Path, *, device: str = "cpu") -> TextToText:
+    """The task of a run folder whose words can be aligned."""
+    task = load(run, device=device)
+    if not isinstance(task, TextToText):
+        raise RunError(f"{run} is no run of a translator: its task is {task.name}")
+    return task
 
 
 def default_cache() -> Path:
