@@ -109,7 +109,7 @@ def test_less_of_an_error_is_better():
 
 
 def test_seeds_that_disagree_leave_the_difference_untold():
-    """By items alone 0.5 is certain; the trainings of the one recipe lie 0 and 1 above the other."""
+    """By items alone 0.5 is certain; the trainings of one recipe lie 0 and 1 above the other."""
     zero, one = [0.0] * 999, [1.0] * 999
     steady = quality({0: score(0.0, zero), 1: score(0.0, zero)}, 0)
     shaky = quality({0: score(0.0, zero), 1: score(1.0, one)}, 1)
