@@ -130,16 +130,20 @@ class Comparison:
         if not self.contenders:
             return "No training came to its end."
         metric, best = self.metric.replace("_", " "), self.best
-        where = f"on {self.some.items:,} items of {self.some.split}"
-        score = f"{best.qualities[self.metric]} {where}"
+        score = f"{best.qualities[self.metric]} on {self.some.items:,} items of {self.some.split}"
         others = [each for each in self.contenders if each is not best]
         if not others:
             return f"{best.name} has {metric} {score}; there is nothing to compare it with."
         verdicts = {each.name: against(best, each)[self.metric] for each in others}
-        sure = all(each.told for each in verdicts.values())
-        leads = "is the best" if sure else "comes out first, though not beyond doubt,"
-        told = ". ".join(f"Against {name}: {each}" for name, each in verdicts.items())
-        return f"{best.name} {leads} by {metric}: {score}. {told}."
+        told = [each.told for each in verdicts.values()]
+        if all(told):
+            leads = f"{best.name} is the best by {metric}"
+        elif any(told):
+            leads = f"{best.name} comes out first by {metric}, though not beyond doubt"
+        else:
+            leads = f"None can be told to be the best by {metric}; {best.name} comes out first"
+        beside = ". ".join(f"Against {name}: {each}" for name, each in verdicts.items())
+        return f"{leads}: {score}. {beside}."
 
     def as_json(self) -> dict[str, Any]:
         """As plain values."""

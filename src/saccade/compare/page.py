@@ -17,7 +17,8 @@ STYLE = """
 .free td { white-space: normal; overflow-wrap: anywhere }
 .legend { display: flex; flex-wrap: wrap; gap: .3rem 1.2rem; list-style: none; padding: 0 }
 .legend b { display: inline-block; width: .8em; height: .8em; border-radius: 50% }
-.grid { display: grid; gap: 1rem; grid-template-columns: repeat(auto-fit, minmax(18rem, 1fr)) }
+.grid { display: grid; gap: 1rem; 
+ grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr)) }
 .grid figure { margin: 0 } img { max-width: 100%; height: auto }
 blockquote { margin: .5rem 0; padding-left: 1rem; border-left: 3px solid #8886;
  white-space: pre-wrap; overflow-wrap: anywhere }
@@ -66,14 +67,18 @@ def _differences(comparison: Comparison) -> str:
     """Each recipe beside the best and the first, by the metric that decides."""
     if len(comparison.contenders) < 2:
         return ""
+    others = {"best": comparison.best, "first": comparison.first}
+    if comparison.best is comparison.first:
+        del others["first"]
     rows = []
     for each in comparison.contenders:
-        row: dict[str, Any] = {"recipe": each.name}
-        for title, other in {"best": comparison.best, "first": comparison.first}.items():
-            same = each is other
-            told = "" if same else str(against(each, other)[comparison.metric])
-            row[f"against the {title} ({other.name})"] = told
-        rows.append(row)
+        told = {
+            f"against the {title} ({other.name})": ""
+            if each is other
+            else str(against(each, other)[comparison.metric])
+            for title, other in others.items()
+        }
+        rows.append({"recipe": each.name, **told})
     note = (
         f"Differences of {comparison.metric.replace('_', ' ')} by paired bootstrap over the items "
         "(Koehn 2004), two-sided, with 95 % intervals"
