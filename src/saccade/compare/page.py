@@ -17,7 +17,7 @@ STYLE = """
 .free td { white-space: normal; overflow-wrap: anywhere }
 .legend { display: flex; flex-wrap: wrap; gap: .3rem 1.2rem; list-style: none; padding: 0 }
 .legend b { display: inline-block; width: .8em; height: .8em; border-radius: 50% }
-.grid { display: grid; gap: 1rem; 
+.grid { display: grid; gap: 1rem;
  grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr)) }
 .grid figure { margin: 0 } img { max-width: 100%; height: auto }
 blockquote { margin: .5rem 0; padding-left: 1rem; border-left: 3px solid #8886;
