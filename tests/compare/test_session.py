@@ -15,8 +15,10 @@ from saccade.metrics import paired_bootstrap
 from saccade.metrics.error_rates import exact_match_tally
 from saccade.training import session as training
 from saccade.training.screen import Screen
-from tests.compare.tiny import QUICK, here, place, run
+from tests.compare.tiny import here, place, run, undrawn
 from tests.training.runs import everything, metrics, write_rows
+
+quick = pytest.fixture(scope="module", autouse=True)(undrawn)
 
 
 def refuse(job, say):
@@ -265,7 +267,3 @@ def test_a_second_process_is_refused(copy):
         pytest.raises(RunError, match="another process"),
     ):
         run(copy, perform=refuse)
-
-
-def test_quick_is_what_the_fixtures_assume():
-    assert "training.max_steps=6" in QUICK

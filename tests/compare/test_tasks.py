@@ -7,8 +7,9 @@ import pytest
 from PIL import Image
 
 from saccade.training import recipe as recipes
-from tests.compare.tiny import run
+from tests.compare.tiny import run, undrawn
 
+quick = pytest.fixture(scope="module", autouse=True)(undrawn)
 SENTENCES = [f"the {a} {b} is {c}" for a in ("old", "new") for b in "abcde" for c in ("up", "down")]
 TEXT = ["text.vocabulary.kind=token", "text.vocabulary.size=40", "model.dim=16"]
 READER = ["model.encoder.num_layers=1", "model.encoder.num_heads=2", "model.encoder.hidden_dim=16"]

@@ -2,7 +2,10 @@
 
 from pathlib import Path
 
+import pytest
+
 from saccade.compare import compare
+from saccade.compare import page as pages
 from saccade.compare.work import perform
 from saccade.training.screen import Screen
 from tests.training.runs import prepare
@@ -10,6 +13,13 @@ from tests.training.runs import prepare
 QUICK = ("training.max_steps=6", "metrics.samples=100", "training.accumulate=1")
 BOTH = ("looks={folder}/tiny.toml", "plain={folder}/tiny.toml")
 PLAIN = "plain:model.decoder.attention=none"
+
+
+def undrawn():
+    """Pages whose pictures are made but not drawn, which takes most of their time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pages, "_picture", lambda chart: "" if chart is None else "<img>")
+        yield
 
 
 class Heard(Screen):

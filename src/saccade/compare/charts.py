@@ -52,9 +52,9 @@ def curves(comparison: Comparison, what: str, by: str) -> Chart | None:
     series = {
         (each.name, each.number): [
             [
-                (record["seconds"] / 60 if by == "minutes" else record["step"], record[what])
+                (record["seconds"] / 60 if by == "minutes" else float(record["step"]), record[what])
                 for record in measured.curve
-                if isinstance(record.get(what), int | float)
+                if isinstance(record.get(what), float)
             ]
             for measured in each.measured.values()
         ]

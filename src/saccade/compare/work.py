@@ -19,6 +19,8 @@ from saccade.training.files import room_on_disk, write_file
 from saccade.training.screen import Screen
 
 TRAINED, MEASURED = "trained.json", "measured.json"
+Spent = list[int | float | None]
+"""Steps and minutes at most."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +44,7 @@ class Job:
     threads: int | None = None
 
     @property
-    def budget(self) -> list[float | None]:
+    def budget(self) -> Spent:
         """What the training may use up, as its recipe has it."""
         training = recipes.load(self.recipe).training
         return [training.max_steps, training.minutes]
@@ -96,7 +98,7 @@ def _noted(job: Job) -> dict[str, Any]:
     return dict(json.loads(path.read_bytes())) if path.exists() else {}
 
 
-def _note(job: Job, budget: list[float | None] | None) -> None:
+def _note(job: Job, budget: Spent | None) -> None:
     """Note the budget that is used up, and the most memory that any part of the training had."""
     before, now = _noted(job).get("peak_memory"), peak_memory()
     most = now if before is None or now is None else max(before, now)
