@@ -89,7 +89,13 @@ CASES = {
         "accuracy",
         True,
     ),
-    "without attention": ("cnn-small", labelled_images, RESNET, "accuracy", False),
+    "without attention": (
+        "cnn-small",
+        labelled_images,
+        ["image.size=16", "model.widths=[8,16]", "model.blocks=1", "model.stem_stride=1"],
+        "accuracy",
+        False,
+    ),
     "captions": (
         "caption-attention",
         captioned,
@@ -123,8 +129,8 @@ def test_a_task(tmp_path, case):
     table = json.loads((tmp_path / "out" / "compare.json").read_text())
     assert table["metric"] == metric
     assert metric in table["recipes"][0]["metrics"]
-    assert len(table["samples"]) == 4
+    assert len(table["samples"]) == min(4, table["items"])
     answers = [sample["answers"][recipe] for sample in table["samples"]]
-    assert [each["attention"] is not None for each in answers] == [looks] * 4
+    assert [each["attention"] is not None for each in answers] == [looks] * len(answers)
     page = (tmp_path / "out" / "compare.html").read_text()
-    assert page.count("<img") >= (5 if looks else 1)
+    assert page.count("<img") >= (2 if looks else 1)
