@@ -91,6 +91,7 @@ def test_the_page_says_what_the_numbers_say(found, seen):
     for each in found.contenders:
         assert f"{each.parameters:,}" in seen.text
         assert str(each.qualities["exact_match"]) in seen.text
+    assert "with another seed the order may turn round" in seen.text
     assert "It has no attention to show." in seen.text
     assert "nrefs:1|bs:100" in seen.text
 

@@ -5,6 +5,7 @@ folder       where it all lies, and whether what is asked fits what is there
 work         one training and its measurements
 child        the same in a process of its own
 measure      what is measured of a trained model
+memory       how much memory a process has needed
 statistics   means over seeds, and whether differences can be told from chance
 comparison   everything that was found, for the page and for programs
 charts       pictures of it

@@ -85,6 +85,8 @@ def _differences(comparison: Comparison) -> str:
     )
     if len(comparison.seeds) > 1:
         note += "; each resample draws items and trainings"
+    else:
+        note += ". They are of these trained models: with another seed the order may turn round"
     if len(comparison.contenders) > 2:
         note += ". Each p-value is of one pair: among many, one below 0.05 comes by chance"
     return f"<h3>Differences</h3>{_wide(rows)}<p>{escape(note)}.</p>"

@@ -155,7 +155,7 @@ def _left(done: int, total: int, seconds: float) -> str:
     if done == total:
         return "none left"
     minutes = seconds / done * (total - done) / 60
-    return f"{total - done} of {total} left, about {minutes:.0f} minutes"
+    return f"{total - done} of {total} left, about {max(1, round(minutes))} min"
 
 
 def _budget(training: TrainingConfig, tokens: int | None) -> str:
