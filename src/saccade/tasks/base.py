@@ -168,6 +168,15 @@ class Task(nn.Module, ABC, Generic[BatchT]):
         """The input that a line of text stands for."""
         return line
 
+    @property
+    def compares(self) -> str:
+        """The metric that tells which of several models is the best."""
+        return self.selects
+
+    def question(self, item: Item) -> Any:
+        """The input with which `predict` is asked an item of a split."""
+        return item.inputs[0]
+
     @abstractmethod
     def predict(self, inputs: Sequence[Any], **options: Any) -> list[Any]:
         """An answer for each input, in their order."""

@@ -203,6 +203,10 @@ class TextClassification(Classifier[Labelled]):
             )
         return parts
 
+    def question(self, item: Item) -> tuple[str, ...]:
+        """A text, or a pair."""
+        return item.inputs
+
     def predict(
         self,
         inputs: Sequence[str | Sequence[str]],

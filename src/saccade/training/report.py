@@ -20,9 +20,10 @@ LOOKED = 24
 WIDTH, HEIGHT, EDGE = 640, 240, 48
 NOT_DRAWN = {"step", "epoch", "seconds", "predictions"}
 
-PAGE = """<!doctype html>
+DOCUMENT = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title>
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<meta http-equiv="Content-Security-Policy"
+ content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <style>
 :root {{ color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif }}
@@ -34,17 +35,24 @@ figure {{ margin: 1.5rem 0 }} svg {{ width: 100%; height: auto }}
 .curve {{ fill: none; stroke: #2a6fdb; stroke-width: 2 }} .axis {{ stroke: #8888 }}
 text {{ fill: currentColor; font-size: 12px }}
 pre {{ overflow: auto; padding: 1rem; border: 1px solid #8886 }}
-</style></head><body>
+{style}</style></head><body>
 <h1>{title}</h1>
-<p>{told}</p>
+{body}
+</body></html>
+"""
+
+BODY = """<p>{told}</p>
 <h2>Curves</h2>{curves}
 <h2>Answers to inputs it was not trained on</h2>{answers}
 {tables}
 {attention}
 <h2>Validations</h2>{validations}
-<h2>Recipe</h2><pre>{recipe}</pre>
-</body></html>
-"""
+<h2>Recipe</h2><pre>{recipe}</pre>"""
+
+
+def document(title: str, body: str, style: str = "") -> str:
+    """A page that needs nothing else: no network, no script, light and dark."""
+    return DOCUMENT.format(title=escape(title), body=body, style=style)
 
 
 def report_due(run: Run) -> bool:
@@ -60,8 +68,7 @@ def write_report(run: Run, task: Task[Any], items: Sequence[Item]) -> None:
     best = validations[-1] if validations else {}
     parameters = sum(p.numel() for p in task.parameters())
     found = _measured(task, items) if items else None
-    page = PAGE.format(
-        title=escape(f"Saccade: {run.folder.resolve().name}"),
+    body = BODY.format(
         told=escape(
             f"{type(task.model).__name__}, {parameters:,} parameters; "
             f"{best.get('step', 0):,} steps, {best.get('seconds', 0) / 60:.1f} minutes."
@@ -69,14 +76,15 @@ def write_report(run: Run, task: Task[Any], items: Sequence[Item]) -> None:
         curves=_curves(records),
         answers=_answers(found, SAMPLES),
         tables="".join(
-            f"<h2>{escape(title)}</h2>{_table(rows)}" for title, rows in found.tables.items()
+            f"<h2>{escape(title)}</h2>{table(rows)}" for title, rows in found.tables.items()
         )
         if found
         else "",
         attention=_attention(found),
-        validations=_table(validations[-20:]),
+        validations=table(validations[-20:]),
         recipe=escape((run.folder / "recipe.toml").read_text(encoding="utf-8")),
     )
+    page = document(f"Saccade: {run.folder.resolve().name}", body)
     path = run.folder / "report.html"
     with room_on_disk(path, "the run itself is kept"):
         write_file(path, page.encode())
@@ -100,8 +108,8 @@ def _attention(found: Evaluation | None) -> str:
         for name, said in found.meanings.items()
     ]
     return (
-        f"<h2>How far to believe its attention</h2>{_table(rows)}"
-        f"<h2>Heads</h2>{_table(found.attention['heads'])}"
+        f"<h2>How far to believe its attention</h2>{table(rows)}"
+        f"<h2>Heads</h2>{table(found.attention['heads'])}"
     )
 
 
@@ -156,7 +164,7 @@ def _curve(name: str, points: Sequence[tuple[int, float]]) -> str:
 def _answers(found: Evaluation | None, most: int) -> str:
     if found is None:
         return "<p>None were asked for.</p>"
-    return _table(
+    return table(
         [
             {
                 "input": " | ".join(item.inputs),
@@ -168,21 +176,21 @@ def _answers(found: Evaluation | None, most: int) -> str:
     )
 
 
-def _table(rows: Sequence[Mapping[str, Any]]) -> str:
+def table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows as an HTML table, a column for each name in any of them."""
     if not rows:
         return "<p>None.</p>"
     names = list(dict.fromkeys(name for row in rows for name in row))
     head = "".join(f"<th>{escape(name.replace('_', ' '))}</th>" for name in names)
     body = "".join(
-        "<tr>"
-        + "".join(f"<td>{escape(_shown(row.get(name, '')))}</td>" for name in names)
-        + "</tr>"
+        "<tr>" + "".join(f"<td>{escape(shown(row.get(name, '')))}</td>" for name in names) + "</tr>"
         for row in rows
     )
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """A value of a table, as text."""
     if value is None:
         return ""
     return f"{value:.4g}" if isinstance(value, float) else str(value)
