@@ -95,6 +95,23 @@ def test_self_attention_is_not_shifted():
         AttentionRecord(side, side, {"l": np.full((1, 2, 2), 0.5)}).shifted()
 
 
+@pytest.mark.parametrize("suffix", [".json", ".npz"])
+def test_a_translation_that_repeats_its_source_is_no_self_attention(tmp_path, suffix):
+    weights = {"l": np.full((1, 2, 2), 0.5)}
+    side, same = Side.of_words(["a", "b"]), Side.of_words(["a", "b"])
+    for wrote, itself in ((side, True), (same, False)):
+        record = AttentionRecord(side, wrote, weights)
+        path = record.save(tmp_path / f"record{suffix}")
+        assert record.reads_itself is AttentionRecord.load(path).reads_itself is itself
+
+
+def test_older_records_of_equal_sides_are_self_attention():
+    side = Side.of_words(["a", "b"])
+    found = json.loads(AttentionRecord(side, side, {"l": np.full((1, 2, 2), 0.5)}).to_json())
+    del found["reads_itself"]
+    assert AttentionRecord.from_json(json.dumps(found)).reads_itself
+
+
 def test_slicing(record):
     part = record.slice(layers=["decoder.0.cross"], heads=[1])
     assert part.layers == ("decoder.0.cross",)

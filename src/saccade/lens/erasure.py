@@ -99,7 +99,7 @@ def attended(record: AttentionRecord) -> Float[np.ndarray, " parts"]:
     """
     if isinstance(record.wrote, ImageSide):
         return record.glance()
-    if record.read is record.wrote:
+    if record.reads_itself:
         return record.rollout()[0] @ record.read.membership()
     return record.by_words().sum(0)
 

@@ -73,11 +73,13 @@ class AttentionRecord:
     align_by: AlignBy = AlignBy()
 
     def __post_init__(self) -> None:
-        if isinstance(self.wrote, ImageSide) and not self.reads_itself:
+        if isinstance(self.wrote, ImageSide) and self.wrote != self.read:
             raise ShapeError(
                 f"no model writes an image: {self.wrote!r} can only look at itself, but what was "
                 f"read is {type(self.read).__name__} with {len(self.read.tokens)} tokens"
             )
+        if isinstance(self.wrote, ImageSide):
+            object.__setattr__(self, "wrote", self.read)
         size = (len(self.wrote.tokens), len(self.read.tokens))
         kept = {}
         for name, given in self.weights.items():
@@ -101,8 +103,10 @@ class AttentionRecord:
 
     @property
     def reads_itself(self) -> bool:
-        """Whether this is self-attention."""
-        return self.read is self.wrote or self.read == self.wrote
+        """Whether this is self-attention: both sides are one, not only alike, as those of a
+        translation that repeats its source.
+        """
+        return self.read is self.wrote
 
     @property
     def layers(self) -> tuple[str, ...]:
@@ -178,7 +182,7 @@ class AttentionRecord:
         when it had yet to find it (Chen et al. 2020, "Accurate word alignment induction from neural
         machine translation"). The last token, which is never an input, looks nowhere.
         """
-        if self.read is self.wrote:  # a translation may well say the same as its source
+        if self.reads_itself:
             raise WatchError("in self-attention every token is an input already")
         later = {
             name: np.pad(array[:, 1:], ((0, 0), (0, 1), (0, 0)))
@@ -372,11 +376,16 @@ class AttentionRecord:
 
     def _facts(self, *, images: bool) -> dict[str, Any]:
         """All but the weights."""
-        wrote: Any = {"kind": "read"}  # an image that looks at itself is kept once
+        wrote: Any = {"kind": "read"}  # an image is kept once
         if isinstance(self.wrote, Side):
             wrote = side_json(self.wrote)
-        read = side_json(self.read, image=images)
-        return {"format": FORMAT, "read": read, "wrote": wrote, "align_by": asdict(self.align_by)}
+        return {
+            "format": FORMAT,
+            "read": side_json(self.read, image=images),
+            "wrote": wrote,
+            "reads_itself": self.reads_itself,
+            "align_by": asdict(self.align_by),
+        }
 
     @classmethod
     def _of(cls, found: Any, pixels: np.ndarray | None = None) -> "AttentionRecord":
@@ -384,6 +393,8 @@ class AttentionRecord:
             raise ValueError(f"its format is {found['format']!r}, this version reads {FORMAT}")
         read = side_of(found["read"], pixels)
         wrote = read if found["wrote"]["kind"] == "read" else side_of(found["wrote"])
+        if found.get("reads_itself", True) and wrote == read:  # older records do not say it
+            wrote = read
         weights = {}
         for name, layer in found["weights"].items():
             array = np.array(layer, dtype=np.float32)
