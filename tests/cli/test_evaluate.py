@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from saccade.tasks.text_to_text import TextToText
 from saccade.training import session
 
 
@@ -112,14 +113,24 @@ def test_data_may_carry_its_gold_alignments(saccade, run, tmp_path):
     assert "gold.tsv, line 2: line 1 of the gold alignments" in said.err
 
 
-def test_gold_that_does_not_fit_is_named(saccade, run, pairs, tmp_path):
-    short = tmp_path / "short.txt"
-    short.write_text("0-0\n")
+def test_gold_that_does_not_fit_is_named_before_anything_is_answered(
+    saccade, run, pairs, tmp_path, monkeypatch
+):
+    def answered(task, items, **options):
+        raise AssertionError("it was answered first")
+
+    monkeypatch.setattr(TextToText, "evaluate", answered)
+    files = {"short": "0-0\n", "words": "0-0 nine\n" * 10, "far": "0-0 0-9\n" * 10}
+    for name, content in files.items():
+        (tmp_path / name).write_text(content)
     for options, problem in (
-        (["--gold", short], "add --attention"),
+        (["--gold", tmp_path / "short"], "add --attention"),
         (["--attention", "--gold-from-1"], "say how to read --gold, which is missing"),
-        (["--attention", "--gold", short], "short.txt: .* got 1 lines for 10 pairs"),
+        (["--attention", "--gold", tmp_path / "short"], "short: .* got 1 lines for 10 pairs"),
+        (["--attention", "--gold", tmp_path / "words"], "words: line 1 of the gold alignments"),
+        (["--attention", "--gold", tmp_path / "far"], "far for test.tsv, line 2: .* of the target"),
         (["--attention", "--gold", tmp_path / "no.txt"], "there is no file"),
+        (["--attention", "--reverse", tmp_path], "error"),
     ):
         said = saccade("evaluate", run, "--data", pairs, *options)
         assert (said.code, said.out) == (2, "")

@@ -1,9 +1,8 @@
 """saccade evaluate: the metrics of a run on data it was not trained on."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -53,12 +52,17 @@ def run(
     if gold is None and (gold_from_1 or gold_swapped):
         raise DataError("--gold-from-1 and --gold-swapped say how to read --gold, which is missing")
 
+    from saccade.lens.written import in_columns
     from saccade.training import session
     from saccade.training.golds import GoldFile
+    from saccade.training.report import shown
     from saccade.training.screen import Screen
 
     if output is not None and not output.parent.is_dir():
         raise DataError(f"there is no folder {output.parent} to write {output.name} into")
+    links = None
+    if gold is not None:
+        links = GoldFile(path=gold, first=1 if gold_from_1 else 0, swapped=gold_swapped)
     task = session.load(run_folder, device=device)
     with answering(batch_size, shown=True) as answered:
         found = session.assess(
@@ -67,24 +71,11 @@ def run(
             split=split,
             pair=pair,
             columns=parse_columns(columns),
+            attention=session.AttentionOptions(gold=links, reverse=reverse) if attention else None,
             say=Screen().say,
             batch_size=batch_size,
             stop=answered,
             **({} if beam is None else {"beam": beam}),
-        )
-    if attention:
-        Screen().say("measuring attention")
-        found = session.assess_attention(
-            task,
-            found,
-            data=data,
-            split=split,
-            pair=pair,
-            columns=parse_columns(columns),
-            gold=None
-            if gold is None
-            else GoldFile(path=gold, first=1 if gold_from_1 else 0, swapped=gold_swapped),
-            reverse=reverse,
         )
     if output is not None:
         with Sink(output) as sink:
@@ -98,21 +89,6 @@ def run(
         if name in found.meanings:
             print(f"    {found.meanings[name]}")
     for title, rows in found.attention.items():
-        print(f"\n{title}:")
-        for line in _in_columns(rows):
-            print(line)
+        cells = [list(rows[0]), *([shown(value) for value in row.values()] for row in rows)]
+        print(f"\n{title}:\n{in_columns(cells)}")
     print(f"over {len(found.answers):,} items")
-
-
-def _in_columns(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """A table as lines of text, the names of its columns first."""
-    table = [list(rows[0]), *([_shown(value) for value in row.values()] for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    for cells in table:
-        yield "  ".join(map(str.ljust, cells, widths)).rstrip()
-
-
-def _shown(value: Any) -> str:
-    if value is None:
-        return ""
-    return f"{value:.3f}" if isinstance(value, float) else str(value)

@@ -19,5 +19,5 @@ overlays    attention over images
 page        all of a record, or of several, on one page of HTML
 parameters  what a network is made of, as a table
 tables      tables as charts
-written     JSON as all of them write it
+written     JSON and tables of text, as all of them write them
 """

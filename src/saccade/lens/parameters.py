@@ -13,10 +13,12 @@ from torch import nn
 from torch.nn.parameter import UninitializedParameter
 
 from saccade.errors import FigureError
-from saccade.lens.written import readable_json
+from saccade.lens.written import in_columns, readable_json
 
 if TYPE_CHECKING:
     from saccade.lens.chart import Chart
+
+_NUMBERS = (3, 4)  # columns
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,16 +95,10 @@ class ParameterTable:
         from saccade.lens.tables import table_chart
 
         shares = [self.share(row) for row in self.rows]
-        return table_chart(self.numbers(), self.cells(), shares, right=(3, 4), title=title)
+        return table_chart(self.numbers(), self.cells(), shares, right=_NUMBERS, title=title)
 
     def __str__(self) -> str:
-        cells = self.cells()
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        lines = []
-        for name, kind, shape, number, share in cells:
-            left = f"{name:{widths[0]}}  {kind:{widths[1]}}  {shape:{widths[2]}}"
-            lines.append(f"{left}  {number:>{widths[3]}}  {share:>{widths[4]}}")
-        return "\n".join(lines)
+        return in_columns(self.cells(), right=_NUMBERS)
 
 
 def parameters(module: nn.Module, *, depth: int | None = None) -> ParameterTable:

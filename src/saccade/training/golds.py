@@ -11,6 +11,7 @@ from saccade.data.columns import Column
 from saccade.data.corpus import Item, Row, Split
 from saccade.data.lines import read_lines
 from saccade.errors import DataError, MetricError
+from saccade.lens.align import word_spans
 from saccade.lens.gold import Gold, read_gold
 
 ALIGNMENT = Column("alignment", ("alignments", "links"), required=False)
@@ -35,9 +36,9 @@ def golds_of(split: Split, items: Sequence[Item], file: GoldFile | None) -> list
     """
     rows = list(split)
     if file is not None:
-        found = _read(file, len(rows))
+        found = _of_file(file, rows)
     elif ALIGNMENT.name in split.columns:
-        found = [_gold(row) for row in rows]
+        found = [_of_row(row) for row in rows]
     else:
         return None
     first: dict[str, int] = {}
@@ -46,17 +47,35 @@ def golds_of(split: Split, items: Sequence[Item], file: GoldFile | None) -> list
     return [found[first[item.inputs[0]]] for item in items]
 
 
-def _read(file: GoldFile, count: int) -> list[Gold]:
+def _of_file(file: GoldFile, rows: Sequence[Row]) -> list[Gold]:
     if not file.path.is_file():
         raise DataError(f"there is no file {file.path} of gold alignments")
+    lines = read_lines(file.path)
     try:
-        return read_gold(read_lines(file.path), count=count, first=file.first, swapped=file.swapped)
+        found = read_gold(lines, count=len(rows), first=file.first, swapped=file.swapped)
     except MetricError as error:
         raise DataError(f"{file.path}: {error}") from None
+    for gold, row in zip(found, rows, strict=True):
+        _require_words(gold, row, f"{file.path} for {row.where}")
+    return found
 
 
-def _gold(row: Row) -> Gold:
+def _of_row(row: Row) -> Gold:
     try:
-        return read_gold([row.values[-1]], count=1)[0]
+        [gold] = read_gold([row.values[-1]], count=1)
     except MetricError as error:
         raise DataError(f"{row.where}: {error}") from None
+    _require_words(gold, row, row.where)
+    return gold
+
+
+def _require_words(gold: Gold, row: Row, where: str) -> None:
+    """Links are between words that are there."""
+    counts = [len(word_spans(text)) for text in row.values[:2]]
+    for source, target in sorted(gold.sure | gold.possible):
+        if source >= counts[0] or target >= counts[1]:
+            raise DataError(
+                f"{where}: gold links word {source} of the source with word {target} of the "
+                f"target, counted from 0, but there are {counts[0]} and {counts[1]} words; is it of "
+                "other data, counted from 1 (--gold-from-1) or swapped (--gold-swapped)?"
+            )

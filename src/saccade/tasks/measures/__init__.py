@@ -25,10 +25,18 @@ from saccade.tasks.measures.heads import measure_heads
 from saccade.tasks.text_to_text import TextToText
 from saccade.tasks.writing import WritingTask
 
-__all__ = ["MOST", "Finding", "align_both_ways", "with_attention"]
+__all__ = ["MOST", "Finding", "align_both_ways", "require_measurable", "with_attention"]
 
 MOST = 100
 """Items by which all but the alignment error rate is measured: from all over those there are."""
+
+
+def require_measurable(task: Task[Any]) -> None:
+    """Refuse tasks whose attention tells nothing of one answer."""
+    if not isinstance(task, WritingTask | Classifier):
+        raise WatchError(
+            f"attention is measured of tasks that translate, caption or label, not of {task.name}"
+        )
 
 
 def with_attention(
@@ -44,10 +52,7 @@ def with_attention(
     `golds` are the right alignments of its items; `back` is a task of the other direction, whose
     alignments are joined with those of this one.
     """
-    if not isinstance(task, WritingTask | Classifier):
-        raise WatchError(
-            f"attention is measured of tasks that translate, caption or label, not of {task.name}"
-        )
+    require_measurable(task)
     task.eval()
     findings: list[Finding] = []
     tables = {}

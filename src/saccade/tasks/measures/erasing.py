@@ -15,7 +15,7 @@ from saccade.lens.erasure import SHARES, Erased, attended, erasable, erase
 from saccade.lens.record import ImageSide
 from saccade.tasks.base import Task
 from saccade.tasks.classifier import Classifier
-from saccade.tasks.measures.finding import Finding, batches, input_of, mean
+from saccade.tasks.measures.finding import Finding, batches, mean
 
 
 def measure_erasure(task: Task[Any], items: Sequence[Item]) -> list[Finding]:
@@ -24,7 +24,7 @@ def measure_erasure(task: Task[Any], items: Sequence[Item]) -> list[Finding]:
     parts = "words"
     generator = np.random.default_rng(0)
     for some in batches(items):
-        inputs = [input_of(item) for item in some]
+        inputs = [task.question(item) for item in some]
         for given, answer in zip(inputs, task.predict(inputs, attention=True), strict=True):
             record = answer.attention
             numeric = isinstance(task, Classifier) and not answer.probabilities

@@ -52,11 +52,6 @@ def signature(options: str) -> Callable[[int, int], str]:
     return written
 
 
-def input_of(item: Item) -> str | tuple[str, ...]:
-    """What a task is asked: a text, or several that are read together."""
-    return item.inputs[0] if len(item.inputs) == 1 else item.inputs
-
-
 def batches(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
     """A few items at a time."""
     for at in range(0, len(items), AT_ONCE):

@@ -14,7 +14,7 @@ from saccade.data.corpus import Item
 from saccade.lens.heads import divergence, entropy, without_head
 from saccade.metrics.score import Score
 from saccade.tasks.base import Task
-from saccade.tasks.measures.finding import Finding, Rows, batches, input_of, mean, signature
+from saccade.tasks.measures.finding import Finding, Rows, batches, mean, signature
 
 
 def measure_heads(task: Task[Any], items: Sequence[Item]) -> tuple[list[Finding], Rows]:
@@ -23,7 +23,7 @@ def measure_heads(task: Task[Any], items: Sequence[Item]) -> tuple[list[Finding]
     bits: dict[str, list[np.ndarray]] = {}
     apart: dict[str, list[np.ndarray]] = {}
     for item in items:
-        batch = task.force([input_of(item)], [item.references[0]])
+        batch = task.force([task.question(item)], [item.references[0]])
         with torch.no_grad(), watch(task.model, device="cpu") as seen:
             task(batch.to(next(task.parameters()).device))
         for layer in seen:
@@ -78,7 +78,7 @@ def _losses_without(
     """The mean loss without each head, and that with all of them."""
     device = next(task.parameters()).device
     forced = [
-        task.force([input_of(item) for item in some], [item.references[0] for item in some]).to(
+        task.force([task.question(item) for item in some], [item.references[0] for item in some]).to(
             device
         )
         for some in batches(items)
