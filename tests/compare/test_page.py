@@ -1,12 +1,15 @@
-"""The page: one file, no script, nothing from outside, and user text as text only."""
+"""The page: one file, nothing from outside, and user text as text only."""
 
 import base64
+import json
 import re
 from html.parser import HTMLParser
 
 import pytest
 
-from saccade.compare.page import page
+from saccade.compare import page as module
+from saccade.compare.folder import Folder
+from saccade.compare.page import pages
 from tests.compare.tiny import place, run
 
 HOSTILE = "<script>alert(1)</script>"
@@ -14,13 +17,13 @@ TAGS = ["<img", "src=x", "onerror=alert(2)>", "</td>", '"onload="', "&amp;", "$x
 
 
 class Seen(HTMLParser):
-    """The tags and attributes of a page, and its text."""
+    """The tags and attributes of a page, its text, and what it gives its script to read."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
         self.tags: list[tuple[str, dict]] = []
         self.open: list[str] = []
-        self.text = ""
+        self.text, self.inputs = "", ""
         self.feed(text)
 
     def handle_starttag(self, tag, attrs):
@@ -32,7 +35,10 @@ class Seen(HTMLParser):
         assert self.open.pop() == tag
 
     def handle_data(self, data):
-        self.text += data
+        if self.tags and self.tags[-1][1].get("id") == "inputs" and self.open[-1] == "script":
+            self.inputs += data
+        else:
+            self.text += data
 
 
 @pytest.fixture(scope="module")
@@ -49,12 +55,28 @@ def found(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def seen(found):
-    return Seen(page(found))
+    [page] = pages(found).values()
+    return Seen(page)
+
+
+@pytest.fixture(scope="module")
+def apart(found):
+    """The pages where attention takes more room than there is."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "MOST", 1000)
+        return {name: Seen(page) for name, page in pages(found).items()}
+
+
+def policy_of(seen):
+    said = next(given["content"] for tag, given in seen.tags if "http-equiv" in given)
+    return dict(part.split(" ", 1) for part in said.split("; "))
 
 
 def test_user_text_is_text(seen):
     assert not seen.open
-    assert {tag for tag, _ in seen.tags}.isdisjoint({"script", "iframe", "object", "link", "a"})
+    tags = [tag for tag, _ in seen.tags]
+    assert set(tags).isdisjoint({"iframe", "object", "link", "a"})
+    assert tags.count("script") == 2  # the view, and what it shows
     attributes = {name for _, given in seen.tags for name in given}
     assert not any(name.startswith("on") for name in attributes)
     assert HOSTILE in seen.text
@@ -62,8 +84,10 @@ def test_user_text_is_text(seen):
 
 
 def test_nothing_comes_from_outside(seen):
-    policy = next(given["content"] for tag, given in seen.tags if "http-equiv" in given)
-    assert policy == "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+    policy = policy_of(seen)
+    assert (policy["default-src"], policy["img-src"]) == ("'none'", "data:")
+    assert all(policy[name].startswith("'sha256-") for name in ("style-src", "script-src"))
+    assert not any("style" in given for _, given in seen.tags)
     images = [given for tag, given in seen.tags if tag in {"img", "source"}]
     assert images
     for given in images:
@@ -74,6 +98,30 @@ def test_nothing_comes_from_outside(seen):
         assert "<script" not in picture
         links = re.findall(r'href="(?!#|data:image/png)[^"]*"', picture)
         assert links == []
+
+
+def test_the_models_that_look_are_in_the_view_of_the_lens(found, seen):
+    inputs = json.loads(seen.inputs)
+    assert [[model["name"] for model in models] for models in inputs] == [["looks"]] * 4
+    for (model,), answers in zip(inputs, found.samples(), strict=True):
+        assert model["read"]["words"] == answers["looks"].sample.input.split()
+        assert [layer["name"] for layer in model["layers"]] == list(answers["looks"].record.layers)
+
+
+def test_much_attention_has_a_page_of_its_own_and_maps_on_the_first(apart, found, seen):
+    first, other = apart["compare.html"], apart["attention.html"]
+    assert "script-src" not in policy_of(first)
+    assert [given["href"] for tag, given in first.tags if tag == "a"] == ["attention.html"]
+    maps = [sum(tag == "img" for tag, _ in page.tags) for page in (seen, first)]
+    assert maps[1] == maps[0] + len(found.samples())
+    assert other.inputs == seen.inputs
+
+
+def test_a_page_that_is_no_longer_needed_is_taken_away(tmp_path):
+    folder = Folder(tmp_path)
+    folder.keep({"compare.html": "a", "attention.html": "b"})
+    folder.keep({"compare.html": "c"})
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"compare.html": "c"}
 
 
 def test_every_picture_is_light_and_dark(seen):

@@ -287,7 +287,7 @@ def test_numbers_in_cells_can_be_read_in_any_theme(theme):
     most, none = ("white", "black") if theme == "light" else ("black", "white")
     assert colours == [most, none, none, most]
     assert chart.axes[0].get_xticklabels()[0].get_color() == (
-        "black" if theme == "light" else "#e6e6e6"
+        "black" if theme == "light" else "#e4e6e9"
     )
 
 

@@ -215,6 +215,7 @@ def test_the_policy_allows_its_own_script_and_style_and_nothing_else():
     ):
         digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
         assert allowed.pop(name) == [f"'sha256-{digest}'"]
+    assert allowed.pop("img-src") == ["data:"]
     assert set(allowed) == {"default-src", "base-uri", "form-action"}
     assert set(map(tuple, allowed.values())) == {("'none'",)}
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from saccade.compare.comparison import Comparison
-from saccade.lens.chart import Chart
+from saccade.lens.chart import COLOURS, Chart
 from saccade.lens.letters import plain
 from saccade.lens.record import AttentionRecord, ImageSide, Side
 
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
 Points = Sequence[tuple[float, float]]
 
-# told apart also by those who see no red or green, on a light and on a dark page
-COLOURS = ("#2a78d6", "#d9771c", "#1a9a6c", "#c2559d", "#8a6fd1", "#a08a1a", "#4aa8c9", "#8a8a8a")
 SIZE = (6.4, 3.2)
 MOST_TOKENS = 60
 """On a side of a map; of longer texts the words are shown, if they are not too many either."""

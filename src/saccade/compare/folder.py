@@ -1,6 +1,7 @@
 """The folder of a comparison: where everything lies, and whether what is asked fits what is there.
 
 compare.html  compare.json     what was found
+attention.html                 where the models looked, if that is too much for compare.html
 plan.toml  recipes/NAME.toml   what is compared
 runs/NAME-SEED/                ordinary run folders
 measured/NAME-SEED/            what was measured of each
@@ -22,6 +23,7 @@ from saccade.training.files import room_on_disk, write_file
 from saccade.training.run import Run, differences, flat
 
 FORMAT = 1
+PAGE, ATTENTION = "compare.html", "attention.html"
 BUDGET = ("training.max_steps", "training.minutes")
 
 
@@ -30,11 +32,6 @@ class Folder:
     """The folder of a comparison."""
 
     path: Path
-
-    @property
-    def page(self) -> Path:
-        """What was found, for people."""
-        return self.path / "compare.html"
 
     @property
     def json(self) -> Path:
@@ -52,6 +49,14 @@ class Folder:
     def measured(self, name: str, seed: int) -> Path:
         """Where the measurements of a training are."""
         return self.path / "measured" / f"{name}-{seed}"
+
+    def keep(self, pages: Mapping[str, str]) -> None:
+        """Write the pages, by their names, and no longer have those of before."""
+        for name in (PAGE, ATTENTION):
+            if name in pages:
+                write_file(self.path / name, pages[name].encode())
+            else:
+                (self.path / name).unlink(missing_ok=True)
 
     def locked(self) -> AbstractContextManager[None]:
         """The folder for this process alone."""

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from html import escape
 from typing import Any
 
 from saccade.compare import charts
 from saccade.compare.comparison import Comparison, Contender, Shown, against
+from saccade.compare.folder import ATTENTION, PAGE
 from saccade.lens.chart import Chart
-from saccade.training.report import document, table
+from saccade.lens.page import View, page_of, view_model, view_of
+from saccade.lens.page.document import document
+from saccade.training.report import table
 
 STYLE = """
 .lead { font-size: 1.2rem } .wide { overflow-x: auto } td, th { white-space: nowrap }
@@ -19,15 +22,36 @@ STYLE = """
 .legend b { display: inline-block; width: .8em; height: .8em; border-radius: 50% }
 .grid { display: grid; gap: 1rem;
  grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr)) }
-.grid figure { margin: 0 } img { max-width: 100%; height: auto }
-blockquote { margin: .5rem 0; padding-left: 1rem; border-left: 3px solid #8886;
+.grid figure { margin: 0 }
+img { max-width: 100%; height: auto; border: 1px solid var(--line); border-radius: .625rem }
+blockquote { margin: .5rem 0; padding-left: 1rem; border-left: 3px solid var(--line);
  white-space: pre-wrap; overflow-wrap: anywhere }
-"""
+""" + "".join(f".colour-{i} {{ background: {ink} }}\n" for i, ink in enumerate(charts.COLOURS))
 MEGABYTE = 1 << 20
+MOST = 4 * MEGABYTE
+"""Letters of attention on the page; more than that has a page of its own."""
 
 
-def page(comparison: Comparison) -> str:
-    """The page."""
+def pages(comparison: Comparison) -> dict[str, str]:
+    """The page by its name; and, if it would be too large with it, another for attention."""
+    title = "Saccade: " + " · ".join(e.name for e in comparison.entrants)
+    looks = _looks(comparison)
+    if not looks:
+        return {PAGE: _page(comparison, title, _without, View("", "", ""))}
+    view = view_of(looks)
+    if len(view.element) <= MOST:
+        return {PAGE: _page(comparison, title, _without, view)}
+    link = f'<p><a href="{ATTENTION}">All layers and heads</a> have a page of their own.</p>'
+    return {
+        PAGE: _page(comparison, title, _drawn, View(link, "", "")),
+        ATTENTION: page_of(looks, title=f"{title}: attention"),
+    }
+
+
+def _page(
+    comparison: Comparison, title: str, looked: Callable[[Shown], str], attention: View
+) -> str:
+    """The page; `looked` says beside each answer where it looked, `attention` below all of them."""
     parts = [f'<p class="lead">{escape(comparison.summary())}</p>', _told(comparison)]
     if comparison.failures:
         rows = [{"recipe": n, "seed": s, "reason": why} for n, s, why in comparison.failures]
@@ -40,12 +64,20 @@ def page(comparison: Comparison) -> str:
             f"<h2>Cost</h2>{_wide([_cost(each) for each in comparison.contenders])}",
             _lengths(comparison),
             _curves(comparison),
-            f"<h2>The same inputs, answered by all</h2>{_samples(comparison)}",
+            f"<h2>The same inputs, answered by all</h2>{_samples(comparison, looked)}",
+            f"<h2>Where they looked</h2>{attention.element}" if attention.element else "",
             f"<h2>How it was measured</h2>{_signatures(comparison)}",
         ]
-    return document(
-        "Saccade: " + " · ".join(e.name for e in comparison.entrants), "".join(parts), STYLE
-    )
+    return document(title, "".join(parts), style=STYLE + attention.style, script=attention.script)
+
+
+def _looks(comparison: Comparison) -> list[list[dict[str, Any]]]:
+    """The samples as the lens's view has them: the models that look, side by side."""
+    every = [
+        [view_model(shown.record, name) for name, shown in answers.items() if shown.record]
+        for answers in comparison.samples()
+    ]
+    return [models for models in every if models]
 
 
 def _told(comparison: Comparison) -> str:
@@ -140,14 +172,20 @@ def _curves(comparison: Comparison) -> str:
     return f'<h2>Learning curves</h2>{legend}<div class="grid">{figures}</div><p>{note}</p>'
 
 
-def _samples(comparison: Comparison) -> str:
-    return "".join(map(_sample, comparison.samples()))
+def _samples(comparison: Comparison, looked: Callable[[Shown], str]) -> str:
+    return "".join(_sample(answers, looked) for answers in comparison.samples())
 
 
-def _sample(answers: Mapping[str, Shown]) -> str:
+def _sample(answers: Mapping[str, Shown], looked: Callable[[Shown], str]) -> str:
+    """An input and all answers, each with what `looked` says of its attention."""
     asked = next(iter(answers.values())).sample
     right = "".join(f"<li>{escape(text)}</li>" for text in asked.references)
-    figures = "".join(_answer(name, shown) for name, shown in answers.items())
+    figures = "".join(
+        f"<figure><figcaption><strong>{escape(name)}</strong>"
+        f"<blockquote>{escape(shown.sample.answer)}</blockquote></figcaption>"
+        f"{looked(shown)}</figure>"
+        for name, shown in answers.items()
+    )
     return (
         f"<h3>Input</h3><blockquote>{escape(asked.input)}</blockquote>"
         + (f"<p>Right:</p><ul>{right}</ul>" if right else "")
@@ -155,15 +193,16 @@ def _sample(answers: Mapping[str, Shown]) -> str:
     )
 
 
-def _answer(name: str, shown: Shown) -> str:
-    chart = None if shown.record is None else charts.attention(shown.record)
-    looked = "It has no attention to show." if shown.record is None else "Too long for a map."
-    return (
-        f"<figure><figcaption><strong>{escape(name)}</strong>"
-        f"<blockquote>{escape(shown.sample.answer)}</blockquote></figcaption>"
-        + (_picture(chart) if chart is not None else f"<p>{looked}</p>")
-        + "</figure>"
-    )
+def _without(shown: Shown) -> str:
+    """Only that there is none."""
+    return "<p>It has no attention to show.</p>" if shown.record is None else ""
+
+
+def _drawn(shown: Shown) -> str:
+    if shown.record is None:
+        return _without(shown)
+    chart = charts.attention(shown.record)
+    return "<p>Too long for a map.</p>" if chart is None else _picture(chart)
 
 
 def _signatures(comparison: Comparison) -> str:
@@ -180,7 +219,7 @@ def _signatures(comparison: Comparison) -> str:
 
 def _legend(comparison: Comparison) -> str:
     entries = "".join(
-        f'<li><b style="background:{charts.colour(each.number)}"></b> {escape(each.name)}</li>'
+        f'<li><b class="colour-{each.number % len(charts.COLOURS)}"></b> {escape(each.name)}</li>'
         for each in comparison.contenders
     )
     return f'<ul class="legend">{entries}</ul>'

@@ -10,7 +10,7 @@ from saccade.compare.child import in_child
 from saccade.compare.comparison import Comparison, Contender, Shown
 from saccade.compare.folder import Folder
 from saccade.compare.measure import Measured
-from saccade.compare.page import page
+from saccade.compare.page import pages
 from saccade.compare.plan import NO_END, Budget, Entrant, entrants
 from saccade.compare.work import Job, found
 from saccade.data import sources
@@ -89,7 +89,7 @@ def compare(
         )
         with room_on_disk(folder.path, "all trainings are kept"):
             write_file(folder.json, readable_json(comparison.as_json()).encode())
-            write_file(folder.page, page(comparison).encode(errors="replace"))
+            folder.keep(pages(comparison))
     return comparison
 
 

@@ -43,11 +43,13 @@ _EACH_ITS_DIRECTION = (
     b'<style type="text/css">text{unicode-bidi: plaintext} ',
 )
 
-# what is written and drawn, and what is behind it
-_COLOURS: dict[Theme, tuple[str, str]] = {
+# what is written and drawn, and what is behind it: on a dark page, the page's own colours
+_GROUNDS: dict[Theme, tuple[str, str]] = {
     "light": ("black", "white"),
-    "dark": ("#e6e6e6", "#181818"),
+    "dark": ("#e4e6e9", "#1b1f23"),
 }
+COLOURS = ("#2a78d6", "#d9771c", "#1a9a6c", "#c2559d", "#8a6fd1", "#a08a1a", "#4aa8c9", "#8a8a8a")
+"""Of bars and lines: told apart also by those who see no red or green, light and dark alike."""
 
 
 class Chart(Figure):
@@ -94,9 +96,9 @@ class Chart(Figure):
 
     def _paint(self, theme: Theme) -> None:
         """Colour what stands outside of axes, then, if it has painters, what is inside."""
-        if theme not in _COLOURS:
-            raise FigureError(f"a picture's theme is one of {', '.join(_COLOURS)}; got {theme!r}")
-        ink, ground = _COLOURS[theme]
+        if theme not in _GROUNDS:
+            raise FigureError(f"a picture's theme is one of {', '.join(_GROUNDS)}; got {theme!r}")
+        ink, ground = _GROUNDS[theme]
         self.set_facecolor(ground)
         for text in self._captions():
             text.set_color(ink)

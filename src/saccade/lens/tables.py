@@ -6,7 +6,7 @@ from typing import Any
 from matplotlib.patches import Rectangle
 
 from saccade.errors import FigureError
-from saccade.lens.chart import Chart
+from saccade.lens.chart import COLOURS, Chart
 from saccade.lens.letters import families, inches, short, wrapped
 
 MOST_ROWS = 400
@@ -15,7 +15,6 @@ MOST_ROWS = 400
 _EDGE, _LINE, _BETWEEN, _BAR = 0.15, 0.2, 0.25, 1.5
 _SIZE, _TITLE = 9.0, 10.0
 _LONGEST_CELL = 60  # letters
-_BLUE = "#4477aa"
 
 
 def table_chart(
@@ -54,7 +53,7 @@ def table_chart(
     longest = max(shares, default=0.0) or 1.0
     for line, share in enumerate(shares, start=1):
         place = starts[-1], top + _LINE * (line + 0.2)
-        bar = Rectangle(place, _BAR * share / longest, 0.6 * _LINE, color=_BLUE, linewidth=0)
+        bar = Rectangle(place, _BAR * share / longest, 0.6 * _LINE, color=COLOURS[0], linewidth=0)
         axes.add_patch(bar)
     for y in (top + _LINE, high - _EDGE - _LINE):
         axes.plot([_EDGE, wide - _EDGE], [y, y], color="0.5", linewidth=0.6)

@@ -76,6 +76,6 @@ def _require_words(gold: Gold, row: Row, where: str) -> None:
         if source >= counts[0] or target >= counts[1]:
             raise DataError(
                 f"{where}: gold links word {source} of the source with word {target} of the "
-                f"target, counted from 0, but there are {counts[0]} and {counts[1]} words; is it of "
-                "other data, counted from 1 (--gold-from-1) or swapped (--gold-swapped)?"
+                f"target, counted from 0, but there are {counts[0]} and {counts[1]} words; is it "
+                "of other data, counted from 1 (--gold-from-1) or swapped (--gold-swapped)?"
             )

@@ -9,6 +9,7 @@ from typing import Any
 
 from saccade.data.corpus import Item
 from saccade.errors import WatchError
+from saccade.lens.page.document import document
 from saccade.tasks.base import Evaluation, Task
 from saccade.tasks.measures import with_attention
 from saccade.training.files import room_on_disk, write_file
@@ -20,27 +21,11 @@ LOOKED = 24
 WIDTH, HEIGHT, EDGE = 640, 240, 48
 NOT_DRAWN = {"step", "epoch", "seconds", "predictions"}
 
-DOCUMENT = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>{title}</title>
-<meta http-equiv="Content-Security-Policy"
- content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<style>
-:root {{ color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif }}
-body {{ max-width: 60rem; margin: 2rem auto; padding: 0 1rem }}
-table {{ border-collapse: collapse; width: 100% }}
-th, td {{ text-align: left; padding: .3rem .6rem; vertical-align: top }}
-td {{ border-top: 1px solid #8886 }}
-figure {{ margin: 1.5rem 0 }} svg {{ width: 100%; height: auto }}
-.curve {{ fill: none; stroke: #2a6fdb; stroke-width: 2 }} .axis {{ stroke: #8888 }}
-text {{ fill: currentColor; font-size: 12px }}
-pre {{ overflow: auto; padding: 1rem; border: 1px solid #8886 }}
-{style}</style></head><body>
-<h1>{title}</h1>
-{body}
-</body></html>
+STYLE = """
+figure svg { width: 100%; max-width: 60rem; height: auto }
+.curve { fill: none; stroke: var(--looks); stroke-width: 2 } .axis { stroke: var(--line) }
+svg text { fill: currentColor; font-size: 12px }
 """
-
 BODY = """<p>{told}</p>
 <h2>Curves</h2>{curves}
 <h2>Answers to inputs it was not trained on</h2>{answers}
@@ -48,11 +33,6 @@ BODY = """<p>{told}</p>
 {attention}
 <h2>Validations</h2>{validations}
 <h2>Recipe</h2><pre>{recipe}</pre>"""
-
-
-def document(title: str, body: str, style: str = "") -> str:
-    """A page that needs nothing else: no network, no script, light and dark."""
-    return DOCUMENT.format(title=escape(title), body=body, style=style)
 
 
 def report_due(run: Run) -> bool:
@@ -84,7 +64,7 @@ def write_report(run: Run, task: Task[Any], items: Sequence[Item]) -> None:
         validations=table(validations[-20:]),
         recipe=escape((run.folder / "recipe.toml").read_text(encoding="utf-8")),
     )
-    page = document(f"Saccade: {run.folder.resolve().name}", body)
+    page = document(f"Saccade: {run.folder.resolve().name}", body, style=STYLE)
     path = run.folder / "report.html"
     with room_on_disk(path, "the run itself is kept"):
         write_file(path, page.encode())

@@ -4,34 +4,34 @@ page(record)                                  one record
 page([record, ...])                           several, of which one is chosen
 page({"rnn": record, "transformer": record})  models side by side, also with lists of records
 
-shell.html  what is around the view, with a policy by which nothing but its own script can run
-view.css    how it looks
 view.js     the view: `show(element, inputs)`, which other pages can import
+view.css    how it looks
 packed      weights and images in few letters
+document    the frame of this and of all other pages: shell.html, with the style page.css
 
 What users wrote stands in the page as JSON that cannot end its element, and is shown as text only.
 """
 
-import base64
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from html import escape
-from importlib import resources
-from string import Template
+from dataclasses import dataclass
 from typing import Any
 
 from saccade.errors import FigureError
+from saccade.lens.page.document import document, own_file
 from saccade.lens.page.packed import packed, picture
 from saccade.lens.record import AttentionRecord
 from saccade.lens.sides import AnySide, ImageSide, side_json
 
-__all__ = ["Records", "page", "page_of", "view_inputs", "view_model"]
+__all__ = ["Records", "View", "page", "page_of", "view_inputs", "view_model", "view_of"]
 
 Some = AttentionRecord | Sequence[AttentionRecord]
 Records = Some | Mapping[str, Some]
 """One record or several, or those of each model by its name."""
 
+_ELEMENT = """<div id="view" class="lens">
+<noscript>This page draws its records with JavaScript.</noscript></div>
+<script type="application/json" id="inputs">{inputs}</script>"""
 _START = """
 show(
   document.getElementById("view"),
@@ -81,30 +81,33 @@ def view_model(record: AttentionRecord, name: str = "") -> dict[str, Any]:
     }
 
 
-def page_of(inputs: Sequence[Sequence[dict[str, Any]]], *, title: str = "Attention") -> str:
-    """A whole page with what `view_inputs` gave."""
+@dataclass(frozen=True)
+class View:
+    """The view as a part of a page: an element for its body, the style and the script it needs."""
+
+    element: str
+    style: str
+    script: str
+
+
+def view_of(inputs: Sequence[Sequence[dict[str, Any]]]) -> View:
+    """The view of what `view_inputs` gave; a page can have one."""
     if not inputs:
         raise FigureError("a page shows at least one record; none was given")
-    files = resources.files(__name__)
-    shell, style, view = (
-        files.joinpath(name).read_text(encoding="utf-8")
-        for name in ("shell.html", "view.css", "view.js")
+    given = json.dumps(inputs, allow_nan=False).translate(_ESCAPED)
+    return View(
+        element=_ELEMENT.format(inputs=given),
+        style=own_file("view.css"),
+        script=own_file("view.js") + _START,
     )
-    script = view + _START
-    return Template(shell).substitute(
-        title=escape(title.encode("utf-8", "replace").decode()),
-        policy=f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; "
-        "base-uri 'none'; form-action 'none'",
-        style=style,
-        inputs=json.dumps(inputs, allow_nan=False).translate(_ESCAPED),
-        script=script,
-    )
+
+
+def page_of(inputs: Sequence[Sequence[dict[str, Any]]], *, title: str = "Attention") -> str:
+    """A whole page with what `view_inputs` gave."""
+    view = view_of(inputs)
+    return document(title, view.element, style=view.style, script=view.script)
 
 
 def _side(side: AnySide) -> dict[str, Any]:
     found = side_json(side, image=False)
     return {**found, "image": picture(side)} if isinstance(side, ImageSide) else found
-
-
-def _hash(content: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"

@@ -78,9 +78,9 @@ def _losses_without(
     """The mean loss without each head, and that with all of them."""
     device = next(task.parameters()).device
     forced = [
-        task.force([task.question(item) for item in some], [item.references[0] for item in some]).to(
-            device
-        )
+        task.force(
+            [task.question(item) for item in some], [item.references[0] for item in some]
+        ).to(device)
         for some in batches(items)
     ]
 
