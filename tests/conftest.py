@@ -10,6 +10,8 @@ import torch
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
+NO_BROWSER = "there is no Chromium here"
+
 
 @pytest.fixture(autouse=True)
 def _seeded() -> None:
@@ -21,10 +23,18 @@ def browser() -> Iterator["Browser"]:
     """The Chromium of this machine."""
     path = shutil.which("chromium") or shutil.which("chromium-browser")
     if path is None:
-        pytest.skip("there is no Chromium here")
+        pytest.skip(NO_BROWSER)
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
         opened = playwright.chromium.launch(executable_path=path)
         yield opened
         opened.close()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say in one line if pages were not opened."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    pages = sum(NO_BROWSER in str(report.longrepr) for report in skipped)
+    if pages:
+        terminalreporter.write_line(f"{pages} tests of pages were left out: {NO_BROWSER}")
