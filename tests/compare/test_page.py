@@ -3,7 +3,6 @@
 import base64
 import json
 import re
-from html.parser import HTMLParser
 
 import pytest
 
@@ -11,34 +10,11 @@ from saccade.compare import page as module
 from saccade.compare.folder import Folder
 from saccade.compare.page import pages
 from tests.compare.tiny import place, run
+from tests.pages import Seen
 
 HOSTILE = "<script>alert(1)</script>"
+INPUTS = "script application/json"
 TAGS = ["<img", "src=x", "onerror=alert(2)>", "</td>", '"onload="', "&amp;", "$x^2$", "{title}"]
-
-
-class Seen(HTMLParser):
-    """The tags and attributes of a page, its text, and what it gives its script to read."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict]] = []
-        self.open: list[str] = []
-        self.text, self.inputs = "", ""
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append((tag, dict(attrs)))
-        if tag not in {"meta", "img", "source"}:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        if self.tags and self.tags[-1][1].get("id") == "inputs" and self.open[-1] == "script":
-            self.inputs += data
-        else:
-            self.text += data
 
 
 @pytest.fixture(scope="module")
@@ -67,27 +43,19 @@ def apart(found):
         return {name: Seen(page) for name, page in pages(found).items()}
 
 
-def policy_of(seen):
-    said = next(given["content"] for tag, given in seen.tags if "http-equiv" in given)
-    return dict(part.split(" ", 1) for part in said.split("; "))
-
-
 def test_user_text_is_text(seen):
-    assert not seen.open
-    tags = [tag for tag, _ in seen.tags]
-    assert set(tags).isdisjoint({"iframe", "object", "link", "a"})
-    assert tags.count("script") == 2  # the view, and what it shows
-    attributes = {name for _, given in seen.tags for name in given}
-    assert not any(name.startswith("on") for name in attributes)
+    assert set(seen.names).isdisjoint({"iframe", "object", "link", "a"})
+    assert seen.names.count("script") == 2  # the view, and what it shows
+    assert not any(name.startswith("on") for name in seen.attributes)
     assert HOSTILE in seen.text
     assert "{title}" in seen.text
 
 
 def test_nothing_comes_from_outside(seen):
-    policy = policy_of(seen)
+    policy = seen.policy
     assert (policy["default-src"], policy["img-src"]) == ("'none'", "data:")
     assert all(policy[name].startswith("'sha256-") for name in ("style-src", "script-src"))
-    assert not any("style" in given for _, given in seen.tags)
+    assert "style" not in seen.attributes
     images = [given for tag, given in seen.tags if tag in {"img", "source"}]
     assert images
     for given in images:
@@ -101,7 +69,7 @@ def test_nothing_comes_from_outside(seen):
 
 
 def test_the_models_that_look_are_in_the_view_of_the_lens(found, seen):
-    inputs = json.loads(seen.inputs)
+    inputs = json.loads(seen.inside[INPUTS])
     assert [[model["name"] for model in models] for models in inputs] == [["looks"]] * 4
     for (model,), answers in zip(inputs, found.samples(), strict=True):
         assert model["read"]["words"] == answers["looks"].sample.input.split()
@@ -110,11 +78,10 @@ def test_the_models_that_look_are_in_the_view_of_the_lens(found, seen):
 
 def test_much_attention_has_a_page_of_its_own_and_maps_on_the_first(apart, found, seen):
     first, other = apart["compare.html"], apart["attention.html"]
-    assert "script-src" not in policy_of(first)
+    assert "script-src" not in first.policy
     assert [given["href"] for tag, given in first.tags if tag == "a"] == ["attention.html"]
-    maps = [sum(tag == "img" for tag, _ in page.tags) for page in (seen, first)]
-    assert maps[1] == maps[0] + len(found.samples())
-    assert other.inputs == seen.inputs
+    assert first.names.count("img") == seen.names.count("img") + len(found.samples())
+    assert other.inside[INPUTS] == seen.inside[INPUTS]
 
 
 def test_a_page_that_is_no_longer_needed_is_taken_away(tmp_path):

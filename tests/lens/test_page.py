@@ -6,7 +6,6 @@ import io
 import json
 import re
 import zlib
-from html.parser import HTMLParser
 
 import numpy as np
 import pytest
@@ -16,6 +15,7 @@ from saccade.errors import FigureError
 from saccade.lens.page import page, view_inputs
 from saccade.lens.page.packed import LONGEST_SIDE, packed, steps
 from saccade.lens.record import AttentionRecord, ImageSide, Side
+from tests.pages import Seen
 
 READ = Side(("▁un", "▁chat", "on", "</s>"), ("un", "chaton"), (0, 1, 1, None))
 WROTE = Side(("▁a", "</s>"), ("a",), (0, None))
@@ -39,26 +39,6 @@ def translation(seed=0):
     return AttentionRecord(
         READ, WROTE, {"cross.0": weights(3, 2, 4, seed=seed), "cross.1": weights(1, 2, 4)}
     )
-
-
-class Seen(HTMLParser):
-    """The elements of a page, its policy, and the contents of its scripts and style."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.tags, self.attributes, self.inside, self.open = [], [], {}, None
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append(tag)
-        self.attributes += [(tag, *attribute) for attribute in attrs]
-        self.open = f"{tag} {dict(attrs).get('type', '')}".strip()
-
-    def handle_endtag(self, tag):
-        self.open = None
-
-    def handle_data(self, data):
-        self.inside[self.open] = self.inside.get(self.open, "") + data
 
 
 # numbers
@@ -195,7 +175,7 @@ def test_no_text_can_end_its_element_and_all_come_back():
     text = page({"<b>&": record}, title='</title><script>"$style')
     text.encode()  # half a surrogate pair fits in no file
     seen = Seen(text)
-    assert seen.tags == Seen(translation().to_html()).tags
+    assert seen.names == Seen(translation().to_html()).names
     ((found,),) = json.loads(seen.inside["script application/json"])
     assert found["read"]["words"] == words
     assert (found["name"], found["layers"][0]["name"]) == ("<b>&", "</script>")
@@ -204,25 +184,18 @@ def test_no_text_can_end_its_element_and_all_come_back():
 
 def test_the_policy_allows_its_own_script_and_style_and_nothing_else():
     seen = Seen(translation().to_html())
-    (policy,) = [value for tag, name, value in seen.attributes if "default-src" in (value or "")]
-    allowed = {}
-    for part in policy.split("; "):
-        name, *values = part.split()
-        allowed[name] = values
-    for name, content in (
-        ("script-src", seen.inside["script module"]),
-        ("style-src", seen.inside["style"]),
-    ):
-        digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
-        assert allowed.pop(name) == [f"'sha256-{digest}'"]
-    assert allowed.pop("img-src") == ["data:"]
+    allowed = dict(seen.policy)
+    for name, kind in (("script-src", "script module"), ("style-src", "style")):
+        digest = base64.b64encode(hashlib.sha256(seen.inside[kind].encode()).digest()).decode()
+        assert allowed.pop(name) == f"'sha256-{digest}'"
+    assert allowed.pop("img-src") == "data:"
     assert set(allowed) == {"default-src", "base-uri", "form-action"}
-    assert set(map(tuple, allowed.values())) == {("'none'",)}
+    assert set(allowed.values()) == {"'none'"}
 
 
 def test_nothing_is_fetched_and_nothing_is_written_as_markup():
     seen = Seen(translation().to_html())
-    assert not {name for _, name, _ in seen.attributes} & {"src", "href", "style", "onload"}
+    assert not seen.attributes & {"src", "href", "style", "onload"}
     script = seen.inside["script module"]
     forbidden = r"innerHTML|outerHTML|insertAdj|document\.write|eval\(|fetch\(|import\(|Function\("
     assert not re.search(forbidden, script)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Mapping
 from html import escape
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from saccade.compare import charts
 from saccade.compare.comparison import Comparison, Contender, Shown, against
 from saccade.compare.folder import ATTENTION, PAGE
-from saccade.lens.chart import Chart
+from saccade.lens.chart import COLOURS, Chart
 from saccade.lens.page import View, page_of, view_model, view_of
 from saccade.lens.page.document import document
 from saccade.training.report import table
@@ -26,7 +25,7 @@ STYLE = """
 img { max-width: 100%; height: auto; border: 1px solid var(--line); border-radius: .625rem }
 blockquote { margin: .5rem 0; padding-left: 1rem; border-left: 3px solid var(--line);
  white-space: pre-wrap; overflow-wrap: anywhere }
-""" + "".join(f".colour-{i} {{ background: {ink} }}\n" for i, ink in enumerate(charts.COLOURS))
+""" + "".join(f".colour-{i} {{ background: {ink} }}\n" for i, ink in enumerate(COLOURS))
 MEGABYTE = 1 << 20
 MOST = 4 * MEGABYTE
 """Letters of attention on the page; more than that has a page of its own."""
@@ -219,25 +218,21 @@ def _signatures(comparison: Comparison) -> str:
 
 def _legend(comparison: Comparison) -> str:
     entries = "".join(
-        f'<li><b class="colour-{each.number % len(charts.COLOURS)}"></b> {escape(each.name)}</li>'
+        f'<li><b class="colour-{each.number % len(COLOURS)}"></b> {escape(each.name)}</li>'
         for each in comparison.contenders
     )
     return f'<ul class="legend">{entries}</ul>'
 
 
 def _picture(chart: Chart | None) -> str:
-    """As an image, light or dark as the page is: nothing inside it can act on the page."""
+    """As an image, light or dark as the page is."""
     if chart is None:
         return ""
-    light, dark = (_address(chart.picture(".svg", theme=theme)) for theme in ("light", "dark"))
     return (
         '<figure><picture><source media="(prefers-color-scheme: dark)" '
-        f'srcset="{dark}"><img alt="" src="{light}"></picture></figure>'
+        f'srcset="{chart.address(theme="dark")}">'
+        f'<img alt="" src="{chart.address()}"></picture></figure>'
     )
-
-
-def _address(picture: bytes) -> str:
-    return f"data:image/svg+xml;base64,{base64.b64encode(picture).decode()}"
 
 
 def _wide(rows: list[dict[str, Any]], kind: str = "") -> str:

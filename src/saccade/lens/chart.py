@@ -3,6 +3,7 @@
 `chart.save("map.png")` writes the picture and, beside it, its numbers as `map.json`.
 """
 
+import base64
 import io
 import logging
 import math
@@ -93,6 +94,11 @@ class Chart(Figure):
             self.savefig(file, format=suffix[1:], dpi=dpi, metadata=_UNDATED.get(suffix))
         written = file.getvalue()
         return written.replace(*_EACH_ITS_DIRECTION, 1) if suffix == ".svg" else written
+
+    def address(self, *, theme: Theme = "light") -> str:
+        """The picture as an image's address on a page: nothing inside it can act on that page."""
+        picture = base64.b64encode(self.picture(".svg", theme=theme)).decode()
+        return f"data:image/svg+xml;base64,{picture}"
 
     def _paint(self, theme: Theme) -> None:
         """Colour what stands outside of axes, then, if it has painters, what is inside."""

@@ -14,7 +14,6 @@ image are its cells row by row, after its class token if `class_token` says that
 is rows · columns, or 1 more.
 """
 
-import base64
 import io
 import json
 import zipfile
@@ -404,11 +403,10 @@ class AttentionRecord:
         return cls(read, wrote, weights, AlignBy.of(found.get("align_by", {})))
 
     def _repr_html_(self) -> str:
-        """In a notebook, as an image: nothing inside it can act on the page."""
+        """In a notebook, as an image."""
         if not self._drawable():
             return f"<code>{escape(repr(self))}</code>"
-        picture = base64.b64encode(self.figure().picture(".svg")).decode()
-        return f'<img alt="{escape(repr(self))}" src="data:image/svg+xml;base64,{picture}">'
+        return f'<img alt="{escape(repr(self))}" src="{self.figure().address()}">'
 
     def _repr_png_(self) -> bytes | None:
         return self.figure().picture(".png", dpi=100) if self._drawable() else None
