@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from saccade.attention.attend import Attend
 from saccade.errors import WatchError
 from saccade.lens.gold import Gold
 from saccade.tasks.base import Evaluation, Task
@@ -32,11 +33,13 @@ MOST = 100
 
 
 def require_measurable(task: Task[Any]) -> None:
-    """Refuse tasks whose attention tells nothing of one answer."""
+    """Refuse tasks whose attention tells nothing of one answer, and models without any."""
     if not isinstance(task, WritingTask | Classifier):
         raise WatchError(
             f"attention is measured of tasks that translate, caption or label, not of {task.name}"
         )
+    if not any(isinstance(part, Attend) for part in task.model.modules()):
+        raise WatchError("this model has no attention to measure: no layer of it looks at anything")
 
 
 def with_attention(
