@@ -1,9 +1,40 @@
-"""Shared by all tests: a fixed seed, and the scores and masks that properties range over."""
+"""Shared by all tests: a fixed seed, and a browser for pages."""
+
+import shutil
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 import torch
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+NO_BROWSER = "there is no Chromium here"
 
 
 @pytest.fixture(autouse=True)
 def _seeded() -> None:
     torch.manual_seed(0)
+
+
+@pytest.fixture(scope="module")  # while it is open, nothing else can run an event loop
+def browser() -> Iterator["Browser"]:
+    """The Chromium of this machine."""
+    path = shutil.which("chromium") or shutil.which("chromium-browser")
+    if path is None:
+        pytest.skip(NO_BROWSER)
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=path)
+        yield opened
+        opened.close()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say in one line if pages were not opened."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    pages = sum(NO_BROWSER in str(report.longrepr) for report in skipped)
+    if pages:
+        terminalreporter.write_line(f"{pages} tests of pages were left out: {NO_BROWSER}")

@@ -1,10 +1,12 @@
 """saccade evaluate: the metrics of a run, for people and as JSON."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
+from saccade.tasks.text_to_text import TextToText
 from saccade.training import session
 
 
@@ -78,3 +80,58 @@ def test_files_without_use_are_refused(saccade, run, tmp_path: Path, content):
     said = saccade("evaluate", run, "--data", path)
     assert said.code == 2
     assert "bad.tsv" in said.err
+
+
+def test_attention_is_measured_with_a_sentence_for_each_number(saccade, run, pairs, tmp_path):
+    gold = tmp_path / "gold.txt"
+    rows = (pairs / "test.tsv").read_text().splitlines()[1:]
+    lengths = [len(row.split("\t")[0].split()) for row in rows]
+    backwards = [[(i + 1, n - i) for i in range(n)] for n in lengths]
+    gold.write_text("".join(" ".join(f"{t}-{s}" for s, t in each) + "\n" for each in backwards))
+    options = ["--attention", "--gold", gold, "--gold-from-1", "--gold-swapped"]
+    said = saccade("evaluate", run, "--data", pairs, *options, "--reverse", run)
+    assert said.code == 0
+    for name in ("alignment_error_rate", "alignment_error_rate_joined", "comprehensiveness"):
+        [at] = [i for i, line in enumerate(said.lines) if line.startswith(f"{name}|")]
+        assert said.lines[at + 1].startswith("    ")
+        assert said.lines[at + 1].endswith(".")
+    assert "heads:" in said.lines
+    table = json.loads(saccade("evaluate", run, "--data", pairs, *options, "--json").out)
+    assert 0 <= table["alignment_error_rate"] <= 1
+    assert table["details"]["sufficiency"]["meaning"].startswith("With nothing but the words")
+    assert {"layer", "head", "entropy", "importance"} <= set(table["attention"]["heads"][0])
+
+
+def test_data_may_carry_its_gold_alignments(saccade, run, tmp_path):
+    path = tmp_path / "gold.tsv"
+    path.write_text("source\ttarget\talignment\na b\tb a\t0-1 1-0\nc\tc\t0-0\n")
+    table = json.loads(saccade("evaluate", run, "--data", path, "--attention", "--json").out)
+    assert 0 <= table["alignment_error_rate"] <= 1
+    path.write_text("source\ttarget\talignment\na b\tb a\tnone\n")
+    said = saccade("evaluate", run, "--data", path, "--attention")
+    assert said.code == 2
+    assert "gold.tsv, line 2: line 1 of the gold alignments" in said.err
+
+
+def test_gold_that_does_not_fit_is_named_before_anything_is_answered(
+    saccade, run, pairs, tmp_path, monkeypatch
+):
+    def answered(task, items, **options):
+        raise AssertionError("it was answered first")
+
+    monkeypatch.setattr(TextToText, "evaluate", answered)
+    files = {"short": "0-0\n", "words": "0-0 nine\n" * 10, "far": "0-0 0-9\n" * 10}
+    for name, content in files.items():
+        (tmp_path / name).write_text(content)
+    for options, problem in (
+        (["--gold", tmp_path / "short"], "add --attention"),
+        (["--attention", "--gold-from-1"], "say how to read --gold, which is missing"),
+        (["--attention", "--gold", tmp_path / "short"], "short: .* got 1 lines for 10 pairs"),
+        (["--attention", "--gold", tmp_path / "words"], "words: line 1 of the gold alignments"),
+        (["--attention", "--gold", tmp_path / "far"], "far for .*, line 2: .* 9 of the target"),
+        (["--attention", "--gold", tmp_path / "no.txt"], "there is no file"),
+        (["--attention", "--reverse", tmp_path], "error"),
+    ):
+        said = saccade("evaluate", run, "--data", pairs, *options)
+        assert (said.code, said.out) == (2, "")
+        assert re.search(problem, said.err)

@@ -72,7 +72,41 @@ def test_json_is_one_object_a_line(saccade, run, answers):
     assert [table["input"] for table in tables] == [*INPUTS, ""]
     assert [table["text"] for table in tables] == [*answers, ""]
     assert all(table["score"] < 0 for table in tables[:-1])
-    assert all(set(table) == {"input", "text", "score", "alignment"} for table in tables)
+    wanted = {"input", "text", "score", "alignment", "spans"}
+    assert all(set(table) == wanted for table in tables)
+    for table in tables:
+        links = [tuple(map(int, link.split("-"))) for link in table["alignment"].split()]
+        assert len(links) == len(table["spans"])
+        for (source, target), spans in zip(links, table["spans"], strict=True):
+            assert table["input"][slice(*spans["input"])] == table["input"].split()[source]
+            assert table["text"][slice(*spans["text"])] == table["text"].split()[target]
+
+
+def test_alignments_joined_with_a_run_of_the_other_direction(saccade, run):
+    alone = saccade("predict", run, *INPUTS, "--align")
+    joined = saccade("predict", run, *INPUTS, "", "--reverse", run)
+    assert [line.split("\t")[0] for line in joined.lines[:-1]] == [
+        line.split("\t")[0] for line in alone.lines
+    ]
+    assert joined.lines[-1] == "\t"
+    assert all(re.fullmatch(r"(\d+-\d+ ?)*", line.split("\t")[1]) for line in joined.lines)
+
+
+def test_tags_are_carried_over(saccade, run, answers):
+    tagged = [f"<b>{text}</b> <br/>" for text in INPUTS]
+    said = saccade("predict", run, *tagged, "<i></i>", "--markup")
+    assert said.code == 0
+    assert [re.sub(r"<[^<>]*>", "", line).strip() for line in said.lines] == [*answers, ""]
+    assert all(line.count("<b>") == line.count("</b>") == 1 for line in said.lines[:-1])
+    assert all("<br/>" in line for line in said.lines[:-1])
+    assert said.lines[-1] == "<i></i>"
+
+
+@pytest.mark.parametrize("option", [["--align"], ["--n-best", "2"], ["--reverse", "x"]])
+def test_tags_come_alone(saccade, run, option):
+    said = saccade("predict", run, "<b>a</b>", "--markup", *option)
+    assert said.code == 2
+    assert "--markup gives one text with tags" in said.err
 
 
 def test_n_best_gives_as_many_lines_for_each_input(saccade, run):
@@ -157,6 +191,18 @@ def test_attention_is_written_for_each_input(saccade, run, answers, tmp_path, en
         assert (tmp_path / f"deep/{name}{ending}").read_bytes().startswith(beginning)
         record = AttentionRecord.load(tmp_path / f"deep/{name}.json")
         assert record.read.words == tuple(text.split())
+
+
+def test_attention_of_all_inputs_is_one_page(saccade, run, answers, tmp_path):
+    path = tmp_path / "deep" / "look.html"
+    said = saccade("predict", run, *INPUTS, "--batch-size", 2, "--attention", path)
+    assert said.lines == answers
+    assert [file.name for file in path.parent.iterdir()] == ["look.html"]
+    text = path.read_text(encoding="utf-8")
+    found = json.loads(text.split('id="inputs">')[1].split("</script>")[0])
+    assert [" ".join(model["read"]["words"]) for (model,) in found] == INPUTS
+    assert saccade("predict", run, "--attention", tmp_path / "none.html").code == 0
+    assert not (tmp_path / "none.html").exists()
 
 
 def test_empty_blank_and_no_input(saccade, run):

@@ -99,6 +99,16 @@ def test_letters(name):
     assert max(lengths) == 12
 
 
+@pytest.mark.parametrize("name", ["copy", "reverse"])
+def test_letters_carry_their_gold_alignment(name):
+    for source, target, alignment in read(name, (*PAIRS, "alignment"))["test"]:
+        letters, links = source.split(), [link.split("-") for link in alignment.split()]
+        assert sorted(int(target) for _, target in links) == list(range(len(letters)))
+        assert [letters[int(i)] for i, _ in sorted(links, key=lambda link: int(link[1]))] == (
+            target.split()
+        )
+
+
 @needs_dictionary
 def test_pronounce():
     found = read("pronounce")

@@ -1,12 +1,22 @@
 """Alignments out of weights, joined, and as text."""
 
+from dataclasses import asdict
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from saccade.errors import MetricError, ShapeError
-from saccade.lens.align import from_pharaoh, strongest, symmetrise, to_pharaoh
+from saccade.lens.align import (
+    AlignBy,
+    both_ways,
+    from_pharaoh,
+    strongest,
+    symmetrise,
+    to_pharaoh,
+    word_spans,
+)
 
 links = st.frozensets(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=20)
 
@@ -31,6 +41,13 @@ def test_joining_by_hand():
     # (2, 2) touches (1, 1) and is new; (2, 3) touches (2, 2) and its target is new;
     # (0, 1) has both words aligned already; (5, 0) touches nothing
     assert symmetrise(forward, backward) == {(0, 0), (1, 1), (2, 2), (2, 3)}
+
+
+def test_the_final_step_takes_links_far_away_that_align_a_word():
+    """(5, 4) brings both its words, (1, 5) its target, (0, 1) none."""
+    forward, backward = {(0, 0), (1, 1), (5, 4), (1, 5)}, {(0, 0), (1, 1), (0, 1)}
+    assert symmetrise(forward, backward, "grow-diag") == {(0, 0), (1, 1)}
+    assert symmetrise(forward, backward, "grow-diag-final") == {(0, 0), (1, 1), (5, 4), (1, 5)}
 
 
 def test_growing_takes_direct_neighbours_before_diagonal_ones():
@@ -84,3 +101,37 @@ def test_lines_that_are_no_alignment_are_refused(line, first, said):
 def test_weights_must_be_a_matrix():
     with pytest.raises(ShapeError, match=r"\(2,\)"):
         strongest.__wrapped__(np.ones(2))  # past the check of shapes
+
+
+def test_pharaoh_with_the_target_first():
+    assert from_pharaoh("1-2 3-1", first=1, swapped=True) == {(1, 0), (0, 2)}
+
+
+def test_weights_read_from_both_sides():
+    """Rows take 0, 0, 1; column 0 takes row 0, column 1 row 2, column 2 row 1."""
+    weights = np.array([[0.9, 0.1, 0.0], [0.7, 0.1, 0.2], [0.2, 0.8, 0.0]])
+    forward, backward = both_ways(weights)
+    assert forward == {(0, 0), (0, 1), (1, 2)}
+    assert backward == {(0, 0), (1, 2), (2, 1)}
+    assert both_ways(weights, threshold=0.75) == ({(0, 0), (1, 2)}, {(0, 0), (1, 2)})
+
+
+def test_spans_of_words():
+    assert word_spans("  né\tdeux\u3000x") == [(2, 4), (5, 9), (10, 11)]
+    assert word_spans(" ") == []
+
+
+def test_align_by_there_and_back():
+    by = AlignBy(layer="decoder.cross", head=2, shift=True, join="union")
+    assert AlignBy.of(asdict(by)) == by
+    assert AlignBy.of({}) == AlignBy()
+    assert str(by) == "decoder.cross, head 2, when a word was read"
+    assert str(AlignBy()) == "the mean of all layers, mean of heads, when a word was written"
+
+
+@pytest.mark.parametrize(
+    "table", [{"layer": 1}, {"head": "x"}, {"shift": None}, {"join": "mean"}, {"other": 1}]
+)
+def test_align_by_of_nonsense_is_refused(table):
+    with pytest.raises(ValueError, match="cannot be"):
+        AlignBy.of(table)

@@ -7,11 +7,16 @@ import sys
 from pathlib import Path
 
 import matplotlib as mpl
+import numpy as np
 import pytest
 import torch
+from matplotlib.text import Text
 
 from saccade.errors import PositionError, SaccadeError, ShapeError
-from saccade.lens.figures import heatmap, positions
+from saccade.lens.chart import in_rows
+from saccade.lens.figures import heads, heatmap, overview, positions
+from saccade.lens.maps import COLOURS, LEAST
+from saccade.lens.record import AttentionRecord, ImageSide, Side
 from saccade.positions import Learned, Rotary, Sinusoidal
 
 ROWS = ["we", "see", "it"]
@@ -35,6 +40,34 @@ def cell_texts(chart):
 
 def shown_matrix(chart):
     return torch.as_tensor(chart.axes[0].images[0].get_array().data)
+
+
+def some_weights(*shape):
+    return torch.rand(*shape, generator=torch.Generator().manual_seed(5)).mul(9).softmax(-1)
+
+
+def boxes_of_texts(chart):
+    """Where each text is drawn, in pixels: those of axes and those around them."""
+    chart.draw_without_rendering()
+    texts = chart.findobj(Text)
+    shown = [text for text in texts if text.get_visible() and text.get_text().strip()]
+    return {text: text.get_window_extent() for text in shown}
+
+
+def assert_all_inside_and_apart(chart):
+    sheet, boxes = chart.bbox, boxes_of_texts(chart)
+    assert boxes
+    for text, box in boxes.items():
+        assert sheet.x0 <= box.x0 < box.x1 <= sheet.x1, text
+        assert sheet.y0 <= box.y0 < box.y1 <= sheet.y1, text
+        assert text.get_size() >= LEAST
+    edges = np.array([box.extents for box in boxes.values()])
+    low, high = edges[:, None, :2], edges[:, None, 2:]
+    overlap = (low < high.swapaxes(0, 1) - 0.5).all(-1)
+    overlap &= overlap.T
+    np.fill_diagonal(overlap, val=False)
+    names = [text.get_text() for text in boxes]
+    assert not overlap.any(), [(names[i], names[j]) for i, j in np.argwhere(overlap)]
 
 
 # heatmap
@@ -154,6 +187,158 @@ def test_labels_of_tokenizers_and_other_letters(tmp_path, label):
     assert labels(chart.axes[0].get_xticklabels()) == [label]
 
 
+TOKENS = ["a", "lengthy", "word", "for", "the_longest_of_the_tokens_is_shortened", "pq|jy", ","]
+
+
+def tokens(number):
+    return (TOKENS * number)[:number]
+
+
+@pytest.mark.parametrize(("q", "k"), [(1, 1), (5, 5), (60, 60), (120, 120), (1, 60), (60, 1)])
+def test_no_label_of_a_map_is_clipped_or_touches_another(q, k):
+    title = "encoder.layers.11.self_attention, mean of heads"
+    assert_all_inside_and_apart(heatmap(some_weights(q, k), tokens(q), tokens(k), title=title))
+
+
+def test_a_title_longer_than_the_map_is_wrapped():
+    assert_all_inside_and_apart(heatmap(torch.ones(1, 1), ["x"], ["y"], title="many words " * 20))
+    assert_all_inside_and_apart(heatmap(torch.ones(1, 1), ["x"], ["y"], title="w" * 200))
+
+
+def test_a_map_of_very_many_tokens_leaves_labels_out_and_keeps_the_numbers():
+    names = [f"t{i}" for i in range(900)]
+    chart = heatmap(torch.zeros(1, 900), ["a"], names)
+    shown = labels(chart.axes[0].get_xticklabels())
+    assert shown == names[::3]  # 40 inches for 900, of which each label needs 5 * 1.35 points
+    assert list(chart.axes[0].get_xticks()) == list(range(0, 900, 3))
+    assert chart.numbers["columns"] == names
+
+
+def test_a_long_token_is_shown_without_its_middle_and_kept_whole():
+    chart = heatmap(torch.ones(1, 1), ["x" * 500], ["中" * 500])
+    assert labels(chart.axes[0].get_yticklabels()) == ["x" * 14 + "…" + "x" * 13]
+    assert labels(chart.axes[0].get_xticklabels()) == ["中" * 7 + "…" + "中" * 6]
+    assert chart.numbers["rows"] == ["x" * 500]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_more_weight_is_farther_from_the_page_also_in_grey(theme):
+    """From light to dark on white and from dark to light on black, without a turn."""
+    grey = COLOURS[theme](np.linspace(0, 1, 64))[:, :3] @ [0.2126, 0.7152, 0.0722]
+    steps = np.diff(grey) * (-1 if theme == "light" else 1)
+    assert (steps > 0).all()
+    assert abs(grey[-1] - grey[0]) > 0.7
+
+
+def test_a_theme_colours_the_map_and_its_bar():
+    chart = heatmap(torch.eye(2), ["a", "b"], ["c", "d"])
+    for theme in ("dark", "light"):
+        chart.picture(".png", dpi=20, theme=theme)
+        assert chart.axes[0].images[0].cmap == COLOURS[theme]
+        bar = chart.axes[1].collections[-1]
+        assert bar.cmap == COLOURS[theme]
+
+
+# many maps
+
+
+def test_heads_side_by_side_have_their_weights_on_one_scale(tmp_path):
+    weights = some_weights(3, 2, 5)
+    chart = heads(weights, ROWS[:2], COLUMNS, title="cross.0")
+    maps = chart.axes[0].images
+    assert len(maps) == 3
+    for head, drawn in enumerate(maps):
+        assert np.array_equal(drawn.get_array(), weights[head].double())
+        assert (drawn.norm.vmin, drawn.norm.vmax) == (0.0, pytest.approx(float(weights.max())))
+    assert chart.get_suptitle() == "cross.0, all on one scale"
+    assert [text.get_text() for text in chart.texts[1:]] == ["head 0", "head 1", "head 2"]
+    assert chart.numbers == {
+        "rows": ROWS[:2],
+        "columns": COLUMNS,
+        "weights": weights.double().tolist(),
+    }
+    for suffix in (".png", ".svg", ".pdf"):
+        chart.save(tmp_path / f"heads{suffix}")
+    assert json.loads((tmp_path / "heads.json").read_text()) == chart.numbers
+
+
+@pytest.mark.parametrize(
+    ("number", "slender", "layout"),
+    [(1, 1.0, (1, 1)), (3, 1.0, (1, 3)), (8, 1.0, (2, 4)), (12, 1.0, (3, 4)), (4, 9.0, (1, 4))],
+)
+def test_panels_in_rows(number, slender, layout):
+    assert in_rows(number, slender) == layout
+
+
+def test_heads_stand_row_by_row_where_their_labels_are():
+    chart = heads(some_weights(8, 3, 3), ROWS, COLUMNS[:3])
+    places = [drawn.get_extent() for drawn in chart.axes[0].images]
+    assert [place[2] > places[0][2] for place in places] == [False] * 4 + [True] * 4
+    xs, ys = chart.axes[0].get_xticks(), chart.axes[0].get_yticks()
+    assert labels(chart.axes[0].get_xticklabels()) == COLUMNS[:3] * 4
+    assert labels(chart.axes[0].get_yticklabels()) == ROWS * 2
+    left, right, bottom, top = places[5]  # the second of the second row
+    assert xs[3:6] == pytest.approx(left + 0.5 + np.arange(3))
+    assert ys[3:] == pytest.approx(top + 0.5 + np.arange(3))
+    assert (right - left, bottom - top) == pytest.approx((3, 3))
+
+
+@pytest.mark.parametrize(("number", "q", "k"), [(8, 5, 5), (11, 1, 1), (2, 60, 60), (5, 24, 2)])
+def test_no_label_of_heads_is_clipped_or_touches_another(number, q, k):
+    chart = heads(some_weights(number, q, k), tokens(q), tokens(k), title="decoder.layers.0.cross")
+    assert_all_inside_and_apart(chart)
+
+
+def test_an_overview_has_a_row_for_each_layer(tmp_path):
+    layers = {"encoder.0": some_weights(3, 2, 5), "encoder.1": some_weights(1, 2, 5) / 2}
+    chart = overview(layers, ROWS[:2], COLUMNS, title="news")
+    maps = chart.axes[0].images
+    assert [drawn.get_array().tolist() for drawn in maps] == [
+        head.double().tolist() for layer in layers.values() for head in layer
+    ]
+    assert len({(drawn.norm.vmin, drawn.norm.vmax) for drawn in maps}) == 1
+    assert labels(chart.axes[0].get_yticklabels()) == ["encoder.0", "encoder.1"]
+    assert labels(chart.axes[0].get_xticklabels()) == ["head 0", "head 1", "head 2"]
+    assert chart.get_suptitle() == "news, all on one scale"
+    chart.save(tmp_path / "all.png")
+    kept = json.loads((tmp_path / "all.json").read_text())
+    assert kept["rows"] == ROWS[:2]
+    assert kept["weights"] == {name: array.double().tolist() for name, array in layers.items()}
+
+
+@pytest.mark.parametrize(("layers", "number", "q", "k"), [(12, 12, 9, 9), (2, 12, 60, 2)])
+def test_no_name_of_an_overview_is_clipped_or_touches_another(layers, number, q, k):
+    weights = {
+        f"encoder.layers.{i}.self_attention": some_weights(number, q, k) for i in range(layers)
+    }
+    assert_all_inside_and_apart(overview(weights, tokens(q), tokens(k)))
+
+
+def test_a_record_shows_its_heads_and_its_overview():
+    read, wrote = Side(("ne", "w", "s"), ("news", "s"), (0, 0, 1)), Side.of_words(["x", "y"])
+    arrays = some_weights(2, 4, 2, 3).numpy()
+    record = AttentionRecord(read, wrote, {"a": arrays[0], "b": arrays[1]})
+    chart = record.heads("b")
+    assert chart.numbers["columns"] == ["ne", "w", "s"]
+    assert np.array(chart.numbers["weights"]) == pytest.approx(arrays[1])
+    words = record.heads("b", words=True).numbers
+    assert words["columns"] == ["news", "s"]
+    assert np.array(words["weights"][3]) == pytest.approx(record.by_words("b", 3))
+    assert np.array(record.overview().numbers["weights"]["a"]) == pytest.approx(arrays[0])
+    with pytest.raises(SaccadeError, match="no layer 'c'"):
+        record.heads("c")
+    with pytest.raises(SaccadeError, match="at least one layer"):
+        record.slice(layers=[]).overview()
+
+
+def test_a_record_of_an_image_alone_shows_the_glance_of_each_head():
+    image = ImageSide(np.zeros((8, 8, 3), np.uint8), (1, 2), class_token=True)
+    record = AttentionRecord(image, image, {"a": some_weights(4, 3, 3).numpy()})
+    numbers = record.heads("a").numbers
+    assert numbers["words"] == ["head 0", "head 1", "head 2", "head 3"]
+    assert np.array(numbers["weights"]) == pytest.approx(record.weights["a"][:, 0, 1:])
+
+
 # positions
 
 
@@ -172,6 +357,15 @@ def test_positions_labels_its_axes():
     assert axes.get_ylabel() == "place"
     assert chart.get_suptitle() == "Sinusoidal positions"
     assert positions(Sinusoidal(8), 5, title="waves").get_suptitle() == "waves"
+
+
+@pytest.mark.parametrize(("dim", "length"), [(128, 50), (2, 1), (512, 500)])
+def test_no_label_of_positions_is_clipped(dim, length):
+    chart = positions(Sinusoidal(dim), length)
+    chart.draw_without_rendering()
+    drawn, (wide, high) = chart.get_tightbbox(), chart.get_size_inches()
+    assert 0 <= drawn.x0 < drawn.x1 <= wide
+    assert 0 <= drawn.y0 < drawn.y1 <= high
 
 
 def test_positions_gives_zero_the_middle_colour():
@@ -277,15 +471,6 @@ assert "matplotlib.pyplot" not in sys.modules
     assert (tmp_path / "positions.svg").exists()
 
 
-@pytest.mark.parametrize("cells", [1, 2, 8])
-def test_long_labels_get_their_room(cells):
-    chart = heatmap(torch.rand(cells, cells), ["long " * 12] * cells, ["label" * 12] * cells)
-    chart.draw_without_rendering()
-    width, height = chart.get_size_inches()
-    assert width > 5
-    assert height > 5
-
-
 @pytest.mark.parametrize(
     ("draw", "words"),
     [
@@ -294,6 +479,13 @@ def test_long_labels_get_their_room(cells):
         (lambda: heatmap(torch.rand(1, 2, 2), "ab", "cd"), r"\(1, 2, 2\)"),
         (lambda: heatmap(torch.rand(0, 2), "", "cd"), r"\(0, 2\)"),
         (lambda: heatmap(torch.full((1, 1), torch.nan), "a", "b"), "NaN"),
+        (lambda: heads(torch.rand(2, 2), "ab", "cd"), r"\(heads, queries, keys\), got \(2, 2\)"),
+        (lambda: heads(torch.rand(0, 2, 2), "ab", "cd"), r"\(0, 2, 2\)"),
+        (lambda: heads(torch.rand(3, 2, 2), "ab", "cde"), "2 x 2 .* got 2 and 3"),
+        (lambda: heads(torch.full((1, 1, 1), torch.inf), "a", "b"), "infinity"),
+        (lambda: overview({}, "ab", "cd"), "at least one layer"),
+        (lambda: overview({"l": torch.rand(2, 2)}, "ab", "cd"), r"got \(2, 2\)"),
+        (lambda: overview({"l": torch.full((1, 1, 1), torch.nan)}, "a", "b"), "NaN"),
         (lambda: positions(Sinusoidal(8), 0), "0 places"),
         (lambda: positions(Rotary(8)), "of Rotary"),
     ],

@@ -277,14 +277,18 @@ def test_a_dark_picture_has_light_letters_on_dark(tmp_path):
     assert np.asarray(Image.open(saved))[0, 0, :3].max() < 40
 
 
-def test_a_theme_leaves_the_numbers_in_cells_alone():
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_numbers_in_cells_can_be_read_in_any_theme(theme):
     import torch
 
     chart = heatmap(torch.eye(2), ["a", "b"], ["c", "d"])
-    before = [text.get_color() for text in chart.axes[0].texts]
-    chart.picture(".png", theme="dark")
-    assert [text.get_color() for text in chart.axes[0].texts] == before
-    assert chart.axes[0].get_xticklabels()[0].get_color() != "black"
+    chart.picture(".png", theme=theme)
+    colours = [text.get_color() for text in chart.axes[0].texts]
+    most, none = ("white", "black") if theme == "light" else ("black", "white")
+    assert colours == [most, none, none, most]
+    assert chart.axes[0].get_xticklabels()[0].get_color() == (
+        "black" if theme == "light" else "#e4e6e9"
+    )
 
 
 def test_a_notebook_shows_it():

@@ -2,11 +2,13 @@
 
 import json
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from saccade.errors import FigureError, ShapeError, WatchError
+from saccade.lens.align import AlignBy
 from saccade.lens.record import AttentionRecord, Side
 
 READ = Side(("▁un", "▁chat", "on", "</s>"), ("un", "chaton"), (0, 1, 1, None))
@@ -63,6 +65,51 @@ def test_alignment_is_of_source_words_with_target_words():
     record = AttentionRecord(read, wrote, {"l": weights})
     assert record.alignment() == {(2, 0), (0, 1)}
     assert record.alignment("l", threshold=0.25) == {(0, 1)}
+
+
+def test_alignment_as_a_word_is_read_is_that_of_the_next_row():
+    read, wrote = Side.of_words(["a", "b"], stop="</s>"), Side.of_words(["x", "y"], stop="</s>")
+    weights = np.array([[[0.9, 0.1, 0.0], [0.8, 0.1, 0.1], [0.2, 0.7, 0.1]]])
+    record = AttentionRecord(read, wrote, {"l": weights})
+    assert record.alignment() == {(0, 0), (0, 1)}
+    assert record.alignment(AlignBy(shift=True)) == {(0, 0), (1, 1)}
+    assert not record.shifted().weights["l"][:, -1].any()
+    chosen = replace(record, align_by=AlignBy(layer="l", head=0, shift=True))
+    assert chosen.alignment() == {(0, 0), (1, 1)}
+    assert chosen.alignment("l") == record.alignment()
+    assert AttentionRecord.from_json(chosen.to_json()).align_by == chosen.align_by
+
+
+def test_alignment_joined_from_both_sides():
+    """Both written words look at a most; b is looked at most by y, beside the link (a, y)."""
+    read, wrote = Side.of_words(["a", "b"]), Side.of_words(["x", "y"])
+    record = AttentionRecord(read, wrote, {"l": np.array([[[0.9, 0.1], [0.6, 0.4]]])})
+    assert record.alignment() == {(0, 0), (0, 1)}
+    assert record.alignment(AlignBy(join="grow-diag")) == {(0, 0), (0, 1), (1, 1)}
+    assert record.alignment(AlignBy(join="intersection")) == {(0, 0)}
+
+
+def test_self_attention_is_not_shifted():
+    side = Side.of_words(["a", "b"])
+    with pytest.raises(WatchError, match="every token is an input already"):
+        AttentionRecord(side, side, {"l": np.full((1, 2, 2), 0.5)}).shifted()
+
+
+@pytest.mark.parametrize("suffix", [".json", ".npz"])
+def test_a_translation_that_repeats_its_source_is_no_self_attention(tmp_path, suffix):
+    weights = {"l": np.full((1, 2, 2), 0.5)}
+    side, same = Side.of_words(["a", "b"]), Side.of_words(["a", "b"])
+    for wrote, itself in ((side, True), (same, False)):
+        record = AttentionRecord(side, wrote, weights)
+        path = record.save(tmp_path / f"record{suffix}")
+        assert record.reads_itself is AttentionRecord.load(path).reads_itself is itself
+
+
+def test_older_records_of_equal_sides_are_self_attention():
+    side = Side.of_words(["a", "b"])
+    found = json.loads(AttentionRecord(side, side, {"l": np.full((1, 2, 2), 0.5)}).to_json())
+    del found["reads_itself"]
+    assert AttentionRecord.from_json(json.dumps(found)).reads_itself
 
 
 def test_slicing(record):
@@ -304,7 +351,7 @@ def test_a_picture_has_the_whole_record_beside_it(tmp_path, record, suffix):
 
 @pytest.mark.parametrize("name", ["map", "map.jpg", "map.html.zip", "map.PNG "])
 def test_an_unknown_suffix_is_refused_with_what_is_possible(tmp_path, record, name):
-    with pytest.raises(FigureError, match=r"\.json, \.npz, \.png, \.svg, \.pdf; got"):
+    with pytest.raises(FigureError, match=r"\.json, \.npz, \.html, \.png, \.svg, \.pdf; got"):
         record.save(tmp_path / name)
     assert not list(tmp_path.iterdir())
 

@@ -236,19 +236,23 @@ def test_attention_that_knows_the_boxes_always_points(monkeypatch):
 
     from saccade.data import builtin
     from saccade.lens.pointing import cells_in
+    from saccade.lens.record import AttentionRecord, ImageSide, Side
 
     boxes = [builtin.boxes(item.inputs[0]) for item in items]
 
-    def knowing(arrays, texts):
+    image = ImageSide(np.zeros((64, 64), np.uint8), (8, 8))
+
+    def knowing(inputs, captions):
         found = []
-        for ids, of_image in zip(texts, boxes, strict=True):
-            maps = np.zeros((1, len(ids) + 1, 64))
+        for caption, of_image in zip(captions, boxes, strict=True):
+            written = Side.of_words(caption.split())
+            maps = np.zeros((1, len(written.words), 64))
             for word, box in of_image:
                 maps[0, word, cells_in(box, (8, 8), (64, 64))] = 1
-            found.append({"decoder": maps})
+            found.append(AttentionRecord(image, written, {"decoder": maps}))
         return found
 
-    monkeypatch.setattr(task, "_weights", knowing)
+    monkeypatch.setattr(task, "look", knowing)
     assert task.point(items).share == 1.0
     scores = task.evaluate(items, beam=1, max_length=3).scores
     assert scores["pointing"].value == 1.0

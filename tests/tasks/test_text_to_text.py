@@ -12,8 +12,9 @@ from saccade.attention.watch import watch
 from saccade.data import sources
 from saccade.data.collate import pad
 from saccade.decoding import Limits, greedy
-from saccade.errors import DecodingError, TextError, WatchError
-from saccade.tasks.text_to_text import TextToText
+from saccade.errors import DecodingError, RunError, TextError, WatchError
+from saccade.lens.align import AlignBy
+from saccade.tasks.text_to_text import ALIGNMENT, TextToText
 from saccade.training import recipe as recipes
 
 PAIRS = [
@@ -190,6 +191,47 @@ def test_two_vocabularies_are_kept_apart(tmp_path):
         (tmp_path / name).write_text(text)
     restored = task.config.restored(tmp_path)
     assert restored.source.digest == task.source.digest != restored.target.digest
+
+
+def test_what_was_forced_has_the_record_of_the_same_answer(looking):
+    answers = looking.predict(SOURCES, attention=True, beam=1)
+    forced = looking.look(SOURCES, [answer.text for answer in answers])
+    for answer, record in zip(answers, forced, strict=True):
+        if record.wrote.tokens == answer.attention.wrote.tokens:
+            assert record.wrote.words == answer.attention.wrote.words
+            for name in record.layers:
+                np.testing.assert_allclose(
+                    record.weights[name], answer.attention.weights[name], atol=1e-5
+                )
+
+
+def test_words_read_are_those_of_the_input(looking):
+    text = "the  zebra\tsees Ünknöwn"
+    [answer] = looking.predict([text], attention=True)
+    assert answer.attention.read.words == ("the", "zebra", "sees", "Ünknöwn")
+
+
+def test_what_words_are_aligned_by_is_found_once_and_kept(looking, tmp_path):
+    assert looking.align_by == AlignBy()
+    assert ALIGNMENT not in looking.parts()
+    said = looking.finish(looking.encode(corpus(tmp_path), tmp_path / "cache"))
+    assert f"words are aligned by {looking.align_by}" in said
+    assert looking.align_by.join == "grow-diag-final"
+    for name, text in looking.parts().items():
+        (tmp_path / name).write_text(text)
+    restored = looking.config.restored(tmp_path)
+    assert restored.align_by == looking.align_by
+    [record] = looking.look(SOURCES[:1], TARGETS[:1])
+    assert record.align_by == looking.align_by
+    (tmp_path / ALIGNMENT).write_text('{"layer": 3}')
+    with pytest.raises(RunError, match=r"alignment\.json cannot be read"):
+        looking.config.restored(tmp_path)
+
+
+def test_without_attention_there_is_nothing_to_align_by(tmp_path):
+    task = build(tmp_path, "rnn")
+    assert task.finish(task.encode(corpus(tmp_path), tmp_path / "cache")) == ""
+    assert ALIGNMENT not in task.parts()
 
 
 def test_encode_counts_what_it_leaves_out(tmp_path):

@@ -1,30 +1,17 @@
 """report.html: what users wrote is text, and nothing is fetched."""
 
 import os
-from html.parser import HTMLParser
 
 from saccade.training.report import read_metrics, report_due
 from saccade.training.run import Run
+from tests.pages import Seen
 from tests.training.runs import train
 
 EVIL = '<script>alert("1")</script>'
 
 
 TAGS = {"html", "head", "meta", "title", "style", "body", "h1", "h2", "p", "pre", "figure", "svg"}
-TAGS |= {"line", "text", "polyline", "table", "thead", "tbody", "tr", "th", "td"}
-
-
-class Seen(HTMLParser):
-    def __init__(self):
-        super().__init__()
-        self.tags, self.attributes, self.text = set(), [], ""
-
-    def handle_starttag(self, tag, attributes):
-        self.tags.add(tag)
-        self.attributes += attributes
-
-    def handle_data(self, data):
-        self.text += data
+TAGS |= {"main", "line", "text", "polyline", "table", "thead", "tbody", "tr", "th", "td"}
 
 
 def test_a_users_text_stays_text(place):
@@ -35,25 +22,31 @@ def test_a_users_text_stays_text(place):
     out = 'run<img src=x onerror="alert(2)">'
     train(place, out, "training.validate_items=5")
     page = (place / out / "report.html").read_text(encoding="utf-8")
-    seen = Seen()
-    seen.feed(page)
-    assert seen.tags <= TAGS
-    assert not {"src", "href", "onerror", "style"} & {name for name, _ in seen.attributes}
+    seen = Seen(page)
+    assert set(seen.names) <= TAGS
+    assert not {"src", "href", "onerror", "style"} & seen.attributes
     assert "http:" not in page
     assert "https:" not in page
     assert "url(" not in page
     assert EVIL in seen.text
     assert f"Saccade: {out}" in seen.text
     assert '& "r"' in seen.text
-    policy = dict(seen.attributes)["content"]
-    assert "default-src 'none'" in page
-    assert policy
+    assert seen.policy["default-src"] == "'none'"
+    assert seen.policy["style-src"].startswith("'sha256-")
+    assert "script-src" not in seen.policy
+
+
+def test_attention_is_measured_with_sentences(place):
+    train(place, "run")
+    seen = Seen((place / "run" / "report.html").read_text(encoding="utf-8"))
+    assert "How far to believe its attention" in seen.text
+    assert "Without the words it looked at most, the probability of an answer falls by" in seen.text
+    assert Run(place / "run").task().align_by.layer is not None
 
 
 def test_curves_and_answers(place):
     train(place, "run")
-    seen = Seen()
-    seen.feed((place / "run" / "report.html").read_text(encoding="utf-8"))
+    seen = Seen((place / "run" / "report.html").read_text(encoding="utf-8"))
     for part in ("loss", "exact match", "step 12", "max_steps = 12", "12 steps"):
         assert part in seen.text, part
     assert "nan" not in seen.text

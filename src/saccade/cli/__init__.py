@@ -1,7 +1,7 @@
 """The command line: one file for each verb, and this one, which puts them together.
 
 Nothing heavy is imported before a verb runs, so that `--help` is there at once. Exit codes: 0 done,
-2 a user's mistake, 74 a full disk, 130 stopped and saved.
+1 a training of a comparison failed, 2 a user's mistake, 74 a full disk, 130 stopped and saved.
 """
 
 import errno
@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 from saccade._version import __version__
+from saccade.cli.compare import run as compare
 from saccade.cli.demo import run as demo
 from saccade.cli.doctor import run as doctor
 from saccade.cli.evaluate import run as evaluate
@@ -34,6 +35,7 @@ app = typer.Typer(
 app.command("train")(train)
 app.command("evaluate")(evaluate)
 app.command("predict")(predict)
+app.command("compare")(compare)
 app.command("export")(export)
 app.command("import")(import_)
 app.command("demo")(demo)

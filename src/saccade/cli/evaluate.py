@@ -24,17 +24,45 @@ def run(
     output: Annotated[
         Path | None, typer.Option(help="Write the answers here, a line each.")
     ] = None,
+    attention: Annotated[
+        bool, typer.Option("--attention", help="Also measure how far to believe its attention.")
+    ] = False,
+    gold: Annotated[
+        Path | None,
+        typer.Option(help="Gold alignments, a line a row: 0-0 1-2, or sentence source target S|P."),
+    ] = None,
+    gold_from_1: Annotated[
+        bool, typer.Option("--gold-from-1", help="The i-j pairs of --gold count from 1.")
+    ] = False,
+    gold_swapped: Annotated[
+        bool, typer.Option("--gold-swapped", help="--gold names the word of the target first.")
+    ] = False,
+    reverse: Annotated[
+        Path | None,
+        typer.Option(metavar="RUN", help="Join alignments with those of a run the other way."),
+    ] = None,
     device: Device = "auto",
     pair: Pair = None,
     columns: Columns = None,
     as_json: Json = False,
 ) -> None:
     """Measure a run on data."""
+    if not attention and (gold is not None or reverse is not None):
+        raise DataError("--gold and --reverse are for measuring attention: add --attention")
+    if gold is None and (gold_from_1 or gold_swapped):
+        raise DataError("--gold-from-1 and --gold-swapped say how to read --gold, which is missing")
+
+    from saccade.lens.written import in_columns
     from saccade.training import session
+    from saccade.training.golds import GoldFile
+    from saccade.training.report import shown
     from saccade.training.screen import Screen
 
     if output is not None and not output.parent.is_dir():
         raise DataError(f"there is no folder {output.parent} to write {output.name} into")
+    links = None
+    if gold is not None:
+        links = GoldFile(path=gold, first=1 if gold_from_1 else 0, swapped=gold_swapped)
     task = session.load(run_folder, device=device)
     with answering(batch_size, shown=True) as answered:
         found = session.assess(
@@ -43,6 +71,7 @@ def run(
             split=split,
             pair=pair,
             columns=parse_columns(columns),
+            attention=session.AttentionOptions(gold=links, reverse=reverse) if attention else None,
             say=Screen().say,
             batch_size=batch_size,
             stop=answered,
@@ -55,6 +84,11 @@ def run(
     if as_json:
         print(json.dumps(found.as_json(), ensure_ascii=False))
         return
-    for score in found.scores.values():
+    for name, score in found.scores.items():
         print(score)
+        if name in found.meanings:
+            print(f"    {found.meanings[name]}")
+    for title, rows in found.attention.items():
+        cells = [list(rows[0]), *([shown(value) for value in row.values()] for row in rows)]
+        print(f"\n{title}:\n{in_columns(cells)}")
     print(f"over {len(found.answers):,} items")

@@ -2,18 +2,23 @@
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, runtime_checkable
 
 import typer
 
 from saccade.cli.lines import chunks, from_file
+from saccade.cli.linking import Linking, links_as_json, with_tags, without_tags
 from saccade.cli.options import Device, Json
 from saccade.cli.progress import answering
 from saccade.cli.sink import Sink
 from saccade.errors import DataError, DecodingError, FigureError
+
+if TYPE_CHECKING:
+    from saccade.lens.record import AttentionRecord
 
 CHUNK = 4096
 """Inputs that are sorted by length and answered together."""
@@ -56,10 +61,18 @@ def run(
     align: Annotated[
         bool, typer.Option("--align", help="Add word alignments (i-j, from 0) after a tab.")
     ] = False,
+    reverse: Annotated[
+        Path | None,
+        typer.Option(metavar="RUN", help="Align together with a run of the other direction."),
+    ] = None,
+    markup: Annotated[
+        bool, typer.Option("--markup", help="Carry inline tags (<b>…</b>) over to the answers.")
+    ] = False,
     attention: Annotated[
         Path | None,
         typer.Option(
-            help="Write where it looked: .png, .svg, .json or .npz; FILE-2 for the second input."
+            help="Write where it looked: a page with all inputs (.html), or a .png, .svg, .json or "
+            ".npz for each: FILE-2 for the second."
         ),
     ] = None,
     stream: Annotated[
@@ -77,6 +90,9 @@ def run(
     drawn = sample or any(option is not None for option in (temperature, top_k, top_p))
     if drawn and n_best > 1:
         raise DecodingError("--n-best is for beam search; to draw more, give the input repeatedly")
+    align = align or reverse is not None
+    if markup and (align or n_best > 1):
+        raise DecodingError("--markup gives one text with tags: leave out --align and --n-best")
     options = {
         "beam": beam,
         "num_best": n_best if n_best > 1 else None,
@@ -88,12 +104,13 @@ def run(
         "seed": seed,
     }
     given = {name: value for name, value in options.items() if value is not None}
-    looks = align or attention is not None
+    looks = align or markup or attention is not None
     plain = output is None and n_best == 1 and not looks and not as_json
     one = inputs[0] if plain and inputs and len(inputs) == 1 else None
     if stream and one is None:
         raise DecodingError(
-            "--stream is for one INPUT, without --output, --json, --n-best, --align and --attention"
+            "--stream is for one INPUT, without --output, --json, --n-best, --align, --markup "
+            "and --attention"
         )
 
     from saccade.lens.record import SUFFIXES
@@ -102,10 +119,10 @@ def run(
     if attention is not None and attention.suffix not in SUFFIXES:
         raise FigureError(f"--attention must end in one of {', '.join(SUFFIXES)}; got {attention}")
     task = session.load(run_folder, device=device)
-    if align and not task.aligns:
-        raise DecodingError(f"--align is for translators and their like, not for {task.name}")
-    if stream and not isinstance(task, Streams):
-        raise DecodingError(f"--stream is for language models, not for {task.name}")
+    _require_fit(task, align=align, markup=markup, stream=stream)
+    link = None
+    if align:
+        link = Linking(None if reverse is None else session.load_translator(reverse, device=device))
     if one is not None and (stream or _on_terminal()) and isinstance(task, Streams):
         _show(one, task.stream(one, **given))
         return
@@ -113,10 +130,15 @@ def run(
     first = next(asked, [])  # before the output is opened: what cannot be read costs no file
     done = 0
     total = _total(input_, output)
-    with Sink(output) as sink, answering(batch_size, shown=bool(total), total=total) as answered:
+    with (
+        Sink(output) as sink,
+        answering(batch_size, shown=bool(total), total=total) as answered,
+        _keeping(attention) as keep,
+    ):
         for lines in chain([first] if first else [], asked):
-            answers = task.predict(
-                [task.parse(line) for line in lines],
+            answers = (with_tags if markup else without_tags)(
+                task,
+                lines,
                 attention=looks,
                 batch_size=batch_size,
                 first=done,
@@ -125,9 +147,9 @@ def run(
             )
             for line, answer in zip(lines, answers, strict=True):
                 done += 1
-                if attention is not None and answer.attention is not None:
-                    answer.attention.save(_numbered(attention, done))
-                for text in _printed(line, answer, n_best, align=align, as_json=as_json):
+                if answer.attention is not None:
+                    keep(answer.attention, done)
+                for text in _printed(line, answer, n_best, link, as_json=as_json):
                     sink.line(text)
             sink.flush()
             answered.to(done)
@@ -144,18 +166,56 @@ def _show(prompt: str, pieces: Iterator[str]) -> None:
         sys.stdout.buffer.flush()
 
 
-def _printed(line: str, answer: Any, n_best: int, *, align: bool, as_json: bool) -> Iterator[str]:
+def _require_fit(task: Any, *, align: bool, markup: bool, stream: bool) -> None:
+    """Refuse what this task cannot do."""
+    if (align or markup) and not task.aligns:
+        option = "--align" if align else "--markup"
+        raise DecodingError(f"{option} is for translators and their like, not for {task.name}")
+    if stream and not isinstance(task, Streams):
+        raise DecodingError(f"--stream is for language models, not for {task.name}")
+
+
+def _printed(
+    line: str, answer: Any, n_best: int, link: Linking | None, *, as_json: bool
+) -> Iterator[str]:
     """The lines for one input: as many as were asked for, or one with all as JSON."""
     from saccade.lens.align import to_pharaoh
 
-    links = to_pharaoh(answer.attention.alignment()) if align and answer.attention else ""
+    links = None if link is None else link(line, answer)
     if as_json:
         table = {"input": line, **answer.as_json()}
-        yield json.dumps(table | ({"alignment": links} if align else {}), ensure_ascii=False)
+        more = {} if links is None else links_as_json(links, line, answer.text)
+        yield json.dumps({**table, **more}, ensure_ascii=False)
         return
-    yield f"{answer.text}\t{links}" if align else answer.text
+    yield answer.text if links is None else f"{answer.text}\t{to_pharaoh(links)}"
     others = [other.text for other in answer.alternatives]
     yield from others + [""] * (n_best - 1 - len(others))  # so that each input has as many lines
+
+
+@contextmanager
+def _keeping(path: Path | None) -> Iterator[Callable[["AttentionRecord", int], object]]:
+    """Takes where each answer looked, with its number from 1, and writes it as the path asks."""
+    if path is None:
+        yield lambda record, number: None
+    elif path.suffix == ".html":
+        with _page(path) as add:
+            yield lambda record, number: add(record)
+    else:
+        yield lambda record, number: record.save(_numbered(path, number))
+
+
+@contextmanager
+def _page(path: Path) -> Iterator[Callable[["AttentionRecord"], None]]:
+    """Takes records and writes one page of all, also of those before an interruption."""
+    from saccade.lens.page import page_of, view_model
+
+    inputs: list[Any] = []  # packed: records themselves take room
+    try:
+        yield lambda record: inputs.append([view_model(record)])
+    finally:
+        if inputs:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(page_of(inputs).encode())
 
 
 def _total(path: Path | None, output: Path | None) -> int | None:

@@ -1,11 +1,15 @@
 """Figures: maps of attention and of positions, as charts that keep their numbers."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+import numpy as np
 import torch
+from jaxtyping import Float64
 
 from saccade.errors import FigureError, ShapeError
-from saccade.lens.chart import LONGEST_SIDE, Chart, families, plain, short, width
+from saccade.lens.chart import Chart, in_rows
+from saccade.lens.letters import families, plain
+from saccade.lens.maps import LEAST, NAME_LINE, Sheet, Span, cell_for, gap_for, panel_for
 from saccade.positions.base import Absolute, Position
 from saccade.shapes import Tensor
 
@@ -20,45 +24,111 @@ def heatmap(
 ) -> Chart:
     """An attention map: a row for each query, a column for each key, labelled.
 
-    `annotate` writes the weights into the cells; by default where there are at most 64 cells.
+    `annotate` writes the weights into the cells; by default where there are at most 64 cells, and
+    these are large enough.
     """
-    if weights.ndim != 2 or weights.numel() == 0:
-        raise ShapeError(f"a map shows weights (queries, keys), got {tuple(weights.shape)}")
-    q, k = weights.shape
+    values = _checked(weights, rows, columns, "queries, keys")
+    q, k = values.shape
+    cell = cell_for((q, k), (1, 1), largest=0.42, side=8.0)
+    down, across = Span(maps=1, cells=q, cell=cell), Span(maps=1, cells=k, cell=cell)
+    sheet = Sheet(
+        {"rows": list(rows), "columns": list(columns), "weights": values.tolist()},
+        down,
+        across,
+        scale=[values],
+        beside=down.tokens(rows),
+        above=across.tokens(columns, upright=True),
+        title=title,
+    )
+    sheet.add(values)
+    if annotate is None:
+        annotate = q * k <= 64 and sheet.number_size >= LEAST
+    if annotate:
+        sheet.annotate(values)
+    return sheet.chart
+
+
+def heads(
+    weights: Tensor, rows: Sequence[str], columns: Sequence[str], *, title: str = ""
+) -> Chart:
+    """The maps of all heads of a layer, (heads, queries, keys), side by side and on one scale."""
+    values = _checked(weights, rows, columns, "heads, queries, keys")
+    number, q, k = values.shape
+    names = [f"head {head}" for head in range(number)]
+    layout = in_rows(number, q / k)
+    cell = cell_for((q, k), layout, largest=0.3, side=3.0)
+    down = Span(maps=layout[0], cells=q, cell=cell, gap=NAME_LINE + gap_for([], q * cell))
+    across = Span(maps=layout[1], cells=k, cell=cell, gap=gap_for(names, k * cell))
+    sheet = Sheet(
+        {"rows": list(rows), "columns": list(columns), "weights": values.tolist()},
+        down,
+        across,
+        scale=[values],
+        beside=down.tokens(rows),
+        above=across.tokens(columns, upright=True),
+        below=NAME_LINE,
+        title=_on_one_scale(title),
+    )
+    for head, name in enumerate(names):
+        sheet.add(values[head], *divmod(head, across.maps), name)
+    return sheet.chart
+
+
+def overview(
+    weights: Mapping[str, Tensor], rows: Sequence[str], columns: Sequence[str], *, title: str = ""
+) -> Chart:
+    """Small maps of all heads of all layers on one scale: a row for each layer, a column a head.
+
+    `weights` maps the name of a layer to (heads, queries, keys). The tokens are left to the
+    numbers.
+    """
+    if not weights:
+        raise ShapeError("an overview shows at least one layer, got none")
+    layers = {
+        name: _checked(array, rows, columns, "heads, queries, keys")
+        for name, array in weights.items()
+    }
+    q, k = len(rows), len(columns)
+    names = [f"head {head}" for head in range(max(map(len, layers.values())))]
+    high, wide = panel_for((q, k), (len(layers), len(names)))
+    down = Span(maps=len(layers), cells=q, cell=high / q, gap=gap_for([], high))
+    across = Span(maps=len(names), cells=k, cell=wide / k, gap=gap_for(names, wide))
+    kept = {name: array.tolist() for name, array in layers.items()}
+    sheet = Sheet(
+        {"rows": list(rows), "columns": list(columns), "weights": kept},
+        down,
+        across,
+        scale=list(layers.values()),
+        beside=down.names(list(layers)),
+        above=across.names(names),
+        title=_on_one_scale(title or "heads of each layer"),
+    )
+    for row, array in enumerate(layers.values()):
+        for column, head in enumerate(array):
+            sheet.add(head, row, column)
+    return sheet.chart
+
+
+def _on_one_scale(title: str) -> str:
+    return f"{title}{', ' if title else ''}all on one scale"
+
+
+def _checked(
+    weights: Tensor, rows: Sequence[str], columns: Sequence[str], axes: str
+) -> Float64[np.ndarray, "*axes"]:
+    """The weights as an array, if they can be drawn."""
+    if weights.ndim != len(axes.split()) or weights.numel() == 0:
+        raise ShapeError(f"a map shows weights ({axes}), got {tuple(weights.shape)}")
+    *_, q, k = weights.shape
     if (len(rows), len(columns)) != (q, k):
         raise ShapeError(
             f"a map of {q} x {k} weights needs {q} row and {k} column labels, "
             f"got {len(rows)} and {len(columns)}"
         )
-    values = weights.detach().double().cpu()
-    if not bool(values.isfinite().all()):
+    values = weights.detach().double().cpu().numpy()
+    if not np.isfinite(values).all():
         raise FigureError("the weights hold NaN or infinity, which no map can show")
-    cell = min(0.32, LONGEST_SIDE / max(q, k))  # inches
-    size = min(10.0, 31 * cell)  # of letters, in points
-    shown_rows, shown_columns = ([short(label) for label in names] for names in (rows, columns))
-    beside, above = (0.009 * size * max(map(width, names)) for names in (shown_rows, shown_columns))
-    chart = Chart(
-        {"rows": list(rows), "columns": list(columns), "weights": values.tolist()},
-        figsize=(1.8 + cell * k + beside, 1.0 + cell * q + above + (0.4 if title else 0.0)),
-    )
-    axes = chart.add_subplot()
-    image = axes.imshow(values.numpy(), cmap="viridis", vmin=0.0, aspect="equal")
-    family = families()
-    axes.set_xticks(range(k), shown_columns, rotation=90, size=size, family=family)
-    axes.set_yticks(range(q), shown_rows, size=size, family=family)
-    axes.xaxis.tick_top()
-    axes.tick_params(length=0)
-    if annotate if annotate is not None else q * k <= 64:
-        bright = float(values.max()) * 0.6
-        for i in range(q):
-            for j in range(k):
-                value = float(values[i, j])
-                colour = "black" if value > bright else "white"
-                axes.text(j, i, f"{value:.2f}", ha="center", va="center", color=colour, size=6)
-    chart.colorbar(image, ax=axes, shrink=0.8, label="weight")
-    if title:
-        chart.suptitle(plain(title))
-    return chart
+    return values
 
 
 def positions(encoding: Position, length: int = 50, *, title: str = "") -> Chart:
@@ -78,5 +148,6 @@ def positions(encoding: Position, length: int = 50, *, title: str = "") -> Chart
     axes.set_xlabel("dimension")
     axes.set_ylabel("place")
     chart.colorbar(image, ax=axes)
-    chart.suptitle(plain(title) or f"{type(encoding).__name__} positions")
+    head = title or f"{type(encoding).__name__} positions"
+    chart.suptitle(plain(head), family=families([head]))
     return chart

@@ -1,6 +1,5 @@
 """Attention over an image: the image, and a panel for each word with the cells it looked at."""
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +11,8 @@ from matplotlib.patches import Rectangle
 from PIL import Image
 
 from saccade.errors import FigureError, ShapeError
-from saccade.lens.chart import Chart, families, plain, short, width
+from saccade.lens.chart import Chart, in_rows
+from saccade.lens.letters import families, plain, short, width
 from saccade.lens.sides import ImageSide
 
 MOST_PANELS = 60
@@ -68,7 +68,9 @@ def overlays(
         sheet.add_bar()
     if title:
         size = min(10.0, 115 * sheet.width / width(title))
-        sheet.chart.suptitle(plain(title), size=size, y=1 - 0.1 / sheet.height)
+        sheet.chart.suptitle(
+            plain(title), size=size, y=1 - 0.1 / sheet.height, family=families([title])
+        )
     return sheet.chart
 
 
@@ -91,15 +93,13 @@ class _Sheet:
         slender = min(max(down / across, 1 / _MOST_SLENDER), _MOST_SLENDER)
         self.panel = _PANEL * min(slender, 1), _PANEL / max(slender, 1)
         self.column = max(_COLUMN, self.panel[1])
-        self.rows, self.columns = _layout(panels, self.panel[0] / self.column)
+        self.rows, self.columns = in_rows(panels, self.panel[0] / self.column)
         self.width = max(_NARROWEST, 2 * _EDGE + _BAR + self.columns * (self.column + _GAP) - _GAP)
         self.height = max(_LOWEST, _EDGE + _TITLE + self.rows * (_ABOVE + self.panel[0] + _BELOW))
-        self.chart = Chart(numbers, figsize=(self.width, self.height))
-        self.chart.set_layout_engine("none")
+        self.chart = Chart(numbers, figsize=(self.width, self.height), layout="none")
         self.axes = self.chart.add_axes((0, 0, 1, 1), xlim=(0, self.width), ylim=(0, self.height))
         self.axes.set_axis_off()
         self.added = 0
-        self.family = families()
 
     def add(self, picture: np.ndarray, label: str, below: str = "") -> None:
         """The next panel."""
@@ -121,7 +121,7 @@ class _Sheet:
         )
         word = short(label, WIDEST_WORD)
         size = min(9.0, 90 * self.column / max(width(word), 1))
-        self._write(middle, top + 0.06, word, size=size, family=self.family)
+        self._write(middle, top + 0.06, word, size=size, family=families([word]))
         self._write(middle, top - height - 0.13, below, size=7)
         self.added += 1
 
@@ -140,12 +140,6 @@ class _Sheet:
     def _write(self, x: float, y: float, text: str, **options: Any) -> None:
         where = x / self.width, y / self.height
         self.chart.text(*where, text, ha="center", va="baseline", **options)
-
-
-def _layout(panels: int, slender: float) -> tuple[int, int]:
-    """Rows and columns: a sheet wider than high, its last row as full as can be."""
-    rows = math.ceil(panels / max(3, round(math.sqrt(2 * panels * slender))))
-    return rows, math.ceil(panels / rows)
 
 
 def _drawn(

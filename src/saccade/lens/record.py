@@ -14,13 +14,12 @@ image are its cells row by row, after its class token if `class_token` says that
 is rows · columns, or 1 more.
 """
 
-import base64
 import io
 import json
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,18 +28,20 @@ import numpy as np
 from jaxtyping import Float32
 
 from saccade.errors import FigureError, ShapeError, WatchError
-from saccade.lens.align import Link, strongest
+from saccade.lens.align import AlignBy, Link, both_ways, symmetrise
 from saccade.lens.rollout import rollout
 from saccade.lens.sides import AnySide, ImageSide, Side, side_json, side_of
 from saccade.lens.written import readable_json
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from saccade.lens.chart import Chart, Theme
 
 __all__ = ["SUFFIXES", "AttentionRecord", "ImageSide", "Side"]
 
 FORMAT = 1
-SUFFIXES = (".json", ".npz", ".png", ".svg", ".pdf")
+SUFFIXES = (".json", ".npz", ".html", ".png", ".svg", ".pdf")
 DECIMALS = 5  # of weights in JSON
 _DAMAGE = (  # what readers raise on files that are not what they seem
     KeyError,
@@ -61,19 +62,23 @@ class AttentionRecord:
 
     `weights` maps the dotted name of a layer to (heads, tokens written, tokens read). A model
     without attention has a record without layers. Of self-attention both sides are the same, and
-    only so can an image be the side that looks.
+    only so can an image be the side that looks. `align_by` says which of the weights tell best
+    what is aligned with what.
     """
 
     read: AnySide
     wrote: AnySide
     weights: Mapping[str, np.ndarray]
+    align_by: AlignBy = AlignBy()
 
     def __post_init__(self) -> None:
-        if isinstance(self.wrote, ImageSide) and not self.reads_itself:
+        if isinstance(self.wrote, ImageSide) and self.wrote != self.read:
             raise ShapeError(
                 f"no model writes an image: {self.wrote!r} can only look at itself, but what was "
                 f"read is {type(self.read).__name__} with {len(self.read.tokens)} tokens"
             )
+        if isinstance(self.wrote, ImageSide):
+            object.__setattr__(self, "wrote", self.read)
         size = (len(self.wrote.tokens), len(self.read.tokens))
         kept = {}
         for name, given in self.weights.items():
@@ -97,8 +102,10 @@ class AttentionRecord:
 
     @property
     def reads_itself(self) -> bool:
-        """Whether this is self-attention."""
-        return self.read is self.wrote or self.read == self.wrote
+        """Whether this is self-attention: both sides are one, not only alike, as those of a
+        translation that repeats its source.
+        """
+        return self.read is self.wrote
 
     @property
     def layers(self) -> tuple[str, ...]:
@@ -145,12 +152,42 @@ class AttentionRecord:
         pieces = np.maximum(written.sum(0), 1.0)  # a word without tokens looked nowhere
         return (written / pieces).T @ self.mean(layer, head) @ self.read.membership()
 
-    def alignment(self, layer: str | None = None, *, threshold: float | None = None) -> set[Link]:
+    def alignment(
+        self, by: AlignBy | str | None = None, *, threshold: float | None = None
+    ) -> set[Link]:
         """0-based pairs (word read, word written): each written word with what it looked at most.
 
-        A word that looked at control tokens only, or nowhere above `threshold`, has no pair.
+        `by` says by which weights, or names their layer; left out, the record's own `align_by`,
+        which may also join in what each read word was looked at by. A word that looked at control
+        tokens only, or nowhere above `threshold`, has no pair.
         """
-        return strongest(self.by_words(layer), threshold=threshold)
+        chosen = self._aligned_by(by)
+        forward, backward = both_ways(self.to_align(chosen), threshold=threshold)
+        return forward if chosen.join is None else symmetrise(forward, backward, chosen.join)
+
+    def to_align(self, by: AlignBy | str | None = None) -> Float32[np.ndarray, "wrote read"]:
+        """The weights between words that alignments are taken from."""
+        chosen = self._aligned_by(by)
+        looked = self if chosen.layer is None else self.slice(layers=[chosen.layer])
+        return (looked.shifted() if chosen.shift else looked).by_words(head=chosen.head)
+
+    def _aligned_by(self, by: AlignBy | str | None) -> AlignBy:
+        return AlignBy(layer=by) if isinstance(by, str) else by or self.align_by
+
+    def shifted(self) -> "AttentionRecord":
+        """Where the model looked one step later: when a written token was its input.
+
+        By then it knows the word it has written, and looks at where that came from more often than
+        when it had yet to find it (Chen et al. 2020, "Accurate word alignment induction from neural
+        machine translation"). The last token, which is never an input, looks nowhere.
+        """
+        if self.reads_itself:
+            raise WatchError("in self-attention every token is an input already")
+        later = {
+            name: np.pad(array[:, 1:], ((0, 0), (0, 1), (0, 0)))
+            for name, array in self.weights.items()
+        }
+        return replace(self, weights=later)
 
     def rollout(self, head: int | None = None) -> Float32[np.ndarray, "tokens tokens"]:
         """How much of each token flowed into each through all layers of self-attention, by the
@@ -191,9 +228,44 @@ class AttentionRecord:
         from saccade.lens.figures import heatmap
 
         shown = self.by_words(layer, head) if words else self.mean(layer, head)
-        rows = self.wrote.words if words else self.wrote.tokens
-        columns = self.read.words if words else self.read.tokens
-        return heatmap(torch.from_numpy(shown), rows, columns, title=self._title(layer, head))
+        labels = self._labels(words=words)
+        return heatmap(torch.from_numpy(shown), *labels, title=self._title(layer, head))
+
+    def heads(self, layer: str, *, words: bool | None = None) -> "Chart":
+        """All heads of a layer side by side: a map for each, on one scale, or, of an image alone,
+        its glance in each, whose colours go to its own strongest cell.
+        """
+        number = len(self.slice(layers=[layer]).weights[layer])
+        if isinstance(self.wrote, ImageSide):
+            from saccade.lens.overlays import overlays
+
+            seen = np.stack([self.glance(layer, head) for head in range(number)])
+            names = [f"head {head}" for head in range(number)]
+            return overlays(self.wrote, seen, names, title=layer)
+        from saccade.lens.figures import heads
+
+        return heads(self._maps(layer, words=words), *self._labels(words=words), title=layer)
+
+    def overview(self, *, words: bool | None = None) -> "Chart":
+        """Small maps of all heads of all layers, on one scale: a row for each layer."""
+        from saccade.lens.figures import overview
+
+        maps = {layer: self._maps(layer, words=words) for layer in self.layers}
+        return overview(maps, *self._labels(words=words))
+
+    def _maps(self, layer: str, *, words: bool | None) -> "Tensor":
+        """(heads, written, read) of a layer, between tokens or words."""
+        import torch
+
+        shown = self.by_words if words else self.mean
+        heads = range(len(self.weights[layer]))
+        return torch.from_numpy(np.stack([shown(layer, head) for head in heads]))
+
+    def _labels(self, *, words: bool | None) -> tuple[Sequence[str], Sequence[str]]:
+        """Of rows and columns."""
+        if words:
+            return self.wrote.words, self.read.words
+        return self.wrote.tokens, self.read.tokens
 
     def _overlays(
         self, image: ImageSide, layer: str | None, head: int | None, *, words: bool
@@ -223,7 +295,7 @@ class AttentionRecord:
             name: np.round(array.astype(np.float64), DECIMALS).tolist()
             for name, array in self.weights.items()
         }
-        return readable_json({**self._sides(images=True), "weights": weights})
+        return readable_json({**self._facts(images=True), "weights": weights})
 
     @classmethod
     def from_json(cls, text: str) -> "AttentionRecord":
@@ -235,8 +307,17 @@ class AttentionRecord:
                 error
             )
 
+    def to_html(self) -> str:
+        """A page that shows all layers and heads and needs nothing else; see `saccade.lens.page`,
+        also for several records or models on one page.
+        """
+        from saccade.lens.page import page
+
+        return page(self)
+
     def save(self, path: str | Path, *, theme: "Theme" = "light") -> Path:
-        """Write the record (.json, or .npz with exact weights) or its figure (.png .svg .pdf).
+        """Write the record (.json, or .npz with exact weights), its page (.html) or its figure
+        (.png .svg .pdf).
 
         A figure shows the mean of all layers and heads (`slice` first for others), of an image
         alone the rollout, and has the record beside it, as .json.
@@ -250,11 +331,13 @@ class AttentionRecord:
             content = self._npz()
         elif path.suffix == ".json":
             content = self.to_json().encode()
+        elif path.suffix == ".html":
+            content = self.to_html().encode()
         else:
             content = self.figure().picture(path.suffix, theme=theme)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
-        if path.suffix not in {".npz", ".json"}:
+        if path.suffix not in {".npz", ".json", ".html"}:
             path.with_suffix(".json").write_bytes(self.to_json().encode())
         return path
 
@@ -280,7 +363,7 @@ class AttentionRecord:
             raise FigureError(f"{str(path)!r} holds no attention record: {error}") from error
 
     def _npz(self) -> bytes:
-        texts = json.dumps({**self._sides(images=False), "layers": self.layers}).encode()
+        texts = json.dumps({**self._facts(images=False), "layers": self.layers}).encode()
         arrays: dict[str, Any] = {
             f"weights.{i}": array for i, array in enumerate(self.weights.values())
         }
@@ -290,11 +373,18 @@ class AttentionRecord:
         np.savez_compressed(file, texts=np.frombuffer(texts, dtype=np.uint8), **arrays)
         return file.getvalue()
 
-    def _sides(self, *, images: bool) -> dict[str, Any]:
-        wrote: Any = {"kind": "read"}  # an image that looks at itself is kept once
+    def _facts(self, *, images: bool) -> dict[str, Any]:
+        """All but the weights."""
+        wrote: Any = {"kind": "read"}  # an image is kept once
         if isinstance(self.wrote, Side):
             wrote = side_json(self.wrote)
-        return {"format": FORMAT, "read": side_json(self.read, image=images), "wrote": wrote}
+        return {
+            "format": FORMAT,
+            "read": side_json(self.read, image=images),
+            "wrote": wrote,
+            "reads_itself": self.reads_itself,
+            "align_by": asdict(self.align_by),
+        }
 
     @classmethod
     def _of(cls, found: Any, pixels: np.ndarray | None = None) -> "AttentionRecord":
@@ -302,20 +392,21 @@ class AttentionRecord:
             raise ValueError(f"its format is {found['format']!r}, this version reads {FORMAT}")
         read = side_of(found["read"], pixels)
         wrote = read if found["wrote"]["kind"] == "read" else side_of(found["wrote"])
+        if found.get("reads_itself", True) and wrote == read:  # older records do not say it
+            wrote = read
         weights = {}
         for name, layer in found["weights"].items():
             array = np.array(layer, dtype=np.float32)
             if array.size == 0:  # empty lists do not tell how long those in them would be
                 array = array.reshape(len(array), len(wrote.tokens), len(read.tokens))
             weights[name] = array
-        return cls(read, wrote, weights)
+        return cls(read, wrote, weights, AlignBy.of(found.get("align_by", {})))
 
     def _repr_html_(self) -> str:
-        """In a notebook, as an image: nothing inside it can act on the page."""
+        """In a notebook, as an image."""
         if not self._drawable():
             return f"<code>{escape(repr(self))}</code>"
-        picture = base64.b64encode(self.figure().picture(".svg")).decode()
-        return f'<img alt="{escape(repr(self))}" src="data:image/svg+xml;base64,{picture}">'
+        return f'<img alt="{escape(repr(self))}" src="{self.figure().address()}">'
 
     def _repr_png_(self) -> bytes | None:
         return self.figure().picture(".png", dpi=100) if self._drawable() else None

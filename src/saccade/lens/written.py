@@ -1,6 +1,7 @@
-"""JSON as the lens writes it."""
+"""JSON and tables of text, as the lens writes them."""
 
 import json
+from collections.abc import Collection, Sequence
 from typing import Any
 
 
@@ -12,3 +13,21 @@ def readable_json(value: Any) -> str:
     except UnicodeEncodeError:
         return json.dumps(value, allow_nan=False)
     return text
+
+
+def in_columns(cells: Sequence[Sequence[str]], *, right: Collection[int] = ()) -> str:
+    """Rows of cells as lines of text; the columns in `right` end at one line, others begin at one.
+
+    >>> print(in_columns([["layer", "head"], ["cross.0", "12"]], right=[1]))
+    layer    head
+    cross.0    12
+    """
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = [
+        "  ".join(
+            cell.rjust(wide) if i in right else cell.ljust(wide)
+            for i, (cell, wide) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in cells
+    ]
+    return "\n".join(map(str.rstrip, lines))

@@ -65,16 +65,23 @@ def paired_bootstrap(
     real = value(counts_a.sum(0)) - value(counts_b.sum(0))
     width = counts_a.shape[1]
     drawn = np.array([value(row[:width]) - value(row[width:]) for row in both])
+    return paired_difference(float(real), drawn, seed=seed)
+
+
+def paired_difference(
+    real: float, drawn: Float[np.ndarray, " samples"], *, seed: int = SEED
+) -> PairedDifference:
+    """The same from the difference of two scores, and what it was in each resample."""
     # a resample as far off as the difference itself counts, also where its last bit says otherwise
     reached = np.abs(drawn - drawn.mean()) >= abs(real) * (1 - 1e-9)
     one_sided = np.abs(drawn) - np.abs(drawn).mean() > abs(real)
     return PairedDifference(
-        difference=float(real),
+        difference=real,
         interval=percentiles(drawn),
         p_value=_share(reached) if real else 1.0,
         sacrebleu_p_value=_share(one_sided),
         share_above=float((drawn > 0).mean()),
-        samples=samples,
+        samples=len(drawn),
         seed=seed,
     )
 

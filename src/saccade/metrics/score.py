@@ -7,7 +7,7 @@ bucket of it, of resamples and of two systems side by side need no second look a
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any
 
@@ -27,7 +27,8 @@ class Score:
     """A metric's value, and all that is needed to say where it comes from.
 
     `signature` names the options, in the form of sacreBLEU's. `interval` is the 95 % confidence
-    interval by bootstrap resampling of the items, None if it was not asked for.
+    interval by bootstrap resampling of the items, None if it was not asked for; `resamples` are the
+    values it was taken from, which for two systems on the same items are of the same draws.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Score:
     signature: str
     interval: tuple[float, float] | None = None
     higher_is_better: bool = True
+    resamples: tuple[float, ...] = field(default=(), repr=False)
 
     def __str__(self) -> str:
         between = "" if self.interval is None else " [{:.4g}, {:.4g}]".format(*self.interval)
@@ -67,12 +69,14 @@ class Tally:
         A single item tells nothing of how others would be, and has none.
         """
         samples = samples if len(self) > 1 else 0
+        drawn = self.resampled(samples, seed) if samples else np.empty(0)
         return Score(
             name=self.name,
             value=self.of(),
             signature=self.signature(samples, seed),
-            interval=percentiles(self.resampled(samples, seed)) if samples else None,
+            interval=percentiles(drawn) if samples else None,
             higher_is_better=self.higher_is_better,
+            resamples=tuple(drawn.tolist()),
         )
 
     def resampled(self, samples: int, seed: int) -> Float[np.ndarray, " samples"]:

@@ -11,7 +11,7 @@ from saccade.tasks.base import Answer, Batch, Evaluation, Loss, Task, TaskConfig
 
 __all__ = ["Answer", "Batch", "Evaluation", "Loss", "Task", "TaskConfig", "config_of", "names"]
 
-_SHARED = {"base", "classifier", "images", "labels", "workers", "writing"}
+_SHARED = {"base", "classifier", "images", "labels", "measures", "workers", "writing"}
 
 
 def names() -> list[str]:

@@ -90,6 +90,10 @@ class Evaluation:
     by_length: list[dict[str, Any]] = field(default_factory=list)
     tables: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
     """What else is worth a look, such as the most confident mistakes: rows by their title."""
+    meanings: Mapping[str, str] = field(default_factory=dict)
+    """What the number of a score says, in one sentence, where that is not common knowledge."""
+    attention: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    """Where attention was measured, what was found of each head: rows by their title."""
 
     def values(self) -> dict[str, float]:
         """The bare numbers."""
@@ -97,15 +101,19 @@ class Evaluation:
 
     def as_json(self) -> dict[str, Any]:
         """As plain values: the numbers by their names, then where they come from."""
-        return {
+        table = {
             **self.values(),
             "items": len(self.items),
-            "details": {
-                name: {"signature": score.signature, "interval": score.interval}
-                for name, score in self.scores.items()
-            },
+            "details": {name: self._detail(name) for name in self.scores},
             "by_length": self.by_length,
         }
+        return {**table, "attention": self.attention} if self.attention else table
+
+    def _detail(self, name: str) -> dict[str, Any]:
+        score = self.scores[name]
+        detail = {"signature": score.signature, "interval": score.interval}
+        said = self.meanings.get(name)
+        return detail if said is None else {**detail, "meaning": said}
 
 
 class Task(nn.Module, ABC, Generic[BatchT]):
@@ -159,6 +167,15 @@ class Task(nn.Module, ABC, Generic[BatchT]):
     def parse(self, line: str) -> Any:
         """The input that a line of text stands for."""
         return line
+
+    @property
+    def compares(self) -> str:
+        """The metric that tells which of several models is the best."""
+        return self.selects
+
+    def question(self, item: Item) -> Any:
+        """The input with which `predict` is asked an item of a split."""
+        return item.inputs[0]
 
     @abstractmethod
     def predict(self, inputs: Sequence[Any], **options: Any) -> list[Any]:

@@ -246,6 +246,11 @@ class ImageToText(WritingTask[Captioned]):
         """The batch in which each image has the given caption."""
         return self._forced(self.gallery.arrays(inputs), self.target.encode_batch(list(outputs)))
 
+    def look(self, inputs: Sequence[Picture], outputs: Sequence[str]) -> list[AttentionRecord]:
+        """Where each caption looked at its image, were it the answer."""
+        texts = self.target.encode_batch(list(outputs))
+        return self._look(inputs, 0, self.gallery.arrays(inputs), texts)
+
     def predict(
         self,
         inputs: Sequence[Picture],
@@ -277,14 +282,7 @@ class ImageToText(WritingTask[Captioned]):
             best = [list(hypotheses[0].tokens) for hypotheses in found]
             records: Sequence[AttentionRecord | None] = [None] * len(some)
             if attention:
-                pictures = [as_image(given, i + 1) for i, given in zip(numbers, some, strict=True)]
-                sides = [self.view.side(picture, self.grid) for picture in pictures]
-                records = [
-                    AttentionRecord(side, side_of(self.target, ids), weights)
-                    for side, ids, weights in zip(
-                        sides, best, self._weights(arrays, best), strict=True
-                    )
-                ]
+                records = self._look(some, numbers[0], arrays, best)
             return list(map(self.answer, found, records))
 
         batches = in_batches(len(inputs), batch_size, device)
@@ -312,6 +310,11 @@ class ImageToText(WritingTask[Captioned]):
         return replace(
             found,
             scores={**found.scores, score.name: replace(score, signature=told)},
+            meanings={
+                **found.meanings,
+                score.name: f"Of the words that name an object, {score.value:.1%} look at it most; "
+                f"without any aim it would be {played.chance:.1%}.",
+            },
             tables={
                 **found.tables,
                 "The pointing game": [
@@ -342,23 +345,23 @@ class ImageToText(WritingTask[Captioned]):
         boxes = [builtin.boxes(item.inputs[0]) for item in items]
         if not self.model.crossings() or not any(boxes):
             return None
-        maps: list[Float[np.ndarray, "words cells"]] = []
+        maps = []
         for at in range(0, len(items), batch_size):
             if stop is not None:
                 stop()
             some = items[at : at + batch_size]
-            texts = self.target.encode_batch([item.references[0] for item in some])
-            arrays = self.gallery.arrays([item.inputs[0] for item in some])
-            for ids, weights in zip(texts, self._weights(arrays, texts), strict=True):
-                written = side_of(self.target, ids).membership()
-                mean = np.mean([layer.mean(0) for layer in weights.values()], axis=0)
-                maps.append((written / np.maximum(written.sum(0), 1)).T @ mean)
+            inputs, captions = zip(*((i.inputs[0], i.references[0]) for i in some), strict=True)
+            maps += [record.by_words() for record in self.look(inputs, captions)]
         size = as_image(items[0].inputs[0], 1).size[::-1]
         return pointing_game(maps, boxes, self.grid, size)
 
-    def _weights(
-        self, arrays: Tensor, texts: Sequence[list[int]]
-    ) -> list[dict[str, Float[np.ndarray, "heads tokens cells"]]]:
+    def _look(
+        self,
+        inputs: Sequence[Picture],
+        first: int,
+        arrays: Tensor,
+        texts: Sequence[list[int]],
+    ) -> list[AttentionRecord]:
         """Where each token of these texts looked: one pass over them, watched."""
         self.eval()
         batch = self._forced(arrays, texts).to(next(self.parameters()).device)
@@ -366,8 +369,12 @@ class ImageToText(WritingTask[Captioned]):
             lambda: self.model.hidden(self.view.read(batch.images), batch.target[:, :-1])
         )
         return [
-            {name: part[i, :, : len(ids) + 1].numpy() for name, part in looks.items()}
-            for i, ids in enumerate(texts)
+            AttentionRecord(
+                self.view.side(as_image(given, first + i + 1), self.grid),
+                side_of(self.target, ids),
+                {name: part[i, :, : len(ids) + 1].numpy() for name, part in looks.items()},
+            )
+            for i, (given, ids) in enumerate(zip(inputs, texts, strict=True))
         ]
 
     def _forced(self, arrays: Tensor, texts: Sequence[list[int]]) -> Captioned:

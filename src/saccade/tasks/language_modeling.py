@@ -201,6 +201,15 @@ class LanguageModeling(Task[Passages]):
         for _, rows in groupby(split, key=lambda row: row.file):
             yield from _joined(rows)
 
+    @property
+    def compares(self) -> str:
+        """The one that does not depend on the vocabulary."""
+        return "bits_per_character"
+
+    def question(self, item: Item) -> str:
+        """How a text begins."""
+        return item.inputs[0][:PROMPT]
+
     def predict(
         self,
         inputs: Sequence[str],
@@ -300,7 +309,7 @@ class LanguageModeling(Task[Passages]):
         )
         answers = [""] * len(items)
         if not quick and len(items) <= CONTINUED:
-            prompts = [text[:PROMPT] for text in texts]
+            prompts = [self.question(item) for item in items]
             shorter = {"max_length": min(CONTINUATION, settings.max_length), **options}
             found = self.predict(prompts, stop=stop, batch_size=batch_size, **shorter)
             answers = [answer.text for answer in found]

@@ -39,6 +39,8 @@ log = logging.getLogger(__name__)
 
 TEXT = Column("text", ("sentence", "document", "content", "article", "review"), running=True)
 HOLE = "[MASK]"
+ASKED = 24
+"""Words of a text that a question about it has."""
 """How an input says that a piece is missing."""
 WORD = "▁"
 """How a vocabulary shows the space before a word."""
@@ -195,6 +197,12 @@ class MaskedLanguageModeling(Task[Gaps]):
         for row in split:
             if row.values[0].strip():
                 yield Item(row.values[:1], (), row.line)
+
+    def question(self, item: Item) -> str:
+        """How a text begins, with a hole for the word in the middle of that."""
+        words = item.inputs[0].split()[:ASKED]
+        words[len(words) // 2 : len(words) // 2 + 1] = [HOLE]
+        return " ".join(words)
 
     def predict(
         self,

@@ -228,6 +228,10 @@ class TextClassification(Classifier[Labelled]):
             )
         return parts
 
+    def question(self, item: Item) -> tuple[str, ...]:
+        """A text, or a pair."""
+        return item.inputs
+
     def predict(
         self,
         inputs: Sequence[str | Sequence[str]],
@@ -252,8 +256,8 @@ class TextClassification(Classifier[Labelled]):
         if not attention:
             return answers
         return [
-            replace(answer, attention=self._look(self._windows(each)[0]))
-            for answer, each in zip(answers, texts, strict=True)
+            replace(answer, attention=self._look(self._windows(each)[0], _texts(given)))
+            for answer, each, given in zip(answers, texts, inputs, strict=True)
         ]
 
     def force(self, inputs: Sequence[str | Sequence[str]], outputs: Sequence[str]) -> Labelled:
@@ -308,7 +312,7 @@ class TextClassification(Classifier[Labelled]):
 
     def _read(self, inputs: Sequence[str | Sequence[str]], first: int) -> list[Texts]:
         """The tokens of the inputs."""
-        given = [(each,) if isinstance(each, str) else tuple(each) for each in inputs]
+        given = [_texts(each) for each in inputs]
         for number, texts in enumerate(given, first + 1):
             if len(texts) != self.controls - 1:
                 said = "a pair of texts" if self.pairs else "one text"
@@ -385,24 +389,29 @@ class TextClassification(Classifier[Labelled]):
         return logits
 
     @torch.no_grad()
-    def _look(self, texts: Texts) -> AttentionRecord:
+    def _look(self, tokens: Texts, texts: tuple[str, ...]) -> AttentionRecord:
         """Where each token looked, in every layer that looks."""
-        batch = self._batch([texts], torch.empty(0)).to(next(self.parameters()).device)
+        batch = self._batch([tokens], torch.empty(0)).to(next(self.parameters()).device)
         with watch(self.model, device="cpu") as seen:
             self.model(batch.tokens, batch.mask, batch.segments)
         if not seen.keys():
             raise WatchError("this model has no attention: it reads word by word")
-        side = self._side(texts)
+        side = self._side(tokens, texts)
         return AttentionRecord(side, side, {name: seen[name].weights[0].numpy() for name in seen})
 
-    def _side(self, texts: Texts) -> Side:
-        """The tokens with the control tokens, and the words of all texts."""
+    def _side(self, read: Texts, texts: tuple[str, ...]) -> Side:
+        """The tokens that were read, with the control tokens, and the words of all texts."""
         tokens: list[str] = ["[CLS]"]
         words: list[str] = []
         word_of: list[int | None] = [None]
-        for ids in texts:
-            of_text, places = self.tokenizer.words(ids.tolist())
-            tokens += [*self.tokenizer.pieces(ids.tolist()), "[SEP]"]
+        for ids, text in zip(read, texts, strict=True):
+            pieces = self.tokenizer.split(text)[: len(ids)]
+            tokens += [*(piece.text for piece in pieces), "[SEP]"]
+            places = (piece.word for piece in pieces)
             word_of += [None if i is None else i + len(words) for i in places] + [None]
-            words += of_text
+            words += self.tokenizer.normal(text).split()
         return Side(tuple(tokens), tuple(words), tuple(word_of))
+
+
+def _texts(given: str | Sequence[str]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,10 @@ from saccade.data.collate import pad, pad_rows
 from saccade.data.columns import Column
 from saccade.data.corpus import Row, Split
 from saccade.decoding import GenerationConfig, Hypothesis
-from saccade.errors import DecodingError
-from saccade.lens.record import AttentionRecord
+from saccade.errors import DecodingError, RunError
+from saccade.lens.align import AlignBy
+from saccade.lens.choosing import candidates
+from saccade.lens.record import AttentionRecord, Side
 from saccade.metrics import TextMetricsConfig
 from saccade.models import Translator, TranslatorConfig
 from saccade.shapes import Bool, Int, Tensor
@@ -31,6 +34,7 @@ from saccade.tasks.writing import (
     WritingTask,
     predicted_places,
     side_of,
+    sides_read,
 )
 from saccade.text import Tokenizer, VocabularyConfig
 
@@ -38,6 +42,9 @@ log = logging.getLogger(__name__)
 
 SOURCE = Column("source", ("src", "input", "sentence1", "word", "question"))
 TARGET = Column("target", ("tgt", "trg", "output", "sentence2", "pronunciation", "answer"))
+ALIGNMENT = "alignment.json"
+ALIGNED, SHORT = 100, 64
+"""Validation pairs by which it is found out what words are aligned by, and their tokens at most."""
 FORMAT = 1
 """Counts up when the same text would be encoded otherwise, so that no old cache is read."""
 
@@ -91,11 +98,12 @@ class Config(TaskConfig):
         """The task of a run folder, with new weights."""
         if self.text.target is None:
             shared = Tokenizer.load(folder / "tokenizer.json")
-            return TextToText(self, shared, shared)
+            return TextToText(self, shared, shared, _read_align_by(folder))
         return TextToText(
             self,
             Tokenizer.load(folder / "tokenizer.source.json"),
             Tokenizer.load(folder / "tokenizer.target.json"),
+            _read_align_by(folder),
         )
 
 
@@ -111,13 +119,24 @@ class Pairs(Batch):
 
 
 class TextToText(WritingTask[Pairs]):
-    """A translator with the vocabularies of its two sides."""
+    """A translator with the vocabularies of its two sides.
+
+    `align_by` says which of its attention tells best which words belong together; it is found on
+    validation data when training ends.
+    """
 
     name = "text_to_text"
     aligns = True
 
-    def __init__(self, config: Config, source: Tokenizer, target: Tokenizer) -> None:
+    def __init__(
+        self,
+        config: Config,
+        source: Tokenizer,
+        target: Tokenizer,
+        align_by: AlignBy | None = None,
+    ) -> None:
         super().__init__()
+        self.align_by = align_by or AlignBy()
         self.config, self.columns = config, config.columns
         self.source, self.target, self.metrics = source, target, config.metrics
         self.model: Translator = config.model.build(len(source), len(target))
@@ -158,6 +177,32 @@ class TextToText(WritingTask[Pairs]):
         sources = self.source.encode_batch(list(inputs))
         return self._forced(sources, self.target.encode_batch(list(outputs)))
 
+    def look(self, inputs: Sequence[str], outputs: Sequence[str]) -> list[AttentionRecord]:
+        """Where each output looked at its input, were it the answer."""
+        self.eval()
+        sources = self._cut(self.source.encode_batch(list(inputs)), 0)
+        targets = self.target.encode_batch(list(outputs))
+        wrote = sides_read(self.target, outputs, targets)
+        return self._look(sources, targets, sides_read(self.source, inputs, sources), wrote)
+
+    def finish(self, examples: Encoded) -> str:
+        """Find out which attention aligns words best, without gold alignments."""
+        if not self.model.crossings():
+            return ""
+        self.eval()
+        lengths = self.sizes(examples).max(1)
+        short = np.flatnonzero(lengths <= max(SHORT, lengths.min()))
+        rows = short[np.unique(np.linspace(0, len(short) - 1, ALIGNED, dtype=np.int64))]
+        sources, targets = ([field[int(row)].tolist() for row in rows] for field in examples.fields)
+        read = [side_of(self.source, ids) for ids in sources]
+        wrote = [side_of(self.target, ids) for ids in targets]
+        best, *_ = candidates(self._look(sources, targets, read, wrote))
+        self.align_by = best.by
+        return (
+            f"words are aligned by {best.by}: there, {best.agreement:.0%} of the links of "
+            f"{len(rows)} validation pairs are the same from both sides"
+        )
+
     def predict(
         self,
         inputs: Sequence[str],
@@ -189,7 +234,11 @@ class TextToText(WritingTask[Pairs]):
             numbers = [first + i for i in rows]
             found = self._generate(sources, numbers, limits[rows[0]], settings)
             best = [list(hypotheses[0].tokens) for hypotheses in found]
-            records = self._look(sources, best) if attention else [None] * len(rows)
+            records: Sequence[AttentionRecord | None] = [None] * len(rows)
+            if attention:
+                read = sides_read(self.source, [inputs[i] for i in rows], sources)
+                wrote = [side_of(self.target, ids) for ids in best]
+                records = self._look(sources, best, read, wrote)
             return [self.answer(*each) for each in zip(found, records, strict=True)]
 
         device = next(self.parameters()).device
@@ -200,12 +249,15 @@ class TextToText(WritingTask[Pairs]):
         return answers
 
     def parts(self) -> dict[str, str]:
-        """The vocabularies."""
+        """The vocabularies, and what words are aligned by, once it is known."""
+        chosen = asdict(self.align_by)
+        known = {} if self.align_by == AlignBy() else {ALIGNMENT: json.dumps(chosen, indent=1)}
         if self.source is self.target:
-            return {"tokenizer.json": self.source.to_string()}
+            return {"tokenizer.json": self.source.to_string(), **known}
         return {
             "tokenizer.source.json": self.source.to_string(),
             "tokenizer.target.json": self.target.to_string(),
+            **known,
         }
 
     def _generate(
@@ -238,7 +290,13 @@ class TextToText(WritingTask[Pairs]):
         target = pad(targets, start=self.target.start, end=self.target.stop)
         return _pairs(*source, *target)
 
-    def _look(self, sources: list[list[int]], targets: list[list[int]]) -> list[AttentionRecord]:
+    def _look(
+        self,
+        sources: list[list[int]],
+        targets: list[list[int]],
+        read: list[Side],
+        wrote: list[Side],
+    ) -> list[AttentionRecord]:
         """Where each written token looked: one pass over the finished answers, watched."""
         batch = self._forced(sources, targets).to(next(self.parameters()).device)
         weights = self.looks(
@@ -246,15 +304,27 @@ class TextToText(WritingTask[Pairs]):
         )
         return [
             AttentionRecord(
-                read=side_of(self.source, source),
-                wrote=side_of(self.target, target),
+                read=from_,
+                wrote=to,
                 weights={
-                    name: part[i, :, : len(target) + 1, : len(source) + 1].numpy()
+                    name: part[i, :, : len(to.tokens), : len(from_.tokens)].numpy()
                     for name, part in weights.items()
                 },
+                align_by=self.align_by,
             )
-            for i, (source, target) in enumerate(zip(sources, targets, strict=True))
+            for i, (from_, to) in enumerate(zip(read, wrote, strict=True))
         ]
+
+
+def _read_align_by(folder: Path) -> AlignBy:
+    """What a run folder says that words are aligned by, if it was found out."""
+    path = folder / ALIGNMENT
+    try:
+        return AlignBy.of(json.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return AlignBy()
+    except (OSError, ValueError, AttributeError) as error:
+        raise RunError(f"{path} cannot be read: {error}") from None
 
 
 def _pairs(source: Tensor, source_mask: Tensor, target: Tensor, target_mask: Tensor) -> Pairs:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -46,6 +47,10 @@ class WritingTask(Task[BatchT]):
     def lengths(self, items: Sequence[Item]) -> list[str]:
         """The texts by whose length quality is told: what was read."""
         return [item.inputs[0] for item in items]
+
+    @abstractmethod
+    def look(self, inputs: Sequence[Any], outputs: Sequence[str]) -> list[AttentionRecord]:
+        """Where each output looked at its input, were it the answer."""
 
     def evaluate(
         self,
@@ -133,9 +138,24 @@ def predicted_places(target_mask: Tensor) -> Int[Tensor, " n"]:
 
 
 def side_of(tokenizer: Tokenizer, ids: list[int]) -> Side:
-    """The tokens, the words they are of, and the stop, which is of none."""
+    """A text that was written: tokens, the words they are of, and the stop, which is of none."""
     words, word_of = tokenizer.words(ids)
-    pieces = tokenizer.pieces(ids)
+    return _with_stop(tokenizer.pieces(ids), words, word_of)
+
+
+def sides_read(
+    tokenizer: Tokenizer, texts: Sequence[str], tokens: Sequence[list[int]]
+) -> list[Side]:
+    """Given texts, with their words as they stand in them, and as many tokens as were read."""
+    sides = []
+    for text, ids in zip(texts, tokens, strict=True):
+        pieces, words = tokenizer.split(text)[: len(ids)], tokenizer.normal(text).split()
+        places = [piece.word for piece in pieces]
+        sides.append(_with_stop([piece.text for piece in pieces], words, places))
+    return sides
+
+
+def _with_stop(pieces: list[str], words: list[str], word_of: list[int | None]) -> Side:
     # where every piece is a word, the mark that it begins one says nothing
     if all(piece.startswith(WORD) for piece in pieces):
         pieces = [piece.removeprefix(WORD) for piece in pieces]

@@ -8,38 +8,31 @@ from html import escape
 from typing import Any
 
 from saccade.data.corpus import Item
+from saccade.errors import WatchError
+from saccade.lens.page.document import document
 from saccade.tasks.base import Evaluation, Task
+from saccade.tasks.measures import with_attention
 from saccade.training.files import room_on_disk, write_file
 from saccade.training.run import Run
 
 SAMPLES = 12
+LOOKED = 24
+"""Items by which attention is measured for the report."""
 WIDTH, HEIGHT, EDGE = 640, 240, 48
 NOT_DRAWN = {"step", "epoch", "seconds", "predictions"}
 
-PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>{title}</title>
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<style>
-:root {{ color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif }}
-body {{ max-width: 60rem; margin: 2rem auto; padding: 0 1rem }}
-table {{ border-collapse: collapse; width: 100% }}
-th, td {{ text-align: left; padding: .3rem .6rem; vertical-align: top }}
-td {{ border-top: 1px solid #8886 }}
-figure {{ margin: 1.5rem 0 }} svg {{ width: 100%; height: auto }}
-.curve {{ fill: none; stroke: #2a6fdb; stroke-width: 2 }} .axis {{ stroke: #8888 }}
-text {{ fill: currentColor; font-size: 12px }}
-pre {{ overflow: auto; padding: 1rem; border: 1px solid #8886 }}
-</style></head><body>
-<h1>{title}</h1>
-<p>{told}</p>
+STYLE = """
+figure svg { width: 100%; max-width: 60rem; height: auto }
+.curve { fill: none; stroke: var(--looks); stroke-width: 2 } .axis { stroke: var(--line) }
+svg text { fill: currentColor; font-size: 12px }
+"""
+BODY = """<p>{told}</p>
 <h2>Curves</h2>{curves}
 <h2>Answers to inputs it was not trained on</h2>{answers}
 {tables}
+{attention}
 <h2>Validations</h2>{validations}
-<h2>Recipe</h2><pre>{recipe}</pre>
-</body></html>
-"""
+<h2>Recipe</h2><pre>{recipe}</pre>"""
 
 
 def report_due(run: Run) -> bool:
@@ -54,9 +47,8 @@ def write_report(run: Run, task: Task[Any], items: Sequence[Item]) -> None:
     validations = [record for record in records if "valid_loss" in record]
     best = validations[-1] if validations else {}
     parameters = sum(p.numel() for p in task.parameters())
-    found = task.evaluate(items, quick=True) if items else None
-    page = PAGE.format(
-        title=escape(f"Saccade: {run.folder.resolve().name}"),
+    found = _measured(task, items) if items else None
+    body = BODY.format(
         told=escape(
             f"{type(task.model).__name__}, {parameters:,} parameters; "
             f"{best.get('step', 0):,} steps, {best.get('seconds', 0) / 60:.1f} minutes."
@@ -64,16 +56,41 @@ def write_report(run: Run, task: Task[Any], items: Sequence[Item]) -> None:
         curves=_curves(records),
         answers=_answers(found, SAMPLES),
         tables="".join(
-            f"<h2>{escape(title)}</h2>{_table(rows)}" for title, rows in found.tables.items()
+            f"<h2>{escape(title)}</h2>{table(rows)}" for title, rows in found.tables.items()
         )
         if found
         else "",
-        validations=_table(validations[-20:]),
+        attention=_attention(found),
+        validations=table(validations[-20:]),
         recipe=escape((run.folder / "recipe.toml").read_text(encoding="utf-8")),
     )
+    page = document(f"Saccade: {run.folder.resolve().name}", body, style=STYLE)
     path = run.folder / "report.html"
     with room_on_disk(path, "the run itself is kept"):
         write_file(path, page.encode())
+
+
+def _measured(task: Task[Any], items: Sequence[Item]) -> Evaluation:
+    """The answers, and how far to believe the attention, where there is any."""
+    found = task.evaluate(items, quick=True)
+    try:
+        return with_attention(task, found, most=LOOKED)
+    except WatchError:
+        return found
+
+
+def _attention(found: Evaluation | None) -> str:
+    """What was measured of attention, each number with its sentence."""
+    if found is None or not found.attention:
+        return ""
+    rows = [
+        {"measure": name, "value": found.scores[name].value, "that is": said}
+        for name, said in found.meanings.items()
+    ]
+    return (
+        f"<h2>How far to believe its attention</h2>{table(rows)}"
+        f"<h2>Heads</h2>{table(found.attention['heads'])}"
+    )
 
 
 def read_metrics(run: Run) -> list[dict[str, Any]]:
@@ -127,7 +144,7 @@ def _curve(name: str, points: Sequence[tuple[int, float]]) -> str:
 def _answers(found: Evaluation | None, most: int) -> str:
     if found is None:
         return "<p>None were asked for.</p>"
-    return _table(
+    return table(
         [
             {
                 "input": " | ".join(item.inputs),
@@ -139,19 +156,21 @@ def _answers(found: Evaluation | None, most: int) -> str:
     )
 
 
-def _table(rows: Sequence[Mapping[str, Any]]) -> str:
+def table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows as an HTML table, a column for each name in any of them."""
     if not rows:
         return "<p>None.</p>"
     names = list(dict.fromkeys(name for row in rows for name in row))
     head = "".join(f"<th>{escape(name.replace('_', ' '))}</th>" for name in names)
     body = "".join(
-        "<tr>"
-        + "".join(f"<td>{escape(_shown(row.get(name, '')))}</td>" for name in names)
-        + "</tr>"
+        "<tr>" + "".join(f"<td>{escape(shown(row.get(name, '')))}</td>" for name in names) + "</tr>"
         for row in rows
     )
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """A value of a table, as text."""
+    if value is None:
+        return ""
     return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -205,19 +205,19 @@ class Run:
 
     def require_fit(self, recipe: Recipe, facts: Mapping[str, Any]) -> Recipe:
         """Say what has changed since the run began; refuse what its weights cannot follow."""
-        before, now = _flat(self.recipe().table()), _flat(recipe.table())
+        before, now = flat(self.recipe().table()), flat(recipe.table())
         changed = {k for k in before.keys() | now.keys() if before.get(k) != now.get(k)}
         fixed = sorted(key for key in changed if not key.startswith(("training.", "generation.")))
         fixed = [key for key in fixed if not key.startswith(("metrics.", "loss."))]
         if fixed:
             raise RunError(
                 f"{self.folder} was begun with another recipe: "
-                + _differences(fixed, before, now)
+                + differences(fixed, before, now)
                 + "; resume it with the recipe it has, or train into another folder"
             )
         free = {f"training.{name}" for name in FREE}
         if said := sorted(changed - free):
-            log.warning("the recipe has changed: %s", _differences(said, before, now))
+            log.warning("the recipe has changed: %s", differences(said, before, now))
         about = self.about()
         for name, value in facts.items():
             if name in about and about[name] != value:
@@ -299,13 +299,15 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _flat(table: Mapping[str, Any], path: str = "") -> dict[str, Any]:
+def flat(table: Mapping[str, Any], path: str = "") -> dict[str, Any]:
+    """A recipe's tables as one, with keys such as "model.dim"."""
     found: dict[str, Any] = {}
     for key, value in table.items():
         here = f"{path}.{key}" if path else key
-        found.update(_flat(value, here) if isinstance(value, Mapping) else {here: value})
+        found.update(flat(value, here) if isinstance(value, Mapping) else {here: value})
     return found
 
 
-def _differences(keys: list[str], before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+def differences(keys: list[str], before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """What these keys were and are, for a message."""
     return ", ".join(f"{key} was {before.get(key)!r}, is {now.get(key)!r}" for key in keys)

@@ -12,15 +12,19 @@ import torch
 from saccade import config
 from saccade.data import sources
 from saccade.data.batching import Plan
-from saccade.data.corpus import Corpus, Item
+from saccade.data.columns import Column
+from saccade.data.corpus import Corpus, Item, Split
 from saccade.data.layout import SPLITS
 from saccade.data.memory import keep_freed_memory
 from saccade.errors import DataError, RunError
 from saccade.tasks.base import Evaluation, Task
+from saccade.tasks.measures import require_measurable, with_attention
+from saccade.tasks.text_to_text import TextToText
 from saccade.training import checkpoint, distributed
 from saccade.training import precision as precisions
 from saccade.training import recipe as recipes
 from saccade.training.distributed import World
+from saccade.training.golds import ALIGNMENT, GoldFile, golds_of
 from saccade.training.initial import Initial, open_initial
 from saccade.training.interruption import Interruption
 from saccade.training.loop import Material, Trainer
@@ -90,6 +94,18 @@ def load(run: str | Path, *, device: str = "cpu") -> Task[Any]:
     return Run(Path(run)).task().to(precisions.pick_device(device))
 
 
+@dataclass(frozen=True, kw_only=True)
+class AttentionOptions:
+    """What attention is measured by.
+
+    gold      a file of gold alignments; if left out, the data's own column `alignment`
+    reverse   a run of the other direction, whose alignments are joined with this one's
+    """
+
+    gold: GoldFile | None = None
+    reverse: str | Path | None = None
+
+
 def evaluate(
     run: Task[Any] | str | Path,
     *,
@@ -112,24 +128,49 @@ def assess(
     split: str = "test",
     pair: str | None = None,
     columns: Mapping[str, str] | None = None,
-    say: Callable[[str], None] | None = None,
+    attention: AttentionOptions | None = None,
+    say: Callable[[str], None] = lambda text: None,
     **options: Any,
 ) -> Evaluation:
     """The same with answers, confidence intervals, and quality by length.
 
-    `say` is told what was understood of the data.
+    With `attention` also how far to believe the task's attention. `say` is told what was understood
+    of the data, and what is done.
     """
     if split not in SPLITS:
         raise DataError(f"there is no split {split!r}; there are: {', '.join(SPLITS)}")
-    corpus = sources.open_corpus(
-        data, task.columns, pair=pair, columns=columns, held_out=0.0, required=(split,)
-    )
-    if say is not None:
-        say(corpus.understood)
-    asked = list(task.items(corpus.splits[split]))
+
+    def rows(wanted: Sequence[Column]) -> tuple[Split, str]:
+        corpus = sources.open_corpus(
+            data, wanted, pair=pair, columns=columns, held_out=0.0, required=(split,)
+        )
+        return corpus.splits[split], corpus.understood
+
+    chosen, understood = rows(task.columns)
+    say(understood)
+    asked = list(task.items(chosen))
     if not asked:
         raise DataError(f"there is nothing to evaluate in {data}")
-    return task.evaluate(asked, **options)
+    if attention is None:
+        return task.evaluate(asked, **options)
+    require_measurable(task)
+    golds, back = None, None  # what does not fit is refused before the long work of answering
+    if isinstance(task, TextToText):
+        golds = golds_of(rows((*task.columns, ALIGNMENT))[0], asked, attention.gold)
+        back = None if attention.reverse is None else load_translator(attention.reverse)
+    elif attention != AttentionOptions():
+        raise DataError(f"alignments are of translators and their like, not of {task.name}")
+    found = task.evaluate(asked, **options)
+    say("measuring attention")
+    return with_attention(task, found, golds=golds, back=back)
+
+
+def load_translator(run: str | Path, *, device: str = "cpu") -> TextToText:
+    """The task of a run folder whose words can be aligned."""
+    task = load(run, device=device)
+    if not isinstance(task, TextToText):
+        raise RunError(f"{run} is no run of a translator: its task is {task.name}")
+    return task
 
 
 def default_cache() -> Path:

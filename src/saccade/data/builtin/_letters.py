@@ -9,12 +9,16 @@ LONGEST = 12
 SIZES = {"train": 20_000, "valid": 500, "test": 500}
 
 
-def letter_rows(
-    split: str, answer: Callable[[tuple[str, ...]], tuple[str, ...]]
-) -> Iterator[tuple[str, str]]:
-    """Letters with spaces between, and what `answer` makes of them."""
+def letter_rows(split: str, order: Callable[[range], range]) -> Iterator[tuple[str, str, str]]:
+    """Letters with spaces between, the same in the `order` of their places, and the alignment."""
     for letters in _sequences()[split]:
-        yield " ".join(letters), " ".join(answer(letters))
+        places = order(range(len(letters)))
+        links = sorted((source, target) for target, source in enumerate(places))
+        yield (
+            " ".join(letters),
+            " ".join(letters[place] for place in places),
+            " ".join(f"{source}-{target}" for source, target in links),
+        )
 
 
 @lru_cache(maxsize=1)

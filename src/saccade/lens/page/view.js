@@ -1,0 +1,1000 @@
+/* The view of attention records: show(element, inputs).
+
+`inputs` is what view_inputs in __init__.py gives: for each input, how each model looked at it.
+A selection is a word or token of one side, { side: "wrote" | "read", index, labels }, or null.
+
+What users wrote becomes text nodes and nothing else. */
+
+const STRONGEST = 8; // words in a list
+const IMAGE_PIXELS = 480; // the longer side of an image as it is drawn
+const MOST_SLENDER = 4; // sides of an image, one by the other; what is more so is stretched to it
+const MAP = {
+  cell: { least: 3, readable: 14, most: 30 }, // pixels
+  readable: 64, // columns up to which a map scrolls rather than losing its labels
+  label: { font: 12, width: 120, cell: 10 },
+  side: 8192, // pixels that a canvas can surely have
+};
+// of weights over an image, from 0 to the strongest: viridis, as in the lens's figures
+const COLOURS = blended(
+  [
+    [68, 1, 84],
+    [71, 45, 123],
+    [59, 82, 139],
+    [44, 114, 142],
+    [33, 145, 140],
+    [40, 174, 128],
+    [94, 201, 98],
+    [173, 220, 48],
+    [253, 231, 37],
+  ],
+  256,
+);
+
+/** Show the inputs inside the element, in place of what is there. */
+export async function show(element, inputs) {
+  element.setAttribute("aria-busy", "true");
+  try {
+    await new Viewer(element, inputs).open(0);
+  } catch (error) {
+    element.replaceChildren(make("p", { role: "alert" }, `This cannot be shown: ${error.message}`));
+  }
+  element.setAttribute("aria-busy", "false");
+}
+
+// numbers
+
+/** A table of weights: a row for each that looks, a column for each that is looked at. */
+class Matrix {
+  constructor(rows, columns, values = new Float32Array(rows * columns)) {
+    Object.assign(this, { rows, columns, values });
+  }
+
+  static identity(size) {
+    const found = new Matrix(size, size);
+    for (let i = 0; i < size; i++) found.values[i * size + i] = 1;
+    return found;
+  }
+
+  at(row, column) {
+    return this.values[row * this.columns + column];
+  }
+
+  row(index) {
+    return this.values.subarray(index * this.columns, (index + 1) * this.columns);
+  }
+
+  column(index) {
+    return Float32Array.from({ length: this.rows }, (_, row) => this.at(row, index));
+  }
+
+  average() {
+    const found = new Float32Array(this.columns);
+    for (let i = 0; i < this.rows; i++) this.row(i).forEach((v, j) => (found[j] += v / this.rows));
+    return found;
+  }
+
+  times(other) {
+    const found = new Matrix(this.rows, other.columns);
+    for (let i = 0; i < this.rows; i++) {
+      const sum = found.row(i);
+      for (let k = 0; k < this.columns; k++) {
+        const weight = this.at(i, k);
+        if (weight === 0) continue;
+        const row = other.row(k);
+        for (let j = 0; j < sum.length; j++) sum[j] += weight * row[j];
+      }
+    }
+    return found;
+  }
+}
+
+function greatest(values) {
+  return values.reduce((a, b) => Math.max(a, b), 0);
+}
+
+function shown(number) {
+  return number.toFixed(3);
+}
+
+async function inflated(base64) {
+  const stream = new Blob([bytesOf(base64)]).stream();
+  return new Response(stream.pipeThrough(new DecompressionStream("deflate"))).arrayBuffer();
+}
+
+function bytesOf(base64) {
+  const letters = atob(base64);
+  const bytes = new Uint8Array(letters.length);
+  for (let i = 0; i < bytes.length; i++) bytes[i] = letters.charCodeAt(i);
+  return bytes;
+}
+
+/** The weights of one model, each layer unpacked when it is first asked for. */
+class Layers {
+  constructor(layers, rows, columns) {
+    Object.assign(this, { layers, rows, columns, unpacked: new Map() });
+  }
+
+  /** Those of a choice of layer ("mean", "rollout" or a number) and head (a number or null). */
+  of({ layer, head }) {
+    if (layer === "rollout") return this.rollout(head);
+    return layer === "mean" ? this.meanOfAll(head) : this.mean(layer, head);
+  }
+
+  /** How many heads the layers of a choice have, at least and at most. */
+  heads(layer) {
+    const layers = typeof layer === "number" ? [this.layers[layer]] : this.layers;
+    const counts = layers.map(({ heads }) => heads);
+    return { least: Math.min(...counts), most: Math.max(...counts) };
+  }
+
+  async mean(layer, head) {
+    const found = new Matrix(this.rows, this.columns);
+    await this.add(found, layer, head, 1);
+    return found;
+  }
+
+  async meanOfAll(head) {
+    const found = new Matrix(this.rows, this.columns);
+    for (const layer of this.layers.keys()) {
+      await this.add(found, layer, head, 1 / this.layers.length);
+    }
+    return found;
+  }
+
+  /** As saccade.lens.rollout has it: half of each token is carried past each layer. */
+  async rollout(head) {
+    let found = Matrix.identity(this.rows);
+    for (const layer of this.layers.keys()) {
+      const mixed = await this.mean(layer, head);
+      for (let i = 0; i < mixed.rows; i++) {
+        const row = mixed.row(i);
+        row[i] += 1;
+        const sum = row.reduce((a, b) => a + b, 0);
+        row.forEach((weight, j) => (row[j] = weight / sum));
+      }
+      found = mixed.times(found);
+    }
+    return found;
+  }
+
+  async add(sum, layer, head, share) {
+    const { steps, levels } = await this.unpack(layer);
+    const heads = head === null ? [...Array(this.layers[layer].heads).keys()] : [head];
+    for (const one of heads) {
+      for (let row = 0; row < this.rows; row++) {
+        const step = (steps[one * this.rows + row] * share) / heads.length;
+        const from = (one * this.rows + row) * this.columns;
+        const into = sum.row(row);
+        for (let j = 0; j < this.columns; j++) into[j] += levels[from + j] * step;
+      }
+    }
+  }
+
+  async unpack(layer) {
+    if (!this.unpacked.has(layer)) {
+      const buffer = await inflated(this.layers[layer].weights);
+      const rows = this.layers[layer].heads * this.rows;
+      const steps = new Float32Array(buffer, 0, rows);
+      this.unpacked.set(layer, { steps, levels: new Uint8Array(buffer, steps.byteLength) });
+    }
+    return this.unpacked.get(layer);
+  }
+}
+
+// sides
+
+/** What can be pointed at on a side: its words or its tokens, and to which each token belongs.
+    Of an image, words are its cells and tokens its cells after the class token. */
+function unitsOf(side, words) {
+  if (side.kind === "text") {
+    const { tokens } = side;
+    if (words) return { side, labels: side.words.map(visible), of: side.word_of };
+    return { side, labels: tokens.map(visible), of: [...tokens.keys()] };
+  }
+  const [rows, columns] = side.grid;
+  const cells = Array.from({ length: rows * columns }, (_, cell) => cell);
+  const names = cells.map((cell) => `cell ${Math.floor(cell / columns)},${cell % columns}`);
+  if (!side.class_token) return { side, labels: names, of: cells, first: 0 };
+  if (words) return { side, labels: names, of: [null, ...cells], first: 0 };
+  return { side, labels: ["class token", ...names], of: [0, ...cells.map((c) => c + 1)], first: 1 };
+}
+
+/** Weights between units: summed over tokens that are looked at, averaged over those that look. */
+function pooled(matrix, wrote, read) {
+  const found = new Matrix(wrote.labels.length, read.labels.length);
+  const pieces = new Float32Array(found.rows);
+  wrote.of.forEach((unit) => unit !== null && pieces[unit]++);
+  wrote.of.forEach((unit, i) => {
+    if (unit === null) return;
+    const [into, row] = [found.row(unit), matrix.row(i)];
+    read.of.forEach((other, j) => other !== null && (into[other] += row[j] / pieces[unit]));
+  });
+  return found;
+}
+
+/** A text on one line in which nothing is invisible. */
+function visible(text) {
+  if (text.trim() === "") return text.replace(/ /g, "␣").replace(/\s/g, "↵") || "∅";
+  return text.replace(/[\r\n\u2028\u2029]/g, "↵").replace(/\p{Cc}/gu, (letter) => {
+    const code = letter.charCodeAt(0);
+    return code < 32 ? String.fromCharCode(0x2400 + code) : "\ufffd";
+  });
+}
+
+function shortened(text, longest) {
+  const letters = [...text];
+  return letters.length > longest ? `${letters.slice(0, longest - 1).join("")}…` : text;
+}
+
+/** A line that tells an input from others. */
+function summary({ read, wrote }) {
+  const [from, to] = [read, wrote].map((side) => {
+    if (side === null) return "";
+    return side.kind === "image" ? "image" : shortened(side.words.map(visible).join(" "), 40);
+  });
+  return to ? `${from} → ${to}` : from;
+}
+
+// the document
+
+function make(tag, attributes = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  node.append(...children);
+  return node;
+}
+
+/** A text of a user's inside a sentence, whatever its direction. */
+function quoted(text) {
+  return make("bdi", {}, text);
+}
+
+function colour(node, name) {
+  return getComputedStyle(node).getPropertyValue(name);
+}
+
+/** A labelled select; `options` are pairs [value, text]. */
+function choice(label, options, chosen, changed) {
+  const select = make("select", { "aria-label": label });
+  for (const [value, text] of options) select.append(make("option", { value, dir: "auto" }, text));
+  select.value = chosen;
+  select.disabled = options.length < 2;
+  select.addEventListener("change", () => changed(select.value));
+  return make("label", { class: "choice" }, make("span", {}, label), select);
+}
+
+function tick(label, ticked, changed) {
+  const box = make("input", { type: "checkbox" });
+  box.checked = ticked;
+  box.addEventListener("change", () => changed(box.checked));
+  return make("label", { class: "tick" }, box, label);
+}
+
+/** Where an arrow key leads on a grid, or null for other keys. */
+function moved(key, [row, column], [rows, columns]) {
+  const places = {
+    ArrowUp: [row - 1, column],
+    ArrowDown: [row + 1, column],
+    ArrowLeft: [row, column - 1],
+    ArrowRight: [row, column + 1],
+    Home: [row, 0],
+    End: [row, columns - 1],
+  };
+  if (!(key in places)) return null;
+  const [down, across] = places[key];
+  return [clamped(down, 0, rows - 1), clamped(across, 0, columns - 1)];
+}
+
+function clamped(number, least, most) {
+  return Math.max(least, Math.min(most, number));
+}
+
+/** A text whose words can be pointed at, walked through with arrow keys, and shaded. */
+class TextView {
+  constructor(units, name, pointer) {
+    this.pointer = pointer;
+    this.buttons = units.labels.map((label) => make("button", { type: "button" }, label));
+    this.buttons.forEach((button) => (button.tabIndex = -1));
+    if (this.buttons.length) this.buttons[0].tabIndex = 0;
+    this.element = make(
+      "div",
+      { class: "text", dir: "auto", role: "toolbar", "aria-label": name },
+      ...this.buttons,
+    );
+    this.listen();
+  }
+
+  listen() {
+    const on = (kind, react) =>
+      this.element.addEventListener(kind, (event) => {
+        const index = this.buttons.indexOf(event.target);
+        if (index >= 0) react(index, event);
+      });
+    on("pointerover", (index) => this.pointer.over(index));
+    on("focusin", (index) => this.enter(index));
+    on("focusout", () => this.pointer.leave());
+    on("click", (index) => this.pointer.pin(index));
+    on("keydown", (index, event) => this.walk(index, event));
+    this.element.addEventListener("pointerleave", () => this.pointer.leave());
+  }
+
+  enter(index) {
+    this.buttons.forEach((button, i) => (button.tabIndex = i === index ? 0 : -1));
+    this.pointer.over(index);
+  }
+
+  walk(index, event) {
+    const onward = getComputedStyle(this.element).direction === "rtl" ? -1 : 1;
+    const places = {
+      ArrowRight: () => index + onward,
+      ArrowLeft: () => index - onward,
+      ArrowDown: () => this.inNextLine(index, 1),
+      ArrowUp: () => this.inNextLine(index, -1),
+      Home: () => 0,
+      End: () => this.buttons.length - 1,
+    };
+    if (!(event.key in places)) return;
+    event.preventDefault();
+    this.buttons[places[event.key]()]?.focus();
+  }
+
+  /** The nearest button in the line below (1) or above (-1). */
+  inNextLine(index, way) {
+    const boxes = this.buttons.map((button) => button.getBoundingClientRect());
+    const middle = (box) => (box.left + box.right) / 2;
+    const lines = boxes.map((box) => box.top).filter((top) => way * (top - boxes[index].top) > 1);
+    const line = way > 0 ? Math.min(...lines) : Math.max(...lines);
+    const away = (i) => Math.abs(middle(boxes[i]) - middle(boxes[index]));
+    const there = [...boxes.keys()].filter((i) => Math.abs(boxes[i].top - line) <= 1);
+    return there.sort((one, other) => away(one) - away(other))[0];
+  }
+
+  /** Shade the words by these numbers, or none. */
+  shade(values) {
+    const most = values ? greatest(values) : 0;
+    this.buttons.forEach((button, i) => {
+      button.style.setProperty("--weight", most ? values[i] / most : 0);
+    });
+  }
+
+  mark(index, pinned) {
+    this.buttons.forEach((button, i) => {
+      button.classList.toggle("marked", i === index);
+      button.setAttribute("aria-pressed", String(pinned && i === index));
+    });
+  }
+}
+
+/** An image whose cells can be pointed at, walked through with arrow keys, and covered. */
+class ImageView {
+  constructor(units, name, pointer, bitmap) {
+    Object.assign(this, { units, pointer, grid: units.side.grid, marked: null, values: null });
+    const [rows, columns] = this.grid;
+    this.canvas = make("canvas", {
+      tabindex: 0,
+      role: "application",
+      "aria-label": `${name}: image of ${rows} × ${columns} cells; arrow keys move between them`,
+    });
+    this.element = make("div", { class: "image" }, this.canvas);
+    if (units.first) this.element.append(this.classToken());
+    this.paper = this.canvas.getContext("2d", { willReadFrequently: true });
+    this.place(bitmap);
+    this.listen();
+  }
+
+  classToken() {
+    this.button = make("button", { type: "button" }, this.units.labels[0]);
+    this.button.addEventListener("pointerenter", () => this.pointer.over(0));
+    this.button.addEventListener("pointerleave", () => this.pointer.leave());
+    this.button.addEventListener("focus", () => this.pointer.over(0));
+    this.button.addEventListener("blur", () => this.pointer.leave());
+    this.button.addEventListener("click", () => this.pointer.pin(0));
+    return make("div", { class: "text" }, this.button);
+  }
+
+  place(bitmap) {
+    const slender = clamped(bitmap.height / bitmap.width, 1 / MOST_SLENDER, MOST_SLENDER);
+    this.canvas.width = Math.round(IMAGE_PIXELS / Math.max(slender, 1));
+    this.canvas.height = Math.round(IMAGE_PIXELS * Math.min(slender, 1));
+    const { width, height } = this.canvas;
+    this.paper.imageSmoothingEnabled = bitmap.width > width; // pixels of small images stay visible
+    this.paper.drawImage(bitmap, 0, 0, width, height);
+    this.plain = this.paper.getImageData(0, 0, width, height);
+  }
+
+  listen() {
+    const { canvas, pointer } = this;
+    canvas.addEventListener("pointermove", (event) => pointer.over(this.cellUnder(event)));
+    canvas.addEventListener("pointerleave", () => pointer.leave());
+    canvas.addEventListener("click", (event) => pointer.pin(this.cellUnder(event)));
+    canvas.addEventListener("focus", () => {
+      if (canvas.matches(":focus-visible")) this.enter(this.cell ?? [0, 0]);
+    });
+    canvas.addEventListener("blur", () => pointer.leave());
+    canvas.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" || event.key === " ") pointer.pin(this.unit(this.cell ?? [0, 0]));
+      else this.walk(event);
+    });
+  }
+
+  walk(event) {
+    const cell = moved(event.key, this.cell ?? [0, 0], this.grid);
+    if (!cell) return;
+    event.preventDefault();
+    this.enter(cell);
+  }
+
+  enter(cell) {
+    this.cell = cell;
+    this.pointer.over(this.unit(cell));
+  }
+
+  unit([row, column]) {
+    return this.units.first + row * this.grid[1] + column;
+  }
+
+  cellUnder(event) {
+    const box = this.canvas.getBoundingClientRect();
+    const [rows, columns] = this.grid;
+    const row = Math.floor(((event.clientY - box.top) / box.height) * rows);
+    const column = Math.floor(((event.clientX - box.left) / box.width) * columns);
+    return this.unit([clamped(row, 0, rows - 1), clamped(column, 0, columns - 1)]);
+  }
+
+  shade(values) {
+    const most = values && values.length ? greatest(values) : 0;
+    this.button?.style.setProperty("--weight", most ? values[0] / most : 0);
+    this.values = values;
+    this.draw();
+  }
+
+  mark(index, pinned) {
+    this.marked = index;
+    this.button?.classList.toggle("marked", index === 0);
+    this.button?.setAttribute("aria-pressed", String(pinned && index === 0));
+  }
+
+  cover(covered) {
+    this.covered = covered;
+    this.draw();
+  }
+
+  draw() {
+    const cells = this.covered && this.values ? this.values.slice(this.units.first) : null;
+    this.paper.putImageData(cells ? coveredBy(this.plain, cells, this.grid) : this.plain, 0, 0);
+    if (this.marked !== null && this.marked >= this.units.first) this.outline();
+  }
+
+  outline() {
+    const [rows, columns] = this.grid;
+    const cell = this.marked - this.units.first;
+    const [width, height] = [this.canvas.width / columns, this.canvas.height / rows];
+    const [left, top] = [(cell % columns) * width, Math.floor(cell / columns) * height];
+    for (const [edge, line] of [["black", 4], ["white", 2]]) {
+      this.paper.strokeStyle = edge;
+      this.paper.lineWidth = line;
+      this.paper.strokeRect(left + 2, top + 2, width - 4, height - 4);
+    }
+  }
+}
+
+/** The image in grey, so that its colours are not taken for weights, under theirs. */
+function coveredBy(plain, cells, grid) {
+  const found = new ImageData(plain.width, plain.height);
+  const [from, into] = [plain.data, found.data];
+  const most = greatest(cells) || 1;
+  const [across, down] = [between(plain.width, grid[1]), between(plain.height, grid[0])];
+  for (let y = 0, at = 0; y < plain.height; y++) {
+    for (let x = 0; x < plain.width; x++, at += 4) {
+      const heat = softened(cells, grid[1], across[x], down[y]) / most;
+      const paint = COLOURS[Math.round(heat * (COLOURS.length - 1))];
+      const grey = 13 + 0.65 * (0.299 * from[at] + 0.587 * from[at + 1] + 0.114 * from[at + 2]);
+      const cover = 0.45 + 0.3 * heat;
+      for (let part = 0; part < 3; part++) {
+        into[at + part] = (1 - cover) * grey + cover * paint[part];
+      }
+      into[at + 3] = 255;
+    }
+  }
+  return found;
+}
+
+/** As many colours as that, evenly between these. */
+function blended(colours, number) {
+  return between(number, colours.length).map(([first, second, share]) =>
+    colours[first].map((part, i) => part * (1 - share) + colours[second][i] * share),
+  );
+}
+
+/** For each pixel the two cells whose middles it lies between, and the share of the second. */
+function between(pixels, cells) {
+  return Array.from({ length: pixels }, (_, pixel) => {
+    const place = clamped(((pixel + 0.5) / pixels) * cells - 0.5, 0, cells - 1);
+    const first = Math.floor(place);
+    return [first, Math.min(first + 1, cells - 1), place - first];
+  });
+}
+
+function softened(cells, columns, [left, right, toRight], [top, bottom, down]) {
+  const [above, below] = [top * columns, bottom * columns];
+  const upper = cells[above + left] * (1 - toRight) + cells[above + right] * toRight;
+  const lower = cells[below + left] * (1 - toRight) + cells[below + right] * toRight;
+  return upper * (1 - down) + lower * down;
+}
+
+/** All weights at once, with the number of the one that is pointed at. */
+class MapView {
+  constructor(wrote, read, pointer) {
+    Object.assign(this, { wrote, read, pointer, cell: null, matrix: null });
+    this.canvas = make("canvas", {
+      tabindex: 0,
+      role: "application",
+      "aria-label": "Map of all weights; arrow keys move between them",
+    });
+    this.box = make("div", { class: "map" }, this.canvas);
+    this.number = make("output", { class: "number" });
+    this.most = make("span");
+    const scale = make("span", { class: "scale" }, "0", make("i"), this.most);
+    this.element = make("div", {}, make("p", { class: "beside" }, this.number, scale), this.box);
+    this.listen();
+    new ResizeObserver(() => this.draw()).observe(this.box);
+  }
+
+  listen() {
+    const { canvas } = this;
+    const over = (event) => this.enter(this.cellUnder(event));
+    canvas.addEventListener("pointermove", over);
+    canvas.addEventListener("pointerdown", over);
+    canvas.addEventListener("pointerleave", ({ pointerType }) => {
+      if (pointerType !== "touch") this.leave(); // a finger that is lifted leaves the number
+    });
+    canvas.addEventListener("focus", () => {
+      if (canvas.matches(":focus-visible")) this.enter(this.cell ?? [0, 0]);
+    });
+    canvas.addEventListener("blur", () => this.leave());
+    canvas.addEventListener("keydown", (event) => {
+      const cell = moved(event.key, this.cell ?? [0, 0], [this.matrix.rows, this.matrix.columns]);
+      if (!cell) return;
+      event.preventDefault();
+      this.enter(cell);
+    });
+  }
+
+  set(matrix) {
+    this.matrix = matrix;
+    this.scale = greatest(matrix.values);
+    this.most.textContent = shown(this.scale);
+    this.tell();
+    this.draw();
+  }
+
+  enter(cell) {
+    if (!cell || !this.matrix.values.length) return;
+    this.cell = cell;
+    this.tell();
+    this.pointer.over(cell[0]);
+  }
+
+  leave() {
+    this.cell = null;
+    this.tell();
+    this.pointer.leave();
+  }
+
+  mark(selection) {
+    this.marked = selection;
+    this.draw();
+  }
+
+  tell() {
+    if (!this.cell) {
+      this.number.replaceChildren("rows looked at columns");
+      return;
+    }
+    const [row, column] = this.cell;
+    const [from, to] = [this.wrote.labels[row], this.read.labels[column]].map(quoted);
+    const number = make("strong", {}, shown(this.matrix.at(row, column)));
+    this.number.replaceChildren(from, " → ", to, "  ", number);
+  }
+
+  cellUnder(event) {
+    const box = this.canvas.getBoundingClientRect();
+    const { left, top, cell } = this.layout;
+    const column = Math.floor((event.clientX - box.left - left) / cell);
+    const row = Math.floor((event.clientY - box.top - top) / cell);
+    const { rows, columns } = this.matrix;
+    return row >= 0 && row < rows && column >= 0 && column < columns ? [row, column] : null;
+  }
+
+  draw() {
+    if (!this.matrix?.values.length || !this.box.clientWidth) return;
+    const paper = this.canvas.getContext("2d");
+    const font = `${MAP.label.font}px ${getComputedStyle(this.box).fontFamily}`;
+    paper.font = font;
+    this.layout = this.arranged(paper);
+    const { left, top, cell } = this.layout;
+    const [width, height] = [left + cell * this.matrix.columns, top + cell * this.matrix.rows];
+    const fine = Math.min(devicePixelRatio, MAP.side / Math.max(width, height));
+    this.canvas.width = Math.ceil(width * fine);
+    this.canvas.height = Math.ceil(height * fine);
+    this.canvas.style.width = `${width}px`;
+    this.canvas.style.height = `${height}px`;
+    paper.scale(fine, fine);
+    paper.font = font;
+    this.drawWeights(paper);
+    if (cell >= MAP.label.cell) this.drawLabels(paper);
+    this.drawMarks(paper);
+  }
+
+  /** Where the weights begin and how large one is. */
+  arranged(paper) {
+    const { rows, columns } = this.matrix;
+    const room = ({ labels }) =>
+      Math.min(MAP.label.width, Math.max(...labels.map((l) => paper.measureText(l).width))) + 10;
+    const [left, top] = [room(this.wrote), room(this.read)];
+    const { least, readable, most } = MAP.cell;
+    const smallest = columns <= MAP.readable ? readable : least;
+    const cell = clamped(Math.floor((this.box.clientWidth - left) / columns), smallest, most);
+    if (cell >= MAP.label.cell) return { left, top, cell };
+    return { left: 0, top: 0, cell: Math.min(cell, MAP.side / Math.max(rows, columns)) };
+  }
+
+  drawWeights(paper) {
+    const { rows, columns, values } = this.matrix;
+    const { left, top, cell } = this.layout;
+    const pixels = new ImageData(columns, rows);
+    const strength = 255 / (this.scale || 1);
+    values.forEach((weight, i) => (pixels.data[4 * i + 3] = weight * strength));
+    const sheet = make("canvas", { width: columns, height: rows });
+    const ink = sheet.getContext("2d");
+    ink.putImageData(pixels, 0, 0);
+    ink.globalCompositeOperation = "source-in";
+    ink.fillStyle = colour(this.box, "--looks");
+    ink.fillRect(0, 0, columns, rows);
+    paper.fillStyle = colour(this.box, "--sheet");
+    paper.fillRect(left, top, cell * columns, cell * rows);
+    paper.imageSmoothingEnabled = false;
+    paper.drawImage(sheet, left, top, cell * columns, cell * rows);
+  }
+
+  drawLabels(paper) {
+    const { left, top, cell } = this.layout;
+    paper.fillStyle = colour(this.box, "--ink");
+    paper.textBaseline = "middle";
+    paper.textAlign = "right";
+    this.wrote.labels.forEach((label, row) => {
+      paper.fillText(fitting(paper, label), left - 6, top + (row + 0.5) * cell);
+    });
+    paper.textAlign = "left";
+    this.read.labels.forEach((label, column) => {
+      paper.save();
+      paper.translate(left + (column + 0.5) * cell, top - 6);
+      paper.rotate(-Math.PI / 2);
+      paper.fillText(fitting(paper, label), 0, 0);
+      paper.restore();
+    });
+  }
+
+  drawMarks(paper) {
+    const { left, top, cell } = this.layout;
+    const { rows, columns } = this.matrix;
+    paper.strokeStyle = colour(this.box, "--ink");
+    if (this.marked?.side === "wrote") {
+      paper.strokeRect(left + 0.5, top + this.marked.index * cell, columns * cell - 1, cell);
+    }
+    if (this.marked?.side === "read") {
+      paper.strokeRect(left + this.marked.index * cell, top + 0.5, cell, rows * cell - 1);
+    }
+    if (this.cell) {
+      paper.lineWidth = 2;
+      paper.strokeRect(left + this.cell[1] * cell, top + this.cell[0] * cell, cell, cell);
+    }
+  }
+}
+
+/** As much of a label as there is room for. */
+function fitting(paper, label) {
+  let text = label;
+  for (let longest = 24; paper.measureText(text).width > MAP.label.width; longest--) {
+    text = shortened(label, longest);
+  }
+  return text;
+}
+
+/** What the selected one looked at most, or who looked most at it: a sentence and a list. */
+class StrongestView {
+  constructor() {
+    this.said = make("p", { class: "said", role: "status" });
+    this.list = make("ol");
+    this.element = make("div", { class: "strongest" }, this.said, this.list);
+  }
+
+  show(selection, selected, values, labels) {
+    const order = [...values.keys()].sort((one, other) => values[other] - values[one]);
+    const best = order.filter((i) => values[i] > 0).slice(0, STRONGEST);
+    this.element.classList.toggle("seen", selection?.side === "read");
+    this.say(selection, selected, best.length ? quoted(labels[best[0]]) : null);
+    this.list.replaceChildren(...best.map((i) => this.item(labels[i], values[i], values[best[0]])));
+  }
+
+  say(selection, selected, strongest) {
+    const name = selection && quoted(selected);
+    let sentence = ["On average, ", strongest, " was looked at most"];
+    if (selection?.side === "wrote") {
+      sentence = strongest ? [name, " looked most at ", strongest] : [name, " looked nowhere"];
+    } else if (selection) {
+      const by = strongest ? ["was looked at most by ", strongest] : ["was not looked at"];
+      sentence = [name, " ", ...by];
+    } else if (!strongest) sentence = ["Nothing was looked at"];
+    this.said.replaceChildren(...sentence);
+  }
+
+  item(label, value, most) {
+    const bar = make("i", { "aria-hidden": "true" });
+    bar.style.setProperty("--weight", value / most);
+    return make("li", {}, quoted(label), bar, make("span", {}, shown(value)));
+  }
+}
+
+/** One model's attention: its choice of layer and head, both sides, the strongest and the map. */
+class Panel {
+  constructor(model, settings, pointer, bitmaps) {
+    Object.assign(this, { model, settings, pointer, turn: 0 });
+    const sides = { read: model.read, wrote: model.wrote ?? model.read };
+    this.units = {
+      read: unitsOf(sides.read, settings.words),
+      wrote: unitsOf(sides.wrote, settings.words),
+    };
+    this.layers = new Layers(model.layers, tokensOf(sides.wrote), tokensOf(sides.read));
+    this.empty = !model.layers.length || !tokensOf(sides.read) || !tokensOf(sides.wrote);
+    const names = model.wrote ? ["Read", "Wrote"] : ["Looked at", "Looking"];
+    this.read = this.sideView("read", names[0], bitmaps.read);
+    this.wrote = this.sideView("wrote", names[1], bitmaps.wrote);
+    this.strongest = new StrongestView();
+    this.map = new MapView(this.units.wrote, this.units.read, this.pointerOf("wrote"));
+    this.controls = make("div", { class: "controls" });
+    this.element = this.laidOut(names);
+  }
+
+  pointerOf(side) {
+    const at = (index) => ({ side, index, labels: this.units[side].labels });
+    return {
+      over: (index) => this.pointer.over(at(index)),
+      pin: (index) => this.pointer.pin(at(index)),
+      leave: () => this.pointer.over(null),
+    };
+  }
+
+  sideView(side, name, bitmap) {
+    const [units, pointer] = [this.units[side], this.pointerOf(side)];
+    if (!bitmap) return new TextView(units, name, pointer);
+    const view = new ImageView(units, name, pointer, bitmap);
+    view.cover(this.settings.cover);
+    return view;
+  }
+
+  laidOut(names) {
+    const block = (name, view) =>
+      make("div", { class: "side" }, make("h3", {}, name), view.element);
+    const sides = [block(names[0], this.read), block(names[1], this.wrote)];
+    const panel = make("section", { class: "panel", "aria-label": this.model.name || "Attention" });
+    if (this.model.name) panel.append(make("h2", { dir: "auto" }, visible(this.model.name)));
+    if (this.empty) {
+      const why = "this model never looks back, or there was nothing to look at.";
+      panel.append(make("p", { class: "said" }, `No attention here: ${why}`), ...sides);
+      return panel;
+    }
+    const images = this.read instanceof ImageView && this.wrote instanceof ImageView;
+    const both = make("div", { class: images ? "images" : "texts" }, ...sides);
+    const looking = make("div", { class: "looking" }, both, this.strongest.element);
+    panel.append(this.controls, looking, make("h3", {}, "All weights"), this.map.element);
+    return panel;
+  }
+
+  /** Begin with this choice of layer and head, as far as there are such here. */
+  async begin({ layer, head }) {
+    if (this.empty) return;
+    const options = this.layerOptions();
+    const first = options.some(([value]) => value === layer) ? layer : this.firstLayer();
+    const select = choice("Layer", options, first, (value) =>
+      this.change({ layer: ["mean", "rollout"].includes(value) ? value : Number(value) }),
+    );
+    this.controls.append(select, make("span"));
+    await this.choose({ layer: first, head });
+  }
+
+  async choose({ layer, head }) {
+    const heads = this.layers.heads(layer);
+    const kept = head !== null && head < heads.least ? head : null;
+    if (layer !== this.chosen?.layer) {
+      this.controls.lastChild.replaceWith(this.headChoice(heads, kept));
+    }
+    this.chosen = { layer, head: kept };
+    const mine = ++this.turn;
+    const matrix = pooled(await this.layers.of(this.chosen), this.units.wrote, this.units.read);
+    if (mine !== this.turn) return; // chosen anew meanwhile
+    this.matrix = matrix;
+    this.map.set(matrix);
+  }
+
+  async change(part) {
+    await this.choose({ ...this.chosen, ...part });
+    this.pointer.paint();
+  }
+
+  layerOptions() {
+    const { layers } = this.model;
+    const options = layers.map(({ name }, i) => [i, name ? visible(name) : "attention"]);
+    const all = counted(layers, "layer");
+    if (!this.model.wrote) options.unshift(["rollout", `rollout through ${all}`]);
+    if (layers.length > 1) options.unshift(["mean", `mean of ${all}`]);
+    return options;
+  }
+
+  firstLayer() {
+    if (this.model.read.kind === "image" && !this.model.wrote) return "rollout";
+    return this.model.layers.length > 1 ? "mean" : 0;
+  }
+
+  headChoice({ least, most }, head) {
+    const options = Array.from({ length: least }, (_, number) => [number, `head ${number}`]);
+    const all = least === most ? most : "all";
+    if (most > 1) options.unshift(["mean", `mean of ${all} heads`]);
+    return choice("Head", options, head ?? options[0][0], (value) =>
+      this.change({ head: value === "mean" ? null : Number(value) }),
+    );
+  }
+
+  /** Show what a selection means here; one of other words than these means nothing. */
+  paint(selection, pinned) {
+    if (!this.matrix) return;
+    const { matrix, units } = this;
+    const here = selection && sameItems(selection.labels, units[selection.side].labels);
+    const mine = here ? selection : null;
+    const bySide = (side) => (mine?.side === side ? mine.index : null);
+    for (const side of ["read", "wrote"]) this[side].mark(bySide(side), pinned);
+    const backwards = mine?.side === "read";
+    const forwards = mine ? matrix.row(mine.index) : matrix.average();
+    const values = backwards ? matrix.column(mine.index) : forwards;
+    this.read.shade(backwards ? null : values);
+    this.wrote.shade(backwards ? values : null);
+    this.element.classList.toggle("backwards", backwards);
+    const labels = units[backwards ? "wrote" : "read"].labels;
+    this.strongest.show(mine, mine && units[mine.side].labels[mine.index], values, labels);
+    this.map.mark(mine);
+  }
+
+  cover(covered) {
+    for (const view of [this.read, this.wrote]) if (view instanceof ImageView) view.cover(covered);
+  }
+}
+
+function tokensOf(side) {
+  if (side.kind === "text") return side.tokens.length;
+  return side.grid[0] * side.grid[1] + Number(side.class_token);
+}
+
+function sameItems(some, others) {
+  return some.length === others.length && some.every((one, i) => one === others[i]);
+}
+
+function counted(items, name) {
+  return `${items.length} ${name}${items.length === 1 ? "" : "s"}`;
+}
+
+/** All inputs: the choice among them, what holds for all panels, and what is pointed at. */
+class Viewer {
+  constructor(element, inputs) {
+    const first = inputs[0]?.[0];
+    const caption = first?.read.kind === "image" && first.wrote !== null;
+    Object.assign(this, { inputs, panels: [], hovered: null, pinned: null });
+    this.settings = { words: caption, cover: true };
+    this.row = make("div", { class: "panels" });
+    this.root = make("div", {}, this.toolbar(), this.row, this.note());
+    element.replaceChildren(this.root);
+    this.listen();
+  }
+
+  listen() {
+    this.root.addEventListener("keydown", (event) => event.key === "Escape" && this.unpin());
+    const dark = matchMedia("(prefers-color-scheme: dark)");
+    const repaint = () => {
+      if (this.root.isConnected) this.paint();
+      else dark.removeEventListener("change", repaint);
+    };
+    dark.addEventListener("change", repaint);
+  }
+
+  toolbar() {
+    const bar = make("div", { class: "controls" });
+    if (this.inputs.length > 1) {
+      const titles = this.inputs.map(([model], i) => [i, `${i + 1}. ${summary(model)}`]);
+      bar.append(choice("Input", titles, 0, (value) => this.open(Number(value))));
+    }
+    const sides = this.inputs.flat().flatMap(({ read, wrote }) => [read, wrote ?? read]);
+    if (sides.some(({ kind }) => kind === "text")) {
+      const kinds = [["tokens", "tokens"], ["words", "words"]];
+      const chosen = this.settings.words ? "words" : "tokens";
+      bar.append(choice("Show", kinds, chosen, (value) => this.set({ words: value === "words" })));
+    }
+    if (sides.some(({ kind }) => kind === "image")) {
+      bar.append(tick("colours over the image", true, (cover) => this.cover(cover)));
+    }
+    return bar;
+  }
+
+  note() {
+    return make(
+      "p",
+      { class: "note" },
+      "Point at a word, or walk through the words with the arrow keys, to see where it looked and ",
+      "who looked at it; click to keep it, Escape to let go. Shades go from 0 to the strongest in ",
+      "view. Weights are kept in 8 bits: each is off by at most half a step, a 510th of the ",
+      "greatest in its row or 0.00013, whichever is more.",
+    );
+  }
+
+  set(changed) {
+    Object.assign(this.settings, changed);
+    return this.open(this.opened);
+  }
+
+  cover(covered) {
+    this.settings.cover = covered;
+    for (const panel of this.panels) panel.cover(covered);
+  }
+
+  /** Show the input of this number, with the layers and heads chosen before. */
+  async open(number) {
+    this.opened = number;
+    const before = this.panels.map(({ chosen }) => chosen);
+    const models = this.inputs[number] ?? [];
+    const panels = await Promise.all(models.map((model) => this.panel(model)));
+    if (this.opened !== number) return; // another was opened meanwhile
+    this.panels = panels;
+    this.hovered = null;
+    this.pinned = this.firstSelection();
+    this.row.replaceChildren(...panels.map(({ element }) => element));
+    await Promise.all(panels.map((one, i) => one.begin(before[i] ?? { layer: null, head: null })));
+    this.paint();
+  }
+
+  async panel(model) {
+    const wrote = model.wrote ?? model.read;
+    const bitmaps = { read: await bitmapOf(model.read), wrote: await bitmapOf(wrote) };
+    return new Panel(model, this.settings, this, bitmaps);
+  }
+
+  /** An image's answer is made from its class token. */
+  firstSelection() {
+    const wrote = this.panels[0]?.units.wrote;
+    return wrote?.first ? { side: "wrote", index: 0, labels: wrote.labels } : null;
+  }
+
+  over(selection) {
+    this.hovered = selection;
+    this.paint();
+  }
+
+  pin(selection) {
+    const same = this.pinned?.side === selection.side && this.pinned.index === selection.index;
+    this.pinned = same ? null : selection;
+    this.paint();
+  }
+
+  unpin() {
+    this.pinned = null;
+    this.over(null);
+  }
+
+  paint() {
+    const selection = this.hovered ?? this.pinned;
+    const same = (one, other) => one?.side === other?.side && one?.index === other?.index;
+    const pinned = this.pinned !== null && same(selection, this.pinned);
+    for (const panel of this.panels) panel.paint(selection, pinned);
+  }
+}
+
+async function bitmapOf(side) {
+  return side.kind === "image" ? createImageBitmap(new Blob([bytesOf(side.image)])) : null;
+}

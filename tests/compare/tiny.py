@@ -1,0 +1,62 @@
+"""Comparisons of tiny recipes, trained in this process."""
+
+from pathlib import Path
+
+import pytest
+
+from saccade.compare import compare
+from saccade.compare import page as pages
+from saccade.compare.work import perform
+from saccade.training.screen import Screen
+from tests.training.runs import prepare
+
+QUICK = ("training.max_steps=6", "metrics.samples=100", "training.accumulate=1")
+BOTH = ("looks={folder}/tiny.toml", "plain={folder}/tiny.toml")
+PLAIN = "plain:model.decoder.attention=none"
+
+
+def undrawn():
+    """Pages whose pictures are made but not drawn, which takes most of their time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pages, "_picture", lambda chart: "" if chart is None else "<img>")
+        yield
+
+
+class Heard(Screen):
+    """A quiet screen that remembers what was said."""
+
+    def __init__(self) -> None:
+        super().__init__(quiet=True)
+        self.lines: list[str] = []
+
+    def say(self, text: str) -> None:
+        self.lines.append(text)
+
+
+def here(job, say):
+    """Perform a job in this process."""
+    perform(job, Screen(quiet=True))
+
+
+def place(folder: Path) -> Path:
+    """A folder with a recipe and data."""
+    return prepare(folder)
+
+
+def run(folder: Path, *recipes: str, changes=(), out="out", **options):
+    """Compare recipes on the data of a folder; gives what was found and what was said."""
+    heard = Heard()
+    given = [text.format(folder=folder) for text in recipes or BOTH]
+    if not recipes:
+        changes = (PLAIN, *changes)
+    options = {"data": folder / "data", "max_steps": 6, "perform": here, **options}
+    found = compare(
+        given,
+        out=folder / out,
+        changes=(*QUICK, *changes),
+        cache=folder / "cache",
+        device="cpu",
+        screen=heard,
+        **options,
+    )
+    return found, heard.lines

@@ -1,0 +1,352 @@
+"""The page of records in Chromium: opened from disk, pointed at, walked through, attacked."""
+
+import numpy as np
+import pytest
+
+from saccade.lens.page import page
+from saccade.lens.record import AttentionRecord, ImageSide, Side
+
+PATIENCE = 240_000  # milliseconds, for machines that do much else
+SHOWN = 0.0005  # numbers have three decimals
+
+READ = Side(("▁un", "▁chat", "on", "</s>"), ("un", "chaton"), (0, 1, 1, None))
+WROTE = Side(("▁a", "▁kit", "ten", "</s>"), ("a", "kitten"), (0, 1, 1, None))
+
+
+def weights(*shape, seed=0, sharp=1.0):
+    """Softmax of noise."""
+    drawn = np.random.default_rng(seed).standard_normal(shape, dtype=np.float32)
+    raised = np.exp(sharp * drawn)
+    return raised / raised.sum(-1, keepdims=True)
+
+
+def translation(seed=0):
+    layers = {"cross.0": weights(2, 4, 4, seed=seed), "cross.1": weights(1, 4, 4, seed=seed + 1)}
+    return AttentionRecord(READ, WROTE, layers)
+
+
+@pytest.fixture
+def visit(browser, tmp_path):
+    """`visit(html)` opens a page from disk; in the end none has complained or asked for more."""
+    contexts, complaints, asked, opened = [], [], [], []
+
+    def opening(html, **options):
+        path = tmp_path / f"page-{len(contexts)}.html"
+        path.write_bytes(html.encode())
+        context = browser.new_context(**options)
+        contexts.append(context)
+        context.set_default_timeout(PATIENCE)
+        tab = context.new_page()
+        tab.on("console", lambda message: complaints.append(message.text))
+        tab.on("pageerror", lambda error: complaints.append(str(error)))
+        tab.on("request", lambda request: asked.append(request.url))
+        opened.append(path.as_uri())
+        tab.goto(path.as_uri())
+        tab.wait_for_selector('#view[aria-busy="false"]')
+        return tab
+
+    yield opening
+    for context in contexts:
+        context.close()
+    assert complaints == []
+    assert asked == opened
+
+
+def text_of(tab, name, panel=0):
+    """The words of one side."""
+    return tab.locator(".panel").nth(panel).get_by_role("toolbar", name=name).locator("button")
+
+
+def choose(tab, label, option):
+    """Choose, and wait until it is drawn."""
+    tab.get_by_label(label, exact=True).select_option(label=option)
+    tab.evaluate("() => new Promise((drawn) => setTimeout(drawn, 50))")
+
+
+def shades(buttons):
+    return buttons.evaluate_all(
+        "(all) => all.map((one) => Number(one.style.getPropertyValue('--weight')))"
+    )
+
+
+def said(tab):
+    return tab.locator(".said").first.inner_text()
+
+
+def numbers(tab, rows, columns):
+    """All numbers of the map, as walking over it with the arrow keys tells them."""
+    walk = """([rows, columns]) => {
+        const canvas = document.querySelector(".map canvas");
+        const press = (key) => canvas.dispatchEvent(new KeyboardEvent("keydown", { key }));
+        const told = () => Number(document.querySelector(".number strong").textContent);
+        for (let i = 0; i < rows; i++) press("ArrowUp");
+        const found = [];
+        for (let i = 0; i < rows; i++) {
+            press("Home");
+            const row = [told()];
+            while (row.length < columns) {
+                press("ArrowRight");
+                row.push(told());
+            }
+            found.push(row);
+            press("ArrowDown");
+        }
+        return found;
+    }"""
+    return np.array(tab.evaluate(walk, [rows, columns]))
+
+
+def half_a_step(record):
+    return max(float(array.max()) for array in record.weights.values()) / 510
+
+
+def test_layers_heads_and_words_have_the_numbers_of_the_record(visit):
+    record = translation()
+    near = SHOWN + half_a_step(record)
+    tab = visit(record.to_html())
+    assert numbers(tab, 4, 4) == pytest.approx(record.mean(), abs=near)
+    choose(tab, "Head", "head 0")  # the second layer has no other
+    assert numbers(tab, 4, 4) == pytest.approx(record.mean(head=0), abs=near)
+    choose(tab, "Head", "mean of all heads")
+    choose(tab, "Layer", "cross.0")
+    assert numbers(tab, 4, 4) == pytest.approx(record.mean("cross.0"), abs=near)
+    choose(tab, "Head", "head 1")
+    assert numbers(tab, 4, 4) == pytest.approx(record.mean("cross.0", 1), abs=near)
+    choose(tab, "Show", "words")
+    assert numbers(tab, 2, 2) == pytest.approx(record.by_words("cross.0", 1), abs=2 * near)
+    choose(tab, "Layer", "cross.1")
+    assert numbers(tab, 2, 2) == pytest.approx(record.by_words("cross.1"), abs=2 * near)
+
+
+def test_rollout_of_self_attention(visit):
+    layers = {f"layers.{i}": weights(2, 4, 4, seed=i) for i in range(3)}
+    record = AttentionRecord(READ, READ, layers)
+    near = SHOWN + 3 * half_a_step(record)
+    tab = visit(record.to_html())
+    choose(tab, "Layer", "rollout through 3 layers")
+    assert numbers(tab, 4, 4) == pytest.approx(record.rollout(), abs=near)
+    choose(tab, "Head", "head 1")
+    assert numbers(tab, 4, 4) == pytest.approx(record.rollout(1), abs=near)
+
+
+def test_pointing_shows_both_directions(visit):
+    record = translation()
+    mean = record.mean()
+    tab = visit(record.to_html())
+    read, wrote = text_of(tab, "Read"), text_of(tab, "Wrote")
+    overall = mean.mean(0)
+    assert shades(read) == pytest.approx(overall / overall.max(), abs=0.02)
+    wrote.nth(1).hover()
+    assert shades(read) == pytest.approx(mean[1] / mean[1].max(), abs=0.02)
+    assert shades(wrote) == [0] * 4
+    assert said(tab) == f"▁kit looked most at {READ.tokens[mean[1].argmax()]}"
+    items = tab.locator(".strongest li span").all_inner_texts()
+    assert [float(item) for item in items] == pytest.approx(sorted(mean[1])[::-1], abs=0.002)
+    read.nth(2).hover()
+    assert shades(wrote) == pytest.approx(mean[:, 2] / mean[:, 2].max(), abs=0.02)
+    assert shades(read) == [0] * 4
+    assert said(tab) == f"on was looked at most by {WROTE.tokens[mean[:, 2].argmax()]}"
+    tab.mouse.move(1, 1)
+    assert said(tab).startswith("On average")
+
+
+def test_the_map_tells_the_number_under_the_pointer(visit):
+    record = translation()
+    tab = visit(record.to_html())
+    box = tab.locator(".map canvas").bounding_box()
+    tab.mouse.move(box["x"] + box["width"] - 5, box["y"] + box["height"] - 5)
+    told = tab.locator(".number").inner_text().split()
+    assert told[:3] == ["</s>", "→", "</s>"]
+    assert float(told[3]) == pytest.approx(record.mean()[3, 3], abs=0.002)
+    tab.mouse.move(box["x"] + 2, box["y"] + 2)  # among the labels
+    assert tab.locator(".map canvas").evaluate("(canvas) => canvas.width > 0")
+
+
+def test_the_keyboard_alone_is_enough(visit):
+    tab = visit(translation().to_html())
+    wrote = text_of(tab, "Wrote")
+    wrote.nth(0).focus()
+    for key, word in [
+        ("ArrowRight", "▁kit"),
+        ("End", "</s>"),
+        ("ArrowLeft", "ten"),
+        ("Home", "▁a"),
+    ]:
+        tab.keyboard.press(key)
+        assert tab.evaluate("document.activeElement.textContent") == word
+        assert said(tab).startswith(f"{word} looked most at")
+    tab.keyboard.press("ArrowLeft")  # there is nothing before the first
+    assert tab.evaluate("document.activeElement.textContent") == "▁a"
+    assert tab.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+    tab.keyboard.press("Enter")
+    assert wrote.nth(0).get_attribute("aria-pressed") == "true"
+    tab.keyboard.press("Tab")
+    tab.keyboard.press("Shift+Tab")
+    assert tab.evaluate("document.activeElement.textContent") == "▁a"
+    tab.keyboard.press("Escape")
+    assert wrote.nth(0).get_attribute("aria-pressed") == "false"
+    tab.keyboard.press("Tab")
+    assert tab.evaluate("document.activeElement.matches('.map canvas')")
+    tab.keyboard.press("ArrowDown")
+    assert tab.locator(".number").inner_text().split()[:3] == ["▁kit", "→", "▁un"]
+
+
+MARKUP = [
+    "<script>pwned = 1</script>",
+    "</script><script>window.pwned = 1</script>",
+    "--></script><script>pwned = 1</script>",
+    "<!--<script>",
+    '"><img src=x onerror="pwned = 1">',
+    "'><svg onload=pwned=1>",
+    "<iframe srcdoc='<script>parent.pwned=1</script>'>",
+    "javascript:pwned=1",
+    "<style>*{display:none}</style>",
+    "<link rel=stylesheet href=//x>",
+    "<base href=//x>",
+    "<meta http-equiv=refresh content=0>",
+    "{{constructor.constructor('pwned=1')()}}",
+    "${pwned=1}",
+    "`${pwned=1}`",
+    "\\u003cscript\\u003e",
+    "&lt;b&gt;",
+    "]]>",
+    "__proto__",
+    "constructor",
+]
+ODD = ["", " ", "\t\n", "\u2028", "\u2029", "\x00", "\x1b[31m", "\x7f", "\x85", "\ud800", "\ufffe"]
+ODD += [
+    "שלום",
+    "مرحبا",
+    "\u202eabc",
+    "\u2066x",
+    "漢字",
+    "ひらがな",
+    "한국어",
+    "🙂",
+    "👩‍👩‍👧",
+    "e\u0301",
+]
+ODD += ["a" * 300, "'", '"', "\\", "$title", "%s", "-->", "null"]
+
+
+def test_hostile_texts_are_only_shown(visit):
+    words = MARKUP + ODD
+    assert len(words) >= 49
+    side = Side.of_words(words, stop="</script>")
+    size = len(side.tokens)
+    names = dict.fromkeys(MARKUP, weights(1, size, size))
+    record = AttentionRecord(side, side, names)
+    tab = visit(page({MARKUP[0]: record, MARKUP[4]: record}, title=MARKUP[1]))
+    buttons = text_of(tab, "Looked at")
+    shown = buttons.all_text_contents()
+    assert shown[: len(MARKUP)] == MARKUP
+    assert all(word.strip() for word in shown)
+    buttons.nth(4).hover()
+    tab.locator(".map canvas").first.focus()
+    assert tab.evaluate("window.pwned") is None
+    inside = "[...document.querySelectorAll('body *')].map((one) => one.localName)"
+    foreign = {"img", "svg", "iframe", "link", "base", "meta", "style"}
+    assert not foreign & set(tab.evaluate(inside))
+    assert tab.locator("script").count() == 2
+    assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def pixel(tab, canvas, across, down):
+    """The colour at these shares of a canvas."""
+    return tab.locator(canvas).first.evaluate(
+        """(canvas, [x, y]) => [...canvas.getContext("2d").getImageData(
+            x * canvas.width, y * canvas.height, 1, 1).data]""",
+        [across, down],
+    )
+
+
+def test_a_caption_over_its_image(visit):
+    """The first word looks at the upper left cell, the second at the lower right one."""
+    pixels = np.full((20, 30, 3), (200, 30, 40), np.uint8)
+    looks = np.full((1, 3, 6), 0.02, np.float32)
+    looks[0, 0, 0] = looks[0, 1, 5] = 0.9
+    caption = Side.of_words(["red", "thing"], stop="</s>")
+    record = AttentionRecord(ImageSide(pixels, (2, 3)), caption, {"cross": looks})
+    tab = visit(record.to_html())
+    words = text_of(tab, "Wrote")
+    assert words.all_text_contents() == ["red", "thing"]
+    for word, cell, other in ((0, (0.1, 0.1), (0.9, 0.9)), (1, (0.9, 0.9), (0.1, 0.1))):
+        words.nth(word).hover()
+        strong, weak = (pixel(tab, ".image canvas", *place) for place in (cell, other))
+        assert strong[1] > 150 > 100 > weak[1]  # yellow, and violet
+        assert strong[3] == weak[3] == 255
+    tab.get_by_label("colours over the image").uncheck()
+    assert pixel(tab, ".image canvas", 0.9, 0.9) == [200, 30, 40, 255]
+    box = tab.locator(".image canvas").bounding_box()
+    tab.mouse.move(box["x"] + 5, box["y"] + 5)
+    assert said(tab) == "cell 0,0 was looked at most by red"
+    assert shades(words) == pytest.approx([1, 0.02 / 0.9], abs=0.01)
+
+
+def test_an_image_alone_begins_with_the_rollout_of_its_class_token(visit):
+    pixels = np.random.default_rng(0).integers(0, 256, (8, 8, 3)).astype(np.uint8)
+    image = ImageSide(pixels, (2, 2), class_token=True)
+    layers = {f"layers.{i}": weights(2, 5, 5, seed=i, sharp=2.0) for i in range(2)}
+    record = AttentionRecord(image, image, layers)
+    tab = visit(record.to_html())
+    assert said(tab).startswith("class token looked most at ")
+    items = dict(item.split("\n") for item in tab.locator(".strongest li").all_inner_texts())
+    seen = {f"cell {i // 2},{i % 2}": weight for i, weight in enumerate(record.glance())}
+    for cell, weight in seen.items():
+        assert float(items[cell]) == pytest.approx(weight, abs=SHOWN + 2 * half_a_step(record))
+    before = pixel(tab, ".image canvas", 0.3, 0.3)
+    choose(tab, "Layer", "layers.1")
+    assert pixel(tab, ".image canvas", 0.3, 0.3) != before
+    tab.locator(".image canvas").nth(1).focus()
+    tab.keyboard.press("ArrowRight")
+    assert said(tab).startswith("cell 0,1 looked most at ")
+
+
+def test_two_models_side_by_side_and_several_inputs(visit):
+    plain = AttentionRecord(READ, WROTE, {"attend": weights(1, 4, 4, seed=5)})
+    silent = AttentionRecord(READ, WROTE, {})
+    tab = visit(page({"rnn": [plain, silent], "transformer": [translation(), translation(3)]}))
+    assert tab.locator(".panel h2").all_inner_texts() == ["rnn", "transformer"]
+    left, right = (tab.locator(".panel").nth(i).bounding_box() for i in range(2))
+    assert left["y"] == right["y"]
+    assert left["x"] + left["width"] <= right["x"]
+    text_of(tab, "Wrote").nth(2).hover()
+    assert tab.locator("button.marked").all_inner_texts() == ["ten", "ten"]
+    mean = translation().mean()
+    assert shades(text_of(tab, "Read", 1)) == pytest.approx(mean[2] / mean[2].max(), abs=0.02)
+    choose(tab, "Input", "2. un chaton → a kitten")
+    assert "No attention here" in tab.locator(".panel").first.inner_text()
+    assert tab.locator(".map").count() == 1
+
+
+def test_phones_dark_rooms_and_scripts_from_right_to_left(visit):
+    side = Side.of_words(["שלום", "עולם", "זה", "משפט", "ארוך", "מאוד", "בעברית"], stop="</s>")
+    record = AttentionRecord(side, side, {"l": weights(1, 8, 8)})
+    html = page({"one": record, "other": record})
+    options = {"viewport": {"width": 360, "height": 700}, "device_scale_factor": 2}
+    backgrounds = []
+    for scheme in ("light", "dark"):
+        tab = visit(html, color_scheme=scheme, **options)
+        assert tab.evaluate("document.documentElement.scrollWidth") <= 360
+        backgrounds.append(tab.evaluate("getComputedStyle(document.body).backgroundColor"))
+    assert len(set(backgrounds)) == 2
+    words = text_of(tab, "Looking")
+    assert words.nth(0).bounding_box()["x"] > words.nth(1).bounding_box()["x"]
+    words.nth(0).focus()
+    tab.keyboard.press("ArrowLeft")
+    assert tab.evaluate("document.activeElement.textContent") == "עולם"
+
+
+def test_a_large_record_opens(visit, record_property):
+    """12 layers of 12 heads of 256 × 256."""
+    side = Side.of_words([f"word{i}" for i in range(256)])
+    one = weights(12, 256, 256)
+    record = AttentionRecord(side, side, {f"layers.{i}": np.roll(one, i, 0) for i in range(12)})
+    html = record.to_html()
+    assert len(html.encode()) < 10_000_000
+    tab = visit(html)
+    record_property("milliseconds", tab.evaluate("performance.now()"))
+    text_of(tab, "Looking").nth(7).hover()
+    strongest = record.mean()[7].max()
+    told = float(tab.locator(".strongest li span").first.inner_text())
+    assert told == pytest.approx(strongest, abs=0.001)
