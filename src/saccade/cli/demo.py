@@ -100,7 +100,7 @@ DEMOS = {
         "drawn scenes, said in words by a model that looks at one place after the other",
         recipe="caption-attention",
         data="builtin:shapes",
-        minutes=7.0,
+        minutes=5.0,
         inputs=("builtin:shapes/24503", "builtin:shapes/24504", "builtin:shapes/24505"),
         processes=2,
         changes=(
