@@ -39,6 +39,7 @@ def command(monkeypatch, capsys, *arguments):
 def test_what_lies_in_a_run(finished):
     names = set(os.listdir(finished / "run")) - {".lock", "tensorboard"}
     assert names == {
+        "alignment.json",
         "checkpoints",
         "metrics.jsonl",
         "model.safetensors",
