@@ -17,6 +17,8 @@ from saccade.training import checkpoint
 from saccade.training import recipe as recipes
 from tests.compare.tiny import place
 
+pytestmark = pytest.mark.slow  # each child loads torch; tests/cli/test_compare.py has two, too
+
 
 def job_in(folder, *changes):
     (folder / "it.toml").write_text(recipes.load(folder / "tiny.toml", changes).to_toml())
@@ -46,7 +48,6 @@ def children():
         return [int(number) for number in file.read().split()]
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/proc/self/task"), reason="needs Linux's list of children")
 def test_a_killed_training_is_reported_and_goes_on(tmp_path):
     folder = place(tmp_path / "it")
@@ -82,7 +83,6 @@ def test_a_failure_is_its_last_line(tmp_path):
     assert not any("Traceback" in line for line in said)
 
 
-@pytest.mark.slow
 def test_a_comparison_that_is_told_to_stop_saves_and_says_how_to_go_on(tmp_path):
     folder = place(tmp_path / "it")
     arguments = ["compare", str(folder / "tiny.toml"), "--data", str(folder / "data")]

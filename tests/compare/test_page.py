@@ -13,6 +13,7 @@ from tests.compare.tiny import place, run
 from tests.pages import Seen
 
 HOSTILE = "<script>alert(1)</script>"
+PATIENCE = 240_000  # milliseconds, for machines that do much else
 INPUTS = "script application/json"
 TAGS = ["<img", "src=x", "onerror=alert(2)>", "</td>", '"onload="', "&amp;", "$x^2$", "{title}"]
 
@@ -118,3 +119,19 @@ def test_it_is_for_phones_too(seen):
     tables = [at for at, (tag, _) in enumerate(seen.tags) if tag == "table"]
     assert tables
     assert all(seen.tags[at - 1][1]["class"].split()[0] == "wide" for at in tables)
+
+
+def test_in_a_browser_the_models_can_be_looked_into_and_no_text_acts(browser, found, tmp_path):
+    (tmp_path / "compare.html").write_text(pages(found)["compare.html"])
+    tab, complaints = browser.new_page(), []
+    tab.set_default_timeout(PATIENCE)
+    tab.on("console", lambda message: complaints.append(message.text))
+    tab.on("pageerror", lambda error: complaints.append(str(error)))
+    tab.on("dialog", lambda dialog: complaints.append(dialog.message))
+    tab.goto((tmp_path / "compare.html").as_uri())
+    tab.wait_for_selector('#view[aria-busy="false"]')
+    assert tab.locator(".panel h2").all_inner_texts() == ["looks"]
+    assert HOSTILE in tab.locator(".panel .text").first.inner_text()
+    assert tab.locator("img").first.evaluate("(image) => image.complete && image.naturalWidth > 0")
+    assert complaints == []
+    tab.close()

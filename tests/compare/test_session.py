@@ -124,6 +124,7 @@ def test_what_is_done_is_not_done_again(copy):
     assert everything(copy / "out" / "runs") == before
 
 
+@pytest.mark.slow
 def test_more_recipes_and_seeds_are_added(copy):
     done = []
 
@@ -140,6 +141,7 @@ def test_more_recipes_and_seeds_are_added(copy):
     assert (copy / "out" / "runs" / "plain-0" / "model.safetensors").exists()
 
 
+@pytest.mark.slow
 def test_a_larger_budget_goes_on(copy):
     found, said = run(copy, max_steps=8)
     assert "looks goes on: training.max_steps was 6, is 8" in said
@@ -201,6 +203,7 @@ def test_stopped_in_the_middle_it_goes_on_to_the_same_end(whole, tmp_path):
         assert mine.measured[0].scores == theirs.measured[0].scores
 
 
+@pytest.mark.slow
 def test_stopped_while_measuring_nothing_is_trained_again(copy, monkeypatch):
     (copy / "out" / "measured" / "looks-1" / "measured.json").unlink()
     monkeypatch.setattr(training, "train", lambda *_, **__: pytest.fail("trained again"))

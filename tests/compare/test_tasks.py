@@ -114,7 +114,12 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+QUICKEST = {"labels", "next", "images"}
+
+
+@pytest.mark.parametrize(
+    "case", [c if c in QUICKEST else pytest.param(c, marks=pytest.mark.slow) for c in CASES]
+)
 def test_a_task(tmp_path, case):
     recipe, make, changes, metric, looks = CASES[case]
     make(tmp_path / "data")

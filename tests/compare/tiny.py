@@ -7,6 +7,7 @@ import pytest
 from saccade.compare import compare
 from saccade.compare import page as pages
 from saccade.compare.work import perform
+from saccade.training import session as training
 from saccade.training.screen import Screen
 from tests.training.runs import prepare
 
@@ -50,13 +51,15 @@ def run(folder: Path, *recipes: str, changes=(), out="out", **options):
     if not recipes:
         changes = (PLAIN, *changes)
     options = {"data": folder / "data", "max_steps": 6, "perform": here, **options}
-    found = compare(
-        given,
-        out=folder / out,
-        changes=(*QUICK, *changes),
-        cache=folder / "cache",
-        device="cpu",
-        screen=heard,
-        **options,
-    )
+    with pytest.MonkeyPatch.context() as patch:  # reports take longer than such trainings
+        patch.setattr(training, "write_report", lambda run, task, items: None)
+        found = compare(
+            given,
+            out=folder / out,
+            changes=(*QUICK, *changes),
+            cache=folder / "cache",
+            device="cpu",
+            screen=heard,
+            **options,
+        )
     return found, heard.lines
