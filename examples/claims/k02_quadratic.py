@@ -11,6 +11,7 @@ GRU.
 """
 
 import math
+from functools import partial
 from statistics import linear_regression, median
 
 import torch
@@ -34,7 +35,7 @@ def measure(size: Rounds) -> Outcome:
         for name, layer in layers.items():
             for length in lengths:
                 x = torch.randn(1, length, DIM)
-                taken[name][length] = seconds(lambda: layer(x), size.rounds)  # noqa: B023
+                taken[name][length] = seconds(partial(layer, x), size.rounds)
     slopes = {name: fitted(times, size.rounds) for name, times in taken.items()}
     quadratic, linear = median(slopes["attention"]), median(slopes["GRU"])
     return Outcome(

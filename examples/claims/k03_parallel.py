@@ -13,6 +13,7 @@ Holds if: with the longest texts the Transformer has at least 1.5 times the toke
 RNN, both in reading and in learning (median of the rounds).
 """
 
+from functools import partial
 from statistics import median
 
 import torch
@@ -50,8 +51,8 @@ def measure(size: Rounds) -> Outcome:
             x = torch.randn(TOKENS // length, length, DIM)
             text = torch.randint(VOCABULARY, (TOKENS // length, length))
             with torch.no_grad():
-                read = seconds(lambda: encoder(x), size.rounds)  # noqa: B023
-            learned = seconds(lambda: learn(model, text), size.rounds)  # noqa: B023
+                read = seconds(partial(encoder, x), size.rounds)
+            learned = seconds(partial(learn, model, text), size.rounds)
             for what, taken in ((f"{name}, reading", read), (f"{name}, learning", learned)):
                 speeds.setdefault(what, {})[length] = [TOKENS / each for each in taken]
     middle = {what: {n: median(each) for n, each in by.items()} for what, by in speeds.items()}

@@ -11,6 +11,7 @@ Holds if: the logits agree to 1e-3, and at the longest text the steps take at le
 as the one pass (median of the rounds).
 """
 
+from functools import partial
 from statistics import median
 
 import torch
@@ -28,13 +29,13 @@ def measure(size: Rounds) -> Outcome:
     decoder = TransformerDecoderConfig(num_layers=4, num_heads=4, hidden_dim=1024)
     model = LanguageModelConfig(decoder=decoder, dim=DIM).build(VOCABULARY).eval()
     lengths = [length for length in LENGTHS if length <= size.longest]
-    ways = {"one pass": model, "step by step": lambda text: written(model, text)}
+    ways = {"one pass": model, "step by step": partial(written, model)}
     taken: dict[str, dict[float, list[float]]] = {name: {} for name in ways}
     with torch.no_grad():
         for length in lengths:
             text = torch.randint(VOCABULARY, (1, length))
             for name, way in ways.items():
-                taken[name][length] = seconds(lambda: way(text), size.rounds)  # noqa: B023
+                taken[name][length] = seconds(partial(way, text), size.rounds)
         apart = float((model(text) - written(model, text)).abs().max())
     last = zip(taken["step by step"][lengths[-1]], taken["one pass"][lengths[-1]], strict=True)
     ratios = [steps / once for steps, once in last]
