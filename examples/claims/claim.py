@@ -188,22 +188,22 @@ def lines(series: Series, *, x: str, y: str, log: Literal["", "x", "y", "xy"] = 
         axes.plot(at, [fmean(each) for each in values], "o-", color=colour, label=name, ms=4)
         low, high = [min(each) for each in values], [max(each) for each in values]
         axes.fill_between(at, low, high, color=colour, alpha=0.2, linewidth=0)
-    if "x" in log:
-        axes.set_xscale("log", base=2)
     if "y" in log:
         axes.set_yscale("log")
+    if "x" in log:
+        places = sorted({at for points in series.values() for at in points})
+        axes.set_xscale("log")
+        axes.set_xticks(places, [f"{at:g}" for at in places])
+        axes.minorticks_off()
     _finish(axes, x, y)
     return chart
 
 
-def bars(values: Mapping[str, Sequence[float]], *, x: str) -> Chart:
-    """A bar for the mean of each, and a mark for each trial."""
+def bars(values: Mapping[str, float], *, x: str) -> Chart:
+    """A bar for each value."""
     chart = Chart({}, figsize=(SIZE[0], 0.9 + 0.4 * len(values)))
     axes = chart.add_subplot()
-    for row, (each, colour) in enumerate(zip(values.values(), cycle(COLOURS), strict=False)):
-        axes.barh([row], [fmean(each)], color=colour, height=0.6)
-        if len(each) > 1:
-            axes.plot(each, [row] * len(each), "k|", markersize=9)
+    axes.barh(range(len(values)), list(values.values()), color=COLOURS[0], height=0.6)
     axes.set_yticks(range(len(values)), list(values))
     axes.invert_yaxis()
     _finish(axes, x, "")

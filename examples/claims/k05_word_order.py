@@ -18,7 +18,7 @@ from saccade.lens.align import from_pharaoh
 from saccade.lens.chart import Chart
 from saccade.lens.measure import alignment_error_rate
 from saccade.lens.record import AttentionRecord
-from saccade.tasks.base import Task
+from saccade.tasks.text_to_text import TextToText
 
 ORDERS = {"copy": copy, "reverse": reverse}
 SHOWN = 8  # letters of the pair that is drawn, at least
@@ -33,7 +33,8 @@ def measure(trials: Trials) -> Outcome:
         gold = [from_pharaoh(links) for *_, links in rows]
         for seed in range(trials.seeds):
             task = trained("reverse", f"builtin:{name}", [], steps=trials.steps, seed=seed)
-            records = looks(task, rows)
+            assert isinstance(task, TextToText)
+            records = task.look([row[0] for row in rows], [row[1] for row in rows])
             found = [record.alignment() for record in records]
             errors.setdefault(name, []).append(alignment_error_rate(found, gold, gold))
         shown[name] = next(each for each in records if len(each.wrote.tokens) >= SHOWN)
@@ -45,11 +46,6 @@ def measure(trials: Trials) -> Outcome:
         numbers={"alignment_error_rate": errors},
         chart=maps(shown),
     )
-
-
-def looks(task: Task, rows: list[tuple[str, ...]]) -> list[AttentionRecord]:  # type: ignore[type-arg]
-    """Where the model looks while it writes what is right."""
-    return task.look([source for source, *_ in rows], [target for _, target, _ in rows])
 
 
 def maps(records: dict[str, AttentionRecord]) -> Chart:

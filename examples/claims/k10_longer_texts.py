@@ -12,14 +12,13 @@ with each of the others by at least 0.05 less than that.
 """
 
 from statistics import fmean
-from typing import Any
 
 import torch
 from claim import Claim, Outcome, Trials, between, judged, lines, trained
 from torch.nn import functional as F
 
 from saccade.data.builtin import pydoc
-from saccade.tasks.base import Task
+from saccade.tasks.language_modeling import LanguageModeling
 
 TRAINED, TESTED, BLOCKS = 25, 50, 400
 KINDS = ("learned", "sinusoidal", "relative", "rotary")
@@ -62,7 +61,9 @@ def measure(trials: Trials) -> Outcome:
 def losses(kind: str, steps: int, seed: int) -> list[float]:
     """The mean loss at each place of longer blocks than were trained on."""
     changes = [*SMALL, f"model.decoder.position.kind={kind}"]
-    task = trained("gpt-char", "builtin:pydoc", changes, steps=steps, seed=seed).eval()
+    task = trained("gpt-char", "builtin:pydoc", changes, steps=steps, seed=seed)
+    assert isinstance(task, LanguageModeling)
+    task.eval()
     blocks = passages(task)
     with torch.no_grad():
         logits = task.model(blocks[:, :-1])
@@ -70,7 +71,7 @@ def losses(kind: str, steps: int, seed: int) -> list[float]:
     return found.mean(0).tolist()
 
 
-def passages(task: Task[Any]) -> torch.Tensor:
+def passages(task: LanguageModeling) -> torch.Tensor:
     """Characters of the test texts in blocks, each with the one that follows."""
     text = "\n".join(text for (text,) in pydoc.rows("test"))
     tokens = torch.tensor(task.tokenizer.encode(text))

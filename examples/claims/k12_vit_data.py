@@ -13,6 +13,7 @@ shrinks by at least 1 point up to the most.
 """
 
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from statistics import fmean
 
@@ -49,8 +50,8 @@ def measure(trials: Trials) -> Outcome:
         for share in SHARES:
             data = Path(folder) / str(share)
             data.mkdir()
-            write_table(data / "train.tsv", digits.COLUMNS, rows[:share])
-            write_table(data / "valid.tsv", digits.COLUMNS, digits.rows("valid"))
+            write_images(data, "train", rows[:share])
+            write_images(data, "valid", digits.rows("valid"))
             for name in MODELS:
                 found[name][min(share, len(rows))] = [
                     accuracy(name, data, trials.steps, seed) for seed in range(trials.seeds)
@@ -71,6 +72,16 @@ def measure(trials: Trials) -> Outcome:
         numbers={"accuracy": found, "lead_of_the_cnn": leads},
         chart=lines(found, x="images", y="accuracy", log="x"),
     )
+
+
+def write_images(data: Path, split: str, rows: Iterable[tuple[str, ...]]) -> None:
+    """Images as files, and the table that names them."""
+    named = []
+    for name, label in rows:
+        file = f"{name.rpartition('/')[2]}.png"
+        digits.image(name).save(data / file)
+        named.append((file, label))
+    write_table(data / f"{split}.tsv", digits.COLUMNS, named)
 
 
 def accuracy(name: str, data: Path, steps: int, seed: int) -> float:

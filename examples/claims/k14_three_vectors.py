@@ -52,10 +52,10 @@ def measure(size: Size) -> Outcome:
         numbers={"three_vectors": stored, "one_vector": shared, "transformer": transformer},
         chart=bars(
             {
-                "three vectors a word": [three / 1e6],
-                "one vector and three matrices": [shared / 1e6],
-                f"three vectors, {SUBWORDS:,} subwords": [few / 1e6],
-                "Transformer, 6+6 layers": [transformer / 1e6],
+                "three vectors a word": three / 1e6,
+                "one vector and three matrices": shared / 1e6,
+                f"three vectors, {SUBWORDS:,} subwords": few / 1e6,
+                "Transformer, 6+6 layers": transformer / 1e6,
             },
             x="million numbers",
         ),

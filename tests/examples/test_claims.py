@@ -190,7 +190,8 @@ def test_the_largest_rate_decides(monkeypatch, pre, post, expected):
     def loss(order, rate, steps, seed):
         return 1.5 if rate <= {"pre": pre, "post": post}[order] else 3.3
 
-    assert verdict(monkeypatch, "k08_norm_order", "loss", loss, seeds=2, steps=1) == expected
+    size = {"seeds": 2, "steps": 1, "rates": (1e-3, 1e-2)}
+    assert verdict(monkeypatch, "k08_norm_order", "loss", loss, **size) == expected
 
 
 @pytest.mark.parametrize(("least", "expected"), [(0.06, "holds"), (0.04, "does not hold")])
