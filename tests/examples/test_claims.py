@@ -194,17 +194,17 @@ def test_the_largest_rate_decides(monkeypatch, pre, post, expected):
     assert verdict(monkeypatch, "k08_norm_order", "loss", loss, **size) == expected
 
 
-@pytest.mark.parametrize(("least", "expected"), [(0.06, "holds"), (0.04, "does not hold")])
-def test_heads_are_judged_in_every_layer(monkeypatch, least, expected):
+@pytest.mark.parametrize(("last", "expected"), [(0.06, "holds"), (0.04, "does not hold")])
+def test_heads_are_judged_in_every_layer(monkeypatch, last, expected):
     module = load("k09_heads_differ")
-    monkeypatch.setattr(module, "trained", lambda *_, **__: None)
     names = ("encoder.layers.0.self_attention", "decoder.layers.1.cross")
-    monkeypatch.setattr(
-        module, "divergences", lambda _: dict(zip(names, (0.3, least), strict=True))
-    )
-    found = module.measure(SimpleNamespace(seeds=2, steps=1))
-    assert found.verdict == expected
-    assert found.chart.axes[0].get_xlabel() == "layer: encoder 0 self, decoder 1 cross"
+    found = {0: dict.fromkeys(names, 0.05), 9: dict(zip(names, (0.3, last), strict=True))}
+    monkeypatch.setattr(module, "trained", lambda *_, steps, seed: found[steps])
+    monkeypatch.setattr(module, "divergences", lambda task: task)
+    outcome = module.measure(SimpleNamespace(seeds=2, steps=9))
+    assert outcome.verdict == expected
+    names = [label.get_text() for label in outcome.chart.axes[0].get_xticklabels()]
+    assert names == ["encoder 0 self", "decoder 1 cross"]
 
 
 @pytest.mark.parametrize(
@@ -231,6 +231,8 @@ def test_positions_are_judged_by_how_the_loss_rises(monkeypatch, rises, expected
     ],
 )
 def test_a_vit_must_be_behind_and_catch_up(monkeypatch, fewest, most, expected):
+    monkeypatch.setattr(load("k12_vit_data"), "write_images", lambda *_: None)
+
     def accuracy(name, data, steps, seed):
         lead = fewest if data.name == "100" else most
         return 0.9 if name == "CNN" else 0.9 - lead
