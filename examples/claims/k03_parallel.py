@@ -29,12 +29,16 @@ from saccade.models import Translator, TranslatorConfig
 
 DIM, VOCABULARY, TOKENS, LENGTHS = 256, 1000, 1024, (16, 64, 256)
 READERS = {
-    "Transformer": TransformerEncoderConfig(num_layers=1, num_heads=4, hidden_dim=1024, dropout=0),
-    "RNN": RecurrentEncoderConfig(dim=400, bidirectional=False, dropout=0),
+    "Transformer": TransformerEncoderConfig(
+        num_layers=1, num_heads=4, hidden_dim=1024, dropout=0.0
+    ),
+    "RNN": RecurrentEncoderConfig(dim=400, bidirectional=False, dropout=0.0),
 }
 WRITERS = {
-    "Transformer": TransformerDecoderConfig(num_layers=1, num_heads=4, hidden_dim=1024, dropout=0),
-    "RNN": RecurrentDecoderConfig(dim=400, dropout=0),
+    "Transformer": TransformerDecoderConfig(
+        num_layers=1, num_heads=4, hidden_dim=1024, dropout=0.0
+    ),
+    "RNN": RecurrentDecoderConfig(dim=400, dropout=0.0),
 }
 
 

@@ -67,8 +67,8 @@ def measure(size: Size) -> Outcome:
 def gradient(cell: Cell, attention: Attention, length: int, seed: int) -> float:
     """The length of the gradient of the first loss by the first word's vector; a batch's mean."""
     torch.manual_seed(seed)
-    reads = RecurrentEncoderConfig(cell=cell, dim=DIM, bidirectional=False, dropout=0)
-    writes = RecurrentDecoderConfig(cell=cell, dim=DIM, attention=attention, dropout=0)
+    reads = RecurrentEncoderConfig(cell=cell, dim=DIM, bidirectional=False, dropout=0.0)
+    writes = RecurrentDecoderConfig(cell=cell, dim=DIM, attention=attention, dropout=0.0)
     encoder = reads.build(VectorStem(DIM), DIM).double()
     decoder = build_decoder(writes, VOCABULARY, DIM, memory_dim=DIM, summary_dim=DIM).double()
     words = torch.randn(BATCH, length, DIM, dtype=torch.float64, requires_grad=True)
