@@ -45,11 +45,11 @@ def measure(size: Size) -> Outcome:
         and fall(plain) >= 0.5
         and abs(fall(scaled)) < 0.02
     )
-    variances = {name: [round(each[d][0], 2) for d in WIDTHS] for name, each in found.items()}
+    told = {name: ", ".join(f"{each[d][0]:.2f}" for d in WIDTHS) for name, each in found.items()}
     return Outcome(
         verdict=judged(holds),
-        figures=f"at d = {list(WIDTHS)} the variance is {variances['Dot']}, scaled "
-        f"{variances['ScaledDot']}; from d = 4 to 256 the entropy of the weights falls from "
+        figures=f"at d = {', '.join(map(str, WIDTHS))} the variance is {told['Dot']}, scaled "
+        f"{told['ScaledDot']}; from d = 4 to 256 the entropy of the weights falls from "
         f"{plain[4][1]:.2f} to {plain[256][1]:.2f} bits, scaled from {scaled[4][1]:.2f} to "
         f"{scaled[256][1]:.2f}",
         numbers={"variance_and_entropy": found},
