@@ -4,9 +4,9 @@ Source: Xiong et al. 2020, "On layer normalization in the Transformer architectu
 
 Measured: the recipe `gpt-char` (8 layers of width 64, blocks of 64) on `builtin:pydoc` with
 `norm_order` "pre" and "post", from the first update at a constant rate (no warm-up, no clipping),
-at four learning rates and with three seeds. A model counts as trained if its loss on the test texts
-is at least 0.3 nats below what the frequencies of single characters give; a loss that becomes no
-number counts as knowing nothing.
+at three learning rates and with three seeds. A model counts as trained if its loss on the test
+texts is at least 0.3 nats below what the frequencies of single characters give; a loss that becomes
+no number counts as knowing nothing.
 
 Holds if: the largest rate at which all seeds train is larger with norms before the parts than with
 norms after them.
@@ -92,8 +92,8 @@ CLAIM = Claim(
     file=__file__,
     docstring=__doc__,
     measure=measure,
-    full=Size(seeds=3, steps=250, rates=(1e-3, 3e-3, 1e-2, 3e-2)),
-    quick=Size(seeds=1, steps=1, rates=(1e-3, 1e-2)),
+    full=Size(seeds=3, steps=250, rates=(1e-3, 3e-3, 1e-2)),
+    quick=Size(seeds=1, steps=1, rates=(1e-3,)),
 )
 
 if __name__ == "__main__":
