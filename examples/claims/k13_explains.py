@@ -14,35 +14,40 @@ taste; a fall that cannot be told from that of random words would speak against 
 """
 
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from claim import Claim, Outcome, trained, write_table
+from k09_heads_differ import SMALL
 
-from saccade.data.builtin import mood, phrases
+from saccade.data.builtin import Builtin, mood, phrases
 from saccade.lens.chart import COLOURS, Chart
 from saccade.metrics.score import Score
 from saccade.tasks.base import Evaluation
 from saccade.training.session import AttentionOptions, assess
 
 FALL, OVER = "comprehensiveness", "comprehensiveness_over_random"
-TASKS: dict[str, tuple[Any, str, tuple[str, ...]]] = {
-    "phrases": (
-        phrases,
-        "transformer-tiny",
-        (
-            "text.source.kind=word",
-            "model.dim=64",
-            *(f"model.{side}.num_layers=2" for side in ("encoder", "decoder")),
-            *(f"model.{side}.dropout=0.1" for side in ("encoder", "decoder")),
-            "training.optim.warmup=50",
-        ),
-    ),
-    "mood": (
-        mood,
-        "bert-mini",
-        (
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """A recipe on a built-in data set, and how its answers are asked for."""
+
+    data: Builtin
+    recipe: str
+    changes: tuple[str, ...]
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+SUBJECTS = {
+    "phrases": Subject(data=phrases, recipe="transformer-tiny", changes=SMALL, options={"beam": 1}),
+    "mood": Subject(
+        data=mood,
+        recipe="bert-mini",
+        changes=(
             "text.vocabulary.size=1000",
             "model.dim=128",
             "model.encoder.num_layers=2",
@@ -65,7 +70,7 @@ class Size:
 
 def measure(size: Size) -> Outcome:
     """The scores of both."""
-    found = {name: assessed(name, size) for name in TASKS}
+    found = {name: assessed(name, size) for name in SUBJECTS}
     error = found["phrases"].scores["alignment_error_rate"]
     told = "; ".join(
         f"on {name} the probability falls by {each.scores[FALL].value:.2f} without the attended "
@@ -75,20 +80,22 @@ def measure(size: Size) -> Outcome:
     return Outcome(
         verdict="reported",
         figures=f"{told}; alignment error rate on phrases {said(error)}",
-        numbers={name: each.as_json()["details"] | each.values() for name, each in found.items()},
+        numbers={
+            name: {"scores": each.values(), "details": each.as_json()["details"]}
+            for name, each in found.items()
+        },
         chart=falls({name: each.scores[OVER] for name, each in found.items()}),
     )
 
 
 def assessed(name: str, size: Size) -> Evaluation:
     """A task trained on a built-in set, with its attention measured on some of the test rows."""
-    data, recipe, changes = TASKS[name]
-    task = trained(recipe, f"builtin:{name}", changes, steps=size.steps, seed=0)
-    rows = list(data.rows("test"))[: size.items]
-    options = {"beam": 1} if name == "phrases" else {}
+    subject, data = SUBJECTS[name], f"builtin:{name}"
+    task = trained(subject.recipe, data, subject.changes, steps=size.steps, seed=0)
+    rows = islice(subject.data.rows("test"), size.items)
     with tempfile.TemporaryDirectory() as folder:
-        path = write_table(Path(folder) / "test.tsv", data.COLUMNS, rows)
-        return assess(task, data=path, attention=AttentionOptions(), **options)
+        path = write_table(Path(folder) / "test.tsv", subject.data.COLUMNS, rows)
+        return assess(task, data=path, attention=AttentionOptions(), **subject.options)
 
 
 def said(score: Score) -> str:
