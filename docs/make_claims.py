@@ -19,7 +19,7 @@ PAGE = DOCS / "claims.md"
 BEGIN, END = "<!-- claims: begin -->\n", "<!-- claims: end -->\n"
 
 sys.path.insert(0, str(CLAIMS))
-from claim import Told  # noqa: E402
+from told import Told  # noqa: E402
 
 
 @dataclass(frozen=True)

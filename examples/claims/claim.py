@@ -4,10 +4,6 @@
 
 prints one line, `K4 holds: ...`, and writes a plot and its numbers into DIR, k04_variance.svg and
 k04_variance.json. `--quick` is a rehearsal of seconds, whose verdict means nothing.
-
-A claim's file begins with what is claimed, then says where it comes from ("Source:"), how it is
-measured ("Measured:"), and by which rule it is judged ("Holds if:", or "Reported:" where there is
-no such rule).
 """
 
 import argparse
@@ -23,6 +19,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 import torch
+from told import Told
 
 import saccade
 from saccade.lens.chart import COLOURS, Chart
@@ -37,28 +34,6 @@ Series = Mapping[str, Mapping[float, Sequence[float]]]
 """Lines of a plot by their names: for each x the values of all trials."""
 
 SIZE = (6.4, 3.4)
-
-
-@dataclass(frozen=True)
-class Told:
-    """What a claim's file says of it."""
-
-    key: str
-    claim: str
-    source: str
-    measured: str
-    rule: str
-
-    @classmethod
-    def of(cls, docstring: str) -> "Told":
-        """From the first lines of the file."""
-        first, *parts = (" ".join(part.split()) for part in docstring.strip().split("\n\n"))
-        key, claim = first.split(". ", 1)
-        source, measured, rule = parts
-        assert source.startswith("Source: "), f"{key} says no source"
-        assert measured.startswith("Measured: "), f"{key} does not say how it is measured"
-        assert rule.startswith(("Holds if: ", "Reported: ")), f"{key} has no rule"
-        return cls(key, claim, source, measured, rule)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -43,7 +43,7 @@ def page_maker() -> ModuleType:
     return module
 
 
-claim = load("claim")
+claim, Told = load("claim"), load("told").Told
 
 
 def require_files(folder: Path, name: str) -> dict[str, object]:
@@ -58,7 +58,7 @@ def require_files(folder: Path, name: str) -> dict[str, object]:
 
 def test_every_claim_is_told_in_full():
     files = [ast.parse(path.read_text(encoding="utf-8")) for path in CLAIMS]
-    told = [claim.Told.of(ast.get_docstring(file)) for file in files]
+    told = [Told.of(ast.get_docstring(file)) for file in files]
     assert [each.key for each in told] == [f"K{i}" for i in range(1, 16)]
     assert [f"k{int(each.key[1:]):02}" for each in told] == [path.stem[:3] for path in CLAIMS]
     assert [each.key for each in told if each.rule.startswith("Reported: ")] == ["K13"]
@@ -247,14 +247,12 @@ def test_a_vit_must_be_behind_and_catch_up(monkeypatch, fewest, most, expected):
 
 def test_told_refuses_a_claim_without_a_rule():
     with pytest.raises(AssertionError, match="K9 has no rule"):
-        claim.Told.of("K9. So it is.\n\nSource: us.\n\nMeasured: not.\n\nTrust us.")
+        Told.of("K9. So it is.\n\nSource: us.\n\nMeasured: not.\n\nTrust us.")
 
 
 def test_told_reads_paragraphs():
-    told = claim.Told.of("K9. So\nit is.\n\nSource: us.\n\nMeasured: a\nb.\n\nHolds if: 1 < 2.\n")
-    assert told == claim.Told(
-        "K9", "So it is.", "Source: us.", "Measured: a b.", "Holds if: 1 < 2."
-    )
+    told = Told.of("K9. So\nit is.\n\nSource: us.\n\nMeasured: a\nb.\n\nHolds if: 1 < 2.\n")
+    assert told == Told("K9", "So it is.", "Source: us.", "Measured: a b.", "Holds if: 1 < 2.")
 
 
 def test_between():
