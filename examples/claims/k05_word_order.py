@@ -37,7 +37,7 @@ def measure(trials: Trials) -> Outcome:
             records = task.look([row[0] for row in rows], [row[1] for row in rows])
             found = [record.alignment() for record in records]
             errors.setdefault(name, []).append(alignment_error_rate(found, gold, gold))
-        shown[name] = next(each for each in records if len(each.wrote.tokens) >= SHOWN)
+        shown[name] = next(each for each in records if len(each.wrote.words) >= SHOWN)
     worst = max(max(each) for each in errors.values())
     return Outcome(
         verdict=judged(worst < 0.05),
@@ -53,8 +53,8 @@ def maps(records: dict[str, AttentionRecord]) -> Chart:
     chart = Chart({}, figsize=(6.4, 3.4))
     for axes, (name, record) in zip(chart.subplots(1, len(records)), records.items(), strict=True):
         axes.imshow(record.to_align(), cmap="Blues", vmin=0, vmax=1)
-        axes.set_xticks(range(len(record.read.tokens)), record.read.tokens)
-        axes.set_yticks(range(len(record.wrote.tokens)), record.wrote.tokens)
+        axes.set_xticks(range(len(record.read.words)), record.read.words)
+        axes.set_yticks(range(len(record.wrote.words)), record.wrote.words)
         axes.set_title(name)
     return chart
 
