@@ -5,7 +5,7 @@ READY := .venv/.ready
 # small tests run fastest on one thread each, so: a process a core
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
-.PHONY: demo test check test-slow bench clean
+.PHONY: demo test check test-slow bench claims clean
 
 demo: $(READY)
 	$(BIN)/saccade demo
@@ -25,6 +25,11 @@ test-slow: $(READY)
 bench: $(READY)
 	$(BIN)/python benchmarks/attention.py
 	$(BIN)/python benchmarks/models.py
+
+# each claim of docs/claims.md measured anew, on a machine that does nothing else meanwhile
+claims: $(READY)
+	for claim in examples/claims/k*.py; do $(BIN)/python $$claim --out docs/claims || exit 1; done
+	$(BIN)/python docs/make_claims.py
 
 # torch first and pinned: anything else that asks for it then finds it installed
 $(READY): pyproject.toml constraints.txt

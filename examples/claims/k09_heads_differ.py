@@ -1,0 +1,95 @@
+"""K9. The heads of a layer do not all become the same.
+
+Source: a common claim, as in Vaswani et al. 2017, "Attention is all you need", section 3.2.2.
+
+Measured: a Transformer (2+2 layers of 4 heads) trained on `builtin:phrases`, three seeds; the mean
+Jensen-Shannon divergence between two heads of a layer while 40 test sentences are translated,
+before training and after it. 0 bits is that both look alike, 1 that they look at different words.
+
+Holds if: in every layer of every seed the heads differ by at least as much after training as before
+it, when they differ by chance alone.
+"""
+
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+import torch
+from claim import Claim, Outcome, Trials, between, judged, lines, trained
+
+import saccade
+from saccade.data.builtin import phrases
+from saccade.lens.heads import divergence
+from saccade.tasks.base import Task
+
+SENTENCES = 40
+SMALL = (
+    "text.source.kind=word",
+    "model.dim=64",
+    *(f"model.{side}.num_layers=2" for side in ("encoder", "decoder")),
+    *(f"model.{side}.dropout=0.1" for side in ("encoder", "decoder")),
+    "training.optim.warmup=50",
+)
+
+
+def measure(trials: Trials) -> Outcome:
+    """The divergence in every layer, before and after training."""
+    before, after = (
+        [
+            divergences(
+                trained("transformer-tiny", "builtin:phrases", SMALL, steps=steps, seed=seed)
+            )
+            for seed in range(trials.seeds)
+        ]
+        for steps in (0, trials.steps)
+    )
+    layers = list(after[0])
+    found = {
+        when: {i: [each[layer] for each in runs] for i, layer in enumerate(layers)}
+        for when, runs in (("before training", before), ("after training", after))
+    }
+    pairs = zip(before, after, strict=True)
+    chart = lines(found, x="layer", y="bits")
+    chart.axes[0].set_xticks(range(len(layers)), [short(layer) for layer in layers], rotation=15)
+    mean = {when: fmean(v for each in by.values() for v in each) for when, by in found.items()}
+    return Outcome(
+        verdict=judged(all(new[layer] >= old[layer] for old, new in pairs for layer in layers)),
+        figures=f"two heads of a layer differ by {mean['before training']:.3f} bits before training"
+        f" and by {mean['after training']:.3f} after it; layers and seeds: "
+        f"{between([v for each in before for v in each.values()], '.3f')} and "
+        f"{between([v for each in after for v in each.values()], '.3f')}",
+        numbers={"layers": layers, "divergence": found},
+        chart=chart,
+    )
+
+
+def divergences(task: Task[Any]) -> dict[str, float]:
+    """Between two heads of each layer, in bits: the mean over pairs and sentences."""
+    found: dict[str, list[float]] = {}
+    task.eval()
+    for source, target, _ in list(phrases.rows("test"))[:SENTENCES]:
+        with torch.no_grad(), saccade.watch(task.model) as seen:
+            task(task.force([source], [target]))
+        for layer in seen:
+            apart = divergence(seen[layer].weights[0].numpy())
+            pairs = np.triu_indices(len(apart), 1)
+            found.setdefault(layer, []).append(float(apart[pairs].mean()))
+    return {layer: fmean(values) for layer, values in found.items()}
+
+
+def short(layer: str) -> str:
+    """encoder.layers.0.self_attention as encoder 0 self."""
+    side, _, number, kind = layer.split(".")
+    return f"{side} {number} {kind.removesuffix('_attention')}"
+
+
+CLAIM = Claim(
+    file=__file__,
+    docstring=__doc__,
+    measure=measure,
+    full=Trials(seeds=3, steps=400),
+    quick=Trials(seeds=1, steps=1),
+)
+
+if __name__ == "__main__":
+    CLAIM.main()

@@ -1,0 +1,310 @@
+"""The claims: each has a rule, is judged by it either way, and writes what its page is made of."""
+
+import ast
+import importlib
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import pytest
+import torch
+
+from saccade.attention import Dot, MultiHeadAttention
+from saccade.positions.rejected import AddIndex
+
+ROOT = Path(__file__).parents[2]
+CLAIMS = sorted((ROOT / "examples" / "claims").glob("k*.py"))
+ARITHMETIC = ("k04_variance", "k07_heads_cost", "k11_good_positions", "k14_three_vectors")
+LARGEST = 100_000  # bytes of a plot
+
+
+@pytest.fixture(autouse=True)
+def _own_random_numbers():
+    """Claims seed the generator; the tests after them keep theirs."""
+    with torch.random.fork_rng():
+        yield
+
+
+def load(name: str) -> ModuleType:
+    folder = str(CLAIMS[0].parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    return importlib.import_module(name)
+
+
+def page_maker() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("make_claims", ROOT / "docs" / "make_claims.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["make_claims"] = module  # where its dataclass is looked up
+    spec.loader.exec_module(module)
+    return module
+
+
+claim, Told = load("claim"), load("told").Told
+
+
+def require_files(folder: Path, name: str) -> dict[str, object]:
+    picture = folder / f"{name}.svg"
+    assert picture.stat().st_size < LARGEST
+    assert "<svg" in picture.read_text(encoding="utf-8")
+    return json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
+
+
+# all of them
+
+
+def test_every_claim_is_told_in_full():
+    files = [ast.parse(path.read_text(encoding="utf-8")) for path in CLAIMS]
+    told = [Told.of(ast.get_docstring(file)) for file in files]
+    assert [each.key for each in told] == [f"K{i}" for i in range(1, 16)]
+    assert [f"k{int(each.key[1:]):02}" for each in told] == [path.stem[:3] for path in CLAIMS]
+    assert [each.key for each in told if each.rule.startswith("Reported: ")] == ["K13"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", CLAIMS, ids=lambda path: path.stem)
+def test_a_rehearsal_runs(path, tmp_path):
+    run = subprocess.run(
+        [sys.executable, path, "--quick", "--out", tmp_path / "out"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    key = f"K{int(path.stem[1:3])}"
+    [line] = run.stdout.splitlines()
+    said = line.removeprefix(f"{key} ").split(" (rehearsal): ")
+    assert said[0] in ("holds", "does not hold", "reported")
+    found = require_files(tmp_path / "out", path.stem)
+    assert (found["key"], found["verdict"], found["figures"]) == (key, *said)
+    assert [each.name for each in tmp_path.iterdir()] == ["out"]  # trainings leave nothing behind
+
+
+# arithmetic
+
+
+@pytest.mark.parametrize("name", ARITHMETIC)
+def test_arithmetic_holds(name, tmp_path, capsys):
+    load(name).CLAIM.main(["--quick", "--out", str(tmp_path)])
+    found = require_files(tmp_path, name)
+    assert (found["verdict"], found["rehearsal"]) == ("holds", True)
+    assert capsys.readouterr().out == f"{found['key']} holds (rehearsal): {found['figures']}\n"
+
+
+def test_operations_are_those_of_the_formula():
+    batch, length, dim = 3, 32, 64
+    by_hand = 2 * 4 * batch * length * dim**2 + 2 * 2 * batch * length**2 * dim
+    x = torch.randn(batch, length, dim)
+    assert load("k07_heads_cost").operations(MultiHeadAttention(dim, 8), x) == by_hand
+
+
+def test_three_vectors_of_500_000_words():
+    numbers = load("k14_three_vectors").CLAIM.measure(SimpleNamespace(words=500_000)).numbers
+    assert numbers["three_vectors"][500_000] == 3 * 512 * 500_000
+    assert numbers["one_vector"] == 512 * 500_000 + 3 * 512**2
+    assert numbers["transformer"] == 44_140_544
+
+
+@pytest.mark.parametrize(
+    ("name", "part", "wrong"),
+    [
+        ("k04_variance", "ScaledDot", type("ScaledDot", (Dot,), {})),
+        ("k07_heads_cost", "MultiHeadAttention", lambda d, h, head="full": full_heads(d, h)),
+        ("k11_good_positions", "Sinusoidal", AddIndex),
+    ],
+)
+def test_what_is_false_does_not_hold(monkeypatch, name, part, wrong):
+    module = load(name)
+    monkeypatch.setattr(module, part, wrong)
+    assert module.measure(module.CLAIM.quick).verdict == "does not hold"
+
+
+def full_heads(dim, num_heads):
+    return MultiHeadAttention(dim, num_heads, head="full")
+
+
+def test_three_vectors_of_subwords_are_practical():
+    module = load("k14_three_vectors")
+    assert module.measure(module.Size(words=40_000)).verdict == "does not hold"
+
+
+# rules of trainings, with what they find given by hand
+
+
+def verdict(monkeypatch, name: str, part: str, found, **size) -> str:
+    """Of a claim, were `part` of its file to find this."""
+    module = load(name)
+    monkeypatch.setattr(module, part, found)
+    return module.measure(SimpleNamespace(**size)).verdict
+
+
+@pytest.mark.parametrize(
+    ("with_", "without", "expected"),
+    [
+        ([0.01, 0.02], [0.3, 0.2], "holds"),
+        ([0.01, 0.06], [0.3, 0.2], "does not hold"),  # attention, too, gets worse in one seed
+        ([0.01, 0.02], [0.3, 0.09], "does not hold"),  # without it, one seed does not
+    ],
+)
+def test_the_bottleneck_is_judged_in_every_seed(monkeypatch, with_, without, expected):
+    rises = {"after": with_, "none": without}
+
+    def errors(attention, steps, seed):
+        return {2.0: 0.1, 5.0: 0.1, 11.0: 0.1 + rises[attention][seed]}
+
+    assert verdict(monkeypatch, "k01_bottleneck", "errors", errors, seeds=2, steps=1) == expected
+
+
+@pytest.mark.parametrize(
+    ("time", "expected"),
+    [
+        (lambda layer, n: n**2 if layer == "MultiHeadAttention" else n, "holds"),
+        (lambda layer, n: n, "does not hold"),
+        (lambda layer, n: n**2, "does not hold"),
+    ],
+)
+def test_slopes_are_fitted(monkeypatch, time, expected):
+    def seconds(call, rounds):
+        return [time(type(call.func).__name__, call.args[0].shape[1])] * rounds
+
+    size = {"rounds": 2, "longest": 2048}
+    assert verdict(monkeypatch, "k02_quadratic", "seconds", seconds, **size) == expected
+
+
+@pytest.mark.parametrize(("left", "expected"), [(1e-9, "holds"), (0.01, "does not hold")])
+def test_gradients_are_judged_by_what_is_left(monkeypatch, left, expected):
+    def gradient(cell, attention, length, seed):
+        return 0.5 / length if attention == "before" else (1.0 if length == 5 else left)
+
+    assert verdict(monkeypatch, "k06_gradient_path", "gradient", gradient, seeds=2) == expected
+
+
+@pytest.mark.parametrize(
+    ("pre", "post", "expected"),
+    [(1e-2, 1e-3, "holds"), (1e-2, 1e-2, "does not hold"), (0.0, 0.0, "does not hold")],
+)
+def test_the_largest_rate_decides(monkeypatch, pre, post, expected):
+    def loss(order, rate, steps, seed):
+        return 1.5 if rate <= {"pre": pre, "post": post}[order] else 3.3
+
+    size = {"seeds": 2, "steps": 1, "rates": (1e-3, 1e-2)}
+    assert verdict(monkeypatch, "k08_norm_order", "loss", loss, **size) == expected
+
+
+@pytest.mark.parametrize(("last", "expected"), [(0.06, "holds"), (0.04, "does not hold")])
+def test_heads_are_judged_in_every_layer(monkeypatch, last, expected):
+    module = load("k09_heads_differ")
+    names = ("encoder.layers.0.self_attention", "decoder.layers.1.cross")
+    found = {0: dict.fromkeys(names, 0.05), 9: dict(zip(names, (0.3, last), strict=True))}
+    monkeypatch.setattr(module, "trained", lambda *_, steps, seed: found[steps])
+    monkeypatch.setattr(module, "divergences", lambda task: task)
+    outcome = module.measure(SimpleNamespace(seeds=2, steps=9))
+    assert outcome.verdict == expected
+    names = [label.get_text() for label in outcome.chart.axes[0].get_xticklabels()]
+    assert names == ["encoder 0 self", "decoder 1 cross"]
+
+
+@pytest.mark.parametrize(
+    ("rises", "expected"),
+    [
+        ({"learned": 0.5, "sinusoidal": 0.3, "relative": 0.0, "rotary": -0.1}, "holds"),
+        ({"learned": 0.5, "sinusoidal": 0.48, "relative": 0.0, "rotary": 0.0}, "does not hold"),
+        ({"learned": 0.08, "sinusoidal": 0.0, "relative": 0.0, "rotary": 0.0}, "does not hold"),
+    ],
+)
+def test_positions_are_judged_by_how_the_loss_rises(monkeypatch, rises, expected):
+    def losses(kind, steps, seed):
+        return [4.0] * 15 + [2.0] * 10 + [2.0 + rises[kind]] * 25
+
+    assert verdict(monkeypatch, "k10_longer_texts", "losses", losses, seeds=2, steps=1) == expected
+
+
+@pytest.mark.parametrize(
+    ("fewest", "most", "expected"),
+    [
+        (0.10, 0.02, "holds"),
+        (0.10, 0.095, "does not hold"),  # data does not help
+        (0.0, -0.05, "does not hold"),  # the ViT was never behind
+    ],
+)
+def test_a_vit_must_be_behind_and_catch_up(monkeypatch, fewest, most, expected):
+    monkeypatch.setattr(load("k12_vit_data"), "write_images", lambda *_: None)
+
+    def accuracy(name, data, steps, seed):
+        lead = fewest if data.name == "100" else most
+        return 0.9 if name == "CNN" else 0.9 - lead
+
+    assert verdict(monkeypatch, "k12_vit_data", "accuracy", accuracy, seeds=2, steps=1) == expected
+
+
+# what they share
+
+
+def test_told_refuses_a_claim_without_a_rule():
+    with pytest.raises(AssertionError, match="K9 has no rule"):
+        Told.of("K9. So it is.\n\nSource: us.\n\nMeasured: not.\n\nTrust us.")
+
+
+def test_told_reads_paragraphs():
+    told = Told.of("K9. So\nit is.\n\nSource: us.\n\nMeasured: a\nb.\n\nHolds if: 1 < 2.\n")
+    assert told == Told("K9", "So it is.", "Source: us.", "Measured: a b.", "Holds if: 1 < 2.")
+
+
+def test_between():
+    assert claim.between([0.3, 0.1, 0.2]) == "0.10 to 0.30"
+    assert claim.between([0.101, 0.099], ".1f") == "0.1"
+
+
+def test_lines_go_through_the_means():
+    chart = claim.lines({"a": {1: [1.0, 3.0], 2: [4.0]}}, x="x", y="y", log="xy")
+    [axes] = chart.axes
+    assert axes.lines[0].get_ydata().tolist() == [2.0, 4.0]
+    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+
+
+def test_seconds_are_those_of_each_call_after_the_first():
+    calls = []
+    taken = claim.seconds(lambda: calls.append(1), 3)
+    assert (len(calls), len(taken)) == (4, 3)
+    assert all(each >= 0 for each in taken)
+
+
+def test_a_table_is_written(tmp_path):
+    path = claim.write_table(tmp_path / "a.tsv", ("source", "target"), [("a b", "b a")])
+    assert path.read_text(encoding="utf-8") == "source\ttarget\na b\tb a\n"
+
+
+# the page
+
+
+def test_the_page_is_up_to_date():
+    made = page_maker()
+    assert made.page() == made.PAGE.read_text(encoding="utf-8"), "run python docs/make_claims.py"
+
+
+def test_the_page_says_what_was_found_and_what_was_not(tmp_path):
+    module = load("k14_three_vectors")
+    module.CLAIM.main(["--out", str(tmp_path)])
+    page = page_maker().page(tmp_path)
+    [row] = [line for line in page.splitlines() if line.startswith("| [K14](#k14) |")]
+    assert "| **holds** | 768,000,000 numbers" in row
+    assert "![K14](claims/k14_three_vectors.svg)" in page
+    assert "Not measured yet: `python examples/claims/k01_bottleneck.py`." in page
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [({"rehearsal": True}, "rehearsal"), ({"rule": "Holds if: it does."}, "another rule")],
+)
+def test_the_page_refuses_what_does_not_fit(tmp_path, changed, said):
+    load("k14_three_vectors").CLAIM.main(["--out", str(tmp_path)])
+    path = tmp_path / "k14_three_vectors.json"
+    found = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps({**found, **changed}), encoding="utf-8")
+    with pytest.raises(SystemExit, match=said):
+        page_maker().page(tmp_path)
