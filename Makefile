@@ -25,6 +25,7 @@ test-slow: $(READY)
 bench: $(READY)
 	$(BIN)/python benchmarks/attention.py
 	$(BIN)/python benchmarks/models.py
+	$(BIN)/python benchmarks/engines.py
 
 # each claim of docs/claims.md measured anew, on a machine that does nothing else meanwhile
 claims: $(READY)

@@ -11,7 +11,8 @@ from saccade.errors import SaccadeError
 
 if TYPE_CHECKING:
     from saccade.attention.watch import watch
-    from saccade.training.session import evaluate, load, train
+    from saccade.engines import load
+    from saccade.training.session import evaluate, train
 
 # Large blocks in large pages: up to a tenth of the time of small models on Linux. torch looks at it
 # once, when it is loaded, so this has no effect on a program that loads torch first.
@@ -21,7 +22,7 @@ __all__ = ["SaccadeError", "__version__", "evaluate", "load", "train", "watch"]
 
 _DOORS = {
     "evaluate": "saccade.training.session",
-    "load": "saccade.training.session",
+    "load": "saccade.engines",
     "train": "saccade.training.session",
     "watch": "saccade.attention.watch",
 }

@@ -10,12 +10,14 @@ SaccadeError
  └─ WeightsError    a file of weights that is missing, broken or of another network
  └─ TextError       a vocabulary that cannot be built or read, or text that is no text
  └─ InteropError    another tool's folder or model for which there is no counterpart
+ └─ EngineError     an engine that does not exist, is not there, or cannot run this model here
  └─ DataError       files of data that are missing, broken or not as expected
  └─ MetricError     answers, references or alignments that cannot be measured
  └─ RecipeError     a recipe with an unknown key or a value that the key cannot have
  └─ RunError        a run folder that is missing, taken, damaged or does not fit
  └─ TrainingError   a training that cannot go on, such as one whose loss is no number
  └─ StoppedError    a training that was asked to stop, and saved everything
+ └─ ServeError      a server that cannot be started as it was asked to
  └─ DiskFullError   no room for what was to be written; what was there before is kept
 
 Our own invariants use `assert`; a bare traceback of anything else is a bug of ours.
@@ -65,6 +67,10 @@ class InteropError(SaccadeError, ValueError):
     """A model of another tool that has no counterpart here, or one of ours that has none there."""
 
 
+class EngineError(SaccadeError):
+    """An engine that does not exist, is not installed, or cannot run this model on this machine."""
+
+
 class RecipeError(SaccadeError, ValueError):
     """A recipe that does not exist, an unknown key, or a value that the key cannot have."""
 
@@ -79,6 +85,10 @@ class TrainingError(SaccadeError):
 
 class StoppedError(SaccadeError):
     """A training that was asked to stop, and saved everything."""
+
+
+class ServeError(SaccadeError, ValueError):
+    """A server that cannot be started as it was asked to."""
 
 
 class DiskFullError(SaccadeError, OSError):

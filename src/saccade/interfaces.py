@@ -1,5 +1,6 @@
 """The seams between the rooms: what one part may ask of another without knowing which it is."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
@@ -74,3 +75,32 @@ class Stepper(Protocol[State]):
     def select(self, state: State, rows: Int[Tensor, " n"]) -> State:
         """The state of these rows, in this order; a row may come several times or not at all."""
         ...
+
+
+Wish_contra = TypeVar("Wish_contra", contravariant=True)
+Hypothesis = TypeVar("Hypothesis")
+
+
+@runtime_checkable
+class Engine(Protocol[Wish_contra, Hypothesis]):
+    """What writes the answers of a task: its own model, or another program with its weights.
+
+    `name` is what people are told; an engine gives the same answers as the task's own model, as far
+    as its numbers allow.
+    """
+
+    name: str
+
+    def generate(self, inputs: Sequence[list[int]], wish: Wish_contra) -> list[list[Hypothesis]]:
+        """The hypotheses for each input, best first; inputs are token numbers as the task has them.
+
+        They come without start and stop, and several threads may ask at once.
+        """
+        ...
+
+
+@runtime_checkable
+class Engined(Protocol):
+    """A task whose answers an engine writes."""
+
+    engine: Engine[Any, Any]

@@ -661,7 +661,7 @@ def test_a_recurrent_run_has_no_counterpart(saccade, run, tmp_path):
 
 def test_formats(saccade, run, tmp_path):
     told = refused(saccade, "export", run, "--to", "tensorflow", tmp_path / "out")
-    assert "cannot be exported to 'tensorflow'; it can be to: huggingface" in told
+    assert "cannot be exported to 'tensorflow'; it can be to: ctranslate2, huggingface" in told
     assert saccade("export", run, tmp_path / "out").code == 2
     told = refused(saccade, "export", tmp_path, "--to", "huggingface", tmp_path / "out")
     assert "is not a run folder" in told

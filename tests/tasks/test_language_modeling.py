@@ -284,12 +284,29 @@ def test_a_short_answer_is_the_beginning_of_a_long_one(task):
     assert len(long.text) > len(short.text)
 
 
+def heard(spoken):
+    """What a generator yields, and its own value."""
+    pieces = []
+    while True:
+        try:
+            pieces.append(next(spoken))
+        except StopIteration as end:
+            return pieces, end.value
+
+
+def told(ids):
+    """These tokens, as a finished stream."""
+    yield from ids
+    return True
+
+
 @pytest.mark.parametrize("options", [{"seed": 9}, {"beam": 1}, {"beam": 2}], ids=str)
 def test_a_stream_is_the_answer_in_pieces(task, options):
     count = 0
     for prompt in PROMPTS:
-        pieces = list(task.stream(prompt, **options))
-        assert "".join(pieces) == task.predict([prompt], **options)[0].text
+        pieces, finished = heard(task.stream(prompt, **options))
+        [answer] = task.predict([prompt], **options)
+        assert ("".join(pieces), finished) == (answer.text, answer.finished)
         assert all(pieces)
         assert not any(piece.endswith(HALF) for piece in pieces[:-1])
         count += len(pieces)
@@ -299,14 +316,14 @@ def test_a_stream_is_the_answer_in_pieces(task, options):
 def test_a_stream_waits_for_whole_characters(tmp_path):
     task = build(running(tmp_path))
     part = task.tokenizer.encode_part
-    spoken = task._spoken(part("the"), iter([*part(" 😀"), *part("\n中"), *part("a")[:1]]))
+    spoken = task._spoken(part("the"), told([*part(" 😀"), *part("\n中"), *part("a")[:1]]))
     assert list(spoken)[-1] == "a"
     bytes_of = [task.tokenizer.encode_part("😀"), task.tokenizer.encode_part("é")]
     assert max(map(len, bytes_of)) > 1
     for ids in bytes_of:
         text = task.tokenizer.decode(ids)
-        assert list(task._spoken([], ids)) == [text]
-        halves = list(task._spoken([], ids[:-1]))
+        assert list(task._spoken([], told(ids))) == [text]
+        halves = list(task._spoken([], told(ids[:-1])))
         assert all(set(half) == {HALF} for half in halves)
 
 

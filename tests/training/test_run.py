@@ -46,6 +46,7 @@ def test_what_lies_in_a_run(finished):
         "recipe.toml",
         "report.html",
         "run.json",
+        "samples.jsonl",
         "tokenizer.json",
     }
     assert not [path for path in (finished / "run").rglob("*.p*") if path.suffix in (".pt", ".pkl")]

@@ -105,7 +105,7 @@ class MultiHeadAttention(nn.Module):
             )[0]
         batch, q = query.shape[:2]
         if isinstance(memory, Projected):
-            query = _sharing(query, len(memory.keys))
+            query = _sharing(query, memory.keys.shape[0])
         query, keys, values = self._heads(query, memory, values)
         bias = None
         if positions is not None:
@@ -225,7 +225,7 @@ class MultiHeadAttention(nn.Module):
 
 def _sharing(query: Tensor, rows: int) -> Tensor:
     """(n * rows, q, d) as (rows, n * q, d): those who read one row of memory, side by side."""
-    if len(query) == rows:
+    if query.shape[0] == rows:
         return query
     if len(query) % rows:
         raise ShapeError(f"{len(query)} rows of queries cannot share {rows} rows of memory evenly")

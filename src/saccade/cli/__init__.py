@@ -22,6 +22,7 @@ from saccade.cli.export import run as export
 from saccade.cli.import_ import run as import_
 from saccade.cli.predict import run as predict
 from saccade.cli.recipes import run as recipes
+from saccade.cli.serve import run as serve
 from saccade.cli.train import run as train
 from saccade.errors import DiskFullError, SaccadeError, StoppedError
 
@@ -36,6 +37,7 @@ app.command("train")(train)
 app.command("evaluate")(evaluate)
 app.command("predict")(predict)
 app.command("compare")(compare)
+app.command("serve")(serve)
 app.command("export")(export)
 app.command("import")(import_)
 app.command("demo")(demo)

@@ -12,6 +12,7 @@ EXTRAS = {
     "pyarrow": "parquet: .parquet files",
     "datasets": "hf: Hugging Face data sets",
     "tensorboard": "track: TensorBoard",
+    "ctranslate2": "fast: the engine ctranslate2",
 }
 
 
@@ -19,6 +20,7 @@ def run() -> None:
     """Say what this machine can do: cores, precision, extras."""
     import torch
 
+    from saccade import engines
     from saccade._version import __version__
     from saccade.training import precision
 
@@ -32,6 +34,7 @@ def run() -> None:
     else:
         print("bfloat16: does NOT work here (a trial process failed); float32 is used")
     print(f"--precision auto takes {precision.choose('auto', device).name}")
+    print(f"engines: {', '.join(engines.installed())}")
     print("extras:")
     for module, purpose in EXTRAS.items():
         there = util.find_spec(module) is not None

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from saccade.cli.options import Columns, Data, Device, Json, Pair, parse_columns
+from saccade.cli.options import Columns, Data, Device, Engine, Json, Pair, parse_columns
 from saccade.cli.progress import answering
 from saccade.cli.sink import Sink
 from saccade.errors import DataError
@@ -42,6 +42,7 @@ def run(
         typer.Option(metavar="RUN", help="Join alignments with those of a run the other way."),
     ] = None,
     device: Device = "auto",
+    engine: Engine = "eager",
     pair: Pair = None,
     columns: Columns = None,
     as_json: Json = False,
@@ -52,6 +53,8 @@ def run(
     if gold is None and (gold_from_1 or gold_swapped):
         raise DataError("--gold-from-1 and --gold-swapped say how to read --gold, which is missing")
 
+    from saccade import engines
+    from saccade.interfaces import Engined
     from saccade.lens.written import in_columns
     from saccade.training import session
     from saccade.training.golds import GoldFile
@@ -63,7 +66,9 @@ def run(
     links = None
     if gold is not None:
         links = GoldFile(path=gold, first=1 if gold_from_1 else 0, swapped=gold_swapped)
-    task = session.load(run_folder, device=device)
+    say = Screen().say
+    task = engines.load(run_folder, device=device, engine=engine or "eager", say=say)
+    by = task.engine.name if isinstance(task, Engined) else "eager"
     with answering(batch_size, shown=True) as answered:
         found = session.assess(
             task,
@@ -72,7 +77,7 @@ def run(
             pair=pair,
             columns=parse_columns(columns),
             attention=session.AttentionOptions(gold=links, reverse=reverse) if attention else None,
-            say=Screen().say,
+            say=say,
             batch_size=batch_size,
             stop=answered,
             **({} if beam is None else {"beam": beam}),
@@ -82,7 +87,7 @@ def run(
             for text in found.answers:
                 sink.line(text)
     if as_json:
-        print(json.dumps(found.as_json(), ensure_ascii=False))
+        print(json.dumps({**found.as_json(), "engine": by}, ensure_ascii=False))
         return
     for name, score in found.scores.items():
         print(score)
@@ -91,4 +96,5 @@ def run(
     for title, rows in found.attention.items():
         cells = [list(rows[0]), *([shown(value) for value in row.values()] for row in rows)]
         print(f"\n{title}:\n{in_columns(cells)}")
-    print(f"over {len(found.answers):,} items")
+    told = "" if by == "eager" else f", answered by the engine {by}"
+    print(f"over {len(found.answers):,} items{told}")

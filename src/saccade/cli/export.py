@@ -10,10 +10,15 @@ def run(
     run_folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
     out: Annotated[Path, typer.Argument(help="The folder to make.")],
     *,
-    to: Annotated[str, typer.Option(help="The format: huggingface.")],
+    to: Annotated[str, typer.Option(help="The format: ctranslate2, huggingface or onnx.")],
+    quantization: Annotated[
+        str | None, typer.Option(help="For ctranslate2: int8 (if left out) or float32.")
+    ] = None,
 ) -> None:
     """Write a run in another tool's format."""
     from saccade.training.exchange import export_run
 
-    export_run(run_folder, to, out)
+    remark = export_run(run_folder, to, out, quantization=quantization)
     print(f"{out}: {run_folder} as {to} has it, read again and compared")
+    if remark:
+        print(remark)

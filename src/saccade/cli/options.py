@@ -29,6 +29,10 @@ Cache = Annotated[
     typer.Option(help="Where encoded data is kept.", envvar="SACCADE_CACHE", show_default=False),
 ]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
+Engine = Annotated[
+    str | None,
+    typer.Option(help="What answers: auto, eager, ctranslate2 (int8) or ctranslate2-float32."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from saccade.cli.lines import chunks, from_file
 from saccade.cli.linking import Linking, links_as_json, with_tags, without_tags
-from saccade.cli.options import Device, Json
+from saccade.cli.options import Device, Engine, Json
 from saccade.cli.progress import answering
 from saccade.cli.sink import Sink
 from saccade.errors import DataError, DecodingError, FigureError
@@ -22,15 +22,6 @@ if TYPE_CHECKING:
 
 CHUNK = 4096
 """Inputs that are sorted by length and answered together."""
-
-
-@runtime_checkable
-class Streams(Protocol):
-    """A task that can say how a text goes on while it is writing."""
-
-    def stream(self, prompt: str, **options: Any) -> Iterator[str]:
-        """The answer in pieces."""
-        ...
 
 
 def run(
@@ -80,6 +71,7 @@ def run(
         typer.Option("--stream", help="Show the text as it is written, as a terminal does."),
     ] = False,
     device: Device = "auto",
+    engine: Engine = None,
     as_json: Json = False,
 ) -> None:
     """Answer inputs: arguments, or lines of a file or of stdin."""
@@ -113,12 +105,17 @@ def run(
             "and --attention"
         )
 
+    from saccade import engines
     from saccade.lens.record import SUFFIXES
+    from saccade.tasks.base import Streams
     from saccade.training import session
+    from saccade.training.screen import Screen
 
     if attention is not None and attention.suffix not in SUFFIXES:
         raise FigureError(f"--attention must end in one of {', '.join(SUFFIXES)}; got {attention}")
-    task = session.load(run_folder, device=device)
+    # who did not ask for an engine is not told why he has this one
+    say = None if engine is None else Screen().say
+    task = engines.load(run_folder, device=device, engine=engine or "auto", say=say)
     _require_fit(task, align=align, markup=markup, stream=stream)
     link = None
     if align:
@@ -168,6 +165,8 @@ def _show(prompt: str, pieces: Iterator[str]) -> None:
 
 def _require_fit(task: Any, *, align: bool, markup: bool, stream: bool) -> None:
     """Refuse what this task cannot do."""
+    from saccade.tasks.base import Streams
+
     if (align or markup) and not task.aligns:
         option = "--align" if align else "--markup"
         raise DecodingError(f"{option} is for translators and their like, not for {task.name}")

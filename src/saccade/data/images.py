@@ -93,6 +93,27 @@ def read_image(where: str | Path, *, named: str = "") -> Image.Image:
         raise
 
 
+def decode_image(data: bytes, where: str) -> Image.Image:
+    """The image that the bytes of a file hold, as `read_image` gives it; `where` names it."""
+    if not data:
+        raise DataError(f"{where} is empty (0 bytes); an image is expected")
+    kind = _kind(data, SIGNATURES)
+    if not kind:
+        found = _kind(data, OTHER_SIGNATURES) or "something else"
+        raise DataError(f"{where} is no image that can be read but {found}; use {ALLOWED}")
+    try:
+        return _decoded(data, where)
+    except DataError:
+        raise
+    except Image.DecompressionBombError as error:  # Pillow's own limit lies beyond ours
+        raise DataError(f"{where} is too large; {LARGEST}") from error
+    except UnidentifiedImageError as error:
+        raise DataError(f"{where} begins like {kind} but is damaged or no image") from error
+    except Exception as error:  # Pillow and the libraries below it raise almost anything
+        reason = str(error) or type(error).__name__
+        raise DataError(f"{where} ({kind}) is damaged or was not copied whole: {reason}") from error
+
+
 def in_rgb(image: Image.Image) -> Image.Image:
     """The image in RGB: deep greys scaled to bytes, transparent parts over white.
 
@@ -144,24 +165,7 @@ def _read(where: str) -> Image.Image:
         pixels = idx_image(file, inner)
         _require_size((pixels.shape[1], pixels.shape[0]), where)
         return Image.fromarray(pixels).convert("RGB")
-    data = bytes_of(where)
-    if not data:
-        raise DataError(f"{where} is empty (0 bytes); an image is expected")
-    kind = _kind(data, SIGNATURES)
-    if not kind:
-        found = _kind(data, OTHER_SIGNATURES) or "something else"
-        raise DataError(f"{where} is no image that can be read but {found}; use {ALLOWED}")
-    try:
-        return _decoded(data, where)
-    except DataError:
-        raise
-    except Image.DecompressionBombError as error:  # Pillow's own limit lies beyond ours
-        raise DataError(f"{where} is too large; {LARGEST}") from error
-    except UnidentifiedImageError as error:
-        raise DataError(f"{where} begins like {kind} but is damaged or no image") from error
-    except Exception as error:  # Pillow and the libraries below it raise almost anything
-        reason = str(error) or type(error).__name__
-        raise DataError(f"{where} ({kind}) is damaged or was not copied whole: {reason}") from error
+    return decode_image(bytes_of(where), where)
 
 
 def _decoded(data: bytes, where: str) -> Image.Image:

@@ -149,7 +149,7 @@ class RecurrentDecoder(nn.Module, ABC):
     def _first_cells(self, memory: Memory) -> RecurrentState:
         """s_0 = tanh(W_b summary), for every layer and part."""
         flat = torch.tanh(self.bridge(memory.pooled()))
-        parts = flat.view(len(flat), self.recurrent.num_parts, self.num_layers, self.dim)
+        parts = flat.view(flat.shape[0], self.recurrent.num_parts, self.num_layers, self.dim)
         return tuple(part.transpose(0, 1).contiguous() for part in parts.unbind(1))
 
     def _cells(self, inputs: Tensor, cells: RecurrentState) -> tuple[Tensor, RecurrentState]:
@@ -213,7 +213,7 @@ class AttentiveDecoder(RecurrentDecoder):
     def start(self, memory: Memory) -> RecurrentDecoderState:
         """The summary becomes the first state; the keys are prepared for all steps."""
         cells = self._first_cells(memory)
-        fed = memory.states.new_zeros(len(memory.states), self.fed_dim)
+        fed = memory.states.new_zeros(memory.states.shape[0], self.fed_dim)
         keys = self.attend.prepare(memory.states).keys
         return RecurrentDecoderState(cells, fed, keys, memory.states, memory.mask)
 

@@ -7,6 +7,7 @@ sampling    a drawn token at each step, seeded for each row
 beam        several beginnings side by side, with an exact rule when to end
 frontier    the beginnings that beam search is writing on
 options     how to generate, as plain options, and one call for all three
+eager       that call as an engine, which a task has until it is given another
 stream      text without end: tokens as they are written, and a window that moves along
 
 All three take any `saccade.interfaces.Stepper`, the state that its `start` gave, and the tokens to
@@ -14,17 +15,22 @@ write first; they give, for each row of the batch, its hypotheses, best first. T
 """
 
 from saccade.decoding.beam import beam_search
+from saccade.decoding.eager import Begun, Eager, TextEngine
 from saccade.decoding.greedy import greedy
 from saccade.decoding.hypothesis import Hypothesis, Limits
-from saccade.decoding.options import GenerationConfig, generate
+from saccade.decoding.options import GenerationConfig, Wish, generate
 from saccade.decoding.sampling import sample
 from saccade.decoding.stream import Windowed, stream
 
 __all__ = [
+    "Begun",
+    "Eager",
     "GenerationConfig",
     "Hypothesis",
     "Limits",
+    "TextEngine",
     "Windowed",
+    "Wish",
     "beam_search",
     "generate",
     "greedy",

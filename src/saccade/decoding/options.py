@@ -78,6 +78,15 @@ class GenerationConfig:
         return min(self.max_length, int(self.max_ratio * rounded) + 10)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Wish:
+    """What is asked of an engine for a batch; `rows` are its inputs' numbers, for their seeds."""
+
+    limits: Limits
+    options: GenerationConfig
+    rows: Sequence[int]
+
+
 def generate(
     stepper: Stepper[State],
     state: State,

@@ -1,6 +1,6 @@
 """Text without end: tokens as they are written, and a window that moves along with them."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Generic
 
@@ -24,10 +24,11 @@ def stream(
     *,
     options: GenerationConfig,
     row: int = 0,
-) -> Iterator[int]:
+) -> Generator[int, None, bool]:
     """The tokens of one text, each as soon as it is written, without the stop.
 
-    They are those that greedy search, or `sample` with the seed `options.seed` + `row`, gives.
+    They are those that greedy search, or `sample` with the seed `options.seed` + `row`, gives. The
+    generator's own value is whether the stop was written.
     """
     if options.beam > 1:
         raise DecodingError(
@@ -46,12 +47,12 @@ def stream(
         )
     written = steps(stepper, state, first, limits, choose)
 
-    def tokens() -> Iterator[int]:
+    def tokens() -> Generator[int, None, bool]:
         while True:
             with torch.no_grad():  # not around the yield: what the caller does is his own
                 step = next(written, None)
             if step is None or step.tokens.item() == limits.stop:
-                return
+                return step is not None
             yield int(step.tokens)
 
     return tokens()

@@ -35,14 +35,15 @@ class Sinusoidal(Absolute):
         if isinstance(at, Tensor):
             length = 1 << int(at.max()).bit_length() if at.numel() else 1
             return _remembered(length, self.dim, self.base, self.layout, dtype, at.device)[at]
-        vectors = _waves(at, self.dim, self.base, self.layout) * at.placed.unsqueeze(-1)
+        vectors = waves(at, self.dim, self.base, self.layout) * at.placed.unsqueeze(-1)
         return vectors.to(dtype)
 
 
-def _waves(at: Places, dim: int, base: float, layout: Layout) -> Float[Tensor, "*b n d"]:
+def waves(at: Places, dim: int, base: float, layout: Layout) -> Float[Tensor, "*b n d"]:
+    """The sines and cosines of places, in pairs or in halves."""
     angle = angles(at, dim, base)
-    waves = (angle.sin(), angle.cos())
-    return torch.cat(waves, -1) if layout == "halves" else torch.stack(waves, -1).flatten(-2)
+    both = (angle.sin(), angle.cos())
+    return torch.cat(both, -1) if layout == "halves" else torch.stack(both, -1).flatten(-2)
 
 
 @lru_cache(maxsize=64)
@@ -51,4 +52,4 @@ def _remembered(
     length: int, dim: int, base: float, layout: Layout, dtype: torch.dtype, device: torch.device
 ) -> Float[Tensor, "n d"]:
     """The vectors of the places before `length`, a power of 2: computed once."""
-    return _waves(torch.arange(length, device=device), dim, base, layout).to(dtype)
+    return waves(torch.arange(length, device=device), dim, base, layout).to(dtype)

@@ -8,10 +8,10 @@ this folder: a subclass of `Task`, and a `Config` with the options that its reci
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
 
 from torch import nn
 
@@ -19,7 +19,8 @@ from saccade.data.cache import Encoded
 from saccade.data.columns import Column
 from saccade.data.corpus import Item, Split
 from saccade.data.corpus import items as grouped
-from saccade.errors import DecodingError
+from saccade.decoding import GenerationConfig
+from saccade.errors import DataError, DecodingError
 from saccade.shapes import Float, Tensor
 
 if TYPE_CHECKING:
@@ -61,12 +62,16 @@ class Batch:
 
 @dataclass(frozen=True)
 class Answer:
-    """What the model answers: the text, how sure it is (mean log-probability), where it looked."""
+    """What the model answers: the text, how sure it is (mean log-probability), where it looked.
+
+    A text that is not `finished` was cut at the most tokens it may have.
+    """
 
     text: str
     score: float
     attention: AttentionRecord | None = None
     alternatives: tuple[Answer, ...] = ()
+    finished: bool = True
 
     def __str__(self) -> str:
         """For people."""
@@ -119,16 +124,20 @@ class Evaluation:
 class Task(nn.Module, ABC, Generic[BatchT]):
     """A model with everything that its job needs besides.
 
-    name       the name of its module, as recipes give it in `task`
-    aligns     whether it writes words that can be aligned with those it reads
-    unit       what its predictions are of, for people
-    new_parts  what of the model is never taken from another: names begin with one of these
-    columns    the columns of a data file that it reads
-    selects    the metric that tells which weights are the best
+    name        the name of its module, as recipes give it in `task`
+    aligns      whether it writes words that can be aligned with those it reads
+    reads       what an input is: "text", "pair" (of texts) or "image"
+    generation  how answers are written if nothing else is asked for; None where none are
+    unit        what its predictions are of, for people
+    new_parts   what of the model is never taken from another: names begin with one of these
+    columns     the columns of a data file that it reads
+    selects     the metric that tells which weights are the best
     """
 
     name: ClassVar[str]
     aligns: ClassVar[bool] = False
+    reads: str = "text"
+    generation: GenerationConfig | None = None
     unit: ClassVar[str] = "tokens"
     new_parts: ClassVar[tuple[str, ...]] = ()
     columns: tuple[Column, ...]
@@ -176,6 +185,12 @@ class Task(nn.Module, ABC, Generic[BatchT]):
     def question(self, item: Item) -> Any:
         """The input with which `predict` is asked an item of a split."""
         return item.inputs[0]
+
+    def from_json(self, value: Any) -> Any:
+        """The input that a value of JSON stands for; it never names a file."""
+        if not isinstance(value, str):
+            raise DataError(f"an input is a text, got {json_kind(value)}")
+        return value
 
     @abstractmethod
     def predict(self, inputs: Sequence[Any], **options: Any) -> list[Any]:
@@ -232,6 +247,21 @@ class TaskConfig(ABC):
     @abstractmethod
     def restored(self, folder: Path) -> Task[Any]:
         """The task whose parts lie in this folder, with new weights to be filled."""
+
+
+@runtime_checkable
+class Streams(Protocol):
+    """A task that can say how a text goes on while it is writing."""
+
+    def stream(self, prompt: str, **options: Any) -> Generator[str, None, bool]:
+        """The answer in pieces; the generator's own value is whether it is finished."""
+        ...
+
+
+def json_kind(value: object) -> str:
+    """What a value of JSON is, for a message."""
+    kinds = {dict: "an object", list: "a list", str: "a text", bool: "true or false"}
+    return kinds.get(type(value), "null" if value is None else "a number")
 
 
 def require_batch_size(batch_size: int) -> None:

@@ -42,6 +42,7 @@ from saccade.tasks.images import (
     as_image,
     facts_json,
     fresh_pixels,
+    picture_from_json,
     pixels_of,
     read_facts,
     require_several,
@@ -101,6 +102,7 @@ class ImageClassification(Classifier[LabelledImages]):
     """A classifier with its labels, and with what it reads of an image."""
 
     name = "image_classification"
+    reads = "image"
     unit = "images"
 
     def __init__(
@@ -159,6 +161,10 @@ class ImageClassification(Classifier[LabelledImages]):
 
     def check(self, split: Split) -> None:
         """Any table of images and labels will do."""
+
+    def from_json(self, value: Any) -> bytes:
+        """An image as base64."""
+        return picture_from_json(value)
 
     def predict(
         self,

@@ -53,6 +53,7 @@ from saccade.tasks.images import (
     as_image,
     facts_json,
     fresh_pixels,
+    picture_from_json,
     pixels_of,
     read_facts,
     require_several,
@@ -181,10 +182,12 @@ class ImageToText(WritingTask[Captioned]):
     """A captioner with its vocabulary, and with what it reads of an image."""
 
     name = "image_to_text"
+    reads = "image"
 
     def __init__(self, config: Config, view: View, target: Tokenizer) -> None:
         super().__init__()
         self.config, self.columns = config, config.columns
+        self.generation = config.generation
         self.view, self.gallery = view, Gallery(view)
         self.target, self.metrics = target, config.metrics
         self.selects = config.metrics.names[0]
@@ -250,6 +253,10 @@ class ImageToText(WritingTask[Captioned]):
         """Where each caption looked at its image, were it the answer."""
         texts = self.target.encode_batch(list(outputs))
         return self._look(inputs, 0, self.gallery.arrays(inputs), texts)
+
+    def from_json(self, value: Any) -> bytes:
+        """An image as base64."""
+        return picture_from_json(value)
 
     def predict(
         self,

@@ -6,6 +6,8 @@ network that is not trained. `View` says which, and what a model reads of it.
 
 from __future__ import annotations
 
+import base64
+import binascii
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -23,14 +25,14 @@ from saccade.config import Count
 from saccade.data.cache import Encoded, arrays_once, encode_once
 from saccade.data.columns import Column
 from saccade.data.corpus import Row, Split
-from saccade.data.images import How, in_rgb, read_image, resized
+from saccade.data.images import How, decode_image, in_rgb, read_image, resized
 from saccade.data.lines import file_digest
 from saccade.data.stacked import Array, Stacked
 from saccade.encoders.efficientnet import EfficientNetLite0
-from saccade.errors import DecodingError, RecipeError, RunError, WeightsError
+from saccade.errors import DataError, DecodingError, RecipeError, RunError, WeightsError
 from saccade.lens.record import ImageSide
 from saccade.shapes import Float, Tensor
-from saccade.tasks.base import Progress
+from saccade.tasks.base import Progress, json_kind
 
 IMAGE = Column("image", ("img", "image_path", "file", "filename", "path", "photo"), image=True)
 FILE = "images.json"
@@ -45,7 +47,8 @@ HALF = 127.5
 PRETRAINED = (127.0, 128.0)
 """What EfficientNet-Lite0 was trained with: (x - 127) / 128."""
 Rows = Sequence[int] | npt.NDArray[np.int64]
-Picture = str | Path | Image.Image | npt.NDArray[Any]
+Picture = str | Path | bytes | Image.Image | npt.NDArray[Any]
+"""A path, the contents of a file, or pixels."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,7 +186,7 @@ class Features(View):
         """(d, rows, columns) in float16."""
         pixels = torch.from_numpy(self.pixels.array(image)).unsqueeze(0)
         with torch.no_grad():
-            grid = self._network(self.pixels.read(pixels))[0]
+            grid = self.network(self.pixels.read(pixels))[0]
         found: npt.NDArray[np.float16] = grid.half().numpy()
         return found
 
@@ -196,7 +199,8 @@ class Features(View):
         return {"weights": self.digest}
 
     @cached_property
-    def _network(self) -> EfficientNetLite0:
+    def network(self) -> EfficientNetLite0:
+        """What computes the features."""
         assert self.digest
         return EfficientNetLite0.load(self.weights)
 
@@ -321,12 +325,14 @@ def as_image(given: object, number: int) -> Image.Image:
     """The image that an input is or names; `number` says which input, for a message."""
     if isinstance(given, str | Path):
         return read_image(given)
+    if isinstance(given, bytes):
+        return decode_image(given, f"input {number}")
     if isinstance(given, Image.Image):
         return in_rgb(given)
     if not isinstance(given, np.ndarray):
         raise DecodingError(
-            f"input {number} must be the path of an image, a PIL image or an array, got "
-            f"{type(given).__name__}"
+            f"input {number} must be the path of an image, the bytes of a file, a PIL image or an "
+            f"array, got {type(given).__name__}"
         )
     pixels = given[:, :, 0] if given.ndim == 3 and given.shape[2] == 1 else given
     if np.issubdtype(pixels.dtype, np.floating) and pixels.size:
@@ -347,7 +353,19 @@ def as_image(given: object, number: int) -> Image.Image:
     return in_rgb(Image.fromarray(pixels))
 
 
+def picture_from_json(value: object) -> bytes:
+    """The bytes of an image's file, from base64, which may stand in a data: URI."""
+    if not isinstance(value, str):
+        raise DataError(f"an input is an image as base64, got {json_kind(value)}")
+    head, comma, body = value.partition(",")
+    data = body if comma and head.startswith("data:") and head.endswith(";base64") else value
+    try:
+        return base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError):
+        raise DataError("an input is an image as base64; this text is none") from None
+
+
 def require_several(inputs: object) -> None:
     """Refuse one input where a list of them is meant."""
-    if isinstance(inputs, str | Path | Image.Image):
+    if isinstance(inputs, str | Path | bytes | Image.Image):
         raise DecodingError("predict takes several inputs, got one: put it into a list")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
@@ -22,11 +22,14 @@ from saccade.data.collate import mask_of, pad
 from saccade.data.columns import Column
 from saccade.data.corpus import Item, Row, Split
 from saccade.decoding import (
+    Begun,
+    Eager,
     GenerationConfig,
     Hypothesis,
     Limits,
+    TextEngine,
     Windowed,
-    generate,
+    Wish,
     stream,
 )
 from saccade.errors import DataError, DecodingError, RecipeError
@@ -143,9 +146,11 @@ class LanguageModeling(Task[Passages]):
     def __init__(self, config: Config, tokenizer: Tokenizer) -> None:
         super().__init__()
         self.config, self.columns = config, config.columns
+        self.generation = config.generation
         self.tokenizer = tokenizer
         self.model: LanguageModel = config.model.build(len(tokenizer))
-        self._begin = self._before_texts()
+        self.engine: TextEngine = Eager(self._begun)
+        self._begin = self.before_texts()
         self._blocks: dict[str, Blocks] = {}
 
     def forward(self, batch: Passages) -> Loss:
@@ -234,12 +239,13 @@ class LanguageModeling(Task[Passages]):
             raise DecodingError(f"batch_size must be at least 1, got {batch_size}")
         contexts = self._contexts(inputs)
         self._warn(contexts, first)
-        answers = [Answer("", 0.0)] * len(inputs)
+        answers, limits = [Answer("", 0.0)] * len(inputs), self.limits(settings.max_length)
         self.eval()
 
         def answer(rows: list[int]) -> list[Answer]:
             read = [contexts[i] for i in rows]
-            found = self._generate(read, [first + i for i in rows], settings)
+            wish = Wish(limits=limits, options=settings, rows=[first + i for i in rows])
+            found = self.engine.generate(read, wish)
             return [
                 self._answer(*each, attention=attention) for each in zip(read, found, strict=True)
             ]
@@ -250,17 +256,18 @@ class LanguageModeling(Task[Passages]):
             answers[i] = found
         return answers
 
-    def stream(self, prompt: str, **options: Any) -> Iterator[str]:
+    def stream(self, prompt: str, **options: Any) -> Generator[str, None, bool]:
         """The text of `predict`'s answer in pieces, as they are written.
 
-        A piece is never half a character. What a beam writes comes as one piece.
+        A piece is never half a character. What a beam writes comes as one piece. The generator's
+        own value is whether the text is finished.
         """
         settings = self.config.generation.changed(options)
         if settings.beam > 1:
-            return iter([self.predict([prompt], **options)[0].text])
+            return _at_once(self.predict([prompt], **options)[0])
         [context] = self._contexts([prompt])
         self._warn([context], 0)
-        limits = self._limits(settings)
+        limits = self.limits(settings.max_length)
         self.eval()
         read = torch.tensor([context], device=self._device)
         window = Windowed(self.model, self._size)
@@ -315,6 +322,16 @@ class LanguageModeling(Task[Passages]):
             answers = [answer.text for answer in found]
         return Evaluation(scores, answers, items)
 
+    def limits(self, longest: int) -> Limits:
+        """Answers of `longest` tokens at most, among which no control token but the stop is."""
+        controls = self.tokenizer.controls
+        unwritten = controls.ids if controls.unknown is None else {*controls.ids, controls.unknown}
+        return Limits(
+            stop=self.tokenizer.stop,
+            max_length=longest,
+            forbidden=tuple(sorted(unwritten - {self.tokenizer.stop})),
+        )
+
     def parts(self) -> dict[str, str]:
         """The vocabulary."""
         return {"tokenizer.json": self.tokenizer.to_string()}
@@ -327,7 +344,7 @@ class LanguageModeling(Task[Passages]):
     def _device(self) -> torch.device:
         return next(self.parameters()).device
 
-    def _before_texts(self) -> list[int]:
+    def before_texts(self) -> list[int]:
         """What the first token of a text is predicted from."""
         text, stop = self.config.text, self.tokenizer.stop  # which no text can do without
         if text.layout == "packed":
@@ -384,35 +401,16 @@ class LanguageModeling(Task[Passages]):
             self._blocks[examples.key] = blocks
         return self._blocks[examples.key]
 
-    def _limits(self, options: GenerationConfig) -> Limits:
-        controls = self.tokenizer.controls
-        unwritten = controls.ids if controls.unknown is None else {*controls.ids, controls.unknown}
-        return Limits(
-            stop=self.tokenizer.stop,
-            max_length=options.max_length,
-            forbidden=tuple(sorted(unwritten - {self.tokenizer.stop})),
-        )
-
-    def _generate(
-        self, contexts: list[list[int]], rows: list[int], options: GenerationConfig
-    ) -> list[list[Hypothesis]]:
+    def _begun(self, contexts: Sequence[list[int]]) -> Begun:
+        """The model after reading these contexts, which are of one length."""
         window = Windowed(self.model, self._size)
         read = torch.tensor([ids[-self._size :] for ids in contexts], device=self._device)
-        with torch.no_grad():
-            return generate(
-                window,
-                window.start(read),
-                start=read[:, -1],
-                limits=self._limits(options),
-                options=options,
-                rows=rows,
-                device=self._device,
-            )
+        return Begun(window, window.start(read), read[:, -1])
 
     def _answer(self, context: list[int], found: list[Hypothesis], *, attention: bool) -> Answer:
         written = [list(each.tokens) for each in found]
         chosen, *others = (
-            Answer(self._said(context, ids), each.score)
+            Answer(self._said(context, ids), each.score, finished=each.finished)
             for ids, each in zip(written, found, strict=True)
         )
         record = self._look([*context, *written[0]]) if attention else None
@@ -423,17 +421,24 @@ class LanguageModeling(Task[Passages]):
         decode = self.tokenizer.decode
         return decode([*context, *written])[len(decode(context)) :]
 
-    def _spoken(self, context: list[int], tokens: Iterable[int]) -> Iterator[str]:
+    def _spoken(
+        self, context: list[int], tokens: Generator[int, None, bool]
+    ) -> Generator[str, None, bool]:
         """The text as it grows; what may be half a character waits for the rest of it."""
         known, new = context, list[int]()
-        for token in tokens:
-            new.append(token)
+        while True:
+            try:
+                new.append(next(tokens))
+            except StopIteration as end:
+                finished: bool = end.value
+                break
             text = self._said(known, new)
             if text and not text.endswith(HALF):
                 yield text
                 known, new = new, []
         if text := self._said(known, new):
             yield text
+        return finished
 
     def _warn(self, contexts: list[list[int]], first: int) -> None:
         for number, ids in enumerate(contexts, first + 1):
@@ -479,6 +484,11 @@ class LanguageModeling(Task[Passages]):
                 found = cross_entropy(states[end - new : end], self.model.output, labels)
                 totals[number] += float(found.total)
         return totals
+
+
+def _at_once(answer: Answer) -> Generator[str, None, bool]:
+    yield answer.text
+    return answer.finished
 
 
 def _windows(ids: list[int], known: int, size: int) -> Iterator[tuple[list[int], int]]:

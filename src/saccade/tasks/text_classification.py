@@ -24,7 +24,14 @@ from saccade.lens.record import AttentionRecord, Side
 from saccade.metrics import ClassificationMetricsConfig
 from saccade.models import TextClassifier, TextClassifierConfig
 from saccade.shapes import Bool, Float, Int, Tensor
-from saccade.tasks.base import Batch, Loss, Progress, TaskConfig, require_batch_size
+from saccade.tasks.base import (
+    Batch,
+    Loss,
+    Progress,
+    TaskConfig,
+    json_kind,
+    require_batch_size,
+)
 from saccade.tasks.classifier import (
     ABOUT,
     LABEL,
@@ -147,7 +154,7 @@ class TextClassification(Classifier[Labelled]):
         self.config, self.columns = config, config.columns
         self.tokenizer, self.pairs = tokenizer, pairs
         self.model: TextClassifier = config.model.build_classifier(len(tokenizer), labels.outputs)
-        self.controls = 3 if pairs else 2
+        self.controls, self.reads = (3, "pair") if pairs else (2, "text")
         if config.text.max_length < 2 * self.controls:
             raise RecipeError(
                 f"text.max_length must be at least {2 * self.controls}: control tokens take "
@@ -231,6 +238,14 @@ class TextClassification(Classifier[Labelled]):
     def question(self, item: Item) -> tuple[str, ...]:
         """A text, or a pair."""
         return item.inputs
+
+    def from_json(self, value: Any) -> str | tuple[str, ...]:
+        """A text; where pairs are read, a list of two."""
+        if not self.pairs:
+            return str(super().from_json(value))
+        if not isinstance(value, list) or [type(each) for each in value] != [str, str]:
+            raise DataError(f"an input is a list of two texts, got {json_kind(value)}")
+        return tuple(value)
 
     def predict(
         self,

@@ -19,7 +19,7 @@ from saccade.data.cache import Encoded, encode_once
 from saccade.data.collate import pad, pad_rows
 from saccade.data.columns import Column
 from saccade.data.corpus import Row, Split
-from saccade.decoding import GenerationConfig, Hypothesis
+from saccade.decoding import Begun, Eager, GenerationConfig, TextEngine, Wish
 from saccade.errors import DecodingError, RunError
 from saccade.lens.align import AlignBy
 from saccade.lens.choosing import candidates
@@ -138,8 +138,10 @@ class TextToText(WritingTask[Pairs]):
         super().__init__()
         self.align_by = align_by or AlignBy()
         self.config, self.columns = config, config.columns
+        self.generation = config.generation
         self.source, self.target, self.metrics = source, target, config.metrics
         self.model: Translator = config.model.build(len(source), len(target))
+        self.engine: TextEngine = Eager(self._begun)
         self.selects = config.metrics.names[0]
 
     def forward(self, batch: Pairs) -> Loss:
@@ -231,8 +233,12 @@ class TextToText(WritingTask[Pairs]):
 
         def write(rows: list[int]) -> list[Answer]:
             sources = [tokens[i] for i in rows]
-            numbers = [first + i for i in rows]
-            found = self._generate(sources, numbers, limits[rows[0]], settings)
+            wish = Wish(
+                limits=self.limits(limits[rows[0]]),
+                options=settings,
+                rows=[first + i for i in rows],
+            )
+            found = self.engine.generate(sources, wish)
             best = [list(hypotheses[0].tokens) for hypotheses in found]
             records: Sequence[AttentionRecord | None] = [None] * len(rows)
             if attention:
@@ -260,18 +266,13 @@ class TextToText(WritingTask[Pairs]):
             **known,
         }
 
-    def _generate(
-        self,
-        tokens: list[list[int]],
-        rows: list[int],
-        longest: int,
-        options: GenerationConfig,
-    ) -> list[list[Hypothesis]]:
+    def _begun(self, tokens: Sequence[list[int]]) -> Begun:
+        """The model after reading these sources."""
         device = next(self.parameters()).device
         source, mask = pad(tokens, end=self.source.stop)
-        with torch.no_grad():
-            state = self.model.start(source.to(device), mask.to(device))
-        return self.generate(state, rows, longest, options)
+        state = self.model.start(source.to(device), mask.to(device))
+        first = torch.full((len(tokens),), self.target.start, device=device)
+        return Begun(self.model, state, first)
 
     def _cut(self, tokens: list[list[int]], first: int) -> list[list[int]]:
         longest = self.config.text.max_length
@@ -332,9 +333,12 @@ def _pairs(source: Tensor, source_mask: Tensor, target: Tensor, target_mask: Ten
 
 
 def _batches(lengths: list[int], limits: list[int], batch_size: int) -> Iterator[list[int]]:
-    """Places of inputs that are answered together: of about one length, and with one limit."""
+    """Places of inputs that are answered together: of about one length, and with one limit.
+
+    The longest come first, so that no thread has a long batch left when the others are done.
+    """
     filled = [i for i, length in enumerate(lengths) if length > 0]
-    order = sorted(filled, key=lambda i: (limits[i], lengths[i]))
+    order = sorted(filled, key=lambda i: (-limits[i], -lengths[i]))
     rows: list[int] = []
     for i in order:
         if rows and (len(rows) == batch_size or limits[i] != limits[rows[0]]):

@@ -97,28 +97,31 @@ class WritingTask(Task[BatchT]):
         self, state: Any, rows: Sequence[int], longest: int, options: GenerationConfig
     ) -> list[list[Hypothesis]]:
         """What is written from a state, best first; `rows` are the numbers of its inputs."""
-        device = next(self.parameters()).device
-        control = (self.target.pad, self.target.start, self.target.unknown)
-        limits = Limits(
-            stop=self.target.stop,
-            max_length=longest,
-            forbidden=(*control, self.target.cls, self.target.sep, self.target.mask),
-        )
         with torch.no_grad():
             return generate(
                 self.model,
                 state,
                 start=self.target.start,
-                limits=limits,
+                limits=self.limits(longest),
                 options=options,
                 rows=rows,
-                device=device,
+                device=next(self.parameters()).device,
             )
+
+    def limits(self, longest: int) -> Limits:
+        """Answers of `longest` tokens at most, among which no control token but the stop is."""
+        control = (self.target.pad, self.target.start, self.target.unknown)
+        return Limits(
+            stop=self.target.stop,
+            max_length=longest,
+            forbidden=(*control, self.target.cls, self.target.sep, self.target.mask),
+        )
 
     def answer(self, hypotheses: Sequence[Hypothesis], record: AttentionRecord | None) -> Answer:
         """The best of them, with where it looked; the others are alternatives."""
         chosen, *others = (
-            Answer(self.target.decode(list(each.tokens)), each.score) for each in hypotheses
+            Answer(self.target.decode(list(each.tokens)), each.score, finished=each.finished)
+            for each in hypotheses
         )
         return replace(chosen, attention=record, alternatives=tuple(others))
 

@@ -210,7 +210,7 @@ class Tokenizer:
 
     def encode_part(self, text: str) -> list[int]:
         """The ids of a text that goes on where another ended: no space is put before it."""
-        return self._ids(self._encodings([text], self._within)[0])
+        return self._ids(self._encodings([text], self.within)[0])
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of the ids, without control tokens; what is unknown shows as ⁇.
@@ -282,7 +282,7 @@ class Tokenizer:
             raise TextError(f"the tokenizer cannot take this text: {error}") from error
 
     @functools.cached_property
-    def _within(self) -> Backend:
+    def within(self) -> Backend:
         """The backend without the space that vocabularies trained here put before every text."""
         if not self._ours:
             return self._backend

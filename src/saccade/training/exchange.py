@@ -10,15 +10,21 @@ from pathlib import Path
 from typing import Any
 
 from saccade.errors import InteropError, RunError
+from saccade.interop import ctranslate2
 from saccade.interop.huggingface.reading import read_task
-from saccade.interop.huggingface.writing import write_task
+from saccade.interop.huggingface.writing import write_task as write_huggingface
+from saccade.interop.onnx.writing import write_task as write_onnx
 from saccade.tasks.base import Task
 from saccade.training.files import PARTIAL, room_on_disk
 from saccade.training.recipe import Recipe, TrainingConfig
 from saccade.training.run import Run
 
-FORMATS: Mapping[str, Callable[[Task[Any], Path], None]] = {"huggingface": write_task}
-"""What a task can be written as, each into an empty folder."""
+FORMATS: Mapping[str, Callable[..., str | None]] = {
+    "ctranslate2": ctranslate2.write_task,
+    "huggingface": write_huggingface,
+    "onnx": write_onnx,
+}
+"""What a task can be written as, each into an empty folder; what is to be said comes back."""
 
 TRAINING = TrainingConfig(learning_rate=5e-5)
 """How an imported model would be trained further: gently."""
@@ -45,12 +51,22 @@ def import_folder(folder: str | Path, out: str | Path, *, pairs: bool = False) -
     return read.task
 
 
-def export_run(run: str | Path, to: str, out: str | Path) -> None:
-    """Write the trained task of a run in another tool's format into the new folder `out`."""
+def export_run(
+    run: str | Path, to: str, out: str | Path, *, quantization: str | None = None
+) -> str | None:
+    """Write the trained task of a run in another tool's format into the new folder `out`.
+
+    Gives what there is to say of it. `quantization` is for ctranslate2: int8, or float32.
+    """
     if to not in FORMATS:
         raise InteropError(f"a run cannot be exported to {to!r}; it can be to: {_known()}")
+    options: dict[str, Any] = {}
+    if to == "ctranslate2":
+        options = {"quantization": quantization or "int8", "items": Run(Path(run)).samples()}
+    elif quantization is not None:
+        raise InteropError(f"--quantization is for ctranslate2, not for {to}")
     with _new_folder(Path(out)) as folder:
-        FORMATS[to](Run(Path(run)).task(), folder)
+        return FORMATS[to](Run(Path(run)).task(), folder, **options)
 
 
 def _known() -> str:

@@ -6,7 +6,7 @@ import json
 import logging
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,7 @@ from safetensors.torch import load, save
 from torch import nn
 
 from saccade._version import __version__
+from saccade.data.corpus import Item
 from saccade.errors import RunError
 from saccade.shapes import Tensor
 from saccade.tasks.base import Task
@@ -40,6 +41,9 @@ FREE = (
     "patience",
 )
 """The training options that may change in a resumption without a word."""
+
+SAMPLES, SAMPLE_LENGTH = 64, 500
+"""How many validation items are kept, and the characters of one that has no right answer."""
 
 BEGINNING = ".beginning"
 """Stands in a folder while the first files of a run are written."""
@@ -70,6 +74,11 @@ class Run:
     def initial(self) -> Path:
         """The weights that were taken from another model to begin with, if any were."""
         return self.folder / "initial.safetensors"
+
+    @property
+    def sampled(self) -> Path:
+        """Some validation items, by which engines are compared."""
+        return self.folder / "samples.jsonl"
 
     def exists(self) -> bool:
         """Whether there is a run in this folder."""
@@ -184,6 +193,26 @@ class Run:
         """Write the weights that are the best so far."""
         with room_on_disk(self.weights, "the best weights before are kept"):
             write_file(self.weights, save(tensors_of(model)))
+
+    def keep_samples(self, items: Sequence[Item]) -> None:
+        """Keep some items of text; of those without a right answer the beginning is enough."""
+        lines = []
+        for item in items[:SAMPLES]:
+            inputs = [text if item.references else text[:SAMPLE_LENGTH] for text in item.inputs]
+            lines.append(json.dumps({"inputs": inputs, "references": item.references}) + "\n")
+        with room_on_disk(self.sampled, "the run itself is kept"):
+            write_file(self.sampled, "".join(lines).encode())
+
+    def samples(self) -> list[Item]:
+        """What was kept; nothing where a run is older, imported, or its samples cannot be read."""
+        try:
+            rows = [json.loads(line) for line in self.sampled.read_text("utf-8").splitlines()]
+            return [
+                Item(tuple(row["inputs"]), tuple(row["references"]), line)
+                for line, row in enumerate(rows, start=1)
+            ]
+        except (OSError, ValueError, KeyError, TypeError):
+            return []
 
     def cut_metrics(self, size: int) -> None:
         """Forget what was measured after a checkpoint, since those steps are done again."""

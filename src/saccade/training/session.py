@@ -17,6 +17,7 @@ from saccade.data.corpus import Corpus, Item, Split
 from saccade.data.layout import SPLITS
 from saccade.data.memory import keep_freed_memory
 from saccade.errors import DataError, RunError
+from saccade.interfaces import Engined
 from saccade.tasks.base import Evaluation, Task
 from saccade.tasks.measures import require_measurable, with_attention
 from saccade.tasks.text_to_text import TextToText
@@ -90,7 +91,7 @@ def train(
 
 
 def load(run: str | Path, *, device: str = "cpu") -> Task[Any]:
-    """The trained task of a run folder, ready to answer."""
+    """The trained task of a run folder, ready to answer by its own model."""
     return Run(Path(run)).task().to(precisions.pick_device(device))
 
 
@@ -278,6 +279,8 @@ class _Job:
                 self.run.keep_parts(best)
                 self.say(said)
             write_report(self.run, best, material.items)
+            if isinstance(best, Engined):
+                self.run.keep_samples(material.items)
         return best
 
     def material(self, task: Task[Any]) -> Material:

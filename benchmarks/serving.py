@@ -1,0 +1,385 @@
+"""The server under load: right answers, refusals at once, memory that stays, clients that leave.
+
+    python benchmarks/serving.py                                  # 64 clients for five minutes
+    python benchmarks/serving.py --seconds 10 --warm 3 --overload 5 --disconnects 50
+
+`saccade serve` runs as a process of its own, on loopback, with a translator (--run, or one that is
+trained here for some seconds) and a small language model. The clients are coroutines of this one.
+Phases: a warm-up with a little of everything; steady load, where every answer must be the one that
+`predict` gives; four times as many clients as the queue has places, which wait as long as
+Retry-After says; clients that leave in the middle of an answer; SIGTERM. Fails (exit code 1) if a
+demand is not met.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import re
+import select
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+TRANSLATOR, WRITER = "translator", "writer"
+
+
+@dataclass
+class Answer:
+    """What a client got: the status, how long it took, the headers and the body."""
+
+    status: int
+    seconds: float
+    head: str
+    body: bytes
+
+    @property
+    def retry_after(self) -> float:
+        found = re.search(r"retry-after: (\d+)", self.head, re.IGNORECASE)
+        return float(found[1]) if found else 0.0
+
+
+@dataclass
+class Load:
+    """What happened in a phase."""
+
+    answers: list[tuple[int, float]] = field(default_factory=list)
+    wrong: int = 0
+    errors: Counter[str] = field(default_factory=Counter)
+    seconds: float = 0.0
+
+    def times(self, status: int) -> list[float]:
+        return [seconds for found, seconds in self.answers if found == status]
+
+    def statuses(self) -> dict[int, int]:
+        return dict(sorted(Counter(status for status, _ in self.answers).items()))
+
+
+class Client:
+    """One connection to the server, which is opened again when it was closed."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.reader: asyncio.StreamReader | None = None
+        self.writer: asyncio.StreamWriter | None = None
+
+    async def send(self, path: str, body: Any) -> None:
+        if self.writer is None or self.writer.is_closing():
+            self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port)
+        data = json.dumps(body).encode()
+        head = (
+            f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+            f"Content-Length: {len(data)}\r\n\r\n"
+        )
+        self.writer.write(head.encode() + data)
+        await self.writer.drain()
+
+    async def ask(self, path: str, body: Any) -> Answer:
+        started = time.monotonic()
+        await self.send(path, body)
+        assert self.reader is not None
+        head = (await self.reader.readuntil(b"\r\n\r\n")).decode()
+        length = re.search(r"content-length: (\d+)", head, re.IGNORECASE)
+        content = await self.reader.readexactly(int(length[1]) if length else 0)
+        if re.search(r"connection: close", head, re.IGNORECASE):
+            self.close()
+        return Answer(int(head.split()[1]), time.monotonic() - started, head, content)
+
+    def close(self) -> None:
+        if self.writer is not None:
+            self.writer.transport.abort()
+        self.writer = None
+
+
+@dataclass
+class Server:
+    """The process that serves."""
+
+    process: subprocess.Popen[str]
+    port: int
+
+    def mib(self) -> float:
+        status = Path(f"/proc/{self.process.pid}/status").read_text(encoding="ascii")
+        return int(status.split("VmRSS:")[1].split()[0]) / 1024
+
+    async def measure(self, name: str) -> float:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        writer.write(b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+        text = (await reader.read()).decode()
+        writer.close()
+        found = [line.rpartition(" ")[2] for line in text.splitlines() if line.startswith(name)]
+        return sum(map(float, found))
+
+    async def until_idle(self, most: float) -> float:
+        """Seconds until no request is waiting or being answered."""
+        started = time.monotonic()
+        while await self.measure("saccade_pending") > 0:
+            if time.monotonic() - started > most:
+                return float("inf")
+            await asyncio.sleep(0.05)
+        return time.monotonic() - started
+
+
+@contextmanager
+def serving(runs: dict[str, Path], queue: int, log: Path) -> Iterator[Server]:
+    named = [f"{name}={folder}" for name, folder in runs.items()]
+    command = [sys.executable, "-m", "saccade", "serve", *named, "--port", "0"]
+    with log.open("wb") as file:
+        process = subprocess.Popen(
+            [*command, "--queue", str(queue)], stdout=subprocess.PIPE, stderr=file, text=True
+        )
+    try:
+        assert process.stdout is not None
+        ready, _, _ = select.select([process.stdout], [], [], 300)
+        said = process.stdout.readline() if ready else ""
+        if not said.startswith("serving "):
+            sys.exit(f"the server did not start: {log.read_text(encoding='utf-8')}")
+        yield Server(process, int(said.strip().rpartition(":")[2]))
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+
+
+async def load(server: Server, answers: dict[str, str], clients: int, seconds: float) -> Load:
+    """Clients that ask one thing after another; a refused one waits as long as it is told to."""
+    found, end = Load(), time.monotonic() + seconds
+    texts = list(answers)
+
+    async def one(seed: int) -> None:
+        client, chance = Client(server.port), random.Random(seed)
+        while time.monotonic() < end:
+            text = chance.choice(texts)
+            try:
+                got = await client.ask("/v1/predict", {"model": TRANSLATOR, "inputs": [text]})
+            except (OSError, asyncio.IncompleteReadError) as error:
+                found.errors[type(error).__name__] += 1
+                client.close()
+                continue
+            found.answers.append((got.status, got.seconds))
+            if got.status == 200 and json.loads(got.body)["answers"][0]["text"] != answers[text]:
+                found.wrong += 1
+            if got.retry_after:
+                await asyncio.sleep(got.retry_after * chance.uniform(0.75, 1.25))
+        client.close()
+
+    started = time.monotonic()
+    await asyncio.gather(*(one(seed) for seed in range(clients)))
+    found.seconds = time.monotonic() - started
+    return found
+
+
+async def leave(server: Server, count: int, at_once: int) -> int:
+    """Clients that ask for a long text, read a little of it or nothing, and are gone.
+
+    How many of them were let in.
+    """
+    places, refused = asyncio.Semaphore(at_once), 0
+    streamed = {"model": WRITER, "prompt": "The", "stream": True, "max_tokens": 512}
+    whole = {"model": WRITER, "inputs": ["The"] * 8, "max_length": 512}
+
+    async def one(number: int) -> None:
+        nonlocal refused
+        async with places:
+            client = Client(server.port)
+            if number % 2:
+                await client.send("/v1/completions", streamed)
+            else:
+                await client.send("/v1/predict", whole)
+            assert client.reader is not None
+            with suppress(asyncio.TimeoutError):
+                read = client.reader.read(200)
+                begun = await asyncio.wait_for(read, 0.05 + 0.25 * (number % 4))
+                refused += not begun.startswith(b"HTTP/1.1 200")
+            client.close()
+
+    await asyncio.gather(*(one(number) for number in range(count)))
+    return count - refused
+
+
+@dataclass
+class Demands:
+    """What was measured, what is demanded, and whether that holds."""
+
+    rows: list[tuple[str, str, str, bool]] = field(default_factory=list)
+
+    def add(self, what: str, found: str, demanded: str, *, met: bool) -> None:
+        self.rows.append((what, found, demanded, met))
+        print(f"{what}: {found} ({demanded}){'' if met else ' NOT MET'}", file=sys.stderr)
+
+    def note(self, what: str, found: str) -> None:
+        self.add(what, found, "", met=True)
+
+    def table(self) -> str:
+        lines = ["| what | measured | demanded | |", "|---|---|---|---|"]
+        lines += [
+            f"| {what} | {found} | {demanded} | {'yes' if met else '**no**'} |"
+            if demanded
+            else f"| {what} | {found} | | |"
+            for what, found, demanded, met in self.rows
+        ]
+        return "\n".join(lines)
+
+
+async def phases(server: Server, answers: dict[str, str], options: Any) -> Demands:
+    said, clients = Demands(), options.clients
+    await load(server, answers, clients, options.warm)
+    await load(server, answers, 4 * options.queue, options.warm)
+    await leave(server, 4 * clients, options.queue // 2)
+    await server.until_idle(60)
+    before = server.mib()
+    steady = await load(server, answers, clients, options.seconds)
+    done = len(steady.answers)
+    said.add(
+        f"{clients} clients for {options.seconds:g} s",
+        f"{done} requests, {done / steady.seconds:.0f}/s; {_told(steady)}",
+        "only 200, no error",
+        met=set(steady.statuses()) == {200} and not steady.errors,
+    )
+    said.add("answers unlike those of predict", f"{steady.wrong}", "0", met=steady.wrong == 0)
+    said.note("time of an answer: median, p99", _milliseconds(steady.times(200)))
+    over = await load(server, answers, 4 * options.queue, options.overload)
+    said.add(
+        f"overload, {4 * options.queue} clients for {options.overload:g} s",
+        _told(over),
+        "only 200 and 429",
+        met=set(over.statuses()) <= {200, 429} and not over.errors and not over.wrong,
+    )
+    refused = over.times(429)
+    said.add(
+        "time of a refusal: median, p99",
+        _milliseconds(refused),
+        "100 ms, 500 ms",
+        met=bool(refused) and _percentile(refused, 50) <= 0.1 and _percentile(refused, 99) <= 0.5,
+    )
+    idle = await server.until_idle(30)
+    again = await load(server, answers, 1, 0.5)
+    said.add(
+        "seconds from the overload to an idle queue",
+        f"{idle:.2f}",
+        "5",
+        met=idle <= 5 and set(again.statuses()) == {200},
+    )
+    abandoned = await server.measure("saccade_abandoned_total")
+    left = await leave(server, options.disconnects, options.queue // 2)
+    idle = await server.until_idle(60)
+    abandoned = await server.measure("saccade_abandoned_total") - abandoned
+    again = await load(server, answers, clients, 2)
+    said.add(
+        f"{options.disconnects} clients that leave: seconds to an idle queue",
+        f"{idle:.2f}; {left} were let in, {abandoned:.0f} answers abandoned",
+        "nothing stuck",
+        met=idle < 60 and set(again.statuses()) == {200},
+    )
+    after = server.mib()
+    said.add(
+        "memory after warm-up, at the end",
+        f"{before:.0f}, {after:.0f} MiB ({after / before - 1:+.1%})",
+        "+5 %",
+        met=after <= 1.05 * before,
+    )
+    return said
+
+
+def _told(found: Load) -> str:
+    told = [f"{count} x {status}" for status, count in found.statuses().items()]
+    return ", ".join([*told, *(f"{count} {name}" for name, count in found.errors.items())])
+
+
+def _milliseconds(times: list[float]) -> str:
+    if not times:
+        return "none"
+    return f"{1000 * statistics.median(times):.0f} ms, {1000 * _percentile(times, 99):.0f} ms"
+
+
+def _percentile(times: list[float], share: float) -> float:
+    return sorted(times)[min(len(times) - 1, int(len(times) * share / 100))]
+
+
+def letters(count: int, seed: int) -> list[str]:
+    chance = random.Random(seed)
+    return [" ".join(chance.choices("abcdefghij", k=chance.randint(3, 12))) for _ in range(count)]
+
+
+def make_runs(folder: Path, steps: int, given: Path | None) -> dict[str, Path]:
+    """A translator of letters into their reverse, and a language model, both hardly trained."""
+    pairs = "".join(f"{text}\t{text[::-1]}\n" for text in letters(600, seed=1))
+    (folder / "pairs.tsv").write_text(f"source\ttarget\n{pairs}", encoding="utf-8")
+    (folder / "text.txt").write_text((__doc__ or "") * 20, encoding="utf-8")
+    small = ["model.dim=64", "model.decoder.num_layers=2", "training.batch_tokens=1024"]
+    writer = _trained("gpt-char", folder / "text.txt", folder / WRITER, small, 5)
+    if given is not None:
+        return {TRANSLATOR: given, WRITER: writer}
+    batches = ["training.batch_tokens=1024"]
+    translator = _trained("reverse", folder / "pairs.tsv", folder / TRANSLATOR, batches, steps)
+    return {TRANSLATOR: translator, WRITER: writer}
+
+
+def _trained(recipe: str, data: Path, out: Path, changes: list[str], steps: int) -> Path:
+    from saccade.training import session
+    from saccade.training.screen import Screen
+
+    session.train(
+        recipe,
+        data=data,
+        out=out,
+        changes=[*changes, "training.validate_items=1"],
+        max_steps=steps,
+        cache=out.parent / "cache",
+        screen=Screen(quiet=True),
+    )
+    return out
+
+
+def right_answers(run: Path, inputs: Path | None) -> dict[str, str]:
+    """What `predict` says to each input."""
+    from saccade.training import session
+
+    texts = letters(200, seed=0)
+    if inputs is not None:
+        texts = inputs.read_text(encoding="utf-8").splitlines()[:2000]
+    found = session.load(run).predict(texts)
+    return {text: answer.text for text, answer in zip(texts, found, strict=True)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--clients", type=int, default=64)
+    parser.add_argument("--queue", type=int, default=64, help="places in the server's queue")
+    parser.add_argument("--seconds", type=float, default=300.0)
+    parser.add_argument("--warm", type=float, default=30.0)
+    parser.add_argument("--overload", type=float, default=30.0)
+    parser.add_argument("--disconnects", type=int, default=1000)
+    parser.add_argument("--steps", type=int, default=100, help="of the translator's training")
+    parser.add_argument("--run", type=Path, help="another translator")
+    parser.add_argument("--inputs", type=Path, help="texts for it, a line each")
+    parser.add_argument("--markdown", type=Path, help="write the table here too")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        runs = make_runs(Path(folder), options.steps, options.run)
+        answers = right_answers(runs[TRANSLATOR], options.inputs)
+        with serving(runs, options.queue, Path(folder) / "log") as server:
+            said = asyncio.run(phases(server, answers, options))
+            server.process.send_signal(signal.SIGTERM)
+            code = server.process.wait(60)
+            said.add("exit code after SIGTERM", f"{code}", "0", met=code == 0)
+    text = f"{os.cpu_count()} cores, {options.queue} places in the queue.\n\n{said.table()}\n"
+    print(text)
+    if options.markdown:
+        options.markdown.write_text(text, encoding="utf-8")
+    if not all(met for *_, met in said.rows):
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,45 @@
+"""Eager: the engine that every task has, its own model written with step by step."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+
+from saccade.decoding.hypothesis import Hypothesis
+from saccade.decoding.options import Wish, generate
+from saccade.interfaces import Engine, Stepper
+from saccade.shapes import Int, Tensor
+
+TextEngine = Engine[Wish, Hypothesis]
+"""What writes hypotheses for a wish."""
+
+
+class Begun(NamedTuple):
+    """A model that has read its inputs, and the token that each row is written on from."""
+
+    stepper: Stepper[Any]
+    state: Any
+    first: Int[Tensor, " b"]
+
+
+class Eager:
+    """An engine out of what reads inputs."""
+
+    name = "eager"
+
+    def __init__(self, begin: Callable[[Sequence[list[int]]], Begun]) -> None:
+        self._begin = begin
+
+    @torch.no_grad()
+    def generate(self, inputs: Sequence[list[int]], wish: Wish) -> list[list[Hypothesis]]:
+        """The hypotheses for each input, best first."""
+        stepper, state, first = self._begin(inputs)
+        return generate(
+            stepper,
+            state,
+            start=first,
+            limits=wish.limits,
+            options=wish.options,
+            rows=wish.rows,
+            device=first.device,
+        )

@@ -1,0 +1,142 @@
+"""What was made of a run for an engine: a folder beside it that is whole or not there.
+
+    RUN/engines/ctranslate2-int8/  model.bin  config.json  *_vocabulary.json  tokenizer*.json
+                                   engine.json (what it was made of, its files, its check)
+
+It is made under another name and renamed when it is complete. One that was made of other weights or
+by other versions, or that does not hold what was written, is made anew. Where the run's folder
+cannot be written, it lies in the user's cache.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import platform
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import filelock
+
+from saccade._version import __version__
+from saccade.errors import EngineError
+from saccade.interop import ctranslate2
+from saccade.interop.ctranslate2 import Check
+from saccade.training.files import PARTIAL, sync_folder, write_synced
+from saccade.training.run import Run
+
+log = logging.getLogger(__name__)
+
+ABOUT = "engine.json"
+WAIT = 600
+"""Seconds to wait for another process that makes the same."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A folder that is whole, and how its answers compare."""
+
+    folder: Path
+    check: Check
+
+
+@dataclass(frozen=True)
+class Cache:
+    """The folders of one run; `elsewhere` is for runs that cannot be written to."""
+
+    run: Run
+    elsewhere: Path
+
+    def get(self, name: str, make: Callable[[Path], Check]) -> Kept:
+        """The folder of this name, found or made: `make` fills an empty one, and checks it."""
+        origin = self._origin()
+        for place in self._places():
+            if found := _read(place / name, origin):
+                return found
+        problems = []
+        for place in self._places():
+            try:
+                with _locked(place, name):
+                    return _read(place / name, origin) or _made(place / name, origin, make)
+            except OSError as error:
+                problems.append(f"{place}: {error.strerror or error}")
+        raise EngineError(f"what {name} needs could not be written: {'; '.join(problems)}")
+
+    def _places(self) -> tuple[Path, Path]:
+        whole = str(self.run.folder.resolve()).encode()
+        return self.run.folder / "engines", self.elsewhere / hashlib.sha256(whole).hexdigest()[:16]
+
+    def _origin(self) -> dict[str, str]:
+        """All that the folder depends on; an engine that works here may not elsewhere."""
+        names = ["recipe.toml", "model.safetensors"]
+        names += sorted(path.name for path in self.run.folder.glob("tokenizer*.json"))
+        return {
+            **{name: _digest(self.run.folder / name) for name in names},
+            "saccade": __version__,
+            "ctranslate2": ctranslate2.version(),
+            "machine": f"{platform.machine()} {platform.node()}",
+        }
+
+
+@contextmanager
+def _locked(place: Path, name: str) -> Iterator[None]:
+    place.mkdir(parents=True, exist_ok=True)
+    try:
+        with filelock.FileLock(place / f".{name}.lock", timeout=WAIT):
+            yield
+    except filelock.Timeout:
+        raise EngineError(f"another process has been making {place / name} for too long") from None
+
+
+def _read(folder: Path, origin: dict[str, str]) -> Kept | None:
+    """What lies there, if it was made of just this and is what was written."""
+    try:
+        about = json.loads((folder / ABOUT).read_bytes())
+        if about["origin"] != origin:
+            return None
+        for name, digest in about["files"].items():
+            if _digest(folder / name) != digest:
+                log.warning("%s is damaged, and is made again", folder / name)
+                return None
+        return Kept(folder, Check.from_plain(about["check"]))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        log.warning("%s is damaged, and is made again: %s", folder, error)
+        return None
+
+
+def _made(folder: Path, origin: dict[str, str], make: Callable[[Path], Check]) -> Kept:
+    partial = folder.with_name(f"{PARTIAL}{os.getpid()}-{folder.name}")
+    old = folder.with_name(f"{PARTIAL}old-{folder.name}")
+    try:
+        partial.mkdir()
+        found = make(partial)
+        names = sorted(path.name for path in partial.iterdir())
+        files = {name: _digest(partial / name) for name in names}
+        about: dict[str, Any] = {"origin": origin, "files": files, "check": asdict(found)}
+        write_synced(partial / ABOUT, json.dumps(about, indent=1).encode())
+        sync_folder(partial)
+        shutil.rmtree(old, ignore_errors=True)
+        if folder.exists():
+            os.replace(folder, old)
+        os.replace(partial, folder)
+        sync_folder(folder.parent)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)
+    return Kept(folder, found)
+
+
+def _digest(path: Path) -> str:
+    found = hashlib.sha256()
+    with path.open("rb") as file:
+        while part := file.read(1 << 20):
+            found.update(part)
+    return found.hexdigest()

@@ -1,0 +1,109 @@
+"""Which engine a run answers by."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from saccade.engines.cache import Cache
+from saccade.engines.ctranslate2 import CTranslate2
+from saccade.errors import EngineError, InteropError
+from saccade.interop import ctranslate2
+from saccade.interop.ctranslate2 import Check
+from saccade.tasks.base import Task
+from saccade.tasks.language_modeling import LanguageModeling
+from saccade.tasks.text_to_text import TextToText
+from saccade.training import session
+from saccade.training.run import Run
+
+log = logging.getLogger(__name__)
+
+QUANTIZATIONS = {"ctranslate2": "int8", "ctranslate2-float32": "float32"}
+"""The engines besides eager and the numbers they compute with, the fastest first."""
+NAMES = ("auto", "eager", *QUANTIZATIONS)
+AGREEING = 0.9
+"""The share of tokens that 8-bit integers must leave as they are for "auto" to take them."""
+
+Say = Callable[[str], None]
+
+
+def load(
+    run: str | Path, *, device: str = "cpu", engine: str = "eager", say: Say | None = None
+) -> Task[Any]:
+    """The trained task of a run folder, ready to answer by this engine; see `NAMES`.
+
+    `say` is told what was made for it, why "auto" stays with eager, and what the engine leaves to
+    eager; without it, a log is.
+    """
+    if engine not in NAMES:
+        raise EngineError(f"there is no engine {engine!r}; there are: {', '.join(NAMES)}")
+    task = session.load(run, device=device)
+    if engine == "auto":
+        _take_fastest(task, Run(Path(run)), say or log.info)
+    elif engine != "eager":
+        _take(engine, _able(task), Run(Path(run)), say or log.warning)
+    return task
+
+
+def installed() -> list[str]:
+    """The engines of this machine, with their versions, for people."""
+    there = [f"ctranslate2 {ctranslate2.version()}"] if ctranslate2.installed() else []
+    return ["eager", *there]
+
+
+def _take_fastest(task: Task[Any], run: Run, say: Say) -> None:
+    """The first that can and agrees; whatever goes wrong, eager is left."""
+    reasons = []
+    try:
+        able = _able(task)
+        drawn = able.config.generation
+        if drawn.sample and drawn.temperature > 0:
+            raise EngineError("its answers are drawn, and CTranslate2 has no seed for each input")
+        for name in QUANTIZATIONS:
+            try:
+                _take(name, able, run, say, least=AGREEING)
+                return
+            except _DisagreesError as error:
+                reasons.append(str(error))
+    except Exception as error:  # of whatever kind: eager can answer
+        reasons.append(str(error))
+    say(f"answering by the engine eager: {'; '.join(reasons)}")
+
+
+def _able(task: Task[Any]) -> TextToText | LanguageModeling:
+    """The task, if CTranslate2 is here and can run it."""
+    if not ctranslate2.installed():
+        raise EngineError('CTranslate2 is not installed: pip install "saccade[fast]"')
+    if next(task.parameters()).device.type != "cpu":
+        raise EngineError("CTranslate2 is run on the CPU only; take --device cpu for it")
+    try:
+        return ctranslate2.require_writable(task)
+    except InteropError as error:
+        raise EngineError(str(error)) from None
+
+
+def _take(
+    name: str, task: TextToText | LanguageModeling, run: Run, say: Say, least: float = 0.0
+) -> None:
+    """Give the task this engine, if at least this share of tokens agrees; in float32 all must."""
+    numbers, eager = QUANTIZATIONS[name], task.engine
+    whole_name = f"ctranslate2-{numbers}"
+
+    def make(folder: Path) -> Check:
+        say(f"making {whole_name} of {run.folder}, once")
+        ctranslate2.write_folder(task, folder, numbers)
+        ctranslate2.require_survival(task, folder, numbers)
+        found = ctranslate2.check(task, ctranslate2.opened(task, folder, numbers), run.samples())
+        say(f"{whole_name}: {found}")
+        return found
+
+    kept = Cache(run, session.default_cache() / "engines").get(whole_name, make)
+    if kept.check.tokens < least or (numbers == "float32" and not kept.check.exact):
+        raise _DisagreesError(f"{whole_name} does not answer as the model itself: {kept.check}")
+    task.engine = CTranslate2(ctranslate2.opened(task, kept.folder, numbers), eager, say)
+
+
+class _DisagreesError(EngineError):
+    """An engine that failed its check."""

@@ -1,0 +1,40 @@
+"""CTranslate2 as the engine of a task."""
+
+from collections.abc import Callable, Sequence
+
+from saccade.attention.attend import watchers
+from saccade.decoding import Hypothesis, TextEngine, Wish
+from saccade.interop.ctranslate2 import Continuations, Translations
+
+
+class CTranslate2:
+    """Answers by CTranslate2; what it cannot do is left to the task's own model, and said once."""
+
+    def __init__(
+        self,
+        program: Translations | Continuations,
+        eager: TextEngine,
+        say: Callable[[str], None],
+    ) -> None:
+        self.name = program.name
+        self._program, self._eager, self._say = program, eager, say
+        self._said: set[str] = set()
+
+    def generate(self, inputs: Sequence[list[int]], wish: Wish) -> list[list[Hypothesis]]:
+        """The hypotheses for each input, best first."""
+        if watchers.get():  # who watches wants to see the model itself at work
+            return self._eager.generate(inputs, wish)
+        if lacking := self._program.lacks(inputs, wish):
+            return self._instead(f"{self.name} cannot give {lacking}", inputs, wish)
+        try:
+            return self._program.generate(inputs, wish)
+        except (RuntimeError, ValueError) as error:
+            return self._instead(f"{self.name} failed ({error})", inputs, wish)
+
+    def _instead(
+        self, reason: str, inputs: Sequence[list[int]], wish: Wish
+    ) -> list[list[Hypothesis]]:
+        if reason not in self._said:
+            self._said.add(reason)
+            self._say(f"{reason}; the engine eager answers instead")
+        return self._eager.generate(inputs, wish)

@@ -1,0 +1,54 @@
+"""What CTranslate2 can express of our models, told by the options of a recipe."""
+
+from collections.abc import Iterator
+
+from saccade.decoders.transformer import TransformerDecoderConfig
+from saccade.encoders.transformer import TransformerEncoderConfig
+from saccade.errors import InteropError
+from saccade.layers.block import BlockConfig
+from saccade.models import TranslatorConfig
+from saccade.models.language_models import LanguageModelConfig
+from saccade.models.translator import EncoderConfig
+from saccade.models.writer import DecoderConfig
+from saccade.positions import PositionConfig
+
+SCORES = ("scaled_dot", "dot")
+POSITIONS = ("none", "sinusoidal", "learned", "relative", "rotary")
+
+
+def require_expressible(config: TranslatorConfig | LanguageModelConfig) -> None:
+    """Refuse a model that it could not run just as it is, naming the options in the way."""
+    found = list(_obstacles(config))
+    if found:
+        raise InteropError(f"CTranslate2 cannot run this model: {'; '.join(found)}")
+
+
+def _obstacles(config: TranslatorConfig | LanguageModelConfig) -> Iterator[str]:
+    sides: dict[str, EncoderConfig | DecoderConfig] = {}
+    if isinstance(config, TranslatorConfig):
+        sides["encoder"] = config.encoder
+    sides["decoder"] = config.decoder
+    blocks = []
+    for name, side in sides.items():
+        if isinstance(side, TransformerEncoderConfig | TransformerDecoderConfig):
+            blocks.append(side)
+            yield from _in_block(f"model.{name}", side)
+            yield from _in_position(f"model.{name}.position", side.position)
+        else:
+            yield f'model.{name}.kind is "{side.kind}", and it runs Transformers only'
+    if len({block.norm_eps for block in blocks}) > 1:
+        yield "model.encoder.norm_eps and model.decoder.norm_eps differ, and it has one for all"
+
+
+def _in_block(path: str, block: BlockConfig) -> Iterator[str]:
+    if block.norm != "layer":
+        yield f'{path}.norm is "{block.norm}", and it has layer norm'
+    if block.score.kind not in SCORES:
+        yield f'{path}.score.kind is "{block.score.kind}", and it has {" and ".join(SCORES)}'
+
+
+def _in_position(path: str, position: PositionConfig) -> Iterator[str]:
+    if position.kind not in POSITIONS:
+        yield f'{path}.kind is "{position.kind}", and it has {", ".join(POSITIONS)}'
+    if position.widening:
+        yield f'{path}.fuse is "concat", and it can only add positions'

@@ -1,0 +1,202 @@
+"""Our weights in the places where CTranslate2 looks for them.
+
+Its specs are trees of named slots. What it computes by a rule of its own, such as sinusoids, is
+given as a table instead, so that both compute the same.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import nn
+
+from saccade.attention import MultiHeadAttention
+from saccade.attention.projection import Packed
+from saccade.decoders.transformer import (
+    TransformerDecoder,
+    TransformerDecoderConfig,
+    TransformerDecoderLayer,
+)
+from saccade.encoders.stems import TokenStem
+from saccade.encoders.transformer import (
+    TransformerEncoder,
+    TransformerEncoderConfig,
+    TransformerEncoderLayer,
+)
+from saccade.interop.ctranslate2.package import package
+from saccade.layers.embeddings import TokenEmbedding
+from saccade.layers.feed_forward import FeedForward
+from saccade.models import LanguageModel, Translator, TranslatorConfig
+from saccade.models.language_models import LanguageModelConfig
+from saccade.positions.base import Absolute
+from saccade.positions.learned import Learned
+from saccade.positions.relative import Relative
+from saccade.shapes import Tensor
+
+ACTIVATIONS = {
+    "relu": "RELU",
+    "gelu": "GELU",
+    "gelu_tanh": "GELUTanh",
+    "silu": "SWISH",
+    "tanh": "Tanh",
+}
+Side = TransformerEncoderConfig | TransformerDecoderConfig
+
+
+def translator_spec(model: Translator, config: TranslatorConfig, places: int) -> Any:
+    """The spec of a translator whose texts have at most so many places."""
+    theirs = package(".specs.transformer_spec")
+    assert isinstance(model.encoder, TransformerEncoder)
+    assert isinstance(config.encoder, TransformerEncoderConfig)
+    assert isinstance(model.decoder, TransformerDecoder)
+    assert isinstance(config.decoder, TransformerDecoderConfig)
+    encoder = _encoder(model.encoder, config.encoder, config.dim, places)
+    decoder = _decoder(model.decoder, config.decoder, config.dim, places, reads=True)
+    return _with_eps(theirs.TransformerSpec(encoder, decoder), config.decoder)
+
+
+def language_model_spec(model: LanguageModel, config: LanguageModelConfig, places: int) -> Any:
+    """The spec of a language model that sees at most so many places."""
+    theirs = package(".specs.transformer_spec")
+    decoder = _decoder(model.decoder, config.decoder, config.dim, places, reads=False)
+    return _with_eps(theirs.TransformerDecoderModelSpec(decoder), config.decoder)
+
+
+def _with_eps(spec: Any, config: TransformerDecoderConfig) -> Any:
+    """One number for the norms of both sides."""
+    spec.config.layer_norm_epsilon = config.norm_eps
+    return spec
+
+
+def _encoder(model: TransformerEncoder, config: TransformerEncoderConfig, dim: int, n: int) -> Any:
+    spec = package(".specs.transformer_spec").TransformerEncoderSpec(
+        config.num_layers,
+        config.num_heads,
+        layernorm_embedding=config.stem_norm,
+        **_options(config, dim),
+    )
+    stem = model.stem
+    assert isinstance(stem, TokenStem)
+    _embed(spec, spec.embeddings[0], stem.embedding, model.position, n)
+    if config.stem_norm:
+        _norm(spec.layernorm_embedding, model.stem_norm)
+    if config.norm_order == "pre":
+        _norm(spec.layer_norm, model.norm)
+    for slots, layer in zip(spec.layer, model.layers, strict=True):
+        assert isinstance(layer, TransformerEncoderLayer)
+        _self_attention(slots, layer, config, model.position)
+        _feed_forward(slots, layer)
+    return spec
+
+
+def _decoder(
+    model: TransformerDecoder, config: TransformerDecoderConfig, dim: int, n: int, *, reads: bool
+) -> Any:
+    spec = package(".specs.transformer_spec").TransformerDecoderSpec(
+        config.num_layers, config.num_heads, with_encoder_attention=reads, **_options(config, dim)
+    )
+    _embed(spec, spec.embeddings, model.embedding, model.position, n)
+    if config.norm_order == "pre":
+        _norm(spec.layer_norm, model.norm)
+    _linear(spec.projection, model.output.weight, model.output.bias)
+    for slots, layer in zip(spec.layer, model.blocks(), strict=True):
+        _self_attention(slots, layer, config, model.position)
+        if layer.cross is not None:
+            _cross_attention(slots.attention, layer.cross, config)
+            _norm(slots.attention.layer_norm, layer.around_cross.norm)
+        _feed_forward(slots, layer)
+    return spec
+
+
+def _options(config: Side, dim: int) -> dict[str, Any]:
+    position = config.position
+    options: dict[str, Any] = {
+        "pre_norm": config.norm_order == "pre",
+        "activation": package(".specs.common_spec").Activation[ACTIVATIONS[config.activation]],
+        "num_heads_kv": config.num_kv_heads,
+        "relative_position": position.kind == "relative",
+    }
+    if position.kind == "rotary":
+        options["rotary_dim"] = dim // config.num_heads
+        options["rotary_interleave"] = position.layout == "interleaved"
+    return options
+
+
+def _embed(spec: Any, slots: Any, embedding: TokenEmbedding, position: nn.Module, n: int) -> None:
+    slots.weight = _array(embedding.weight)
+    spec.scale_embeddings = False if embedding.scale == 1 else np.float32(embedding.scale)
+    if hasattr(spec, "position_encodings"):
+        spec.position_encodings.encodings = _array(_table(position, n, embedding.dim))
+
+
+def _table(position: nn.Module, places: int, dim: int) -> Tensor:
+    """What each place adds to the tokens there: nothing if positions act elsewhere."""
+    if isinstance(position, Learned):
+        return position.weight
+    if isinstance(position, Absolute):
+        return position.table(torch.arange(places), torch.float32)
+    return torch.zeros(places, dim)
+
+
+def _self_attention(
+    slots: Any,
+    layer: TransformerEncoderLayer | TransformerDecoderLayer,
+    config: Side,
+    position: nn.Module,
+) -> None:
+    attention, theirs = layer.self_attention, slots.self_attention
+    projection = attention.projection
+    assert isinstance(projection, Packed)
+    _linear(theirs.linear[0], projection.weight, projection.bias)
+    _linear(theirs.linear[1], attention.out_proj.weight, attention.out_proj.bias)
+    _norm(theirs.layer_norm, layer.around_attention.norm)
+    scale = _scale(theirs, attention, config)
+    if isinstance(position, Relative):
+        # ours divides what the places add by √d, whatever the score; theirs as the score does
+        table = position.weight / (scale * math.sqrt(attention.head_dim))
+        theirs.relative_position_keys = _array(table)
+        del theirs.relative_position_values
+
+
+def _cross_attention(theirs: Any, attention: MultiHeadAttention, config: Side) -> None:
+    projection = attention.projection
+    assert isinstance(projection, Packed)
+    width = projection.widths[0]
+    parts = (slice(0, width), slice(width, None))
+    for slot, rows in zip(theirs.linear, parts, strict=False):
+        bias = None if projection.bias is None else projection.bias[rows]
+        _linear(slot, projection.weight[rows], bias)
+    _linear(theirs.linear[2], attention.out_proj.weight, attention.out_proj.bias)
+    _scale(theirs, attention, config)
+
+
+def _scale(theirs: Any, attention: MultiHeadAttention, config: Side) -> float:
+    """What the dot products are multiplied by."""
+    scale = 1.0 if config.score.kind == "dot" else attention.head_dim**-0.5
+    theirs.queries_scale = np.float32(scale)
+    return scale
+
+
+def _feed_forward(slots: Any, layer: TransformerEncoderLayer | TransformerDecoderLayer) -> None:
+    ours: FeedForward = layer.feed_forward
+    _linear(slots.ffn.linear_0, ours.widen.weight, ours.widen.bias)
+    _linear(slots.ffn.linear_1, ours.narrow.weight, ours.narrow.bias)
+    _norm(slots.ffn.layer_norm, layer.around_feed_forward.norm)
+
+
+def _linear(slots: Any, weight: Tensor, bias: Tensor | None) -> None:
+    slots.weight = _array(weight)
+    if bias is not None:
+        slots.bias = _array(bias)
+
+
+def _norm(slots: Any, norm: nn.Module) -> None:
+    assert isinstance(norm, nn.LayerNorm)
+    slots.gamma, slots.beta = _array(norm.weight), _array(norm.bias)
+
+
+def _array(values: Tensor) -> npt.NDArray[np.float32]:
+    """A copy: quantising changes it in place."""
+    return values.detach().to("cpu", torch.float32, copy=True).contiguous().numpy()

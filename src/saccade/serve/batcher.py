@@ -1,0 +1,172 @@
+"""Answers together what has come together: one thread for each model.
+
+Work that wants the same is answered in one call of `predict`. Where that fails, each is answered
+alone, so that only what is wrong fails. Nobody waits for a future that is cancelled: its work is
+dropped from the queue, and a running call is stopped when nobody is left who waits for it.
+"""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from saccade.serve.limits import Limits
+from saccade.tasks.base import Task
+
+Observe = Callable[[int, float], None]
+"""Told of each batch: its rows and the seconds it took."""
+
+
+class AbandonedError(Exception):
+    """Nobody waits for this work any more."""
+
+
+@dataclass(frozen=True, eq=False)
+class Work:
+    """The inputs of one request, and the future that gets their answers.
+
+    `alone` is for what depends on the place of an input among others, such as a drawn text.
+    """
+
+    inputs: Sequence[Any]
+    options: Mapping[str, Any] = field(default_factory=dict)
+    attention: bool = False
+    alone: bool = False
+    future: Future[list[Any]] = field(default_factory=Future)
+    arrived: float = field(default_factory=time.monotonic)
+
+    @property
+    def characters(self) -> int:
+        """How much text there is to read."""
+        return sum(characters(each) for each in self.inputs)
+
+    @property
+    def kind(self) -> Hashable:
+        """What others must have in common with it to be answered with it."""
+        if self.alone:
+            return id(self)
+        return self.attention, tuple(sorted(self.options.items()))
+
+
+class Batcher:
+    """The queue of one model, and the thread that empties it."""
+
+    def __init__(self, task: Task[Any], limits: Limits, observe: Observe) -> None:
+        self._task, self._limits, self._observe = task, limits, observe
+        self._waiting: deque[Work] = deque()
+        self._changed = threading.Condition()
+        self._closed = False
+        self._thread = threading.Thread(target=self._work, daemon=True)
+        self._thread.start()
+
+    def submit(self, work: Work) -> None:
+        """Let it wait for its turn."""
+        with self._changed:
+            self._waiting.append(work)
+            self._changed.notify()
+        work.future.add_done_callback(lambda _: self._forget(work))
+
+    def close(self, seconds: float) -> bool:
+        """Answer what is waiting, then end; whether that was done in this time."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def _forget(self, work: Work) -> None:
+        with self._changed, suppress(ValueError):
+            self._waiting.remove(work)
+
+    def _work(self) -> None:
+        torch.get_num_threads()  # settled for this thread, whatever others set for theirs
+        while batch := self._next():
+            self._answer(batch)
+
+    def _next(self) -> list[Work]:
+        """What is answered next, as soon as there is anything; nothing at the end."""
+        with self._changed:
+            while True:
+                batch = self._alike()
+                if not batch:
+                    if self._closed:
+                        return []
+                    self._changed.wait()
+                    continue
+                left = batch[0].arrived + self._limits.linger - time.monotonic()
+                if left <= 0 or self._closed or _rows(batch) >= self._limits.rows:
+                    for work in batch:
+                        self._waiting.remove(work)
+                    return batch
+                self._changed.wait(left)
+
+    def _alike(self) -> list[Work]:
+        """The oldest, and those like it in their order, as far as there is room."""
+        batch: list[Work] = []
+        rows = characters = 0
+        for work in self._waiting:
+            if batch and work.kind != batch[0].kind:
+                continue
+            rows, characters = rows + len(work.inputs), characters + work.characters
+            if batch and (rows > self._limits.rows or characters > self._limits.characters):
+                break
+            batch.append(work)
+        return batch
+
+    def _answer(self, batch: list[Work]) -> None:
+        started = time.monotonic()
+        try:
+            answers = self._predict(batch)
+        except AbandonedError:
+            return
+        except BaseException as error:
+            if len(batch) > 1:
+                for work in batch:
+                    self._answer([work])
+            else:
+                _settle(batch[0].future, error)
+            return
+        self._observe(_rows(batch), time.monotonic() - started)
+        at = 0
+        for work in batch:
+            _settle(work.future, answers[at : at + len(work.inputs)])
+            at += len(work.inputs)
+
+    def _predict(self, batch: list[Work]) -> list[Any]:
+        def stop() -> None:
+            if all(work.future.done() for work in batch):
+                raise AbandonedError
+
+        stop()
+        return self._task.predict(
+            [given for work in batch for given in work.inputs],
+            attention=batch[0].attention,
+            batch_size=self._limits.rows,
+            stop=stop,
+            **batch[0].options,
+        )
+
+
+def characters(given: Any) -> int:
+    """The length of the texts of an input."""
+    if isinstance(given, str):
+        return len(given)
+    return sum(map(characters, given)) if isinstance(given, tuple) else 0
+
+
+def _rows(batch: Sequence[Work]) -> int:
+    return sum(len(work.inputs) for work in batch)
+
+
+def _settle(future: Future[list[Any]], outcome: list[Any] | BaseException) -> None:
+    with suppress(InvalidStateError):  # cancelled meanwhile
+        if isinstance(outcome, BaseException):
+            future.set_exception(outcome)
+        else:
+            future.set_result(outcome)

@@ -1,0 +1,41 @@
+"""What one request may ask for, and how many may wait."""
+
+from dataclasses import dataclass
+
+MIB = 2**20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """The caps of a server.
+
+    queue          requests of one model that wait or are being answered; more get 429
+    rows           inputs that are answered together
+    characters     of all texts of a request, and of those answered together
+    linger         seconds that an input waits for others to be answered with
+    seconds        until a request must be answered
+    streams        texts of one model that are written at the same time, piece by piece
+    inputs         of one request
+    tokens         of an answer, unless the run's own recipe allows more
+    beam           and also the most answers for one input
+    weights        attention weights of one answer
+    body           bytes of one request
+    body_seconds   until they must have come
+    bodies         bytes of all requests that are being read or answered
+    grace          seconds that are left to running work when the server is told to end
+    """
+
+    queue: int = 128
+    rows: int = 64
+    characters: int = 50_000
+    linger: float = 0.004
+    seconds: float = 30.0
+    streams: int = 4
+    inputs: int = 64
+    tokens: int = 512
+    beam: int = 16
+    weights: int = 4_000_000
+    body: int = 8 * MIB
+    body_seconds: float = 10.0
+    bodies: int = 256 * MIB
+    grace: float = 20.0

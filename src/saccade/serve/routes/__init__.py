@@ -1,0 +1,1 @@
+"""What can be asked, a file for each shape of API. Each gives a router for some models."""

@@ -1,0 +1,63 @@
+"""Answers of any model, as `saccade predict` gives them, and which models there are."""
+
+import time
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from saccade.serve.models import Models
+from saccade.serve.problems import WORK, documented
+from saccade.serve.routes.asking import listed, record_of, waiting, with_raw, written
+from saccade.serve.schemas import ModelEntry, ModelList, PredictAnswer, PredictRequest
+from saccade.serve.strict import StrictRoute
+from saccade.tasks.base import Answer
+
+
+def router(models: Models) -> APIRouter:
+    """/v1/predict and /v1/models."""
+    routes = APIRouter(route_class=StrictRoute, tags=["any model"])
+    loaded = int(time.time())
+
+    @routes.post(
+        "/v1/predict",
+        response_model=None,
+        responses={200: {"model": PredictAnswer}, **documented("no_such_model", *WORK)},
+    )
+    async def predict(asked: PredictRequest, request: Request) -> Response:
+        """Answer inputs with one of the models."""
+        model = models.find(asked.model)
+        found = await model.answers(
+            asked.inputs,
+            asked.options,
+            waiting(request, model, asked.inputs),
+            attention=asked.attention,
+        )
+
+        def one(answer: Answer) -> str:
+            looked = {"attention": record_of(answer)} if asked.attention else {}
+            return with_raw(answer.as_json(), **looked)
+
+        return await written(
+            lambda: with_raw({"model": model.name}, answers=listed(map(one, found))),
+            large=asked.attention,
+        )
+
+    @routes.get("/v1/models", responses=documented())
+    async def list_models() -> ModelList:
+        """Which models there are, and what they read."""
+        return ModelList(
+            data=[
+                ModelEntry(
+                    id=model.name,
+                    created=loaded,
+                    task=model.task.name,
+                    reads=model.task.reads,
+                    streams=model.streams,
+                    languages=model.languages,
+                )
+                for model in models
+            ]
+        )
+
+    return routes

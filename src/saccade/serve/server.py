@@ -1,0 +1,89 @@
+"""The process: an address, signals, and an end that lets running work finish."""
+
+import contextlib
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from types import FrameType
+
+import uvicorn
+
+from saccade.errors import ServeError
+from saccade.serve.gate import Gate
+from saccade.serve.limits import Limits
+from saccade.serve.logs import note
+
+BACKLOG = 2048
+CLOSING = 2.0
+"""Seconds for threads to end when nobody waits for them any more."""
+SWITCH = 0.001
+"""Seconds that a thread may compute in Python before another one may, such as the one that says
+that there is no room."""
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket at this address; port 0 takes any that is free."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        sock.bind((host, port))
+    except (OSError, OverflowError) as error:
+        sock.close()
+        reason = getattr(error, "strerror", None) or error
+        raise ServeError(f"cannot listen at {host}, port {port}: {reason}") from None
+    return sock
+
+
+def serve(gate: Gate, sock: socket.socket, limits: Limits, say: Callable[[], None]) -> None:
+    """Answer until SIGTERM or Ctrl-C, then finish what has begun; `say` is called at first."""
+    sys.setswitchinterval(SWITCH)
+    config = uvicorn.Config(
+        gate,
+        log_config=None,
+        access_log=False,
+        ws="none",
+        lifespan="off",
+        server_header=False,
+        proxy_headers=False,
+        backlog=BACKLOG,
+        timeout_graceful_shutdown=max(1, round(limits.grace)),
+    )
+    server = _Server(config, gate, say)
+    server.run(sockets=[sock])
+    note("ended")
+    if not gate.models.close(CLOSING):
+        # a thread computes for nobody; it cannot be stopped, and Python would wait for it
+        sys.stderr.flush()
+        os._exit(0)
+
+
+class _Server(uvicorn.Server):
+    """Ends with 0 when told to, and takes no work from then on."""
+
+    def __init__(self, config: uvicorn.Config, gate: Gate, say: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._gate, self._say = gate, say
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen."""
+        await super().startup(sockets)
+        self._say()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Told to end; told again by Ctrl-C, at once."""
+        self._gate.ending = True
+        super().handle_exit(sig, frame)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Hear signals; unlike the original, do not raise them again afterwards."""
+        heard = (signal.SIGINT, signal.SIGTERM)
+        before = {number: signal.signal(number, self.handle_exit) for number in heard}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)

@@ -1,0 +1,70 @@
+"""Texts of one model piece by piece, each in a thread of its own, a few at the same time."""
+
+import asyncio
+import threading
+from collections.abc import AsyncGenerator, Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+
+@dataclass(frozen=True)
+class End:
+    """Stands after the last piece; a text that is not `finished` was cut."""
+
+    finished: bool
+
+
+Pieces = Callable[[], Generator[str, None, bool]]
+"""Begins to write."""
+
+
+class Streamer:
+    """Threads in which texts are written."""
+
+    def __init__(self, threads: int) -> None:
+        # steps are too small to be divided: a text is written by one thread of the processor
+        self._pool = ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))
+        self._ending = threading.Event()
+
+    async def pieces(self, begin: Pieces) -> AsyncGenerator[str | End, None]:
+        """Each piece as it is written, and the end.
+
+        When nobody iterates any more, writing stops with the next piece.
+        """
+        loop = asyncio.get_running_loop()
+        written: asyncio.Queue[Any] = asyncio.Queue()
+        left = threading.Event()
+
+        def tell(said: str | End | BaseException) -> None:
+            loop.call_soon_threadsafe(written.put_nowait, said)
+
+        def write() -> None:
+            try:
+                text = begin()
+                while not (left.is_set() or self._ending.is_set()):
+                    tell(next(text))
+            except StopIteration as end:
+                tell(End(end.value))
+            except BaseException as error:
+                tell(error)
+
+        waiting = self._pool.submit(write)
+        try:
+            while True:
+                said = await written.get()
+                if isinstance(said, BaseException):
+                    raise said
+                yield said
+                if isinstance(said, End):
+                    return
+        finally:
+            left.set()
+            waiting.cancel()
+
+    def close(self) -> None:
+        """End what is being written."""
+        self._ending.set()
+        self._pool.shutdown(cancel_futures=True)

@@ -1,0 +1,47 @@
+"""The user's cache is a folder of the test, and small models have one thread."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from saccade.engines import choice
+from saccade.interop import ctranslate2
+from saccade.training import session
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The user's cache."""
+    monkeypatch.setattr(session, "default_cache", lambda: tmp_path / "cache")
+    return tmp_path / "cache" / "engines"
+
+
+@pytest.fixture(autouse=True)
+def _no_trial(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own test has it; another process takes long to begin."""
+    monkeypatch.setattr(ctranslate2, "require_survival", lambda *_: None)
+    assert choice.ctranslate2 is ctranslate2
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The numbers of each folder that is written from here on."""
+    numbers: list[str] = []
+    write = ctranslate2.write_folder
+
+    def counted(task: object, folder: Path, quantization: str) -> None:
+        numbers.append(quantization)
+        write(task, folder, quantization)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(ctranslate2, "write_folder", counted)
+    return numbers

@@ -1,0 +1,152 @@
+"""The folder beside a run: made once, made anew when it must be, never half of one."""
+
+import json
+import threading
+from pathlib import Path
+
+import pytest
+import torch
+
+import saccade
+from saccade.engines.cache import ABOUT, Cache
+from saccade.errors import EngineError
+from saccade.interop import ctranslate2
+from saccade.interop.ctranslate2 import Check
+from saccade.training.run import Run
+from tests.engines import tiny
+
+GOOD = Check(compared=3, same=3, tokens=1.0)
+
+
+@pytest.fixture
+def run(tmp_path):
+    tiny.translator(tmp_path / "run")
+    return tmp_path / "run"
+
+
+def fill(folder: Path) -> Check:
+    (folder / "model.bin").write_bytes(b"weights")
+    return GOOD
+
+
+def refuse(folder: Path) -> Check:
+    raise AssertionError("it is there already")
+
+
+def test_made_once(run, elsewhere):
+    cache = Cache(Run(run), elsewhere)
+    made = cache.get("x-int8", fill)
+    assert made.folder == run / "engines" / "x-int8"
+    assert cache.get("x-int8", refuse) == made
+    about = json.loads((made.folder / ABOUT).read_text())
+    assert about["files"].keys() == {"model.bin"}
+    assert about["check"]["same"] == 3
+    assert {"model.safetensors", "recipe.toml", "tokenizer.json"} <= about["origin"].keys()
+    names = {path.name for path in (run / "engines").iterdir()}
+    assert names - {".x-int8.lock"} == {"x-int8"}
+    assert not elsewhere.exists()
+
+
+def test_the_check_is_kept_whole(run, elsewhere):
+    kept = Check(compared=9, same=7, tokens=0.9, quality={"bleu": (30.5, 30.25)})
+    cache = Cache(Run(run), elsewhere)
+    cache.get("x", lambda folder: kept)
+    assert cache.get("x", refuse).check == kept
+
+
+def change_weights(run: Path) -> None:
+    task = Run(run).task()
+    with torch.no_grad():
+        task.model.output.weight[3] += 1
+    Run(run).keep_best(task.model)
+
+
+def change_recipe(run: Path) -> None:
+    path = run / "recipe.toml"
+    path.write_text(path.read_text().replace("max_length = 12", "max_length = 13"))
+
+
+def tear(run: Path) -> None:
+    (run / "engines" / "x" / "model.bin").write_bytes(b"weight")
+
+
+def spoil(run: Path) -> None:
+    (run / "engines" / "x" / ABOUT).write_text('{"origin": ')
+
+
+def lose(run: Path) -> None:
+    (run / "engines" / "x" / "model.bin").unlink()
+
+
+@pytest.mark.parametrize("change", [change_weights, change_recipe, tear, spoil, lose])
+def test_made_anew(run, elsewhere, change):
+    cache, times = Cache(Run(run), elsewhere), []
+
+    def count(folder: Path) -> Check:
+        times.append(folder)
+        return fill(folder)
+
+    cache.get("x", count)
+    change(run)
+    found = cache.get("x", count)
+    assert len(times) == 2
+    assert (found.folder / "model.bin").read_bytes() == b"weights"
+    cache.get("x", refuse)
+    assert [path.name for path in (run / "engines").iterdir() if path.is_dir()] == ["x"]
+
+
+def test_another_version_makes_its_own(run, elsewhere, monkeypatch):
+    cache = Cache(Run(run), elsewhere)
+    cache.get("x", fill)
+    monkeypatch.setattr(ctranslate2, "version", lambda: "99.0")
+    with pytest.raises(AssertionError, match="there already"):
+        cache.get("x", refuse)
+
+
+def test_a_failure_leaves_what_was_there(run, elsewhere):
+    cache = Cache(Run(run), elsewhere)
+    cache.get("x", fill)
+    change_weights(run)
+    with pytest.raises(AssertionError):
+        cache.get("x", refuse)
+    assert (run / "engines" / "x" / "model.bin").read_bytes() == b"weights"
+    assert not list((run / "engines").glob(".partial*"))
+
+
+def test_where_the_run_cannot_be_written(run, elsewhere):
+    (run / "engines").write_text("in the way")
+    cache = Cache(Run(run), elsewhere)
+    made = cache.get("x", fill)
+    assert made.folder.parent.parent == elsewhere
+    assert cache.get("x", refuse) == made
+    assert saccade.load(run, engine="ctranslate2").engine.name == "ctranslate2-int8"
+
+
+def test_where_nothing_can_be_written(run, elsewhere):
+    (run / "engines").write_text("in the way")
+    elsewhere.parent.write_text("in the way, too")
+    with pytest.raises(EngineError, match="what x needs could not be written: "):
+        Cache(Run(run), elsewhere).get("x", fill)
+    assert saccade.load(run, engine="auto").engine.name == "eager"
+
+
+def test_two_at_once_make_one(run, elsewhere):
+    begun, times = threading.Barrier(2), []
+
+    def slow(folder: Path) -> Check:
+        times.append(folder)
+        threading.Event().wait(0.2)
+        return fill(folder)
+
+    def ask() -> None:
+        begun.wait()
+        found.append(Cache(Run(run), elsewhere).get("x", slow))
+
+    found: list[object] = []
+    both = [threading.Thread(target=ask) for _ in range(2)]
+    for each in both:
+        each.start()
+    for each in both:
+        each.join()
+    assert len(times) == 1
+    assert found[0] == found[1]

@@ -1,0 +1,205 @@
+"""Which engine a run gets, what it answers, and what it leaves to the model itself."""
+
+import pytest
+import torch
+
+import saccade
+from saccade.engines import choice
+from saccade.errors import EngineError
+from saccade.interop import ctranslate2
+from saccade.training.run import Run
+from tests.engines import tiny
+
+FLOAT = "ctranslate2-float32"
+INPUTS = [*tiny.SENTENCES, "", "  ", "floor cat", "the cat " * 30]
+
+
+@pytest.fixture
+def run(tmp_path):
+    tiny.translator(tmp_path / "run")
+    return tmp_path / "run"
+
+
+def texts(answers) -> list[str]:
+    return [answer.text for answer in answers]
+
+
+def test_the_library_answers_by_the_model_itself(run, made):
+    assert saccade.load(run).engine.name == "eager"
+    assert made == []
+    assert not (run / "engines").exists()
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 64])
+def test_answers_are_those_of_eager(run, batch_size, caplog):
+    """Blank inputs and those that are too long, too."""
+    eager, fast = saccade.load(run), saccade.load(run, engine=FLOAT)
+    assert fast.engine.name == FLOAT
+    wanted = eager.predict(INPUTS, batch_size=batch_size)
+    caplog.clear()
+    found = fast.predict(INPUTS, batch_size=batch_size)
+    assert texts(found) == texts(wanted)
+    assert found[5].text == ""
+    assert found[5].score == 0.0
+    assert "it was cut to the 20 that text.max_length allows" in caplog.text
+
+
+def test_attention_is_that_of_the_model(run):
+    eager, fast = saccade.load(run), saccade.load(run, engine=FLOAT)
+    for mine, its in zip(
+        *(x.predict(INPUTS[:3], attention=True) for x in (eager, fast)), strict=True
+    ):
+        assert mine.attention.weights.keys() == its.attention.weights.keys()
+        for name, weights in mine.attention.weights.items():
+            assert its.attention.weights[name] == pytest.approx(weights, abs=1e-6)
+
+
+def test_several_answers(run):
+    [answer] = saccade.load(run, engine=FLOAT).predict(INPUTS[:1], num_best=3)
+    assert len(answer.alternatives) == 2
+    assert answer.score >= answer.alternatives[0].score >= answer.alternatives[1].score
+
+
+def test_what_is_drawn_is_left_to_eager_and_said_once(run, caplog):
+    eager, fast = saccade.load(run), saccade.load(run, engine=FLOAT)
+    options = {"sample": True, "seed": 5}
+    for _ in range(2):
+        assert texts(fast.predict(INPUTS, **options)) == texts(eager.predict(INPUTS, **options))
+    said = [x.getMessage() for x in caplog.records if "eager answers instead" in x.getMessage()]
+    assert len(said) == 1
+    assert said[0].startswith(f"{FLOAT} cannot give drawn answers (sample)")
+
+
+def test_who_watches_sees_the_model(run):
+    fast = saccade.load(run, engine=FLOAT)
+    with saccade.watch(fast.model) as seen:
+        fast.predict(INPUTS[:1])
+    assert "decoder.layers.0.cross" in seen.keys()  # noqa: SIM118
+
+
+def test_an_engine_that_fails_is_left(run, caplog, monkeypatch):
+    eager, fast = saccade.load(run), saccade.load(run, engine=FLOAT)
+
+    def fail(*_):
+        raise RuntimeError("out of luck")
+
+    monkeypatch.setattr(fast.engine._program, "generate", fail)
+    assert texts(fast.predict(INPUTS)) == texts(eager.predict(INPUTS))
+    assert "failed (out of luck); the engine eager answers instead" in caplog.text
+
+
+def test_language_models(tmp_path):
+    tiny.language_model(tmp_path / "run")
+    eager, fast = (saccade.load(tmp_path / "run", engine=name) for name in ("eager", FLOAT))
+    prompts = ["the cat", "", "a dog and", "the cat " * 9]
+    for longest in (5, 70):
+        wanted = eager.predict(prompts, max_length=longest)
+        assert texts(fast.predict(prompts, max_length=longest)) == texts(wanted)
+
+
+# --- auto
+
+
+def test_auto_takes_what_passes_its_check(run, made):
+    told: list[str] = []
+    task = choice.load(run, engine="auto", say=told.append)
+    assert task.engine.name in ("ctranslate2-int8", FLOAT)  # random weights may not bear int8
+    assert made[0] == "int8"
+    assert told[0] == f"making ctranslate2-int8 of {run}, once"
+    assert "24 greedy answers are those of the model itself" in told[1]
+    again: list[str] = []
+    other = choice.load(run, engine="auto", say=again.append)
+    assert other.engine.name == task.engine.name
+    assert again == []
+
+
+def test_auto_leaves_int8_that_changes_too_much(run, monkeypatch):
+    monkeypatch.setattr(choice, "AGREEING", 1.1)
+    told: list[str] = []
+    assert choice.load(run, engine="auto", say=told.append).engine.name == "eager"
+    assert "ctranslate2-int8 does not answer as the model itself" in told[-1]
+    assert told[-1].startswith("answering by the engine eager: ")
+
+
+@pytest.mark.parametrize("fault", [RuntimeError("boom"), MemoryError("no room"), OSError("gone")])
+def test_auto_never_fails(run, monkeypatch, fault):
+    def fail(*_):
+        raise fault
+
+    monkeypatch.setattr(ctranslate2, "write_folder", fail)
+    told: list[str] = []
+    task = choice.load(run, engine="auto", say=told.append)
+    assert task.engine.name == "eager"
+    assert str(fault) in told[-1]
+    assert len(told[-1].splitlines()) == 1
+    assert [path.name for path in (run / "engines").iterdir() if path.is_dir()] == []
+
+
+def test_samples_of_the_run_are_compared(run):
+    rows = list(zip(tiny.SENTENCES, reversed(tiny.SENTENCES), strict=True))
+    from saccade.data.corpus import Item
+
+    Run(run).keep_samples([Item((x,), (y,), 1) for x, y in rows])
+    told: list[str] = []
+    choice.load(run, engine="ctranslate2", say=told.append)
+    assert f"of {len(rows)} greedy answers" in told[1]
+    assert ("exact_match" in told[1]) == (f"{len(rows)} of {len(rows)}" not in told[1])
+
+
+def test_samples_that_cannot_be_read_are_none(run):
+    assert Run(run).samples() == []
+    Run(run).sampled.write_text('{"inputs": 3}\n')
+    assert Run(run).samples() == []
+
+
+def test_auto_leaves_drawn_answers_alone(tmp_path, made):
+    tiny.language_model(tmp_path / "run", "generation.sample=true")
+    told: list[str] = []
+    task = choice.load(tmp_path / "run", engine="auto", say=told.append)
+    assert task.engine.name == "eager"
+    assert made == []
+    assert "its answers are drawn" in told[0]
+
+
+# --- what cannot be had
+
+
+def test_engines_that_do_not_exist(run):
+    with pytest.raises(EngineError, match="no engine 'warp'; there are: auto, eager, ctranslate2"):
+        saccade.load(run, engine="warp")
+
+
+def test_a_machine_without_ctranslate2(run, monkeypatch):
+    monkeypatch.setattr(ctranslate2, "installed", lambda: False)
+    with pytest.raises(EngineError, match=r'not installed: pip install "saccade\[fast\]"'):
+        saccade.load(run, engine="ctranslate2")
+    assert saccade.load(run, engine="auto").engine.name == "eager"
+    assert choice.installed() == ["eager"]
+
+
+def test_models_that_it_cannot_run(tmp_path):
+    tiny.translator(tmp_path / "run", "model.decoder.score={ kind = 'cosine' }")
+    with pytest.raises(EngineError, match=r'model\.decoder\.score\.kind is "cosine"'):
+        saccade.load(tmp_path / "run", engine="ctranslate2")
+    told: list[str] = []
+    choice.load(tmp_path / "run", engine="auto", say=told.append)
+    assert len(told) == 1
+    assert told[0].startswith("answering by the engine eager: CTranslate2 cannot run this model")
+
+
+def test_float32_must_agree(run, monkeypatch):
+    monkeypatch.setattr(
+        ctranslate2, "check", lambda *_: ctranslate2.Check(compared=9, same=8, tokens=0.99)
+    )
+    with pytest.raises(EngineError, match="does not answer as the model itself: 8 of 9"):
+        saccade.load(run, engine=FLOAT)
+    assert saccade.load(run, engine="ctranslate2").engine.name == "ctranslate2-int8"
+
+
+def test_workers_are_as_many_as_threads(run):
+    torch.set_num_threads(2)
+    fast = saccade.load(run, engine=FLOAT)
+    assert torch.get_num_threads() == 2
+    assert fast.engine._program.program.num_translators == 2
+    assert texts(fast.predict(INPUTS * 3)) == texts(saccade.load(run).predict(INPUTS * 3))
+    assert torch.get_num_threads() == 2

@@ -1,0 +1,492 @@
+"""Tasks as ONNX graphs: onnxruntime answers as they do, or nothing is written."""
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import jaxtyping
+import numpy as np
+import onnx.numpy_helper
+import pytest
+import torch
+from PIL import Image
+
+from saccade.attention import ScoreConfig
+from saccade.decoders.recurrent import RecurrentDecoderConfig
+from saccade.decoders.transformer import TransformerDecoderConfig
+from saccade.decoding import GenerationConfig
+from saccade.encoders.convolutional import ResNetConfig
+from saccade.encoders.patches import PatchReaderConfig
+from saccade.encoders.recurrent import RecurrentEncoderConfig
+from saccade.encoders.transformer import TransformerEncoderConfig
+from saccade.errors import InteropError
+from saccade.interop import onnx as interop
+from saccade.interop.onnx import graphs, packages, verifying, writing
+from saccade.interop.onnx.drafts import draft_of
+from saccade.models import (
+    CaptionerConfig,
+    ConvolutionalClassifierConfig,
+    ImageClassifierConfig,
+    LanguageModelConfig,
+    MaskedLanguageModelConfig,
+    TextClassifierConfig,
+    TranslatorConfig,
+)
+from saccade.positions import PositionConfig
+from saccade.tasks import (
+    image_classification,
+    image_to_text,
+    language_modeling,
+    masked_language_modeling,
+    text_classification,
+    text_to_text,
+)
+from saccade.tasks.base import Task
+from saccade.tasks.images import ImageConfig, Pixels, Scale
+from saccade.tasks.labels import Classes, Number, Several
+from saccade.text import Tokenizer, VocabularyConfig
+from saccade.training import exchange
+from tests.interop.references import randomised
+
+SENTENCES = ["a cat sat on the mat", "the dog ran away from a cat", "two men sat in the sun", "a"]
+ROOT = Path(__file__).parents[2]
+BLOCK = {"num_heads": 2, "hidden_dim": 8}
+READER = TransformerEncoderConfig(num_layers=1, **BLOCK)
+WRITER = TransformerDecoderConfig(num_layers=1, **BLOCK)
+GRU_READER = RecurrentEncoderConfig(dim=7, num_layers=2)
+GRU_WRITER = RecurrentDecoderConfig(dim=5, num_layers=2)
+RESNET = ResNetConfig(channels=3, widths=(6, 8), blocks=1)
+PATCHES = PatchReaderConfig(
+    encoder=replace(READER, position=PositionConfig(kind="learned")), dim=12, patch_size=4
+)
+
+
+@pytest.fixture(autouse=True)
+def _unchecked_while_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A size that is a symbol is no int: shapes are not checked while torch follows a model."""
+    real = torch.onnx.export
+
+    def export(*args: Any, **options: Any) -> Any:
+        jaxtyping.config.update("jaxtyping_disable", True)
+        try:
+            return real(*args, **options)
+        finally:
+            jaxtyping.config.update("jaxtyping_disable", False)
+
+    monkeypatch.setattr(torch.onnx, "export", export)
+
+
+def vocabulary(kind: str = "word", size: int = 60) -> Tokenizer:
+    return Tokenizer.train(SENTENCES, VocabularyConfig(kind=kind, size=size))
+
+
+def ready(task: Task[Any]) -> Any:
+    randomised(task.model)
+    return task.eval()
+
+
+def translator(encoder: Any = READER, decoder: Any = WRITER, **options: Any) -> Any:
+    config = text_to_text.Config(
+        model=TranslatorConfig(encoder=encoder, decoder=decoder, dim=12, **options),
+        text=text_to_text.TextConfig(max_length=20),
+        generation=GenerationConfig(max_length=12, beam=1),
+    )
+    return ready(text_to_text.TextToText(config, vocabulary(), vocabulary("bpe", 290)))
+
+
+def language_model(decoder: Any = WRITER, **text: Any) -> Any:
+    config = language_modeling.Config(
+        model=LanguageModelConfig(decoder=decoder, dim=12),
+        text=language_modeling.TextConfig(block=9, **text),
+        generation=GenerationConfig(max_length=20),
+    )
+    return ready(language_modeling.LanguageModeling(config, vocabulary()))
+
+
+def captioner(encoder: Any = RESNET, decoder: Any = WRITER) -> Any:
+    config = image_to_text.Config(
+        model=CaptionerConfig(encoder=encoder, decoder=decoder, dim=12),
+        image=ImageConfig(size=8, scale="data"),
+        generation=GenerationConfig(max_length=7, beam=1),
+    )
+    view = Pixels(config.image, 3, Scale((90.0, 100.0, 110.0), (50.0, 60.0, 70.0)))
+    return ready(image_to_text.ImageToText(config, view, vocabulary()))
+
+
+def text_classifier(encoder: Any = READER, labels: Any = None, **options: Any) -> Any:
+    pairs = options.pop("pairs", False)
+    config = text_classification.Config(
+        model=TextClassifierConfig(encoder=encoder, dim=12, **options),
+        text=text_classification.TextConfig(max_length=10),
+    )
+    labels = labels or Classes(["cat", "dog", "men"])
+    task = text_classification.TextClassification(
+        config, vocabulary(), labels, pairs=pairs, temperature=1.7
+    )
+    return ready(task)
+
+
+def masked_language_model(encoder: Any = READER) -> Any:
+    config = masked_language_modeling.Config(
+        model=MaskedLanguageModelConfig(encoder=encoder, dim=12),
+        text=masked_language_modeling.TextConfig(max_length=40),
+    )
+    return ready(masked_language_modeling.MaskedLanguageModeling(config, vocabulary()))
+
+
+def image_classifier(model: Any = None) -> Any:
+    model = model or ImageClassifierConfig(encoder=PATCHES.encoder, dim=12, patch_size=4)
+    config = image_classification.Config(model=model, image=ImageConfig(size=8))
+    pixels = Pixels(config.image, model.channels)
+    return ready(image_classification.ImageClassification(config, pixels, Classes(["x", "y", "z"])))
+
+
+def written(task: Task[Any], folder: Path) -> Path:
+    folder.mkdir()
+    interop.write_task(task, folder)
+    return folder
+
+
+def facts(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "saccade.json").read_text(encoding="utf-8"))
+    return found
+
+
+@pytest.fixture(scope="session")
+def example() -> Any:
+    """The class `Model` of docs/onnx.md, which knows nothing of Saccade."""
+    page = (ROOT / "docs" / "onnx.md").read_text(encoding="utf-8")
+    code = re.findall(r"^```python\n(# only.*?)^```", page, re.DOTALL | re.MULTILINE)[0]
+    assert not re.search(r"import (torch|saccade)", code)
+    names: dict[str, Any] = {}
+    exec(compile(code, "docs/onnx.md", "exec"), names)
+    return names["Model"]
+
+
+@pytest.fixture
+def photo(tmp_path: Path) -> Path:
+    pixels = np.random.default_rng(1).integers(0, 256, (11, 9, 3), dtype=np.uint8)
+    Image.fromarray(pixels).save(tmp_path / "photo.png")
+    return tmp_path / "photo.png"
+
+
+# --- every task: what is written is compared inside, for several sizes; then by the page's example
+
+
+def test_a_transformer_that_translates(tmp_path: Path, example: Any) -> None:
+    task = translator()
+    folder = written(task, tmp_path / "out")
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "decoder.onnx",
+        "decoder_step.onnx",
+        "encoder.onnx",
+        "saccade.json",
+        "tokenizer.source.json",
+        "tokenizer.target.json",
+    ]
+    assert not any(b".py" in path.read_bytes() for path in folder.glob("*.onnx"))  # of our code
+    texts = ["a cat</s> sat", "the sun", " ".join(["men"] * 30)]
+    ours = [answer.text for answer in task.predict(texts)]
+    assert [example(folder).translate(text) for text in texts] == ours
+    assert max(map(len, ours)) > 0
+    said = facts(folder)
+    assert said["text"]["after"] == [2]
+    assert said["text"]["longest"] == 21
+    assert said["writing"]["never"] == [0, 1, 3, 4, 5, 6]
+    assert said["graphs"]["encoder"]["inputs"] == {
+        "source": {"type": "int64", "shape": ["batch", "source"]},
+        "source_mask": {"type": "bool", "shape": ["batch", "source"]},
+    }
+    assert said["graphs"]["decoder_step"]["inputs"]["past_keys.0"]["shape"] == [
+        "batch",
+        2,
+        "past",
+        6,
+    ]
+
+
+@pytest.mark.parametrize(
+    "decoder",
+    [
+        GRU_WRITER,
+        pytest.param(replace(GRU_WRITER, attention="none", cell="lstm"), marks=pytest.mark.slow),
+    ],
+    ids=["attention", "none"],
+)
+def test_a_recurrent_translator(decoder: Any, tmp_path: Path, example: Any) -> None:
+    task = translator(GRU_READER, decoder)
+    folder = written(task, tmp_path / "out")
+    texts = ["a cat sat", "the sun", "two men ran away from the dog in the sun"]
+    ours = [answer.text for answer in task.predict(texts)]
+    assert [example(folder).translate(text) for text in texts] == ours
+
+
+def test_a_language_model(tmp_path: Path, example: Any) -> None:
+    """Also beyond its block, of which the last half is then read anew."""
+    task = language_model()
+    folder = written(task, tmp_path / "out")
+    assert not (folder / "encoder.onnx").exists()
+    prompts = ["a cat", "", "the dog ran away from a cat and two men sat in the sun"]
+    ours = [a.text for a in task.predict(prompts, sample=False, beam=1, max_length=20)]
+    assert [example(folder).continue_text(prompt, 20) for prompt in prompts] == ours
+    tokens = np.array([[8, 9, 10], [11, 8, 7]])
+    rows = interop.load(folder).write({}, tokens, 20)
+    assert rows == interop.load(folder).write({}, tokens, 20, cached=False)
+    assert max(map(len, rows)) > 9
+
+
+def test_a_captioner(tmp_path: Path, example: Any, photo: Path) -> None:
+    task = captioner()
+    folder = written(task, tmp_path / "out")
+    assert example(folder).caption(photo) == task.predict([photo])[0].text
+    assert facts(folder)["image"] == {
+        "size": 8,
+        "how": "squash",
+        "channels": 3,
+        "mean": [90.0, 100.0, 110.0],
+        "spread": [50.0, 60.0, 70.0],
+    }
+
+
+def test_a_classifier_of_pairs(
+    tmp_path: Path, example: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task, folder = text_classifier(num_segments=2, pairs=True), tmp_path / "out"
+    monkeypatch.setattr(exchange, "Run", lambda path: SimpleNamespace(task=lambda: task))
+    exchange.export_run("a run", "onnx", folder)
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    pairs = [("a cat", "the dog"), ("a", "two men sat in the sun on the mat"), (SENTENCES[1],) * 2]
+    ours = [answer.label for answer in task.predict(pairs)]
+    assert [example(folder).classify(*pair) for pair in pairs] == ours
+    assert facts(folder)["labels"] == {
+        "kind": "one",
+        "names": ["cat", "dog", "men"],
+        "temperature": 1.7,
+    }
+
+
+def test_a_masked_language_model(tmp_path: Path) -> None:
+    task = masked_language_model()
+    folder = written(task, tmp_path / "out")
+    said, [answer] = facts(folder), task.predict(["a [MASK] sat"])
+    ids = [*task.tokenizer.encode("a"), 6, *task.tokenizer.encode_part(" sat")]
+    tokens = np.array([[*said["text"]["before"], *ids, *said["text"]["after"]]])
+    given = {"tokens": tokens, "mask": np.ones_like(tokens, bool)}
+    logits = interop.load(folder).run("model", given)["logits"][0, 2]
+    best = max(task.tokenizer.ordinary.tolist(), key=lambda id: logits[id])
+    assert answer.text == task.tokenizer.decode([*ids[:1], best, *ids[2:]])
+
+
+def test_an_image_classifier(tmp_path: Path, example: Any, photo: Path) -> None:
+    task = image_classifier()
+    folder = written(task, tmp_path / "out")
+    assert example(folder).classify_image(photo) == task.predict([photo])[0].label
+
+
+# --- variants
+
+
+POSITIONS = [
+    PositionConfig(kind=kind, length=20, **more)
+    for kind, more in [
+        ("none", {}),
+        ("sinusoidal", {"layout": "halves", "fuse": "concat", "width": 4}),
+        ("learned", {}),
+        ("relative", {"max_distance": 3}),
+        ("rotary", {}),
+        ("complex", {}),
+    ]
+]
+VARIANTS: dict[str, Callable[[], Any]] = {
+    **{
+        f"positions {position.kind}": lambda position=position: translator(
+            replace(READER, position=position), replace(WRITER, position=position)
+        )
+        for position in POSITIONS
+    },
+    **{
+        f"score {kind}": lambda kind=kind: translator(
+            replace(READER, score=ScoreConfig(kind=kind)),
+            replace(WRITER, score=ScoreConfig(kind=kind), num_kv_heads=1, norm_order="post"),
+        )
+        for kind in ("dot", "cosine", "general", "low_rank", "additive")
+    },
+    **{
+        f"cells {cell} {attention}": lambda cell=cell, attention=attention: translator(
+            replace(GRU_READER, cell=cell, bidirectional=attention != "none"),
+            replace(GRU_WRITER, cell=cell, attention=attention, score=ScoreConfig(kind="general")),
+        )
+        for cell in ("rnn", "gru", "lstm")
+        for attention in ("none", "before", "after")
+    },
+    "two layers": lambda: translator(
+        replace(READER, num_layers=2), replace(WRITER, num_layers=2, norm_order="post")
+    ),
+    "nothing fed": lambda: translator(
+        GRU_READER, replace(GRU_WRITER, attention="after", feed_context=False)
+    ),
+    "recurrent reader, Transformer writer": lambda: translator(GRU_READER, WRITER),
+    "Transformer reader, recurrent writer": lambda: translator(READER, GRU_WRITER),
+    "conditional text": lambda: masked_language_model(
+        replace(READER, position=PositionConfig(kind="conditional"), norm="batch")
+    ),
+    "recurrent text": lambda: text_classifier(GRU_READER, pooling="summary"),
+    "several labels": lambda: text_classifier(labels=Several(["a", "b"], ","), pooling="mean"),
+    "a number": lambda: text_classifier(labels=Number(3.0, 2.0)),
+    "packed": lambda: language_model(layout="packed"),
+    "opening": lambda: language_model(opening="a cat"),
+    "caption by looking": lambda: captioner(RESNET, GRU_WRITER),
+    "caption without looking": lambda: captioner(RESNET, replace(GRU_WRITER, attention="none")),
+    "caption of patches": lambda: captioner(PATCHES, WRITER),
+    "convolutional": lambda: image_classifier(
+        ConvolutionalClassifierConfig(channels=1, widths=(6, 8), blocks=1)
+    ),
+    **{
+        f"image positions {kind}": lambda kind=kind: image_classifier(
+            ImageClassifierConfig(
+                encoder=replace(READER, position=PositionConfig(kind=kind)),
+                dim=16,
+                patch_size=2,
+                stem="convolutional",
+                pooling="mean" if kind == "rotary" else "first",
+            )
+        )
+        for kind in ("none", "sinusoidal", "relative_2d", "rotary", "conditional")
+    },
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", VARIANTS)
+def test_variants(name: str, tmp_path: Path) -> None:
+    """Writing compares, for several batches and lengths, and refuses what differs."""
+    written(VARIANTS[name](), tmp_path / "out")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["packed", "opening"])
+def test_what_stands_before_a_prompt(name: str, tmp_path: Path, example: Any) -> None:
+    task = VARIANTS[name]()
+    folder = written(task, tmp_path / "out")
+    prompts = ["two men", "", " sat in the"]
+    ours = [a.text for a in task.predict(prompts, sample=False, beam=1, max_length=8)]
+    assert [example(folder).continue_text(prompt, 8) for prompt in prompts] == ours
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["several labels", "a number"])
+def test_other_labels(name: str, tmp_path: Path, example: Any) -> None:
+    task = VARIANTS[name]()
+    folder = written(task, tmp_path / "out")
+    for text in SENTENCES:
+        [answer], theirs = task.predict([text]), example(folder).classify(text)
+        if name == "a number":
+            assert theirs == pytest.approx(float(answer.label), abs=1e-3)
+        else:
+            assert ",".join(theirs) == answer.label
+
+
+# --- what is refused
+
+
+def faulty(real: Callable[..., Any]) -> Callable[..., Any]:
+    """A fault in the last bias of a graph, which has a number for each of three classes."""
+
+    def exported(self: Any) -> Any:
+        found = real(self)
+        weight = next(x for x in found.graph.initializer if "bias" in x.name and x.dims == [3])
+        moved = onnx.numpy_helper.to_array(weight) + np.float32(0.01)
+        weight.CopyFrom(onnx.numpy_helper.from_array(moved, weight.name))
+        return found
+
+    return exported
+
+
+def test_what_differs_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exchange, "Run", lambda path: SimpleNamespace(task=text_classifier))
+    monkeypatch.setattr(graphs.Graph, "exported", property(faulty(graphs.Graph.exported.func)))
+    with pytest.raises(
+        InteropError, match=r"model.onnx does not give the same logits: 0.0\d+ apart"
+    ):
+        exchange.export_run(tmp_path / "run", "onnx", tmp_path / "out")
+    assert not list(tmp_path.iterdir())
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine.txt").write_text("keep me")
+    with pytest.raises(InteropError, match="out is not empty; choose a new folder to export to"):
+        exchange.export_run(tmp_path / "run", "onnx", tmp_path / "out")
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["mine.txt"]
+
+
+def test_a_token_that_is_not_the_best_is_noticed() -> None:
+    """Hand-worked: the second token of the row is 0.5 behind; as good as the best will do."""
+    draft = draft_of(language_model())
+    logits = torch.zeros(1, 2, 60)
+    logits[0, 0, 9], logits[0, 1, 8], logits[0, 1, 10] = 1.0, 1.0, 0.5
+    draft = replace(draft, ours=lambda given: logits.clone())
+    first = torch.tensor([[7]])
+    verifying._require_best(draft, {}, first, [[9, 8]], 2)
+    with pytest.raises(InteropError, match=r"chose a token that is 0.5 behind the best of ours"):
+        verifying._require_best(draft, {}, first, [[9, 10]], 2)
+    logits[0, 1, 8] = 0.5
+    verifying._require_best(draft, {}, first, [[9, 10]], 2)
+    logits[0, 0, 0] = 9.0  # padding is never written, however likely
+    verifying._require_best(draft, {}, first, [[9, 10]], 2)
+
+
+def test_other_tasks_are_refused(tmp_path: Path) -> None:
+    class Other(Task[Any]):
+        name = "summaries"
+
+    Other.__abstractmethods__ = frozenset()
+    with pytest.raises(InteropError, match="the task summaries has no form in ONNX"):
+        interop.write_task(Other(), tmp_path)
+
+
+def test_what_torch_cannot_follow_says_so(tmp_path: Path) -> None:
+    task = text_classifier()
+    task.model.pooler = Asking()
+    with pytest.raises(InteropError, match="cannot write this model as ONNX"):
+        interop.write_task(task, tmp_path)
+
+
+class Asking(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x if bool(x.sum() > 0) else -x
+
+
+def test_a_model_of_more_than_a_file_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(graphs, "TOO_LARGE", 100)
+    draft = draft_of(text_classifier())
+    with pytest.raises(InteropError, match="an ONNX file holds 2 GB"):
+        _ = draft.graphs["model"].exported
+
+
+@pytest.mark.parametrize("name", ["onnx", "onnxscript", "onnxruntime"])
+def test_a_missing_package_names_the_extra(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(InteropError, match=rf'{name} is needed .* pip install "saccade\[onnx\]"'):
+        writing.write_task(text_classifier(), tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_old_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(torch.onnx, "ops")
+    with pytest.raises(InteropError, match=r"torch 2.8 or newer, this is"):
+        packages.require_exporter()
+
+
+@pytest.mark.parametrize("content", [None, "{", "[]"])
+def test_a_folder_that_is_none(content: str | None, tmp_path: Path) -> None:
+    if content is not None:
+        (tmp_path / "saccade.json").write_text(content)
+    with pytest.raises(
+        InteropError, match=r"saccade.json cannot be read .* export --to onnx wrote"
+    ):
+        interop.load(tmp_path)

@@ -1,0 +1,226 @@
+"""Tiny models of every task, none of them trained, and servers around them."""
+
+import asyncio
+import base64
+import io
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from PIL import Image
+
+from saccade.data import sources
+from saccade.serve import app
+from saccade.serve.gate import Gate
+from saccade.serve.guard import Guard
+from saccade.serve.limits import Limits
+from saccade.serve.measures import Measures
+from saccade.serve.models import Model, Models
+from saccade.tasks.base import Task
+from saccade.training import recipe as recipes
+from saccade.training.run import Run
+
+TINY = ("model.dim=16", "model.encoder.num_layers=1", "model.encoder.hidden_dim=16")
+SMALL = {
+    "reverse": (
+        "generation.max_length=12",
+        "model.dim=16",
+        "model.encoder.dim=16",
+        "model.decoder.dim=16",
+    ),
+    "bert-mini": (*TINY, "text.vocabulary.size=300"),
+    "bert-mini-masked": (*TINY, "text.vocabulary.size=300"),
+    "gpt-char": (
+        "model.dim=16",
+        "model.decoder.num_layers=1",
+        "model.decoder.hidden_dim=16",
+        "text.block=16",
+        "generation.max_length=24",
+    ),
+    "vit-tiny": (
+        *TINY,
+        "image.size=8",
+        "model.patch_size=2",
+        "model.encoder.num_heads=2",
+        "augment.crop=1",
+    ),
+    "caption-attention": (
+        "image.size=8",
+        "text.vocabulary.min_count=1",
+        "generation.max_length=6",
+        "model.dim=16",
+        "model.decoder.dim=16",
+        "model.encoder.kind=resnet",
+        "model.encoder.widths=[6,8]",
+        "model.encoder.blocks=1",
+        "model.encoder.dim=12",
+    ),
+}
+NAMES = {
+    "en-fr": "reverse",
+    "mood": "bert-mini",
+    "nli": "bert-mini",
+    "holes": "bert-mini-masked",
+    "book": "gpt-char",
+    "photos": "vit-tiny",
+    "said": "caption-attention",
+}
+TOKEN = "a token that nobody guesses"
+
+
+def picture(side: int = 10) -> bytes:
+    """A PNG of noise."""
+    file = io.BytesIO()
+    pixels = np.random.default_rng(side).integers(0, 255, (side, side, 3), dtype=np.uint8)
+    Image.fromarray(pixels).save(file, "PNG")
+    return file.getvalue()
+
+
+def in_base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+INPUTS: dict[str, list[Any]] = {
+    "en-fr": ["a b c", "d e"],
+    "mood": ["i am happy", "it is bad"],
+    "nli": [["a cat", "a dog"], ["it", "is"]],
+    "holes": ["the [MASK] cat", "[MASK]"],
+    "book": ["the cat", ""],
+    "photos": [in_base64(picture(10)), in_base64(picture(12))],
+    "said": [in_base64(picture(10)), in_base64(picture(12))],
+}
+"""What each model can be asked, as JSON."""
+
+
+def _write_data(folder: Path) -> dict[str, Path]:
+    letters = ["a b c", "d e f", "b a", "c c d", "e f a b"] * 8
+    tables = {
+        "en-fr": [("source", "target"), *((text, text[::-1]) for text in letters)],
+        "mood": [("text", "label"), *((f"i am {n}", ("good", "bad")[n % 2]) for n in range(16))],
+        "nli": [
+            ("text", "text_pair", "label"),
+            *((f"{n}", "b", ("no", "yes")[n % 2]) for n in range(16)),
+        ],
+        "holes": [("text",), *[("the cat sees a dog",), ("a dog is the cat",)] * 8],
+    }
+    found = {}
+    for name, rows in tables.items():
+        found[name] = folder / f"{name}.tsv"
+        found[name].write_text("".join("\t".join(row) + "\n" for row in rows))
+    found["book"] = folder / "book.txt"
+    found["book"].write_text("the cat sees a naïve dog\n" * 40, encoding="utf-8")
+    found["photos"] = folder / "photos"
+    for number in range(8):
+        where = found["photos"] / ("dark", "light")[number % 2]
+        where.mkdir(parents=True, exist_ok=True)
+        (where / f"{number}.png").write_bytes(picture(9 + number))
+    rows = [f"photos/dark/{n}.png\ta dark square\n" for n in (0, 2, 4, 6)]
+    found["said"] = folder / "said.tsv"
+    found["said"].write_text("image\ttext\n" + "".join(rows))
+    return found
+
+
+@pytest.fixture(scope="session")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A run folder of every task, by the names of the models."""
+    folder = tmp_path_factory.mktemp("served")
+    data, found = _write_data(folder), {}
+    for name, recipe in NAMES.items():
+        chosen = recipes.load(recipe, SMALL[recipe])
+        corpus = sources.open_corpus(data[name], chosen.options.columns)
+        task = chosen.options.fresh(corpus.splits["train"])
+        found[name] = folder / "runs" / name
+        found[name].mkdir(parents=True)
+        Run(found[name]).begin(chosen, task, {})
+        Run(found[name]).keep_best(task.model)
+    return found
+
+
+@pytest.fixture(scope="session")
+def tasks(runs: dict[str, Path]) -> dict[str, Task[Any]]:
+    """The tasks themselves."""
+    return {name: Run(folder).task() for name, folder in runs.items()}
+
+
+Build = Callable[..., Gate]
+
+
+@pytest.fixture(scope="session")
+def build(tasks: dict[str, Task[Any]]) -> Iterator[Build]:
+    """`build("book", token=..., queue=2)`: a server of these models, of all if none is named."""
+    made: list[Gate] = []
+
+    def make(
+        *names: str,
+        token: str | None = None,
+        host: str = "127.0.0.1",
+        log_text: bool = False,
+        others: dict[str, Any] | None = None,
+        **limits: Any,
+    ) -> Gate:
+        measures, caps = Measures(), Limits(**limits)
+        chosen = {name: tasks[name] for name in names or tasks} | (others or {})
+        if others and not names:
+            chosen = dict(others)
+        models = [
+            Model(
+                name,
+                task,
+                limits=caps,
+                measures=measures,
+                languages=("en", "fr") if name == "en-fr" else None,
+            )
+            for name, task in chosen.items()
+        ]
+        guard = Guard.of(host, token=token, open=app.open_paths())
+        gate = app.build(
+            Models(models, measures),
+            guard=guard,
+            limits=caps,
+            measures=measures,
+            log_text=log_text,
+        )
+        made.append(gate)
+        return gate
+
+    yield make
+    for gate in made:
+        gate.models.close(5.0)
+
+
+@pytest.fixture(scope="session")
+def everything(build: Build) -> Gate:
+    """A server of all models, patient for the sake of slow machines."""
+    return build(seconds=300.0)
+
+
+def client(gate: Gate, **options: Any) -> httpx.AsyncClient:
+    """A client that talks to a server in this process."""
+    transport = httpx.ASGITransport(app=gate, raise_app_exceptions=True)  # type: ignore[arg-type]
+    return httpx.AsyncClient(transport=transport, base_url="http://localhost", **options)
+
+
+Ask = Callable[..., httpx.Response]
+
+
+def asked(gate: Gate, method: str, path: str, **options: Any) -> httpx.Response:
+    """One request and its answer."""
+
+    async def ask() -> httpx.Response:
+        async with client(gate) as http:
+            return await http.request(method, path, **options)
+
+    return asyncio.run(ask())
+
+
+def together(gate: Gate, calls: list[Callable[[httpx.AsyncClient], Awaitable[Any]]]) -> list[Any]:
+    """What several requests at the same time give."""
+
+    async def ask() -> list[Any]:
+        async with client(gate) as http:
+            return await asyncio.gather(*(call(http) for call in calls))
+
+    return asyncio.run(ask())

@@ -1,0 +1,82 @@
+"""Tasks that answer as a test tells them to."""
+
+import threading
+import time
+from collections.abc import Callable, Generator, Sequence
+from typing import Any
+
+from saccade.errors import DataError
+from saccade.tasks.base import Answer, Task
+
+
+class Echo(Task[Any]):
+    """Says its inputs; those named `wrong` and `broken` fail, and `slow` waits to be let go."""
+
+    name = "echo"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.batches: list[list[str]] = []
+        self.options: list[dict[str, Any]] = []
+        self.began, self.go = threading.Event(), threading.Event()
+        self.stopped = 0
+
+    def from_json(self, value: Any) -> Any:
+        return value
+
+    def predict(
+        self,
+        inputs: Sequence[str],
+        *,
+        attention: bool = False,
+        batch_size: int = 64,
+        stop: Callable[[], None],
+        **options: Any,
+    ) -> list[Answer]:
+        self.batches.append(list(inputs))
+        self.options.append(options)
+        if "wrong" in inputs:
+            raise DataError(f"input {inputs.index('wrong') + 1} is wrong")
+        if "broken" in inputs:
+            raise ZeroDivisionError("a secret text")
+        if "slow" in inputs:
+            self.began.set()
+            while not self.go.wait(0.01):
+                try:
+                    stop()
+                except Exception:
+                    self.stopped += 1
+                    raise
+        return [Answer(text, 0.0) for text in inputs]
+
+
+Echo.__abstractmethods__ = frozenset()  # it is never trained
+
+
+class Teller(Echo):
+    """Goes on without end, a letter at a time, until nobody listens."""
+
+    def __init__(self, *, fails_after: int | None = None) -> None:
+        super().__init__()
+        self.writing, self.most, self.written, self._fails_after = 0, 0, 0, fails_after
+
+    def stream(self, prompt: str, **options: Any) -> Generator[str, None, bool]:
+        self.writing += 1
+        self.most = max(self.most, self.writing)
+        try:
+            while True:
+                time.sleep(0.002)
+                self.written += 1
+                if self.written == self._fails_after:
+                    raise DataError("it cannot go on")
+                yield "x"
+        finally:
+            self.writing -= 1
+
+
+def eventually(true: Callable[[], bool], seconds: float = 20.0) -> bool:
+    """Whether it becomes true before long."""
+    end = time.monotonic() + seconds
+    while not true() and time.monotonic() < end:
+        time.sleep(0.01)
+    return true()

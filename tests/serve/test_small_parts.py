@@ -1,0 +1,130 @@
+"""Measures, logs, ends of texts, names of models: the parts that need no server."""
+
+import json
+import logging
+import sys
+
+import pytest
+
+from saccade.errors import ServeError
+from saccade.serve.ends import Ends
+from saccade.serve.guard import Guard, is_loopback
+from saccade.serve.logs import JsonLines
+from saccade.serve.measures import Counter, Gauge, Histogram, Measures
+from saccade.serve.models import Served
+from saccade.serve.problems import STATUS, Problem
+
+
+def test_a_histogram_counts_up_to_each_bound():
+    taken = Histogram("t", "Times.", ("route",), (0.1, 1, 2.5))
+    for value in (0.05, 0.1, 0.5, 3):
+        taken.observe(value, "/a")
+    assert list(taken.lines()) == [
+        't_bucket{route="/a",le="0.1"} 2',
+        't_bucket{route="/a",le="1"} 3',
+        't_bucket{route="/a",le="2.5"} 3',
+        't_bucket{route="/a",le="+Inf"} 4',
+        't_sum{route="/a"} 3.65',
+        't_count{route="/a"} 4',
+    ]
+
+
+def test_counters_and_gauges_and_what_labels_may_hold():
+    count = Counter("c", "Counts.", ("name",))
+    count.add('a"b\\c\nd')
+    count.add('a"b\\c\nd')
+    assert list(count.lines()) == ['c{name="a\\"b\\\\c\\nd"} 2']
+    assert (count.value('a"b\\c\nd'), count.value("x")) == (2, 0)
+    level = Gauge("g", "A level.", (), lambda: [((), 1.5)])
+    assert list(level.lines()) == ["g 1.5"]
+    measures = Measures()
+    measures.watch(level)
+    assert measures.text().endswith("# HELP g A level.\n# TYPE g gauge\ng 1.5\n")
+    count.add("many", amount=12_345_678)
+    assert 'c{name="many"} 12345678' in list(count.lines())
+
+
+@pytest.mark.parametrize(
+    ("stops", "pieces", "said", "reached"),
+    [
+        ((), ["ab", "c"], ["ab", "c", ""], False),
+        (("END",), ["abE", "N", "Dx", "y"], ["ab", "", "", "", ""], True),
+        (("END",), ["abE", "N", "x"], ["ab", "", "ENx", ""], False),
+        (("END",), ["abE", "N"], ["ab", "", "EN"], False),
+        (("b", "ab"), ["xab"], ["x", ""], True),
+        (("aab",), ["aaab"], ["a", ""], True),
+        (("aab",), ["aa", "ab"], ["", "a", ""], True),
+        (("x",), ["x"], ["", ""], True),
+    ],
+)
+def test_text_ends_before_the_first_end(stops, pieces, said, reached):
+    ends = Ends(stops)
+    assert [*(ends.add(piece) for piece in pieces), ends.rest()] == said
+    assert ends.reached is reached
+
+
+@pytest.mark.parametrize("cut", range(1, 9))
+def test_pieces_make_no_difference(cut):
+    text = "one two\nthree two"
+    for stops in (["two"], ["\n", "three"], ["zzz"], ["e two"]):
+        whole, parts = Ends(stops), Ends(stops)
+        at_once = whole.add(text) + whole.rest()
+        pieces = [text[at : at + cut] for at in range(0, len(text), cut)]
+        assert "".join(map(parts.add, pieces)) + parts.rest() == at_once
+
+
+def test_names_of_models(tmp_path):
+    (tmp_path / "first").mkdir()
+    plain = Served.parse(str(tmp_path / "first"))
+    assert (plain.name, plain.folder, plain.languages) == ("first", tmp_path / "first", None)
+    assert Served.parse("en-fr=runs/x").languages == ("en", "fr")
+    assert Served.parse("my-model=runs/x").languages is None
+    assert Served.parse("runs/my-run").languages is None  # a folder's name says nothing
+    for bad in ("=x", "a b=x", "a/b=x", "é=x", "../..", "-a=x", "a" * 101 + "=x"):
+        with pytest.raises(ServeError, match="cannot be the name of a model"):
+            Served.parse(bad if bad != "../.." else "/")
+
+
+def test_logs_say_where_and_not_what(capsys):
+    def line(**options):
+        try:
+            raise ValueError("a secret text")
+        except ValueError:
+            found = sys.exc_info()
+        record = logging.LogRecord("x", logging.ERROR, "f", 1, "failed", (), found)
+        record.facts = {"id": "7"}
+        return json.loads(JsonLines(**options).format(record))
+
+    silent = line(text=False)
+    assert (silent["event"], silent["error"], silent["id"]) == ("failed", "ValueError", "7")
+    assert silent["level"] == "error"
+    assert silent["at"][0].startswith(__file__)
+    assert "secret" not in json.dumps(silent)
+    assert line(text=True)["message"] == "a secret text"
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.7", "example.org", "localhost.example"])
+def test_beyond_this_machine_a_token_is_needed(host):
+    assert not is_loopback(host)
+    with pytest.raises(ServeError, match=r"--token-file FILE, or .* SACCADE_TOKEN"):
+        Guard.of(host, token=None, open=())
+    guard = Guard.of(host, token="0123456789abcdef", open=())
+    assert "0123456789abcdef" not in repr(guard)
+    with pytest.raises(ServeError, match="16 ASCII characters"):
+        Guard.of(host, token="short", open=())
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "::1", "localhost"])
+def test_this_machine_may_go_without(host):
+    assert is_loopback(host)
+    guard = Guard.of(host, token=None, open=())
+    guard.check("/", {"host": f"[{host}]:80" if ":" in host else f"{host}:80"})
+
+
+def test_every_problem_has_one_shape():
+    for code, status in STATUS.items():
+        problem = Problem(code, "a sentence")
+        assert problem.status_code == status
+        assert problem.body() == {"error": {"code": code, "message": "a sentence"}}
+    assert Problem("full", "").headers["Retry-After"] == "1"
+    assert Problem("no_token", "").headers["WWW-Authenticate"] == "Bearer"
