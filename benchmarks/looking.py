@@ -2,9 +2,9 @@
 
     SACCADE_DATA=... python benchmarks/looking.py RUN [--rounds 5] [--beam 5]
 
-RUN is a translator trained on Multi30k. All test sentences are answered in batches of 64 by the eager
-engine: plainly, with attention, and with alignments. The rounds of all three go by turns in one
-process. Fails (exit code 1) if tokens differ.
+RUN is a translator trained on Multi30k. All test sentences are answered in batches of 64 by the
+eager engine: plainly, with attention, and with alignments. The rounds of all three go by turns in
+one process. Fails (exit code 1) if tokens differ.
 """
 
 import argparse
