@@ -79,7 +79,11 @@ SCENES: dict[str, Any] = {
     "test": {"test": "builtin:shapes"},
     "changes": DEMOS["caption"].changes,
 }
-TWICE = ("training.validate_every=50", "loss.consistency=1.0")
+TWICE = (
+    "training.validate_every=50",
+    "training.optim.freeze=['encoder.stem']",
+    "loss.consistency=1.0",
+)
 TRIALS = {
     "multi30k-transformer-tiny": Trial("transformer-tiny", minutes=60, **MULTI30K),
     **{

@@ -35,6 +35,7 @@ def shot(browser: Browser, file: Path, name: str, *, width: int, height: int) ->
 
 
 def main() -> None:
+    """Both pictures."""
     compared = Path(sys.argv[1])
     chromium = sys.argv[2] if len(sys.argv) > 2 else shutil.which("chromium")
     PICTURES.mkdir(exist_ok=True)

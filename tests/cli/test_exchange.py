@@ -10,7 +10,6 @@ from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers
 from tokenizers import Tokenizer as Backend
 
 import saccade as front
-from saccade.data import sources
 from saccade.data.corpus import Item
 from saccade.interop import huggingface
 from saccade.interop.huggingface import writing
@@ -18,6 +17,7 @@ from saccade.training import exchange, session
 from saccade.training import recipe as recipes
 from saccade.training.run import Run
 from saccade.training.screen import Screen
+from tests.engines import tiny
 from tests.interop import test_gpt2, test_marian
 from tests.interop.conftest import (  # noqa: F401  (fixtures)
     _no_network,
@@ -95,21 +95,8 @@ READER = (
 
 def made(folder: Path, recipe: str, rows: list[tuple[str, ...]], *changes: str):
     """A run with random weights; the first of the rows names the columns."""
-    if recipe in recipes.names():
-        chosen = recipes.load(recipe, [*READER, *changes])
-    else:
-        folder.mkdir(exist_ok=True)
-        (folder.parent / "recipe.toml").write_text(recipe)
-        chosen = recipes.load(folder.parent / "recipe.toml", changes)
-    data = folder.parent / "rows.tsv"
-    data.write_text("".join("\t".join(row) + "\n" for row in rows))
-    split = sources.open_corpus(data, chosen.options.columns, held_out=0.0).splits["train"]
-    torch.manual_seed(1)
-    task = chosen.options.fresh(split)
-    randomised(task.model)
-    folder.mkdir(exist_ok=True)
-    Run(folder).begin(chosen, task, {})
-    Run(folder).keep_best(task.model)
+    small = READER if recipe in recipes.names() else ()
+    tiny.made(folder, recipe, rows, *small, *changes, noise=0.2)
     return front.load(folder)
 
 

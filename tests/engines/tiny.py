@@ -62,31 +62,37 @@ SEPARATE = ("model.share_embeddings=false", 'text.target={ kind = "word", size =
 def translator(folder: Path, *changes: str) -> Any:
     """A run of a translator; gives its task."""
     rows = [("source", "target"), *zip(SENTENCES, reversed(SENTENCES), strict=True)]
-    return _made(folder, TRANSLATOR, rows, changes)
+    return made(folder, TRANSLATOR, rows, *changes)
 
 
 def language_model(folder: Path, *changes: str) -> Any:
     """A run of a language model; gives its task."""
-    return _made(folder, LANGUAGE_MODEL, [("text",), *((text,) for text in SENTENCES)], changes)
+    return made(folder, LANGUAGE_MODEL, [("text",), *((text,) for text in SENTENCES)], *changes)
 
 
-def _made(folder: Path, recipe: str, rows: list[tuple[str, ...]], changes: tuple[str, ...]) -> Any:
-    folder.mkdir(parents=True)
-    (folder.parent / "recipe.toml").write_text(recipe)
-    chosen = recipes.load(folder.parent / "recipe.toml", changes)
+def made(
+    folder: Path, recipe: str, rows: list[tuple[str, ...]], *changes: str, noise: float = 0.3
+) -> Any:
+    """A run of a recipe, by its name or text; the first of the rows names the columns."""
+    folder.mkdir(parents=True, exist_ok=True)
+    named: str | Path = recipe
+    if recipe not in recipes.names():
+        named = folder.parent / "recipe.toml"
+        named.write_text(recipe)
+    chosen = recipes.load(named, changes)
     data = folder.parent / "rows.tsv"
     data.write_text("".join("\t".join(row) + "\n" for row in rows))
     split = sources.open_corpus(data, chosen.options.columns, held_out=0.0).splits["train"]
     torch.manual_seed(1)
     task = chosen.options.fresh(split)
-    shaken(task.model)
+    shaken(task.model, noise)
     Run(folder).begin(chosen, task, {})
     Run(folder).keep_best(task.model)
     return task.eval()
 
 
-def shaken(model: nn.Module) -> None:
+def shaken(model: nn.Module, noise: float = 0.3) -> None:
     """Noise in every parameter, norms and biases too, so that nothing is trivially 0 or 1."""
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter.add_(0.3 * torch.randn_like(parameter))
+            parameter.add_(noise * torch.randn_like(parameter))

@@ -7,7 +7,17 @@ from typing import Annotated
 
 import typer
 
-from saccade.cli.options import Cache, Columns, Data, Device, Pair, parse_columns
+from saccade.cli.options import (
+    Cache,
+    Columns,
+    Data,
+    Device,
+    Pair,
+    Precision,
+    Quiet,
+    Threads,
+    parse_columns,
+)
 from saccade.errors import StoppedError
 from saccade.training.interruption import Interruption
 
@@ -39,14 +49,12 @@ def run(
     seeds: Annotated[int, typer.Option(min=1, help="Trainings of each, by other seeds.")] = 1,
     seed: Annotated[int, typer.Option(min=0, help="The first of the seeds.")] = 0,
     device: Device = "auto",
-    precision: Annotated[str, typer.Option(help="auto, float32 or bfloat16.")] = "auto",
+    precision: Precision = "auto",
     pair: Pair = None,
     columns: Columns = None,
     cache: Cache = None,
-    threads: Annotated[
-        int | None, typer.Option(min=1, help="Processor threads; all cores if left out.")
-    ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
+    threads: Threads = None,
+    quiet: Quiet = False,
 ) -> None:
     """Train recipes on the same data and say which is better; again, it goes on."""
     try:

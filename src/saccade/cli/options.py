@@ -29,6 +29,11 @@ Cache = Annotated[
     typer.Option(help="Where encoded data is kept.", envvar="SACCADE_CACHE", show_default=False),
 ]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
+Precision = Annotated[str, typer.Option(help="auto, float32 or bfloat16.")]
+Threads = Annotated[
+    int | None, typer.Option(min=1, help="Processor threads; all cores if left out.")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
 Engine = Annotated[
     str | None,
     typer.Option(help="What answers: auto, eager, ctranslate2 (int8) or ctranslate2-float32."),

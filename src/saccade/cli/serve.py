@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from saccade.cli.options import Device, Engine
+from saccade.cli.options import Device, Engine, Threads
 from saccade.errors import ServeError
 
 
@@ -37,9 +37,7 @@ def run(
     max_beam: Annotated[int, typer.Option(min=1, help="The widest beam.")] = 16,
     max_bytes: Annotated[int, typer.Option(min=1, help="Of a request.")] = 8 * 2**20,
     grace: Annotated[float, typer.Option(min=1.0, help="Seconds to finish in at the end.")] = 20.0,
-    threads: Annotated[
-        int | None, typer.Option(min=1, help="Processor threads; all cores if left out.")
-    ] = None,
+    threads: Threads = None,
     device: Device = "auto",
     engine: Engine = None,
     log_text: Annotated[

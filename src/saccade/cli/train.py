@@ -8,7 +8,17 @@ from typing import Annotated
 
 import typer
 
-from saccade.cli.options import Cache, Columns, Data, Device, Pair, parse_columns
+from saccade.cli.options import (
+    Cache,
+    Columns,
+    Data,
+    Device,
+    Pair,
+    Precision,
+    Quiet,
+    Threads,
+    parse_columns,
+)
 from saccade.errors import StoppedError
 from saccade.training.interruption import Interruption
 
@@ -31,13 +41,11 @@ def run(
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
     device: Device = "auto",
-    precision: Annotated[str, typer.Option(help="auto, float32 or bfloat16.")] = "auto",
+    precision: Precision = "auto",
     pair: Pair = None,
     columns: Columns = None,
     cache: Cache = None,
-    threads: Annotated[
-        int | None, typer.Option(min=1, help="Processor threads; all cores if left out.")
-    ] = None,
+    threads: Threads = None,
     processes: Annotated[
         int,
         typer.Option(
@@ -46,7 +54,7 @@ def run(
             "its own in every update. For small models on a CPU faster than threads.",
         ),
     ] = 1,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Train a recipe on your data."""
     if processes > 1 and "RANK" not in os.environ:
