@@ -65,6 +65,7 @@ class Page {
   }
 
   async unlock(given) {
+    at("token-said").textContent = "";
     // other letters fit in no header
     token.set(/^[\x20-\x7e]*$/.test(given) ? given : "?");
     await this.open();
