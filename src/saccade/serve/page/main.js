@@ -59,6 +59,7 @@ class Page {
       return;
     }
     at("token").hidden = at("trouble").hidden = true;
+    at("more").hidden = Boolean(token.value); // a link takes no token along
     at("work").hidden = false;
     if (this.columns.length) this.changed(true);
     else this.list();
@@ -75,7 +76,7 @@ class Page {
   lock() {
     at("token-said").textContent = token.value ? "This is not the token of this server." : "";
     token.set("");
-    at("work").hidden = at("trouble").hidden = true;
+    at("work").hidden = at("trouble").hidden = at("more").hidden = true;
     at("token").hidden = false;
     at("token-field").value = "";
     at("token-field").focus();
