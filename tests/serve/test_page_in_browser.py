@@ -247,9 +247,12 @@ def test_a_language_model_writes_on_and_says_where_it_looked(visit, url):
 def test_a_stream_is_shown_as_it_comes_and_can_be_stopped(visit, build, served):
     teller = Teller()
     tab = visit(served(build(others={"teller": teller})))
+    tab.get_by_label("Text", exact=True).focus()
     tab.keyboard.press("Control+Enter")  # from nothing
     until(tab, "document.querySelector('.stream')?.textContent.length > 5")
+    assert tab.evaluate("document.activeElement.id") == "text-0"
     tab.get_by_role("button", name="Stop").click()
+    assert tab.evaluate("document.activeElement.id") == "go"
     length = len(tab.locator(".stream").inner_text())
     assert tab.locator("article .said").inner_text() == "It was stopped."
     assert eventually(lambda: teller.writing == 0)
@@ -263,7 +266,7 @@ def test_a_stream_is_shown_as_it_comes_and_can_be_stopped(visit, build, served):
 
 def test_a_stream_that_fails_keeps_what_was_written(visit, build, served):
     tab = visit(served(build(others={"teller": Teller(fails_after=4)})))
-    tab.get_by_role("button", name="Write on").click()
+    tab.get_by_role("button", name="Write on").press("Enter")
     tab.wait_for_selector("article .wrong")
     assert tab.locator("article .wrong").inner_text() == "it cannot go on"
     assert tab.locator(".stream").inner_text() == "xxx"
@@ -304,16 +307,16 @@ def test_attention_that_is_too_much_leaves_the_answer(visit, build, served):
 
 
 def test_the_token_is_asked_for_and_kept_in_the_tab(visit, build, served):
-    gate = build("mood", token=TOKEN)
+    gate = build("mood", "en-fr", token=TOKEN)
     tab = visit(served(gate), refused=True, ready="#token:not([hidden])")
     assert tab.locator("#work").is_hidden()
     assert tab.evaluate("document.activeElement.id") == "token-field"
     for wrong in ("not the one that it should be", "ключ"):
-        tab.get_by_label("Token").fill(wrong)
+        tab.get_by_label("Token", exact=True).fill(wrong)
         tab.keyboard.press("Enter")
         tab.wait_for_selector("text=This is not the token of this server.")
-        assert tab.get_by_label("Token").input_value() == ""
-    tab.get_by_label("Token").fill(TOKEN)
+        assert tab.get_by_label("Token", exact=True).input_value() == ""
+    tab.get_by_label("Token", exact=True).fill(TOKEN)
     tab.get_by_role("button", name="Use it").click()
     tab.wait_for_selector("#work:not([hidden])")
     write(tab, "i am happy")
@@ -321,11 +324,12 @@ def test_the_token_is_asked_for_and_kept_in_the_tab(visit, build, served):
     tab.reload()
     tab.wait_for_selector("#work:not([hidden])")
     assert tab.evaluate("localStorage.length") == 0
+    tab.select_option("#other", "en-fr")
     gate.guard = type(gate.guard)(names=gate.guard.names, token="another", open=gate.guard.open)
     write(tab, "i am sad")
     tab.wait_for_selector("#token:not([hidden])")
     assert tab.locator("#token-said").inner_text() == "This is not the token of this server."
-    tab.get_by_label("Token").fill("another")
+    tab.get_by_label("Token", exact=True).fill("another")
     tab.keyboard.press("Enter")
     tab.wait_for_selector(LOOKED)  # what was asked is asked again
     assert tab.locator("#text-0").input_value() == "i am sad"
@@ -610,7 +614,7 @@ def test_nothing_keeps_people_out(visit, url, build, served, scheme):
     check(tab)
     locked = served(build("mood", token=TOKEN))
     tab = visit(locked, refused=True, ready="#token:not([hidden])", color_scheme=scheme)
-    tab.get_by_label("Token").fill("not the one")
+    tab.get_by_label("Token", exact=True).fill("not the one")
     tab.keyboard.press("Enter")
     tab.wait_for_selector("text=This is not the token")
     check(tab)

@@ -28,6 +28,8 @@ class Column {
   outdate() {
     this.drop();
     this.pending = true;
+    this.said.textContent = "";
+    this.wrong.replaceChildren();
     this.body.setAttribute("aria-busy", "true");
   }
 
@@ -188,7 +190,7 @@ export class Streaming extends Column {
     this.said.textContent = this.text.data ? how : `${how} It wrote nothing.`;
     const { question, text } = this;
     const look = make("button", { type: "button" }, "Show where it looked");
-    look.addEventListener("click", () => this.look(look));
+    look.addEventListener("click", () => this.look());
     this.deeds.replaceChildren(
       ...(this.count ? [look] : []),
       deed("Copy answer", () => copied(text.data)),
@@ -200,13 +202,10 @@ export class Streaming extends Column {
   }
 
   /** The same draws once more, this time with attention. */
-  look(button) {
-    button.disabled = true;
+  look() {
     return this.attempt(async (talk, isLast) => {
       const question = { ...this.question, attention: true };
-      const { choices } = await ask("/v1/completions", question, talk).finally(() => {
-        button.disabled = false;
-      });
+      const { choices } = await ask("/v1/completions", question, talk);
       if (!isLast()) return;
       this.wrong.replaceChildren();
       this.record = choices[0].attention;

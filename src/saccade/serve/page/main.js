@@ -74,7 +74,7 @@ class Page {
   }
 
   lock() {
-    at("token-said").textContent = token.value ? "This is not the token of this server." : "";
+    if (token.value) at("token-said").textContent = "This is not the token of this server.";
     token.set("");
     at("work").hidden = at("trouble").hidden = at("more").hidden = true;
     at("token").hidden = false;
@@ -157,11 +157,18 @@ class Page {
     for (const column of this.columns) column.stop?.();
   }
 
+  /** Let models be told to write, or to stop; who stands on one button goes on to the other. */
+  allow(writing) {
+    const [no, yes] = writing ? [at("go"), at("stop")] : [at("stop"), at("go")];
+    const stands = document.activeElement === no;
+    no.disabled = true;
+    yes.disabled = false;
+    if (stands) yes.focus();
+  }
+
   /** Something has come or gone: show where it looked once nothing is waited for. */
   settled() {
-    const writing = this.columns.some(({ writes }) => writes);
-    at("stop").disabled = !writing;
-    at("go").disabled = writing;
+    this.allow(this.columns.some(({ writes }) => writes));
     const waits = this.columns.some(({ pending, live }) => pending && live);
     at("looked").classList.toggle("waiting", waits);
     if (waits) return;
