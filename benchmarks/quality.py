@@ -82,6 +82,10 @@ SCENES: dict[str, Any] = {
 TWICE = ("training.validate_every=50", "loss.consistency=1.0")
 TRIALS = {
     "multi30k-transformer-tiny": Trial("transformer-tiny", minutes=60, **MULTI30K),
+    **{
+        f"multi30k-{recipe}": Trial(recipe, minutes=30, **MULTI30K)
+        for recipe in ("transformer-small", "transformer-fast")
+    },
     "multi30k-rnn-attention": Trial("rnn-attention", minutes=25, **MULTI30K),
     "multi30k-rnn": Trial("rnn", minutes=25, **MULTI30K),
     "cmudict-pronounce": Trial(

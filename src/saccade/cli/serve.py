@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from saccade.cli.options import Device
+from saccade.cli.options import Device, Engine
 from saccade.errors import ServeError
 
 
@@ -41,6 +41,7 @@ def run(
         int | None, typer.Option(min=1, help="Processor threads; all cores if left out.")
     ] = None,
     device: Device = "auto",
+    engine: Engine = None,
     log_text: Annotated[
         bool, typer.Option("--log-text", help="Log also what users write.")
     ] = False,
@@ -59,6 +60,7 @@ def run(
     from saccade.serve.logs import start_logging
     from saccade.serve.measures import Measures
     from saccade.serve.models import Served, load
+    from saccade.training.screen import Screen
 
     served = [Served.parse(text) for text in runs]
     guard = Guard.of(host, token=_token(token_file), names=allow_host or (), open=app.open_paths())
@@ -71,16 +73,23 @@ def run(
         body=max_bytes,
         grace=grace,
     )
-    names = ", ".join(each.name for each in served)
     where = f"[{host}]" if ":" in host else host
     if threads is not None:
         torch.set_num_threads(threads)
     with server.listen(host, port) as sock:
         address = f"http://{where}:{sock.getsockname()[1]}"
         measures = Measures()
-        models = load(served, device=device, limits=limits, measures=measures)
+        models = load(
+            served,
+            device=device,
+            engine=engine or "auto",
+            limits=limits,
+            measures=measures,
+            say=None if engine is None else Screen().say,
+        )
         start_logging(text=log_text)
         gate = app.build(models, guard=guard, limits=limits, measures=measures, log_text=log_text)
+        names = ", ".join(f"{model.name} (by {model.engine})" for model in models)
         server.serve(gate, sock, limits, lambda: print(f"serving {names} at {address}", flush=True))
 
 

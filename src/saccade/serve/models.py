@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from saccade.errors import SaccadeError, ServeError
+from saccade.interfaces import Engined
 from saccade.serve.batcher import Batcher, Work, characters
 from saccade.serve.limits import Limits
 from saccade.serve.measures import Gauge, Measures
@@ -68,6 +69,11 @@ class Model:
     def full(self) -> bool:
         """Whether another request would have to be refused."""
         return self.pending >= self.limits.queue
+
+    @property
+    def engine(self) -> str:
+        """What writes its answers."""
+        return self.task.engine.name if isinstance(self.task, Engined) else "eager"
 
     @property
     def streams(self) -> bool:
@@ -230,9 +236,17 @@ class Models:
         return all(ended)
 
 
-def load(served: Sequence[Served], *, device: str, limits: Limits, measures: Measures) -> Models:
-    """The models of some run folders."""
-    from saccade.training import session
+def load(
+    served: Sequence[Served],
+    *,
+    device: str,
+    engine: str,
+    limits: Limits,
+    measures: Measures,
+    say: Callable[[str], None] | None = None,
+) -> Models:
+    """The models of some run folders, each answering by this engine as far as it can."""
+    from saccade import engines
 
     names = [each.name for each in served]
     if double := next((name for name in names if names.count(name) > 1), None):
@@ -240,7 +254,7 @@ def load(served: Sequence[Served], *, device: str, limits: Limits, measures: Mea
     models = [
         Model(
             each.name,
-            session.load(each.folder, device=device),
+            engines.load(each.folder, device=device, engine=engine, say=say),
             limits=limits,
             measures=measures,
             languages=each.languages,

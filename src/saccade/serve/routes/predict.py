@@ -53,6 +53,7 @@ def router(models: Models) -> APIRouter:
                     created=loaded,
                     task=model.task.name,
                     reads=model.task.reads,
+                    engine=model.engine,
                     writes=model.task.generation is not None,
                     streams=model.streams,
                     languages=model.languages,

@@ -1,0 +1,64 @@
+"""What it costs to see where answers looked: `predict` with attention beside `predict` without.
+
+    SACCADE_DATA=... python benchmarks/looking.py RUN [--rounds 5] [--beam 5]
+
+RUN is a translator trained on Multi30k. All test sentences are answered in batches of 64 by the
+eager engine: plainly, with attention, and with alignments. The rounds of all three go by turns in
+one process. Fails (exit code 1) if tokens differ.
+"""
+
+import argparse
+import statistics
+import sys
+import time
+from pathlib import Path
+
+from quality import data_folder
+
+import saccade
+from saccade.data.lines import read_lines
+from saccade.tasks.base import Answer
+
+TEST = "multi30k/tok/test_2016_flickr.lc.norm.tok.en.gz"
+WAYS = ("plain", "attention", "alignment")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("run", type=Path)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--beam", type=int, default=5)
+    options = parser.parse_args()
+    task = saccade.load(options.run)
+    texts = list(read_lines(data_folder() / TEST))
+
+    def answer(way: str, texts: list[str]) -> list[Answer]:
+        found: list[Answer] = task.predict(
+            texts, beam=options.beam, batch_size=64, attention=way != "plain"
+        )
+        if way == "alignment":
+            for each in found:
+                if each.attention is not None:
+                    each.attention.alignment()
+        return found
+
+    taken: dict[str, list[float]] = {way: [] for way in WAYS}
+    said: dict[str, list[str]] = {}
+    for way in WAYS:
+        answer(way, texts[:128])
+    for turn in range(options.rounds):
+        for way in WAYS if turn % 2 == 0 else reversed(WAYS):
+            began = time.perf_counter()
+            said[way] = [each.text for each in answer(way, texts)]
+            taken[way].append(time.perf_counter() - began)
+    for way in WAYS:
+        ratios = [one / plain for one, plain in zip(taken[way], taken["plain"], strict=True)]
+        each = ", ".join(f"{seconds:.1f}" for seconds in taken[way])
+        print(f"{way}: {each} s; {statistics.median(ratios):.3f} x plain (median of the rounds)")
+    same = all(said[way] == said["plain"] for way in WAYS)
+    print(f"{len(texts)} answers, {'all the same' if same else 'NOT the same'}")
+    sys.exit(not same)
+
+
+if __name__ == "__main__":
+    main()
