@@ -209,8 +209,7 @@ export class Streaming extends Column {
       if (!isLast()) return;
       this.wrong.replaceChildren();
       this.record = choices[0].attention;
-      const same = choices[0].text === this.text.data;
-      this.said.textContent = same ? "" : "Its first tokens are shown.";
+      this.said.textContent = difference(this.text.data, choices[0].text);
     });
   }
 
@@ -222,6 +221,13 @@ export class Streaming extends Column {
     if (error.code === "no_token") this.page.lock();
     this.complain(error);
   }
+}
+
+/** What is to be said if a text that was written once more is not the same. */
+function difference(text, again) {
+  if (again === text) return "";
+  if (text.startsWith(again)) return "Below are its first tokens.";
+  return `Written once more, it went on differently: ${again}`;
 }
 
 export function columnFor(model, page) {
