@@ -1,9 +1,13 @@
 """The page of records in Chromium: opened from disk, pointed at, walked through, attacked."""
 
+import json
+from xml.etree import ElementTree
+
 import numpy as np
 import pytest
 
 from saccade.lens.page import page
+from saccade.lens.page.document import own_file
 from saccade.lens.record import AttentionRecord, ImageSide, Side
 
 PATIENCE = 240_000  # milliseconds, for machines that do much else
@@ -160,6 +164,51 @@ def test_the_map_tells_the_number_under_the_pointer(visit):
     assert float(told[3]) == pytest.approx(record.mean()[3, 3], abs=0.002)
     tab.mouse.move(box["x"] + 2, box["y"] + 2)  # among the labels
     assert tab.locator(".map canvas").evaluate("(canvas) => canvas.width > 0")
+
+
+def test_the_map_can_be_saved_as_a_figure(visit):
+    """With every label, whatever it holds, and every weight that is seen."""
+    side = Side.of_words([*MARKUP, *ODD])
+    size = len(side.tokens)
+    looks = np.zeros((1, size, size), np.float32)
+    looks[0, 3, 5], looks[0, 4, 5] = 0.8, 0.2
+    tab = visit(AttentionRecord(READ, WROTE, {"l": weights(1, 4, 4)}).to_html())
+    with tab.expect_download() as saving:
+        tab.get_by_role("button", name="Save as SVG").click()
+    figure = ElementTree.parse(saving.value.path()).getroot()
+    assert [each.text for each in figure.findall("{*}text")] == [*WROTE.tokens, *READ.tokens]
+    assert len(figure.findall("{*}g/{*}rect")) == 16
+    tab = visit(AttentionRecord(side, side, {"l": looks}).to_html())
+    choose(tab, "Layer", "l")
+    with tab.expect_download() as saving:
+        tab.get_by_role("button", name="Save as SVG").click()
+    figure = ElementTree.parse(saving.value.path()).getroot()
+    texts = [each.text for each in figure.findall("{*}text")]
+    assert len(texts) == 2 * size
+    assert set(MARKUP[-6:]) <= set(texts)
+    strong, weak = figure.findall("{*}g/{*}rect")
+    assert (strong.get("fill-opacity"), weak.get("fill-opacity")) == ("1.000", "0.250")
+    assert strong.find("{*}title").text == "0.800"
+    assert tab.evaluate("window.pwned") is None
+
+
+def test_a_saved_record_is_shown_like_a_packed_one(visit):
+    """With the numbers of the record itself, which are nearer."""
+    pixels = np.random.default_rng(0).integers(0, 256, (8, 8, 3)).astype(np.uint8)
+    image = ImageSide(pixels, (2, 2), class_token=True)
+    alone = AttentionRecord(image, image, {"a": weights(2, 5, 5), "b": weights(2, 5, 5, seed=1)})
+    for record in (translation(), alone, AttentionRecord(READ, READ, {"l": weights(1, 4, 4)})):
+        tab = visit(record.to_html())
+        packed = numbers(tab, *record.mean().shape)
+        saved = json.dumps(record.to_json()).replace("<", "\\u003c")
+        module = own_file("view.js").replace("export ", "")
+        show = f"show(document.getElementById('view'), [[fromRecord('m', JSON.parse({saved}))]])"
+        tab.evaluate(f"async () => {{ {module}; await {show}; }}")
+        assert tab.locator(".panel h2").inner_text() == "m"
+        found = numbers(tab, *record.mean().shape)
+        assert found == pytest.approx(packed, abs=2 * SHOWN + 3 * half_a_step(record))
+        if record is not alone:  # which begins with its rollout
+            assert found == pytest.approx(record.mean(), abs=SHOWN + 1e-5)
 
 
 def test_the_keyboard_alone_is_enough(visit):

@@ -6,6 +6,7 @@ import re
 import pytest
 
 from saccade.lens.record import AttentionRecord
+from saccade.serve.page import contents
 from tests.serve.conftest import INPUTS, NAMES, asked, in_base64, picture
 
 
@@ -142,6 +143,7 @@ def test_models_are_listed(everything, tasks):
     assert [by_name[name]["reads"] for name in ("mood", "nli", "said")] == ["text", "pair", "image"]
     assert by_name["en-fr"]["languages"] == ["en", "fr"]
     assert [name for name, each in by_name.items() if each["streams"]] == ["book"]
+    assert {name for name, each in by_name.items() if each["writes"]} == {"en-fr", "book", "said"}
 
 
 def test_translation_in_libretranslates_shape(everything, tasks):
@@ -302,7 +304,18 @@ def test_the_page_runs_nothing_that_stands_in_it(everything):
     assert "unsafe" not in policy
     assert "<script>" not in found.text
     assert " style=" not in found.text
-    for name in re.findall(r'(?:src|href)="/page/([^"]+)"', found.text):
-        assert asked(everything, "GET", f"/page/{name}").status_code == 200
+    waiting, parts = re.findall(r'(?:src|href)="/page/([^"]+)"', found.text), {}
+    while waiting:
+        name = waiting.pop()
+        part = asked(everything, "GET", f"/page/{name}")
+        assert part.status_code == 200, name
+        parts[name] = part.text
+        imported = re.findall(r' from "\./([^"]+)"', part.text)
+        waiting += [other for other in imported if other not in parts]
+    assert set(parts) == set(contents()) - {"index.html"}
+    scripts = "".join(text for name, text in parts.items() if name.endswith(".js"))
+    forbidden = r"innerHTML|outerHTML|insertAdj|document\.write|eval\(|import\(|Function\("
+    assert not re.search(forbidden, scripts)
+    assert set(re.findall(r"https?://[^\"' ]*", scripts)) == {"http://www.w3.org/2000/svg"}
     for name in ("__init__.py", "..%2fapp.py", "nothing.js"):
         assert asked(everything, "GET", f"/page/{name}").status_code == 404

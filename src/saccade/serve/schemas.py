@@ -160,6 +160,7 @@ class ModelEntry(Answered):
     task: str = Field(examples=["text_to_text"])
     reads: str = Field(description='"text", "pair" or "image"', examples=["text"])
     engine: str = Field(description="What writes its answers.", examples=["eager"])
+    writes: bool = Field(description="Whether it takes options such as beam and num_best.")
     streams: bool = Field(description="Whether /v1/completions takes it.")
     languages: tuple[str, str] | None = Field(description="From and to, for /translate.")
 

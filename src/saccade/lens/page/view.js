@@ -1,6 +1,7 @@
 /* The view of attention records: show(element, inputs).
 
 `inputs` is what view_inputs in __init__.py gives: for each input, how each model looked at it.
+`fromRecord(name, record)` gives the same of a record as AttentionRecord.to_json writes it.
 A selection is a word or token of one side, { side: "wrote" | "read", index, labels }, or null.
 
 What users wrote becomes text nodes and nothing else. */
@@ -8,10 +9,12 @@ What users wrote becomes text nodes and nothing else. */
 const STRONGEST = 8; // words in a list
 const IMAGE_PIXELS = 480; // the longer side of an image as it is drawn
 const MOST_SLENDER = 4; // sides of an image, one by the other; what is more so is stretched to it
+const SAID = 4000; // milliseconds for which it is said that something was done
 const MAP = {
   cell: { least: 3, readable: 14, most: 30 }, // pixels
   readable: 64, // columns up to which a map scrolls rather than losing its labels
   label: { font: 12, width: 120, cell: 10 },
+  figure: 22, // pixels of a cell in a figure that is saved
   side: 8192, // pixels that a canvas can surely have
 };
 // of weights over an image, from 0 to the strongest: viridis, as in the lens's figures
@@ -30,15 +33,46 @@ const COLOURS = blended(
   256,
 );
 
-/** Show the inputs inside the element, in place of what is there. */
+// of figures that are saved: as on white paper, whatever the page looks like
+const PAPER = { sheet: "#ffffff", ink: "#1d2126", looks: "#2563c9" };
+const SVG = "http://www.w3.org/2000/svg";
+
+const viewers = new WeakMap(); // the last one of each element
+
+/** Show the inputs inside the element, in place of what is there, which stays until then. What was
+    chosen there before (words or tokens; of the same layers also layer and head) still holds. */
 export async function show(element, inputs) {
+  const viewer = new Viewer(element, inputs, viewers.get(element));
+  viewers.set(element, viewer);
   element.setAttribute("aria-busy", "true");
   try {
-    await new Viewer(element, inputs).open(0);
+    await viewer.open(0);
   } catch (error) {
+    if (!viewer.isLast) return;
     element.replaceChildren(make("p", { role: "alert" }, `This cannot be shown: ${error.message}`));
   }
-  element.setAttribute("aria-busy", "false");
+  if (viewer.isLast) element.setAttribute("aria-busy", "false");
+}
+
+/** A record in its saved form, as `inputs` has it, with the name of its model. */
+export function fromRecord(name, record) {
+  const read = sideOf(record.read);
+  const wrote = record.wrote.kind === "read" ? read : sideOf(record.wrote);
+  const same = JSON.stringify(wrote) === JSON.stringify(read);
+  return {
+    name,
+    read,
+    wrote: same && (record.reads_itself ?? true) ? null : wrote,
+    layers: Object.entries(record.weights).map(([layer, heads]) => ({
+      name: layer,
+      heads: heads.length,
+      weights: Float32Array.from(heads.flat(2)),
+    })),
+  };
+}
+
+function sideOf({ png, ...side }) {
+  return side.kind === "image" ? { ...side, image: png } : side;
 }
 
 // numbers
@@ -108,6 +142,11 @@ function bytesOf(base64) {
   return bytes;
 }
 
+/** Whether weights are in few letters, as `packed` in packed.py gives them. */
+function isPacked(weights) {
+  return typeof weights === "string";
+}
+
 /** The weights of one model, each layer unpacked when it is first asked for. */
 class Layers {
   constructor(layers, rows, columns) {
@@ -171,9 +210,11 @@ class Layers {
   }
 
   async unpack(layer) {
+    const { weights, heads } = this.layers[layer];
+    const rows = heads * this.rows;
+    if (!isPacked(weights)) return { steps: new Float32Array(rows).fill(1), levels: weights };
     if (!this.unpacked.has(layer)) {
-      const buffer = await inflated(this.layers[layer].weights);
-      const rows = this.layers[layer].heads * this.rows;
+      const buffer = await inflated(weights);
       const steps = new Float32Array(buffer, 0, rows);
       this.unpacked.set(layer, { steps, levels: new Uint8Array(buffer, steps.byteLength) });
     }
@@ -213,7 +254,7 @@ function pooled(matrix, wrote, read) {
 }
 
 /** A text on one line in which nothing is invisible. */
-function visible(text) {
+export function visible(text) {
   if (text.trim() === "") return text.replace(/ /g, "␣").replace(/\s/g, "↵") || "∅";
   return text.replace(/[\r\n\u2028\u2029]/g, "↵").replace(/\p{Cc}/gu, (letter) => {
     const code = letter.charCodeAt(0);
@@ -237,7 +278,8 @@ function summary({ read, wrote }) {
 
 // the document
 
-function make(tag, attributes = {}, ...children) {
+/** An element with these attributes and children; a text is a text and nothing else. */
+export function make(tag, attributes = {}, ...children) {
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
   node.append(...children);
@@ -268,6 +310,44 @@ function tick(label, ticked, changed) {
   box.checked = ticked;
   box.addEventListener("change", () => changed(box.checked));
   return make("label", { class: "tick" }, box, label);
+}
+
+/** A button that does something; what that gives, or what failed, is said beside it. */
+export function deed(label, act) {
+  const said = make("span", { role: "status" });
+  const button = make("button", { type: "button" }, label);
+  button.addEventListener("click", async () => {
+    said.textContent = await Promise.resolve().then(act).catch((error) => error.message);
+    setTimeout(() => (said.textContent = ""), SAID);
+  });
+  return make("span", { class: "deed" }, button, said);
+}
+
+/** Put a text where it can be pasted from. */
+export async function copied(text) {
+  if (navigator.clipboard) await navigator.clipboard.writeText(text);
+  else copiedBySelection(text); // pages without TLS from other machines have no clipboard
+  return "copied";
+}
+
+function copiedBySelection(text) {
+  const field = make("textarea", { "aria-hidden": "true", class: "unseen" });
+  const focused = document.activeElement;
+  field.value = text;
+  document.body.append(field);
+  field.select();
+  const done = document.execCommand("copy");
+  field.remove();
+  focused?.focus();
+  if (!done) throw new Error("this browser does not let pages copy");
+}
+
+/** Give a text to the reader as a file. */
+export function saved(text, name, type) {
+  const address = URL.createObjectURL(new Blob([text], { type }));
+  make("a", { href: address, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(address), SAID);
+  return "saved";
 }
 
 /** Where an arrow key leads on a grid, or null for other keys. */
@@ -535,7 +615,14 @@ class MapView {
     this.number = make("output", { class: "number" });
     this.most = make("span");
     const scale = make("span", { class: "scale" }, "0", make("i"), this.most);
-    this.element = make("div", {}, make("p", { class: "beside" }, this.number, scale), this.box);
+    const deeds = make(
+      "p",
+      { class: "deeds" },
+      deed("Save as SVG", () => saved(this.svg(), "attention.svg", "image/svg+xml")),
+      deed("Copy as SVG", () => copied(this.svg())),
+    );
+    const beside = make("p", { class: "beside" }, this.number, scale);
+    this.element = make("div", {}, beside, this.box, deeds);
     this.listen();
     new ResizeObserver(() => this.draw()).observe(this.box);
   }
@@ -629,9 +716,7 @@ class MapView {
   /** Where the weights begin and how large one is. */
   arranged(paper) {
     const { rows, columns } = this.matrix;
-    const room = ({ labels }) =>
-      Math.min(MAP.label.width, Math.max(...labels.map((l) => paper.measureText(l).width))) + 10;
-    const [left, top] = [room(this.wrote), room(this.read)];
+    const [left, top] = [roomFor(paper, this.wrote), roomFor(paper, this.read)];
     const { least, readable, most } = MAP.cell;
     const smallest = columns <= MAP.readable ? readable : least;
     const cell = clamped(Math.floor((this.box.clientWidth - left) / columns), smallest, most);
@@ -675,6 +760,70 @@ class MapView {
     });
   }
 
+  /** The map as a figure of its own, with all labels, as SVG. */
+  svg() {
+    const { rows, columns } = this.matrix;
+    const cell = MAP.figure;
+    const paper = make("canvas").getContext("2d");
+    paper.font = `${MAP.label.font}px sans-serif`;
+    const [left, top] = [roomFor(paper, this.wrote), roomFor(paper, this.read)];
+    const [width, height] = [left + columns * cell + 1, top + rows * cell + 1];
+    const figure = drawn(
+      "svg",
+      {
+        viewBox: `0 0 ${width} ${height}`,
+        width,
+        height,
+        "font-family": "sans-serif",
+        "font-size": MAP.label.font,
+        fill: PAPER.ink,
+      },
+      drawn("title", {}, `Weights of attention, from 0 to ${shown(this.scale)}`),
+      drawn("rect", { width, height, fill: PAPER.sheet }),
+      this.svgWeights(left, top, cell),
+      drawn("rect", {
+        x: left,
+        y: top,
+        width: columns * cell,
+        height: rows * cell,
+        fill: "none",
+        stroke: PAPER.ink,
+        "stroke-opacity": 0.3,
+      }),
+      ...this.svgLabels(paper, left, top, cell),
+    );
+    return new XMLSerializer().serializeToString(figure);
+  }
+
+  svgWeights(left, top, cell) {
+    const cells = drawn("g", { fill: PAPER.looks });
+    this.matrix.values.forEach((weight, i) => {
+      const strength = (weight / (this.scale || 1)).toFixed(3);
+      if (Number(strength) === 0) return;
+      const x = left + (i % this.matrix.columns) * cell;
+      const y = top + Math.floor(i / this.matrix.columns) * cell;
+      const title = drawn("title", {}, shown(weight));
+      cells.append(
+        drawn("rect", { x, y, width: cell, height: cell, "fill-opacity": strength }, title),
+      );
+    });
+    return cells;
+  }
+
+  svgLabels(paper, left, top, cell) {
+    const middle = { "dominant-baseline": "central" };
+    const label = (text) => written(fitting(paper, text));
+    const rows = this.wrote.labels.map((text, row) => {
+      const place = { x: left - 6, y: top + (row + 0.5) * cell, "text-anchor": "end" };
+      return drawn("text", { ...place, ...middle }, label(text));
+    });
+    const columns = this.read.labels.map((text, column) => {
+      const turned = `translate(${left + (column + 0.5) * cell} ${top - 6}) rotate(-90)`;
+      return drawn("text", { transform: turned, ...middle }, label(text));
+    });
+    return [...rows, ...columns];
+  }
+
   drawMarks(paper) {
     const { left, top, cell } = this.layout;
     const { rows, columns } = this.matrix;
@@ -690,6 +839,25 @@ class MapView {
       paper.strokeRect(left + this.cell[1] * cell, top + this.cell[0] * cell, cell, cell);
     }
   }
+}
+
+/** How much room the labels of a side need, in pixels. */
+function roomFor(paper, { labels }) {
+  const widths = labels.map((label) => paper.measureText(label).width);
+  return Math.ceil(Math.min(MAP.label.width, greatest(widths))) + 10;
+}
+
+/** An element of a figure. */
+function drawn(tag, attributes, ...children) {
+  const node = document.createElementNS(SVG, tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  node.append(...children);
+  return node;
+}
+
+/** A text without what no XML may hold. */
+function written(text) {
+  return text.replace(/[\p{Cs}\ufffe\uffff]/gu, "\ufffd");
 }
 
 /** As much of a label as there is room for. */
@@ -884,15 +1052,26 @@ function counted(items, name) {
 
 /** All inputs: the choice among them, what holds for all panels, and what is pointed at. */
 class Viewer {
-  constructor(element, inputs) {
+  constructor(element, inputs, before) {
     const first = inputs[0]?.[0];
     const caption = first?.read.kind === "image" && first.wrote !== null;
-    Object.assign(this, { inputs, panels: [], hovered: null, pinned: null });
-    this.settings = { words: caption, cover: true };
+    Object.assign(this, { element, inputs, panels: [], hovered: null, pinned: null });
+    this.asked = { ...before?.asked }; // settings that the reader chose
+    this.settings = { words: caption, cover: true, ...this.asked };
+    const again = before && sameItems(layersOf(before.inputs), layersOf(inputs));
+    this.chosen = again ? before.choices() : []; // layer and head of each panel
     this.row = make("div", { class: "panels" });
     this.root = make("div", {}, this.toolbar(), this.row, this.note());
-    element.replaceChildren(this.root);
     this.listen();
+  }
+
+  /** Whether nothing else was to be shown in its place since. */
+  get isLast() {
+    return viewers.get(this.element) === this;
+  }
+
+  choices() {
+    return this.panels.length ? this.panels.map(({ chosen }) => chosen) : this.chosen;
   }
 
   listen() {
@@ -918,43 +1097,50 @@ class Viewer {
       bar.append(choice("Show", kinds, chosen, (value) => this.set({ words: value === "words" })));
     }
     if (sides.some(({ kind }) => kind === "image")) {
-      bar.append(tick("colours over the image", true, (cover) => this.cover(cover)));
+      const { cover } = this.settings;
+      bar.append(tick("colours over the image", cover, (covered) => this.cover(covered)));
     }
     return bar;
   }
 
   note() {
+    const layers = this.inputs.flat().flatMap((model) => model.layers);
+    const packed =
+      "Weights are kept in 8 bits: each is off by at most half a step, a 510th of the greatest " +
+      "in its row or 0.00013, whichever is more.";
     return make(
       "p",
       { class: "note" },
       "Point at a word, or walk through the words with the arrow keys, to see where it looked and ",
       "who looked at it; click to keep it, Escape to let go. Shades go from 0 to the strongest in ",
-      "view. Weights are kept in 8 bits: each is off by at most half a step, a 510th of the ",
-      "greatest in its row or 0.00013, whichever is more.",
+      "view. ",
+      layers.some(({ weights }) => isPacked(weights)) ? packed : "Weights have five decimals.",
     );
   }
 
   set(changed) {
+    Object.assign(this.asked, changed);
     Object.assign(this.settings, changed);
     return this.open(this.opened);
   }
 
   cover(covered) {
-    this.settings.cover = covered;
+    this.asked.cover = this.settings.cover = covered;
     for (const panel of this.panels) panel.cover(covered);
   }
 
   /** Show the input of this number, with the layers and heads chosen before. */
   async open(number) {
     this.opened = number;
-    const before = this.panels.map(({ chosen }) => chosen);
+    const before = this.choices();
     const models = this.inputs[number] ?? [];
     const panels = await Promise.all(models.map((model) => this.panel(model)));
-    if (this.opened !== number) return; // another was opened meanwhile
+    if (this.opened !== number || !this.isLast) return; // another was opened meanwhile
     this.panels = panels;
     this.hovered = null;
     this.pinned = this.firstSelection();
     this.row.replaceChildren(...panels.map(({ element }) => element));
+    if (!this.root.isConnected) this.element.replaceChildren(this.root);
     await Promise.all(panels.map((one, i) => one.begin(before[i] ?? { layer: null, head: null })));
     this.paint();
   }
@@ -993,6 +1179,11 @@ class Viewer {
     const pinned = this.pinned !== null && same(selection, this.pinned);
     for (const panel of this.panels) panel.paint(selection, pinned);
   }
+}
+
+/** The names of all layers of the first input. */
+function layersOf(inputs) {
+  return (inputs[0] ?? []).flatMap(({ layers }) => ["", ...layers.map(({ name }) => name)]);
 }
 
 async function bitmapOf(side) {

@@ -1,5 +1,13 @@
 """The web page: every file in this folder that is no Python, at / and /page/NAME.
 
+main.js     which models are asked what, and when
+column.js   one model and its answer, whole or as a stream
+answer.js   what an answer looks like
+input.js    the fields for a text, two texts or an image
+options.js  the fields for how answers are written
+server.js   requests, the token, and what goes wrong
+
+Where a model looked is shown by the view of the lens's page, whose files are parts of this one.
 The files are fixed when the server starts. The content security policy (`gate.py`) lets a page load
 scripts, styles and data from here only, and run nothing that stands in the HTML itself.
 """
@@ -18,12 +26,15 @@ KINDS = {
     ".svg": "image/svg+xml",
 }
 INDEX = "index.html"
+LENS = ("page.css", "view.css", "view.js")
+"""Those of the lens's page that are parts of this one."""
 
 
 def contents() -> dict[str, Response]:
     """The files by their names, as they are answered."""
     found = {}
-    for file in files(__name__).iterdir():
+    lens = files("saccade.lens.page")
+    for file in (*files(__name__).iterdir(), *map(lens.joinpath, LENS)):
         kind = KINDS.get(f".{file.name.rpartition('.')[2]}")
         if kind is not None:
             found[file.name] = Response(file.read_bytes(), headers={"Content-Type": kind})

@@ -54,6 +54,7 @@ def router(models: Models) -> APIRouter:
                     task=model.task.name,
                     reads=model.task.reads,
                     engine=model.engine,
+                    writes=model.task.generation is not None,
                     streams=model.streams,
                     languages=model.languages,
                 )

@@ -1,0 +1,620 @@
+"""The server's page in Chromium: every kind of model, tokens, troubles, keys, phones, attacks."""
+
+import base64
+import io
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+import uvicorn
+from PIL import Image
+
+from saccade.lens.record import AttentionRecord, Side
+from saccade.serve.gate import Gate
+from saccade.serve.server import listen
+from saccade.tasks.base import Answer
+from saccade.tasks.labels import Classification
+from tests.serve.conftest import TOKEN, picture
+from tests.serve.fakes import Echo, Teller, eventually
+from tests.serve.hostile import HOSTILE
+
+PATIENCE = 120_000  # milliseconds, for machines that do much else
+REFUSED = "Failed to load resource"  # what Chromium says of every status from 400 on
+LOOKED = "#looked:not([hidden]):not(.waiting) .map canvas"
+PHOTO = {"name": "photo.png", "mimeType": "image/png", "buffer": picture(10)}
+
+
+class Parrot(Echo):
+    """Says its input, and looked at its lines, each of which it might have said as well."""
+
+    def predict(self, inputs: Any, *, attention: bool = False, **options: Any) -> list[Answer]:
+        return [self.answer(text.split("\n"), text) for text in inputs]
+
+    def answer(self, lines: list[str], text: str) -> Answer:
+        others = tuple(Answer(line, -1.0) for line in lines)
+        return Answer(text, -0.5, looked(lines), others)
+
+
+class Labeller(Parrot):
+    """Finds that every line of its input is a label."""
+
+    def answer(self, lines: list[str], text: str) -> Answer:
+        shares = {line: 1 / len(lines) for line in lines}
+        return Classification(lines[0], -0.5, looked(lines), probabilities=shares)
+
+
+def looked(lines: list[str]) -> AttentionRecord:
+    side = Side.of_words(lines)
+    weights = np.full((1, len(lines), len(lines)), 1 / len(lines), dtype=np.float32)
+    return AttentionRecord(side, side, {lines[0]: weights})
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Callable[[Gate], str]]:
+    """`served(gate)` serves it from a thread, and says where."""
+    running: list[tuple[uvicorn.Server, threading.Thread]] = []
+
+    def start(gate: Gate) -> str:
+        sock = listen("127.0.0.1", 0)
+        config = uvicorn.Config(
+            gate, log_config=None, access_log=False, ws="none", lifespan="off", server_header=False
+        )
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]})
+        thread.start()
+        running.append((server, thread))
+        assert eventually(lambda: server.started, 60)
+        return f"http://127.0.0.1:{sock.getsockname()[1]}"
+
+    yield start
+    for server, _ in running:
+        server.should_exit = server.force_exit = True
+    for _, thread in running:
+        thread.join(60)
+
+
+@pytest.fixture(scope="module")
+def url(everything, served) -> str:
+    return served(everything)
+
+
+@pytest.fixture
+def visit(browser):
+    """`visit(url)` opens the page; in the end none has complained, or asked any other host.
+
+    With `refused`, it is no complaint that the server said no.
+    """
+    contexts, complaints, asked, homes = [], [], [], set()
+
+    def opening(url, *, refused=False, ready="#work:not([hidden])", **options):
+        context = browser.new_context(**options)
+        contexts.append(context)
+        context.set_default_timeout(PATIENCE)
+        tab = context.new_page()
+
+        def complain(message):
+            if not (refused and message.text.startswith(REFUSED)):
+                complaints.append(message.text)
+
+        def dialog(box):
+            complaints.append(f"a dialog opened: {box.message}")
+            box.dismiss()
+
+        tab.on("console", complain)
+        tab.on("dialog", dialog)
+        tab.on("pageerror", lambda error: complaints.append(str(error)))
+        tab.on("request", lambda request: asked.append(request.url))
+        homes.add(url)
+        tab.goto(url)
+        tab.wait_for_selector(ready)
+        return tab
+
+    yield opening
+    for context in contexts:
+        context.close()
+    assert complaints == []
+    outside = [each for each in asked if not each.startswith((*homes, "data:", "blob:"))]
+    assert outside == []
+
+
+def write(tab, *texts):
+    """Have these texts in the fields, as if typed."""
+    for number, text in enumerate(texts):
+        tab.evaluate(
+            """([id, text]) => {
+                const area = document.getElementById(id);
+                area.value = text;
+                area.dispatchEvent(new Event("input", { bubbles: true }));
+            }""",
+            [f"text-{number}", text],
+        )
+
+
+def until(tab, expression):
+    """Wait until it is true; a bare expression would be evaluated, which the page forbids."""
+    tab.wait_for_function(f"() => {expression}")
+
+
+def settle(tab):
+    """Wait until nothing is asked any more."""
+    until(
+        tab,
+        """!document.querySelector('#answers [aria-busy="true"]')
+            && document.getElementById("view").getAttribute("aria-busy") !== "true" """,
+    )
+
+
+def answers(tab):
+    settle(tab)
+    return tab.locator("#answers .answer").all_inner_texts()
+
+
+def ask(tab, model, *texts):
+    """Choose a model, ask, and wait for the answer and where it looked."""
+    tab.select_option("#model", model)
+    write(tab, *texts)
+    tab.wait_for_selector(LOOKED)
+    return answers(tab)
+
+
+def test_every_task_is_answered_and_shows_where_it_looked(visit, url, tasks):
+    tab = visit(url, refused=True)  # a text without holes, in passing
+    assert tab.locator("#model option").all_inner_texts() == list(tasks)
+    best = tasks["en-fr"].predict(["a b c"], attention=True)[0]
+    assert ask(tab, "en-fr", "a b c") == [best.text or "an empty text"]
+    strongest = float(tab.locator(".strongest li span").first.inner_text())
+    assert strongest == pytest.approx(best.attention.mean().mean(0).max(), abs=0.0006)
+    found = tasks["mood"].predict(["i am happy"])[0]
+    assert ask(tab, "mood", "i am happy") == [found.label]
+    rows = [row.split("\n") for row in tab.locator(".bars li").all_inner_texts()]
+    expected = sorted(found.probabilities.items(), key=lambda item: -item[1])
+    assert rows == [[label, f"{100 * share:.1f} %"] for label, share in expected]
+    [label] = ask(tab, "nli", "a cat", "a dog")
+    assert label in {"yes", "no"}
+    tab.get_by_label("Second text").fill("another")
+    settle(tab)
+    [filled] = ask(tab, "holes", "the [MASK] cat")
+    assert "[MASK]" not in filled
+    for model in ("photos", "said"):
+        tab.select_option("#model", model)
+        if model == "photos":
+            tab.get_by_label("Choose an image").set_input_files(PHOTO)
+        tab.wait_for_selector(LOOKED)
+        assert len(answers(tab)) == 1
+        tab.wait_for_selector(".lens .image canvas")
+    assert tab.locator(".shown img").count() == 1
+    tab.select_option("#model", "en-fr")
+    write(tab, "")
+    assert answers(tab) == []
+    assert tab.locator("#looked").is_hidden()
+
+
+def test_two_models_side_by_side(visit, url):
+    tab = visit(url, viewport={"width": 1400, "height": 900})
+    tab.select_option("#model", "mood")
+    assert "photos" not in tab.locator("#other option").all_inner_texts()
+    tab.select_option("#other", "en-fr")
+    write(tab, "a b c")
+    tab.wait_for_selector(LOOKED)
+    assert len(answers(tab)) == 2
+    assert tab.locator("#answers h2").all_inner_texts() == ["mood", "en-fr"]
+    assert tab.locator(".lens .panel h2").all_inner_texts() == ["mood", "en-fr"]
+    left, right = (tab.locator("article").nth(i).bounding_box() for i in range(2))
+    assert left["y"] == right["y"]
+    assert left["x"] + left["width"] <= right["x"]
+    tab.locator(".lens .panel").nth(1).get_by_label("Read").locator("button").first.hover()
+    assert tab.locator(".lens .said").nth(1).inner_text().startswith("a was ")
+    tab.select_option("#other", "")
+    until(tab, "document.querySelectorAll('.lens .panel').length === 1")
+
+
+def test_a_choice_of_words_layers_and_heads_outlives_the_next_letter(visit, url):
+    tab = visit(url)
+    ask(tab, "mood", "i am")
+    tab.get_by_label("Show", exact=True).select_option("words")
+    tab.get_by_label("Head", exact=True).select_option("1")
+    write(tab, "i am happy")
+    until(tab, "document.querySelector('.lens .text').children.length === 3")
+    assert tab.get_by_label("Show", exact=True).input_value() == "words"
+    assert tab.get_by_label("Head", exact=True).input_value() == "1"
+
+
+def test_a_language_model_writes_on_and_says_where_it_looked(visit, url):
+    tab = visit(url)
+    tab.select_option("#model", "book")
+    write(tab, "the cat")
+    tab.wait_for_timeout(400)
+    assert tab.locator("#answers .answer").count() == 0  # it waits to be told
+    tab.locator("summary").click()
+    tab.get_by_label("Tokens").fill("5")
+    tab.get_by_label("Temperature").fill("1")
+    tab.get_by_role("button", name="Write on").click()
+    tab.get_by_role("button", name="Show where it looked").click()
+    tab.wait_for_selector(LOOKED)
+    [text] = answers(tab)
+    assert text.startswith("the cat")
+    tokens = tab.locator('.lens [aria-label="Looked at"] button').all_text_contents()
+    assert len(tokens) >= len("the cat")
+    assert tab.locator("article .said").inner_text() == ""  # the same text once more
+    assert tab.locator("#stop").is_disabled()
+
+
+def test_a_stream_is_shown_as_it_comes_and_can_be_stopped(visit, build, served):
+    teller = Teller()
+    tab = visit(served(build(others={"teller": teller})))
+    tab.get_by_label("Text", exact=True).focus()
+    tab.keyboard.press("Control+Enter")  # from nothing
+    until(tab, "document.querySelector('.stream')?.textContent.length > 5")
+    assert tab.evaluate("document.activeElement.id") == "text-0"
+    tab.get_by_role("button", name="Stop").click()
+    assert tab.evaluate("document.activeElement.id") == "go"
+    length = len(tab.locator(".stream").inner_text())
+    assert tab.locator("article .said").inner_text() == "It was stopped."
+    assert eventually(lambda: teller.writing == 0)
+    assert len(tab.locator(".stream").inner_text()) == length
+    tab.get_by_role("button", name="Write on").click()
+    until(tab, "document.querySelector('.stream')?.textContent.length > 5")
+    write(tab, "else")  # what was asked is asked no more
+    assert eventually(lambda: teller.writing == 0)
+    assert tab.locator(".stream").count() == 0
+
+
+def test_a_stream_that_fails_keeps_what_was_written(visit, build, served):
+    tab = visit(served(build(others={"teller": Teller(fails_after=4)})))
+    tab.get_by_role("button", name="Write on").press("Enter")
+    tab.wait_for_selector("article .wrong")
+    assert tab.locator("article .wrong").inner_text() == "it cannot go on"
+    assert tab.locator(".stream").inner_text() == "xxx"
+    assert tab.locator("#go").is_enabled()
+
+
+def test_several_answers_and_what_is_refused(visit, url, tasks):
+    tab = visit(url, refused=True)
+    ask(tab, "en-fr", "a b c")
+    tab.locator("summary").click()
+    tab.get_by_label("Answers").fill("3")
+    tab.wait_for_selector(".others li")
+    best = tasks["en-fr"].predict(["a b c"], num_best=3)[0]
+    shown = tab.locator(".others bdi").all_text_contents()
+    assert shown == [other.text or "∅" for other in best.alternatives]
+    scores = tab.locator(".others .score").all_inner_texts()
+    numbers = [float(score.split()[1].replace("−", "-")) for score in scores]
+    assert numbers == pytest.approx([each.score for each in best.alternatives], abs=0.0006)
+    tab.get_by_label("Beam").fill("99")
+    wrong = tab.wait_for_selector("article .wrong")
+    assert wrong.inner_text() == "beam may be 16 at most, got 99"
+    assert tab.locator("#answers .answer").count() == 0
+    assert tab.locator("#looked").is_hidden()
+    tab.get_by_label("Beam").fill("4")
+    tab.wait_for_selector(".others li")
+    assert tab.locator("article .wrong").count() == 0
+    tab.select_option("#model", "holes")  # the text has none
+    tab.wait_for_selector("article .wrong")
+    assert "[MASK]" in tab.locator("article .wrong").inner_text()
+
+
+def test_attention_that_is_too_much_leaves_the_answer(visit, build, served):
+    tab = visit(served(build("mood", weights=10)), refused=True)
+    write(tab, "i am happy")
+    assert tab.wait_for_selector("#answers .answer").inner_text() in {"good", "bad"}
+    said = tab.locator("article .said").inner_text()
+    assert said.startswith("No attention: the attention of an answer may have 10 weights")
+
+
+def test_the_token_is_asked_for_and_kept_in_the_tab(visit, build, served):
+    gate = build("mood", "en-fr", token=TOKEN)
+    tab = visit(served(gate), refused=True, ready="#token:not([hidden])")
+    assert tab.locator("#work").is_hidden()
+    assert tab.evaluate("document.activeElement.id") == "token-field"
+    for wrong in ("not the one that it should be", "ключ"):
+        tab.get_by_label("Token", exact=True).fill(wrong)
+        tab.keyboard.press("Enter")
+        tab.wait_for_selector("text=This is not the token of this server.")
+        assert tab.get_by_label("Token", exact=True).input_value() == ""
+    tab.get_by_label("Token", exact=True).fill(TOKEN)
+    tab.get_by_role("button", name="Use it").click()
+    tab.wait_for_selector("#work:not([hidden])")
+    write(tab, "i am happy")
+    tab.wait_for_selector(LOOKED)
+    tab.reload()
+    tab.wait_for_selector("#work:not([hidden])")
+    assert tab.evaluate("localStorage.length") == 0
+    tab.select_option("#other", "en-fr")
+    gate.guard = type(gate.guard)(names=gate.guard.names, token="another", open=gate.guard.open)
+    write(tab, "i am sad")
+    tab.wait_for_selector("#token:not([hidden])")
+    assert tab.locator("#token-said").inner_text() == "This is not the token of this server."
+    tab.get_by_label("Token", exact=True).fill("another")
+    tab.keyboard.press("Enter")
+    tab.wait_for_selector(LOOKED)  # what was asked is asked again
+    assert tab.locator("#text-0").input_value() == "i am sad"
+
+
+def test_a_full_server_is_asked_again_but_not_for_ever(visit, url):
+    tab = visit(url, refused=True)
+    tab.select_option("#model", "mood")
+    tries = []
+
+    def full(route):
+        tries.append(time.monotonic())
+        if len(tries) == 2:
+            route.continue_()
+            return
+        body = {"error": {"code": "full", "message": "too many <b>requests</b>"}}
+        wait = "1" if len(tries) == 1 else "0.01"
+        route.fulfill(status=429, headers={"Retry-After": wait}, json=body)
+
+    tab.route("**/v1/predict", full)
+    write(tab, "i am")
+    tab.wait_for_selector("text=The server is full.")
+    tab.wait_for_selector(LOOKED)
+    assert tries[1] - tries[0] >= 1
+    tries += [0.0] * 10
+    write(tab, "i am happy")
+    tab.wait_for_selector("article .wrong")
+    assert tab.locator("article .wrong").inner_text() == "too many <b>requests</b>"
+    assert len(tries) == 16  # four more
+
+
+def test_a_server_that_is_gone_and_comes_back(visit, url):
+    tab = visit(url, refused=True)
+    tab.select_option("#model", "mood")
+    tab.route("**/v1/predict", lambda route: route.abort())
+    write(tab, "i am")
+    tab.wait_for_selector("text=The server does not answer.")
+    tab.unroute("**/v1/predict")
+    tab.get_by_role("button", name="Try again").click()
+    tab.wait_for_selector(LOOKED)
+    assert tab.locator("article .wrong").count() == 0
+    tab.route("**/v1/models", lambda route: route.abort())
+    tab.reload()
+    tab.wait_for_selector("#trouble:not([hidden])")
+    tab.unroute("**/v1/models")
+    tab.get_by_role("button", name="Try again").click()
+    tab.wait_for_selector("#work:not([hidden])")
+    assert tab.locator("#trouble").is_hidden()
+
+
+def test_an_answer_that_comes_late_is_not_shown(visit, build, served):
+    """Even if the browser could not take the request back."""
+    tab = visit(served(build(others={"parrot": Parrot()})))
+    tab.evaluate(
+        """() => {
+            const ask = window.fetch;
+            window.seen = [];
+            new MutationObserver(() => {
+                seen.push(document.querySelector(".answer")?.textContent);
+            }).observe(document.getElementById("answers"), { childList: true, subtree: true });
+            window.fetch = async (path, { signal, ...options } = {}) => {
+                const [text] = JSON.parse(options.body).inputs;
+                const response = await ask(path, options);
+                if (text === "early") await new Promise((done) => setTimeout(done, 1500));
+                return response;
+            };
+        }"""
+    )
+    with tab.expect_request("**/v1/predict"):
+        write(tab, "early")
+    write(tab, "late")
+    tab.wait_for_selector("text=late")
+    tab.wait_for_timeout(1700)
+    assert answers(tab) == ["late"]
+    assert "early" not in tab.evaluate("seen")
+    assert tab.locator('[aria-label="Looked at"] button').all_text_contents() == ["late"]
+
+
+def test_the_keyboard_alone_is_enough(visit, url):
+    tab = visit(url)
+
+    def tab_to(what):
+        for _ in range(30):
+            tab.keyboard.press("Tab")
+            if tab.evaluate("(what) => document.activeElement.matches(what)", what):
+                style = "getComputedStyle(document.activeElement).outlineStyle"
+                assert tab.evaluate(style) == "solid"
+                return
+        raise AssertionError(f"no way to {what}")
+
+    tab_to("#model")
+    tab.keyboard.press("m")  # mood
+    tab_to("#text-0")
+    tab.keyboard.type("i am")
+    tab.wait_for_selector(LOOKED)
+    tab_to("article .deed button")
+    tab_to('[aria-label="Looked at"] button')
+    tab.keyboard.press("ArrowRight")
+    word = tab.evaluate("document.activeElement.textContent")
+    assert tab.locator(".lens .said").inner_text().startswith(f"{word} was looked at")
+    tab_to(".map canvas")
+    tab_to(".lens .deed button")
+    tab.select_option("#model", "photos")
+    tab.locator("#model").focus()
+    tab_to("#image")
+    assert tab.evaluate("getComputedStyle(document.querySelector('.button')).outlineStyle") == (
+        "solid"
+    )
+
+
+def test_images_can_be_pasted_and_dropped(visit, url):
+    tab = visit(url)
+    tab.select_option("#model", "photos")
+    give = """([kind, content, name]) => {
+        const bytes = Uint8Array.from(atob(content), (letter) => letter.charCodeAt(0));
+        const given = new DataTransfer();
+        given.items.add(new File([bytes], name, { type: "image/png" }));
+        const options = { bubbles: true, cancelable: true };
+        const event = kind === "drop"
+            ? new DragEvent("drop", { ...options, dataTransfer: given })
+            : new ClipboardEvent("paste", { ...options, clipboardData: given });
+        return document.body.dispatchEvent(event);
+    }"""
+    seen = set()
+    for kind, side in (("paste", 9), ("drop", 12)):
+        content = base64.b64encode(picture(side)).decode()
+        assert tab.evaluate(give, [kind, content, "a.png"]) is False  # it was taken
+        until(tab, f"document.querySelector('.shown img')?.naturalWidth === {side}")
+        tab.wait_for_selector(LOOKED)
+        seen.add(tab.locator(".shown img").get_attribute("src"))
+    assert len(seen) == 2
+    settle(tab)
+
+
+def test_large_images_are_made_smaller_before_they_are_sent(visit, url):
+    tab = visit(url)
+    tab.select_option("#model", "photos")
+    file = io.BytesIO()
+    Image.new("RGB", (1700, 850)).save(file, "BMP")
+    large = {"name": "large.bmp", "mimeType": "image/bmp", "buffer": file.getvalue()}
+    tab.get_by_label("Choose an image").set_input_files(large)
+    tab.wait_for_selector("text=it is sent as 1600 × 800 pixels")
+    tab.wait_for_selector(LOOKED)
+
+
+def test_answers_and_maps_can_be_taken_away(visit, url):
+    tab = visit(url, permissions=["clipboard-read", "clipboard-write"])
+    [text] = ask(tab, "mood", "i am happy")
+    pasted = "navigator.clipboard.readText()"
+    tab.get_by_role("button", name="Copy answer").click()
+    tab.wait_for_selector("text=copied")
+    assert tab.evaluate(pasted) == text
+    tab.get_by_role("button", name="Copy as JSON").click()
+    until(tab, "navigator.clipboard.readText().then((text) => text[0] === '{')")
+    copied = json.loads(tab.evaluate(pasted))
+    assert copied["label"] == text
+    record = AttentionRecord.from_json(json.dumps(copied["attention"]))
+    tab.get_by_role("button", name="Copy as SVG").click()
+    until(tab, "navigator.clipboard.readText().then((text) => text[0] === '<')")
+    figure = ElementTree.fromstring(tab.evaluate(pasted))
+    texts = [each.text for each in figure.findall("{*}text")]
+    assert texts == [*record.wrote.tokens, *record.read.tokens]
+    with tab.expect_download() as saving:
+        tab.get_by_role("button", name="Save as SVG").click()
+    assert saving.value.suggested_filename == "attention.svg"
+    assert ElementTree.parse(saving.value.path()).getroot().tag.endswith("svg")
+    tab.evaluate("() => { Object.defineProperty(navigator, 'clipboard', { value: undefined }) }")
+    tab.get_by_role("button", name="Copy answer").click()  # as on a page without TLS
+    tab.wait_for_selector("text=copied")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_phones(visit, url, scheme):
+    options = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
+    tab = visit(url, color_scheme=scheme, **options)
+    fits = "document.documentElement.scrollWidth <= 390"
+    tab.select_option("#model", "mood")
+    tab.select_option("#other", "en-fr")
+    assert tab.evaluate(fits)
+    write(tab, "a b c d e f " * 8 + "a" * 200)
+    tab.wait_for_selector(LOOKED)
+    settle(tab)
+    assert tab.evaluate(fits)
+    dark = tab.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 23, 26)"
+    assert dark == (scheme == "dark")
+    tab.select_option("#model", "said")
+    tab.get_by_label("Choose an image").set_input_files(PHOTO)
+    tab.wait_for_selector(LOOKED)
+    assert tab.evaluate(fits)
+
+
+def test_hostile_texts_are_only_shown(visit, build, served):
+    """As inputs, answers, other answers, labels, tokens and names of layers, ten at a time."""
+    assert len(set(HOSTILE)) == len(HOSTILE) >= 200
+    tab = visit(served(build(others={"parrot": Parrot(), "labeller": Labeller()})))
+    tab.select_option("#other", "labeller")
+    inside = "[...document.querySelectorAll('body *')].map((one) => one.localName)"
+    tab.wait_for_selector("#work:not([hidden])")
+    for start in range(0, len(HOSTILE), 10):
+        lines = HOSTILE[start : start + 10]
+        write(tab, "\n".join(lines))
+        tab.wait_for_function(
+            """(text) => document.querySelector(".answer")?.textContent === text
+                && document.querySelectorAll(".bars li").length > 0
+                && !document.querySelector("#looked").matches(".waiting, [hidden]")""",
+            arg="\n".join(lines),
+        )
+        settle(tab)
+        tab.locator(".lens .panel").first.locator(".text button").first.hover()
+        assert tab.locator(".others bdi").all_text_contents() == [line or "∅" for line in lines]
+        words = tab.locator('.lens [aria-label="Looked at"]').first.locator("button")
+        assert len(words.all_text_contents()) == len(lines)
+        labels = tab.locator(".bars bdi").all_text_contents()
+        shown = [line for line in lines if line.isprintable()]
+        assert [label for label in labels if label in shown] == shown
+        if start == 0:
+            allowed = set(tab.evaluate(inside))
+        assert set(tab.evaluate(inside)) == allowed
+        assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert tab.evaluate("window.__hit") is None
+    assert not allowed & {"img", "iframe", "svg", "style", "script", "object", "embed", "video"}
+
+
+def test_hostile_errors_and_names_of_models_are_only_shown(visit, build, served):
+    home = served(build(others={"echo": Echo()}))
+    tab = visit(home, refused=True)
+    name = HOSTILE[28]
+    about = {"object": "model", "created": 0, "owned_by": "saccade", "languages": [name, name]}
+    listed = [
+        {"id": each, "task": each, "reads": "text", "writes": True, "streams": False, **about}
+        for each in (name, HOSTILE[0])
+    ]
+    body = {"error": {"code": "invalid", "message": name}}
+    tab.route("**/v1/models", lambda route: route.fulfill(json={"object": "list", "data": listed}))
+    tab.route("**/v1/predict", lambda route: route.fulfill(status=422, json=body))
+    tab.reload()
+    tab.wait_for_selector("#work:not([hidden])")
+    write(tab, "text")
+    assert tab.wait_for_selector("article .wrong").inner_text() == name
+    assert tab.locator("article h2").inner_text() == name
+    assert tab.locator("#model option").all_inner_texts() == [name, HOSTILE[0]]
+    assert name in tab.locator("#about").inner_text()
+    assert tab.evaluate("window.__hit") is None
+    tab.unroute("**/v1/predict")
+    tab.unroute("**/v1/models")
+    tab.reload()
+    tab.wait_for_selector("#work:not([hidden])")
+    tab.evaluate("document.getElementById('text-0').value = 'half \\ud83d'")
+    tab.keyboard.press("Tab")
+    tab.evaluate("document.getElementById('text-0').dispatchEvent(new Event('input'))")
+    assert tab.wait_for_selector("article .wrong").inner_text()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_keeps_people_out(visit, url, build, served, scheme):
+    """By the rules of axe: names, roles, contrast, order."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+
+    def check(tab):
+        settle(tab)
+        tab.wait_for_timeout(200)  # until what was faint is so no more
+        found = axe.run(tab)
+        assert found.violations_count == 0, found.generate_report()
+
+    tab = visit(url, refused=True, color_scheme=scheme)
+    check(tab)
+    ask(tab, "mood", "i am happy")
+    check(tab)
+    tab.locator(".lens .text button").nth(2).click()
+    tab.select_option("#other", "en-fr")
+    tab.locator("summary").click()
+    tab.get_by_label("Answers").fill("3")
+    tab.wait_for_selector(".others li")
+    tab.wait_for_selector(LOOKED)
+    check(tab)
+    tab.get_by_label("Beam").fill("99")
+    tab.wait_for_selector("article .wrong")
+    check(tab)
+    tab.select_option("#model", "photos")
+    tab.get_by_label("Choose an image").set_input_files(PHOTO)
+    tab.wait_for_selector(LOOKED)
+    check(tab)
+    locked = served(build("mood", token=TOKEN))
+    tab = visit(locked, refused=True, ready="#token:not([hidden])", color_scheme=scheme)
+    tab.get_by_label("Token", exact=True).fill("not the one")
+    tab.keyboard.press("Enter")
+    tab.wait_for_selector("text=This is not the token")
+    check(tab)
