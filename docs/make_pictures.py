@@ -2,52 +2,101 @@
 
     saccade compare rnn rnn-attention transformer-tiny --data builtin:phrases --out runs/compared \
         --minutes 3
-    python docs/make_pictures.py runs/compared [CHROMIUM]
+    python docs/make_pictures.py runs/compared
 
-The comparison's page, and the lens's page of a sentence as its Transformer read it, as PNG files.
-CHROMIUM is the program, if it is not on the path.
+compare.png   the page of that comparison
+lens.png      `predict --attention`: a sentence as its Transformer read it
+page.png      `serve`: the same sentence, typed into the page
+
+Needs playwright and Chromium.
 """
 
 import shutil
+import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 import saccade
 from saccade.lens.page import page
 
 PICTURES = Path(__file__).parent / "pictures"
-SENTENCE = "the little white cat does not see the old houses"
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-
-
-def shot(browser: Browser, file: Path, name: str, *, width: int, height: int) -> None:
-    """A picture of the top of a page."""
-    tab = browser.new_page(viewport={"width": width, "height": height})
-    tab.goto(file.resolve().as_uri())
-    tab.wait_for_load_state("networkidle")
-    if tab.locator("#view").count():
-        tab.wait_for_selector('#view[aria-busy="false"]')
-    tab.screenshot(path=PICTURES / name)
-    tab.close()
+SENTENCE = "the black cat does not see my little house"
+MODEL = "transformer-tiny"
+WORD = 2
+"""Of the answer: the one that is pointed at."""
 
 
 def main() -> None:
-    """Both pictures."""
+    """All pictures, of the comparison in the folder that is given."""
     compared = Path(sys.argv[1])
-    chromium = sys.argv[2] if len(sys.argv) > 2 else shutil.which("chromium")
+    run = next(compared.glob(f"**/{MODEL}*/**/model.safetensors")).parent
     PICTURES.mkdir(exist_ok=True)
-    run = next(compared.glob("**/transformer-tiny*/**/model.safetensors")).parent
-    [answer] = saccade.load(run).predict([SENTENCE], attention=True)
-    with sync_playwright() as play, tempfile.TemporaryDirectory() as folder:
-        browser = play.chromium.launch(executable_path=chromium, args=FLAGS)
-        lens = Path(folder) / "lens.html"
-        lens.write_text(page(answer.attention, title=answer.text), encoding="utf-8")
-        shot(browser, lens, "lens.png", width=1100, height=760)
-        shot(browser, compared / "compare.html", "compare.png", width=1100, height=1500)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox"]
+        )
+        comparison(browser, compared / "compare.html")
+        lens(browser, run)
+        with serving(run) as address:
+            served(browser, address)
         browser.close()
+
+
+def comparison(browser: Browser, file: Path) -> None:
+    """The top of a comparison's page."""
+    tab = opened(browser, file.resolve().as_uri(), height=1500)
+    tab.screenshot(path=PICTURES / "compare.png")
+
+
+def lens(browser: Browser, run: Path) -> None:
+    """A record on a page of its own."""
+    [answer] = saccade.load(run).predict([SENTENCE], attention=True)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "look.html"
+        file.write_text(page(answer.attention, title=SENTENCE), encoding="utf-8")
+        tab = opened(browser, file.as_uri(), height=800)
+        tab.wait_for_selector('#view[aria-busy="false"]')
+        point(tab)
+        tab.screenshot(path=PICTURES / "lens.png")
+
+
+def served(browser: Browser, address: str) -> None:
+    """The sentence typed into the server's page."""
+    tab = opened(browser, address, height=800)
+    tab.get_by_label("Text", exact=True).fill(SENTENCE)
+    tab.wait_for_selector("#looked:not([hidden]) .map canvas")
+    point(tab)
+    tab.screenshot(path=PICTURES / "page.png")
+
+
+def opened(browser: Browser, address: str, *, height: int) -> Page:
+    """A page that has been loaded."""
+    tab = browser.new_page(viewport={"width": 1180, "height": height})
+    tab.goto(address)
+    tab.wait_for_load_state("networkidle")
+    return tab
+
+
+def point(tab: Page) -> None:
+    """Choose a word of the answer."""
+    tab.get_by_label("Show", exact=True).select_option("words")
+    tab.get_by_label("Wrote").locator("button").nth(WORD).click()
+    tab.mouse.move(0, 0)
+
+
+@contextmanager
+def serving(run: Path) -> Iterator[str]:
+    """The address at which the run is served, under the name en-fr."""
+    command = [sys.executable, "-m", "saccade", "serve", f"en-fr={run}", "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        yield process.stdout.readline().strip().rpartition(" ")[2]
+        process.terminate()
 
 
 if __name__ == "__main__":
