@@ -28,6 +28,7 @@ from saccade.errors import InteropError
 from saccade.interop import onnx as interop
 from saccade.interop.onnx import graphs, packages, verifying, writing
 from saccade.interop.onnx.drafts import draft_of
+from saccade.lens.align import AlignBy
 from saccade.models import (
     CaptionerConfig,
     ConvolutionalClassifierConfig,
@@ -180,6 +181,7 @@ def photo(tmp_path: Path) -> Path:
 
 def test_a_transformer_that_translates(tmp_path: Path, example: Any) -> None:
     task = translator()
+    task.align_by = AlignBy(shift=True)  # found out in training, and no vocabulary
     folder = written(task, tmp_path / "out")
     assert sorted(path.name for path in folder.iterdir()) == [
         "decoder.onnx",

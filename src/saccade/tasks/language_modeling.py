@@ -334,6 +334,10 @@ class LanguageModeling(Task[Passages]):
 
     def parts(self) -> dict[str, str]:
         """The vocabulary."""
+        return self.vocabularies()
+
+    def vocabularies(self) -> dict[str, str]:
+        """The one it reads and writes in."""
         return {"tokenizer.json": self.tokenizer.to_string()}
 
     @property

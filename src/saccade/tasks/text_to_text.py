@@ -258,12 +258,15 @@ class TextToText(WritingTask[Pairs]):
         """The vocabularies, and what words are aligned by, once it is known."""
         chosen = asdict(self.align_by)
         known = {} if self.align_by == AlignBy() else {ALIGNMENT: json.dumps(chosen, indent=1)}
+        return {**self.vocabularies(), **known}
+
+    def vocabularies(self) -> dict[str, str]:
+        """One for both, or the source's and the target's."""
         if self.source is self.target:
-            return {"tokenizer.json": self.source.to_string(), **known}
+            return {"tokenizer.json": self.source.to_string()}
         return {
             "tokenizer.source.json": self.source.to_string(),
             "tokenizer.target.json": self.target.to_string(),
-            **known,
         }
 
     def _begun(self, tokens: Sequence[list[int]]) -> Begun:

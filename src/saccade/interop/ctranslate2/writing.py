@@ -66,7 +66,7 @@ def write_folder(task: TextToText | LanguageModeling, folder: Path, quantization
     spec.validate()
     spec.optimize(quantization=quantization)
     spec.save(str(folder))
-    for name, content in task.parts().items():
+    for name, content in task.vocabularies().items():
         (folder / name).write_text(content, encoding="utf-8")
 
 

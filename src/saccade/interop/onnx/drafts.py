@@ -74,7 +74,7 @@ def _translator(task: TextToText) -> Draft:
         [Port.tokens(SOURCE, SOURCE, len(task.source)), Port.mask(SOURCE_MASK, SOURCE)],
         writing.begun,
     )
-    files = task.parts()
+    files = task.vocabularies()
     read, written = min(files), max(files)  # one, or the source's and the target's
     return Draft(
         graphs={"encoder": reader, **writing.graphs(model, len(task.target))},
