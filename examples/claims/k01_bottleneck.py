@@ -39,13 +39,14 @@ def measure(trials: Trials) -> Outcome:
     }
     pairs = zip(rises["attention"], rises["no attention"], strict=True)
     told = " and ".join(
-        f"by {between(rises[name])} to {fmean(by_length[name][longest]):.2f} with {name}"
-        for name in MODELS
+        f"from {fmean(each[shortest]):.2f} to {fmean(each[longest]):.2f} with {name} "
+        f"(seeds: {between(each[longest])})"
+        for name, each in by_length.items()
     )
     return Outcome(
         verdict=judged(all(without >= 0.1 and with_ < without / 4 for with_, without in pairs)),
-        figures=f"from inputs of about {shortest:g} letters to about {longest:g} the error rises "
-        f"{told}",
+        figures=f"between inputs of about {shortest:g} letters and of about {longest:g} the error "
+        f"goes {told}",
         numbers={"error_by_length": by_length},
         chart=lines(by_length, x="letters of the input", y="share of wrong letters"),
     )
