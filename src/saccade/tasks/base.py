@@ -148,6 +148,13 @@ class Task(nn.Module, ABC, Generic[BatchT]):
     def forward(self, batch: BatchT) -> Loss:
         """The loss of a batch."""
 
+    def ready(self) -> None:
+        """No dropout from here on; looking after all modules each time would be a short answer's
+        millisecond.
+        """
+        if self.training:
+            self.eval()
+
     @abstractmethod
     def encode(self, split: Split, folder: Path, progress: Progress | None = None) -> Encoded:
         """The examples of a split as numbers, from the cache in `folder` or put there."""

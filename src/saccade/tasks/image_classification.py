@@ -210,7 +210,7 @@ class ImageClassification(Classifier[LabelledImages]):
     def judge(self, examples: Encoded) -> Float[Tensor, "n c"]:
         """The logits of all examples."""
         assert isinstance(examples, EncodedImages)
-        self.eval()
+        self.ready()
         device = next(self.parameters()).device
         parts = np.array_split(np.arange(len(examples)), -(-len(examples) // 64))
         found = [self.logits(examples.images(rows).to(device)).float().cpu() for rows in parts]
@@ -228,7 +228,7 @@ class ImageClassification(Classifier[LabelledImages]):
         first: int,
     ) -> list[Classification]:
         require_batch_size(batch_size)
-        self.eval()
+        self.ready()
         device = next(self.parameters()).device
 
         def judge(rows: list[int]) -> list[Classification]:

@@ -277,7 +277,7 @@ class ImageToText(WritingTask[Captioned]):
         settings = self.config.generation.changed(options)
         require_several(inputs)
         require_batch_size(batch_size)
-        self.eval()
+        self.ready()
         device = next(self.parameters()).device
 
         def write(rows: list[int]) -> list[Answer]:
@@ -370,7 +370,7 @@ class ImageToText(WritingTask[Captioned]):
         texts: Sequence[list[int]],
     ) -> list[AttentionRecord]:
         """Where each token of these texts looked: one pass over them, watched."""
-        self.eval()
+        self.ready()
         batch = self._forced(arrays, texts).to(next(self.parameters()).device)
         looks = self.looks(
             lambda: self.model.hidden(self.view.read(batch.images), batch.target[:, :-1])

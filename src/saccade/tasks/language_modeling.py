@@ -240,7 +240,7 @@ class LanguageModeling(Task[Passages]):
         contexts = self._contexts(inputs)
         self._warn(contexts, first)
         answers, limits = [Answer("", 0.0)] * len(inputs), self.limits(settings.max_length)
-        self.eval()
+        self.ready()
 
         def answer(rows: list[int]) -> list[Answer]:
             read = [contexts[i] for i in rows]
@@ -268,7 +268,7 @@ class LanguageModeling(Task[Passages]):
         [context] = self._contexts([prompt])
         self._warn([context], 0)
         limits = self.limits(settings.max_length)
-        self.eval()
+        self.ready()
         read = torch.tensor([context], device=self._device)
         window = Windowed(self.model, self._size)
         with torch.no_grad():
@@ -467,7 +467,7 @@ class LanguageModeling(Task[Passages]):
     @torch.no_grad()
     def _surprises(self, texts: list[list[int]], stop: Callable[[], None] | None) -> list[float]:
         """-Σ ln p of the tokens of each text."""
-        self.eval()
+        self.ready()
         windows = [
             (number, *window)
             for number, ids in enumerate(texts)

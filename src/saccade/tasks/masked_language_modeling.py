@@ -236,7 +236,7 @@ class MaskedLanguageModeling(Task[Gaps]):
                 asked[i] = self._open(text, first + i + 1)
         gapped = {i: self._gapped(each, each.ids) for i, each in asked.items()}
         answers = [Answer("", 0.0)] * len(inputs)
-        self.eval()
+        self.ready()
         for rows in _batches({i: len(each.ids) for i, each in gapped.items()}, batch_size):
             if stop is not None:
                 stop()
@@ -293,7 +293,7 @@ class MaskedLanguageModeling(Task[Gaps]):
         gapped = dict(enumerate(self._drawn(pieces)))
         nats, tokens, right = np.zeros((3, len(items)))
         guesses: dict[int, list[int]] = {}
-        self.eval()
+        self.ready()
         for rows in _batches({i: len(each.ids) for i, each in gapped.items()}, batch_size):
             if stop is not None:
                 stop()

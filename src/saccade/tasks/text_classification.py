@@ -391,7 +391,7 @@ class TextClassification(Classifier[Labelled]):
         self, pieces: Sequence[Texts], batch_size: int, stop: Callable[[], None] | None
     ) -> Float[Tensor, "n c"]:
         """Of each piece, on the CPU."""
-        self.eval()
+        self.ready()
         device = next(self.parameters()).device
         order = sorted(range(len(pieces)), key=lambda i: sum(map(len, pieces[i])))
         logits = torch.empty(len(pieces), self.labels.outputs)

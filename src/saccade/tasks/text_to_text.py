@@ -181,7 +181,7 @@ class TextToText(WritingTask[Pairs]):
 
     def look(self, inputs: Sequence[str], outputs: Sequence[str]) -> list[AttentionRecord]:
         """Where each output looked at its input, were it the answer."""
-        self.eval()
+        self.ready()
         sources = self._cut(self.source.encode_batch(list(inputs)), 0)
         targets = self.target.encode_batch(list(outputs))
         wrote = sides_read(self.target, outputs, targets)
@@ -191,7 +191,7 @@ class TextToText(WritingTask[Pairs]):
         """Find out which attention aligns words best, without gold alignments."""
         if not self.model.crossings():
             return ""
-        self.eval()
+        self.ready()
         lengths = self.sizes(examples).max(1)
         short = np.flatnonzero(lengths <= max(SHORT, lengths.min()))
         rows = short[np.unique(np.linspace(0, len(short) - 1, ALIGNED, dtype=np.int64))]
@@ -229,7 +229,7 @@ class TextToText(WritingTask[Pairs]):
         tokens = [ids if text.strip() else [] for ids, text in zip(tokens, inputs, strict=True)]
         limits = [settings.longest(len(ids)) for ids in tokens]
         answers = [Answer("", 0.0)] * len(inputs)
-        self.eval()
+        self.ready()
 
         def write(rows: list[int]) -> list[Answer]:
             sources = [tokens[i] for i in rows]
