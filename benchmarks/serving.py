@@ -343,12 +343,12 @@ def _trained(recipe: str, data: Path, out: Path, changes: list[str], steps: int)
 
 def right_answers(run: Path, inputs: Path | None) -> dict[str, str]:
     """What `predict` says to each input."""
-    from saccade.training import session
+    from saccade import engines
 
     texts = letters(200, seed=0)
     if inputs is not None:
         texts = inputs.read_text(encoding="utf-8").splitlines()[:2000]
-    found = session.load(run).predict(texts)
+    found = engines.load(run, engine="auto").predict(texts)  # as the server does
     return {text: answer.text for text, answer in zip(texts, found, strict=True)}
 
 

@@ -95,8 +95,10 @@ def serving(run: Path) -> Iterator[str]:
     command = [sys.executable, "-m", "saccade", "serve", f"en-fr={run}", "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        yield process.stdout.readline().strip().rpartition(" ")[2]
-        process.terminate()
+        try:
+            yield process.stdout.readline().strip().rpartition(" ")[2]
+        finally:
+            process.terminate()
 
 
 if __name__ == "__main__":

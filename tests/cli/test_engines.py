@@ -76,6 +76,13 @@ def test_evaluate_names_the_engine(saccade, transformer, tmp_path):
     assert json.loads(said.out)["engine"] == "ctranslate2-float32"
 
 
+def test_what_a_language_model_is_surprised_by_no_engine_measures(saccade, tmp_path):
+    tiny.language_model(tmp_path / "run")
+    (tmp_path / "test.txt").write_text("\n".join(tiny.SENTENCES * 5))
+    said = saccade("evaluate", tmp_path / "run", "--data", tmp_path / "test.txt", *FLOAT, "--json")
+    assert json.loads(said.out)["engine"] == "eager"
+
+
 def test_export(saccade, transformer, tmp_path):
     said = saccade("export", transformer, "--to", "ctranslate2", tmp_path / "out")
     assert (said.code, said.err) == (0, "")

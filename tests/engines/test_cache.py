@@ -113,6 +113,14 @@ def test_a_failure_leaves_what_was_there(run, elsewhere):
     assert not list((run / "engines").glob(".partial*"))
 
 
+def test_what_a_killed_process_left_is_removed(run, elsewhere):
+    left = run / "engines" / ".partial-1-x"
+    left.mkdir(parents=True)
+    (left / "model.bin").write_bytes(b"half")
+    Cache(Run(run), elsewhere).get("x", fill)
+    assert [path.name for path in (run / "engines").iterdir() if path.is_dir()] == ["x"]
+
+
 def test_where_the_run_cannot_be_written(run, elsewhere):
     (run / "engines").write_text("in the way")
     cache = Cache(Run(run), elsewhere)

@@ -5,8 +5,9 @@ import torch
 
 import saccade
 from saccade.engines import choice
-from saccade.errors import EngineError
+from saccade.errors import EngineError, InteropError
 from saccade.interop import ctranslate2
+from saccade.training import session
 from saccade.training.run import Run
 from tests.engines import tiny
 
@@ -133,6 +134,42 @@ def test_auto_never_fails(run, monkeypatch, fault):
     assert str(fault) in told[-1]
     assert len(told[-1].splitlines()) == 1
     assert [path.name for path in (run / "engines").iterdir() if path.is_dir()] == []
+
+
+def test_weights_that_a_training_replaces_meanwhile(run, monkeypatch):
+    """What was made of the weights that were read must not be kept as made of the new ones."""
+    read = session.load
+
+    def replaced(*given, **options):
+        task = read(*given, **options)
+        shaken = read(*given, **options)
+        tiny.shaken(shaken.model)
+        Run(run).keep_best(shaken.model)
+        return task
+
+    monkeypatch.setattr(session, "load", replaced)
+    with pytest.raises(EngineError, match="changed meanwhile; ask again"):
+        choice.load(run, engine="ctranslate2")
+    assert choice.load(run, engine="auto").engine.name == "eager"
+    assert [path.name for path in (run / "engines").iterdir() if path.is_dir()] == []
+
+
+def test_auto_goes_on_with_float32_where_int8_dies(run, monkeypatch):
+    survives = ctranslate2.require_survival
+
+    def dies(task, folder, numbers):
+        if numbers == "int8":
+            raise InteropError("it died")
+        survives(task, folder, numbers)
+
+    monkeypatch.setattr(ctranslate2, "require_survival", dies)
+    assert choice.load(run, engine="auto").engine.name == FLOAT
+
+
+def test_an_engine_that_left_something_to_eager_says_so_in_its_name(run):
+    task = choice.load(run, engine="ctranslate2", say=lambda text: None)
+    task.predict(INPUTS, sample=True)
+    assert task.engine.name == "ctranslate2-int8 and eager"
 
 
 def test_samples_of_the_run_are_compared(run):

@@ -201,8 +201,8 @@ def test_what_it_lacks(tmp_path, written):
     assert "sample" in engine.lacks([[8]], wish(task, sample=True))
     assert engine.lacks([[8]], wish(task, sample=True, temperature=0.0)) is None
     assert "a beam of 150" in engine.lacks([[8]], wish(task, beam=150))
-    assert "it has 1024 places" in engine.lacks([[8]], wish(task, longest=1025))
-    assert "texts of up to 2001" in engine.lacks([[8] * 2000], wish(task))
+    assert "texts of more than 1024 tokens" in engine.lacks([[8]], wish(task, longest=1025))
+    assert "texts of more than 1024 tokens" in engine.lacks([[8] * 2000], wish(task))
 
 
 def test_beams_of_a_language_model_keep_to_the_block(tmp_path, written):

@@ -80,7 +80,7 @@ def test_a_server_from_its_first_line_to_its_last(runs: dict[str, Path]):
     lines = [json.loads(line) for line in logged.splitlines()]
     assert lines[-1]["event"] == "ended"
     assert {line["status"] for line in lines if line["event"] == "request"} <= {200, 499, 503}
-    assert "a b" not in [line.get("text") for line in lines]
+    assert not any("text" in line for line in lines)
 
 
 def _leave_in_mid_answer(server: Server) -> None:

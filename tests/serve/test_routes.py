@@ -244,6 +244,9 @@ def test_a_stream_says_the_same_in_pieces(everything, temperature):
     said = [json.loads(piece)["choices"][0] for piece in pieces]
     assert "".join(each["text"] for each in said) == choice["text"]
     assert said[-1]["finish_reason"] == "stop"
+    assert (
+        "saccade_abandoned_total{" not in everything.measures.text()
+    )  # it was all that was wanted
 
 
 @pytest.mark.parametrize(

@@ -1,18 +1,21 @@
 """Measures, logs, ends of texts, names of models: the parts that need no server."""
 
+import asyncio
 import json
 import logging
 import sys
+import threading
 
 import pytest
 
 from saccade.errors import ServeError
 from saccade.serve.ends import Ends
 from saccade.serve.guard import Guard, is_loopback
-from saccade.serve.logs import JsonLines
+from saccade.serve.logs import JsonLines, Saying
 from saccade.serve.measures import Counter, Gauge, Histogram, Measures
 from saccade.serve.models import Served
 from saccade.serve.problems import STATUS, Problem
+from saccade.serve.streamer import Streamer
 
 
 def test_a_histogram_counts_up_to_each_bound():
@@ -128,3 +131,42 @@ def test_every_problem_has_one_shape():
         assert problem.body() == {"error": {"code": code, "message": "a sentence"}}
     assert Problem("full", "").headers["Retry-After"] == "1"
     assert Problem("no_token", "").headers["WWW-Authenticate"] == "Bearer"
+
+
+def test_a_folder_whose_name_holds_an_equals_sign(tmp_path):
+    (tmp_path / "lr=3").mkdir()
+    with pytest.raises(ServeError, match=r"as in: mymodel=.*lr=3$"):
+        Served.parse(str(tmp_path / "lr=3"))
+    assert Served.parse(f"mymodel={tmp_path / 'lr=3'}").folder == tmp_path / "lr=3"
+
+
+def test_what_engines_say_is_logged_once_the_server_logs(capsys, caplog):
+    caplog.set_level(logging.INFO, "saccade.serve")
+    say = Saying()
+    say("making it")
+    assert capsys.readouterr().err == "making it\n"
+    say.logs = True
+    say("left to eager")
+    assert capsys.readouterr().err == ""
+    assert [record.facts for record in caplog.records] == [{"said": "left to eager"}]
+
+
+def test_a_text_that_does_not_come_keeps_nobody_from_ending():
+    held, streamer = threading.Event(), Streamer(1)
+
+    def begin():
+        held.wait(60)
+        yield "late"
+        return True
+
+    async def listen() -> None:
+        pieces = streamer.pieces(begin)
+        waiting = asyncio.ensure_future(anext(pieces))
+        await asyncio.sleep(0.05)
+        assert streamer.close(0.05) is False
+        held.set()
+        assert await waiting == "late"
+        await pieces.aclose()
+
+    asyncio.run(listen())
+    assert streamer.close(60.0) is True

@@ -13,6 +13,11 @@ EXTRAS = {
     "datasets": "hf: Hugging Face data sets",
     "tensorboard": "track: TensorBoard",
     "ctranslate2": "fast: the engine ctranslate2",
+    "fastapi": "serve: saccade serve",
+    "uvicorn": "serve: saccade serve",
+    "onnx": "onnx: saccade export --to onnx",
+    "onnxscript": "onnx: saccade export --to onnx",
+    "onnxruntime": "onnx: saccade export --to onnx",
 }
 
 

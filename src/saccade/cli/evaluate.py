@@ -54,7 +54,6 @@ def run(
         raise DataError("--gold-from-1 and --gold-swapped say how to read --gold, which is missing")
 
     from saccade import engines
-    from saccade.interfaces import Engined
     from saccade.lens.written import in_columns
     from saccade.training import session
     from saccade.training.golds import GoldFile
@@ -68,7 +67,6 @@ def run(
         links = GoldFile(path=gold, first=1 if gold_from_1 else 0, swapped=gold_swapped)
     say = Screen().say
     task = engines.load(run_folder, device=device, engine=engine or "eager", say=say)
-    by = task.engine.name if isinstance(task, Engined) else "eager"
     with answering(batch_size, shown=True) as answered:
         found = session.assess(
             task,
@@ -87,7 +85,7 @@ def run(
             for text in found.answers:
                 sink.line(text)
     if as_json:
-        print(json.dumps({**found.as_json(), "engine": by}, ensure_ascii=False))
+        print(json.dumps(found.as_json(), ensure_ascii=False))
         return
     for name, score in found.scores.items():
         print(score)
@@ -96,5 +94,5 @@ def run(
     for title, rows in found.attention.items():
         cells = [list(rows[0]), *([shown(value) for value in row.values()] for row in rows)]
         print(f"\n{title}:\n{in_columns(cells)}")
-    told = "" if by == "eager" else f", answered by the engine {by}"
+    told = "" if found.engine == "eager" else f", answered by the engine {found.engine}"
     print(f"over {len(found.answers):,} items{told}")

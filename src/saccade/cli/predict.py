@@ -120,7 +120,8 @@ def run(
     link = None
     if align:
         link = Linking(None if reverse is None else session.load_translator(reverse, device=device))
-    if one is not None and (stream or _on_terminal()) and isinstance(task, Streams):
+    watched = stream or (_on_terminal() and engine in (None, "eager"))  # streams are eager's
+    if one is not None and watched and isinstance(task, Streams):
         _show(one, task.stream(one, **given))
         return
     asked = chunks(inputs, input_, batch_size if looks else CHUNK)  # records take room

@@ -55,12 +55,11 @@ def run(
 
     from saccade.serve.guard import Guard
     from saccade.serve.limits import Limits
-    from saccade.serve.logs import start_logging
+    from saccade.serve.logs import Saying, start_logging
     from saccade.serve.measures import Measures
     from saccade.serve.models import Served, load
-    from saccade.training.screen import Screen
 
-    served = [Served.parse(text) for text in runs]
+    served, say = [Served.parse(text) for text in runs], Saying()
     guard = Guard.of(host, token=_token(token_file), names=allow_host or (), open=app.open_paths())
     limits = Limits(
         queue=queue,
@@ -83,9 +82,10 @@ def run(
             engine=engine or "auto",
             limits=limits,
             measures=measures,
-            say=None if engine is None else Screen().say,
+            say=None if engine is None else say,
         )
         start_logging(text=log_text)
+        say.logs = True
         gate = app.build(models, guard=guard, limits=limits, measures=measures, log_text=log_text)
         names = ", ".join(f"{model.name} (by {model.engine})" for model in models)
         server.serve(gate, sock, limits, lambda: print(f"serving {names} at {address}", flush=True))
@@ -94,7 +94,7 @@ def run(
 def _token(path: Path | None) -> str | None:
     """From the file, or else from the environment; the command line itself is no secret."""
     if path is None:
-        return os.environ.get("SACCADE_TOKEN") or None
+        return os.environ.get("SACCADE_TOKEN", "").strip() or None
     try:
         token = path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:

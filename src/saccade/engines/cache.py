@@ -115,6 +115,8 @@ def _read(folder: Path, origin: dict[str, str]) -> Kept | None:
 def _made(folder: Path, origin: dict[str, str], make: Callable[[Path], Check]) -> Kept:
     partial = folder.with_name(f"{PARTIAL}{os.getpid()}-{folder.name}")
     old = folder.with_name(f"{PARTIAL}old-{folder.name}")
+    for left in folder.parent.glob(f"{PARTIAL}*-{folder.name}"):  # by a process that was killed
+        shutil.rmtree(left, ignore_errors=True)
     try:
         partial.mkdir()
         found = make(partial)

@@ -39,12 +39,33 @@ def load(
     """
     if engine not in NAMES:
         raise EngineError(f"there is no engine {engine!r}; there are: {', '.join(NAMES)}")
+    folder = _Weights(Run(Path(run)))
     task = session.load(run, device=device)
     if engine == "auto":
-        _take_fastest(task, Run(Path(run)), say or log.info)
+        _take_fastest(task, folder, say or log.info)
     elif engine != "eager":
-        _take(engine, _able(task), Run(Path(run)), say or log.warning)
+        _take(engine, _able(task), folder, say or log.warning)
     return task
+
+
+class _Weights:
+    """The weights of a run, which a training may replace at any time: seen before they are read."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self._seen = self._look()
+
+    def require_same(self) -> None:
+        """Refuse an engine that may be of other weights than those that were read."""
+        if self._look() != self._seen:
+            raise EngineError(f"the weights of {self.run.folder} changed meanwhile; ask again")
+
+    def _look(self) -> tuple[int, int, int] | None:
+        try:
+            found = self.run.weights.stat()
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_ino, found.st_size
 
 
 def installed() -> list[str]:
@@ -53,7 +74,7 @@ def installed() -> list[str]:
     return ["eager", *there]
 
 
-def _take_fastest(task: Task[Any], run: Run, say: Say) -> None:
+def _take_fastest(task: Task[Any], weights: _Weights, say: Say) -> None:
     """The first that can and agrees; whatever goes wrong, eager is left."""
     reasons = []
     try:
@@ -63,9 +84,9 @@ def _take_fastest(task: Task[Any], run: Run, say: Say) -> None:
             raise EngineError("its answers are drawn, and CTranslate2 has no seed for each input")
         for name in QUANTIZATIONS:
             try:
-                _take(name, able, run, say, least=AGREEING)
+                _take(name, able, weights, say, least=AGREEING)
                 return
-            except _DisagreesError as error:
+            except (EngineError, InteropError) as error:  # the next may do
                 reasons.append(str(error))
     except Exception as error:  # of whatever kind: eager can answer
         reasons.append(str(error))
@@ -85,10 +106,10 @@ def _able(task: Task[Any]) -> TextToText | LanguageModeling:
 
 
 def _take(
-    name: str, task: TextToText | LanguageModeling, run: Run, say: Say, least: float = 0.0
+    name: str, task: TextToText | LanguageModeling, weights: _Weights, say: Say, least: float = 0.0
 ) -> None:
     """Give the task this engine, if at least this share of tokens agrees; in float32 all must."""
-    numbers, eager = QUANTIZATIONS[name], task.engine
+    numbers, eager, run = QUANTIZATIONS[name], task.engine, weights.run
     whole_name = f"ctranslate2-{numbers}"
 
     def make(folder: Path) -> Check:
@@ -97,13 +118,11 @@ def _take(
         ctranslate2.require_survival(task, folder, numbers)
         found = ctranslate2.check(task, ctranslate2.opened(task, folder, numbers), run.samples())
         say(f"{whole_name}: {found}")
+        weights.require_same()
         return found
 
     kept = Cache(run, session.default_cache() / "engines").get(whole_name, make)
+    weights.require_same()
     if kept.check.tokens < least or (numbers == "float32" and not kept.check.exact):
-        raise _DisagreesError(f"{whole_name} does not answer as the model itself: {kept.check}")
+        raise EngineError(f"{whole_name} does not answer as the model itself: {kept.check}")
     task.engine = CTranslate2(ctranslate2.opened(task, kept.folder, numbers), eager, say)
-
-
-class _DisagreesError(EngineError):
-    """An engine that failed its check."""

@@ -25,15 +25,17 @@ class CTranslate2:
         if watchers.get():  # who watches wants to see the model itself at work
             return self._eager.generate(inputs, wish)
         if lacking := self._program.lacks(inputs, wish):
-            return self._instead(f"{self.name} cannot give {lacking}", inputs, wish)
+            return self._instead(f"{self._program.name} cannot give {lacking}", inputs, wish)
         try:
             return self._program.generate(inputs, wish)
         except (RuntimeError, ValueError) as error:
-            return self._instead(f"{self.name} failed ({error})", inputs, wish)
+            return self._instead(f"{self._program.name} failed ({error})", inputs, wish)
 
     def _instead(
         self, reason: str, inputs: Sequence[list[int]], wish: Wish
     ) -> list[list[Hypothesis]]:
+        if not self._said:
+            self.name += " and eager"
         if reason not in self._said:
             self._said.add(reason)
             self._say(f"{reason}; the engine eager answers instead")

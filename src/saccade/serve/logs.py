@@ -48,6 +48,20 @@ def start_logging(*, text: bool = False) -> None:
         logging.getLogger(name).setLevel(logging.INFO)
 
 
+class Saying:
+    """What engines have to say: lines for people until the server logs, events from then on."""
+
+    def __init__(self) -> None:
+        self.logs = False
+
+    def __call__(self, text: str) -> None:
+        """Say it."""
+        if self.logs:
+            note("engine", said=text)
+        else:
+            print(text, file=sys.stderr)
+
+
 def note(event: str, **facts: Any) -> None:
     """Log an event with its facts."""
     log.info(event, extra={"facts": facts})

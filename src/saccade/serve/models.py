@@ -38,7 +38,7 @@ class Served:
     def parse(cls, text: str) -> "Served":
         """From RUN or NAME=RUN; without a name it is that of the folder."""
         name, equals, folder = text.partition("=")
-        if not equals:
+        if not equals or Path(text).is_dir():
             path = Path(text)
             return cls(_checked_name(path.resolve().name, text), path)
         pair = PAIR.fullmatch(name)
@@ -121,13 +121,13 @@ class Model:
                 except SaccadeError as error:
                     raise Problem("invalid", str(error)) from error
                 finally:
-                    if not isinstance(said, End):
+                    if not (isinstance(said, End) or waiting.enough):
                         self._measures.abandoned.add(self.name)
 
     def close(self, seconds: float) -> bool:
         """End its threads; whether they have ended in this time."""
-        self._streamer.close()
-        return self._batcher.close(seconds)
+        streams_ended = self._streamer.close(seconds)
+        return self._batcher.close(seconds) and streams_ended
 
     @contextmanager
     def _in_line(self) -> Iterator[None]:
@@ -268,6 +268,6 @@ def _checked_name(name: str, given: str) -> str:
     if not NAME.fullmatch(name):
         raise ServeError(
             f"{name!r} cannot be the name of a model: letters, digits and . _ - are allowed; "
-            f"give one, as in: mymodel={given.partition('=')[2] or given}"
+            f"give one, as in: mymodel={given}"
         )
     return name

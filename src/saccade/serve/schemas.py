@@ -159,8 +159,10 @@ class ModelEntry(Answered):
     owned_by: Literal["saccade"] = "saccade"
     task: str = Field(examples=["text_to_text"])
     reads: str = Field(description='"text", "pair" or "image"', examples=["text"])
-    engine: str = Field(description="What writes its answers.", examples=["eager"])
-    writes: bool = Field(description="Whether it takes options such as beam and num_best.")
+    engine: str = Field(
+        description="What writes its answers; streams are always eager's.", examples=["eager"]
+    )
+    writes: bool = Field(description="Whether its answers are texts: it takes beam and the like.")
     streams: bool = Field(description="Whether /v1/completions takes it.")
     languages: tuple[str, str] | None = Field(description="From and to, for /translate.")
 

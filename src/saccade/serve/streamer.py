@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections.abc import AsyncGenerator, Callable, Generator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +27,7 @@ class Streamer:
     def __init__(self, threads: int) -> None:
         # steps are too small to be divided: a text is written by one thread of the processor
         self._pool = ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))
+        self._running: set[Future[None]] = set()
         self._ending = threading.Event()
 
     async def pieces(self, begin: Pieces) -> AsyncGenerator[str | End, None]:
@@ -52,6 +53,8 @@ class Streamer:
                 tell(error)
 
         waiting = self._pool.submit(write)
+        self._running.add(waiting)
+        waiting.add_done_callback(self._running.discard)
         try:
             while True:
                 said = await written.get()
@@ -64,7 +67,8 @@ class Streamer:
             left.set()
             waiting.cancel()
 
-    def close(self) -> None:
-        """End what is being written."""
+    def close(self, seconds: float) -> bool:
+        """End what is being written; whether it has ended in this time."""
         self._ending.set()
-        self._pool.shutdown(cancel_futures=True)
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        return not wait(self._running, seconds).not_done

@@ -22,6 +22,8 @@ class Waiting:
 
     def __init__(self, request: Request, deadline: float, size: int) -> None:
         self._request, self._deadline, self._size = request, deadline, size
+        self.enough = False
+        """Set when what was wanted has come, though there might be more."""
 
     async def thread(self, call: Callable[[], Result]) -> Result:
         """What the call gives; in a thread, if the request is so large that it may take long."""

@@ -99,6 +99,8 @@ class Evaluation:
     """What the number of a score says, in one sentence, where that is not common knowledge."""
     attention: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
     """Where attention was measured, what was found of each head: rows by their title."""
+    engine: str = "eager"
+    """What gave the answers that the scores are of."""
 
     def values(self) -> dict[str, float]:
         """The bare numbers."""
@@ -111,6 +113,7 @@ class Evaluation:
             "items": len(self.items),
             "details": {name: self._detail(name) for name in self.scores},
             "by_length": self.by_length,
+            "engine": self.engine,
         }
         return {**table, "attention": self.attention} if self.attention else table
 
@@ -152,7 +155,7 @@ class Task(nn.Module, ABC, Generic[BatchT]):
         """No dropout from here on; looking after all modules each time would be a short answer's
         millisecond.
         """
-        if self.training:
+        if self.training or self.model.training:
             self.eval()
 
     @abstractmethod

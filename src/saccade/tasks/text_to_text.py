@@ -83,7 +83,9 @@ class Config(TaskConfig):
     ) -> TextToText:
         """Vocabularies made from this data or taken from a folder, and new weights."""
         if vocabulary is not None:
-            return self.restored(vocabulary)
+            task = self.restored(vocabulary)
+            task.align_by = AlignBy()  # its own is found out when it is trained
+            return task
         rows = (row.values for row in train)
         if self.text.target is None:
             both = chain.from_iterable(rows)

@@ -14,6 +14,7 @@ from saccade.config import Share
 from saccade.data.corpus import Item
 from saccade.decoding import GenerationConfig, Hypothesis, Limits, generate
 from saccade.errors import WatchError
+from saccade.interfaces import Engined
 from saccade.layers.cross_entropy import cross_entropy
 from saccade.lens.record import AttentionRecord, Side
 from saccade.metrics import TextMetricsConfig, by_length
@@ -75,6 +76,7 @@ class WritingTask(Task[BatchT]):
             answers,
             items,
             [] if quick else by_length(tallies, self.lengths(items)),
+            engine=self.engine.name if isinstance(self, Engined) else "eager",
         )
 
     def written_loss(

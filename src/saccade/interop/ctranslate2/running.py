@@ -105,7 +105,7 @@ class Translations(Writer):
         """Besides, what is longer than its tables of positions."""
         longest = max(wish.limits.max_length, *(len(ids) + 1 for ids in inputs))
         if longest > self.places:
-            return f"texts of up to {longest} tokens (it has {self.places} places)"
+            return f"texts of more than {self.places} tokens"
         return super().lacks(inputs, wish)
 
     def generate(self, inputs: Sequence[list[int]], wish: Wish) -> list[list[Hypothesis]]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from saccade.data.corpus import Item
 from saccade.errors import InteropError
-from saccade.interop.ctranslate2.checking import check
+from saccade.interop.ctranslate2.checking import check, require_survival
 from saccade.interop.ctranslate2.expressible import require_expressible
 from saccade.interop.ctranslate2.running import opened, places_of
 from saccade.interop.ctranslate2.specs import language_model_spec, translator_spec
@@ -50,6 +50,7 @@ def write_task(
     with tempfile.TemporaryDirectory(dir=folder.parent) as name:
         exact = Path(name)
         write_folder(ours, exact, "float32")
+        require_survival(ours, exact, "float32")
         found = check(ours, opened(ours, exact, "float32"), items)
         if not found.exact:
             raise InteropError(f"what was written does not give the same answers: {found}")
@@ -57,6 +58,7 @@ def write_task(
             shutil.copytree(exact, folder, dirs_exist_ok=True)
             return str(found)
     write_folder(ours, folder, quantization)
+    require_survival(ours, folder, quantization)
     return str(check(ours, opened(ours, folder, quantization), items))
 
 

@@ -112,6 +112,7 @@ class Completion:
                     yield self._piece(text, None)
                     before = ""
                 if ends.reached:
+                    wait.enough = True
                     break
         reason = "stop" if ends.reached or finished else "length"
         yield self._piece(before + ends.rest(), reason)
