@@ -25,7 +25,7 @@ import saccade
 from saccade.lens.page import page
 
 PICTURES = Path(__file__).parent / "pictures"
-SENTENCE = "the black cat does not see my little house"
+SENTENCE = "the happy child does not like these birds in front of the garden"
 MODEL = "transformer-tiny"
 WORD = 2
 """Of the answer: the one that is pointed at."""
@@ -59,7 +59,7 @@ def lens(browser: Browser, run: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "look.html"
         file.write_text(page(answer.attention, title=SENTENCE), encoding="utf-8")
-        tab = opened(browser, file.as_uri(), height=800)
+        tab = opened(browser, file.as_uri(), height=900)
         tab.wait_for_selector('#view[aria-busy="false"]')
         point(tab)
         tab.screenshot(path=PICTURES / "lens.png")
@@ -67,7 +67,7 @@ def lens(browser: Browser, run: Path) -> None:
 
 def served(browser: Browser, address: str) -> None:
     """The sentence typed into the server's page."""
-    tab = opened(browser, address, height=800)
+    tab = opened(browser, address, height=1080)
     tab.get_by_label("Text", exact=True).fill(SENTENCE)
     tab.wait_for_selector("#looked:not([hidden]) .map canvas")
     point(tab)

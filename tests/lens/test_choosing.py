@@ -48,6 +48,15 @@ def test_one_head_is_taken_where_the_mean_is_worse_and_else_the_mean():
     assert candidates([record(same=np.stack([SHARP, SHARP]))])[0].by.head is None
 
 
+def test_a_head_that_is_hardly_better_than_the_mean_is_not_taken():
+    both, one = np.stack([SHARP, SHARP]), np.stack([SHARP, 9 * STUCK])
+    few, many = ([record(layer=one), *[record(layer=both)] * count] for count in (4, 60))
+    assert candidates(few)[0].by.head == 0
+    best, *rest = candidates(many)
+    assert best.by.head is None
+    assert 0 < max(each.agreement for each in rest) - best.agreement < 0.02
+
+
 def test_records_without_attention_are_refused():
     for records in ([], [record()]):
         with pytest.raises(WatchError, match="there is none in these records"):

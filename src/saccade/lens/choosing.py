@@ -4,6 +4,7 @@ In a layer that aligns, looking from either side finds the same partner: where a
 most at a word of the source, no other written word looks at that one more. So the candidates are
 ranked by how far the two directions agree over some sentence pairs: every layer and the mean of
 all, each head and the mean of heads, as a word is written and as it is read (`AlignBy.shift`).
+Among many heads one agrees best by chance, so of those that are about as good the mean is taken.
 """
 
 from collections.abc import Sequence
@@ -15,6 +16,10 @@ from saccade.lens.align import AlignBy, both_ways
 from saccade.lens.record import AttentionRecord
 
 
+NEAR = 0.02
+"""Agreements that differ by less tell nothing."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
     """What words might be aligned by, and the share of links that agree."""
@@ -22,13 +27,24 @@ class Candidate:
     by: AlignBy
     agreement: float
 
+    @property
+    def breadth(self) -> int:
+        """How much it is the mean of: a head, a layer, all layers."""
+        return (self.by.head is None) + (self.by.layer is None)
+
 
 def candidates(records: Sequence[AttentionRecord]) -> list[Candidate]:
     """All of them over the sentence pairs of these records, the best first."""
     if not records or not records[0].layers:
         raise WatchError("words are aligned by attention, and there is none in these records")
     found = [Candidate(by=by, agreement=agreement(records, by)) for by in _ways(records[0])]
-    return sorted(found, key=lambda candidate: -candidate.agreement)
+    least = max(each.agreement for each in found) - NEAR
+
+    def rank(each: Candidate) -> tuple[bool, int, float]:
+        near = each.agreement >= least
+        return not near, -each.breadth if near else 0, -each.agreement
+
+    return sorted(found, key=rank)
 
 
 def agreement(records: Sequence[AttentionRecord], by: AlignBy) -> float:
@@ -44,7 +60,7 @@ def agreement(records: Sequence[AttentionRecord], by: AlignBy) -> float:
 
 
 def _ways(record: AttentionRecord) -> list[AlignBy]:
-    """Means stand before what they are the mean of, so that of equals the mean is taken."""
+    """Each layer and the mean of all, each head and the mean of heads, written and read."""
     heads: list[tuple[str | None, int | None]] = [(None, None)] if len(record.layers) > 1 else []
     for name, weights in record.weights.items():
         heads += [(name, None), *((name, i) for i in range(len(weights)) if len(weights) > 1)]
