@@ -15,7 +15,6 @@ from saccade.errors import WatchError
 from saccade.lens.align import AlignBy, both_ways
 from saccade.lens.record import AttentionRecord
 
-
 NEAR = 0.02
 """Agreements that differ by less tell nothing."""
 
