@@ -88,9 +88,9 @@ def _slow_encoding(folder):
 
 
 def _slow_answers(folder):
-    from saccade.tasks.text_to_text import TextToText
+    from saccade.decoding import Eager
 
-    _slow(TextToText, "_generate", folder, 0.5)
+    _slow(Eager, "generate", folder, 0.5)
 
 
 def _slow(owner, name, folder, seconds=60.0):
