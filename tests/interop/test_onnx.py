@@ -367,7 +367,8 @@ VARIANTS: dict[str, Callable[[], Any]] = {
 @pytest.mark.parametrize("name", VARIANTS)
 def test_variants(name: str, tmp_path: Path) -> None:
     """Writing compares, for several batches and lengths, and refuses what differs."""
-    written(VARIANTS[name](), tmp_path / "out")
+    folder = written(VARIANTS[name](), tmp_path / "out")
+    assert {path.stem for path in folder.glob("*.onnx")} == set(facts(folder)["graphs"])
 
 
 @pytest.mark.slow

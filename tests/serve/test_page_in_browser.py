@@ -470,9 +470,13 @@ def test_large_images_are_made_smaller_before_they_are_sent(visit, url):
     file = io.BytesIO()
     Image.new("RGB", (1700, 850)).save(file, "BMP")
     large = {"name": "large.bmp", "mimeType": "image/bmp", "buffer": file.getvalue()}
-    tab.get_by_label("Choose an image").set_input_files(large)
+    with tab.expect_request("**/v1/predict") as asked:
+        tab.get_by_label("Choose an image").set_input_files(large)
     tab.wait_for_selector("text=it is sent as 1600 × 800 pixels")
     tab.wait_for_selector(LOOKED)
+    [sent] = asked.value.post_data_json["inputs"]
+    image = Image.open(io.BytesIO(base64.b64decode(sent.rpartition(",")[2])))
+    assert image.size == (1600, 800)
 
 
 def test_answers_and_maps_can_be_taken_away(visit, url):
