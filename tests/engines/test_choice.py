@@ -1,5 +1,7 @@
 """Which engine a run gets, what it answers, and what it leaves to the model itself."""
 
+import random
+
 import pytest
 import torch
 
@@ -43,6 +45,17 @@ def test_answers_are_those_of_eager(run, batch_size, caplog):
     assert found[5].text == ""
     assert found[5].score == 0.0
     assert "it was cut to the 20 that text.max_length allows" in caplog.text
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_int8_answers_do_not_depend_on_what_is_asked_beside_them(run, beam):
+    """To the last bit of their scores; in batches of mixed lengths several would differ."""
+    chance = random.Random(0)
+    words = " ".join(tiny.SENTENCES).split()
+    many = [" ".join(chance.choices(words, k=chance.randint(1, 9))) for _ in range(40)]
+    fast = saccade.load(run, engine="ctranslate2")
+    together = fast.predict(many, beam=beam)
+    assert together == [fast.predict([text], beam=beam)[0] for text in many]
 
 
 def test_attention_is_that_of_the_model(run):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -41,7 +40,7 @@ from saccade.models import LanguageModel
 from saccade.models.language_models import LanguageModelConfig
 from saccade.shapes import Int, Tensor
 from saccade.tasks.base import Answer, Batch, Evaluation, Loss, Progress, Task, TaskConfig
-from saccade.tasks.workers import batch_size_for, side_by_side
+from saccade.tasks.workers import batch_size_for, of_one_length, side_by_side
 from saccade.text import Tokenizer, VocabularyConfig
 
 log = logging.getLogger(__name__)
@@ -523,8 +522,5 @@ def _joined(rows: Iterable[Row]) -> Iterator[Item]:
 
 def _batches(lengths: list[int], batch_size: int) -> Iterator[list[int]]:
     """Places of inputs that are answered together: of one length."""
-    alike: dict[int, list[int]] = defaultdict(list)
-    for i, length in enumerate(lengths):
-        alike[length].append(i)
-    for _, rows in sorted(alike.items()):
+    for rows in of_one_length(lengths):
         yield from (rows[at : at + batch_size] for at in range(0, len(rows), batch_size))

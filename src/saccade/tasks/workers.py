@@ -31,6 +31,14 @@ def in_batches(inputs: int, most: int, device: torch.device) -> list[Rows]:
     return [list(range(at, min(at + size, inputs))) for at in range(0, inputs, size)]
 
 
+def of_one_length(lengths: Sequence[int]) -> list[Rows]:
+    """The numbers of the inputs, those of one length together, the shortest first."""
+    alike: dict[int, Rows] = {}
+    for row, length in enumerate(lengths):
+        alike.setdefault(length, []).append(row)
+    return [rows for _, rows in sorted(alike.items())]
+
+
 def side_by_side(
     work: Callable[[Rows], Sequence[Result]],
     batches: Sequence[Rows],

@@ -20,6 +20,7 @@ from saccade.interop.ctranslate2.vocabulary import Names
 from saccade.metrics.edit_distance import edit_distance
 from saccade.shapes import Float, Tensor
 from saccade.tasks.text_to_text import TextToText
+from saccade.tasks.workers import of_one_length
 from saccade.text import Tokenizer
 
 MADE, LONGEST_MADE = 24, 16
@@ -77,7 +78,8 @@ def check(task: Task, engine: TextEngine, items: Sequence[Item] = ()) -> Check:
     """The engine beside the task's own on these items or, where there are none, on made inputs."""
     same, changes, tokens = 0, 0, 0
     inputs = _inputs(task, [item.inputs[0] for item in items])
-    for ids in _alike(inputs):
+    for rows in of_one_length([len(ids) for ids in inputs]):
+        ids = [inputs[row] for row in rows]
         wish = _wish(task, ids)
         pairs = zip(task.engine.generate(ids, wish), engine.generate(ids, wish), strict=True)
         for asked, ([ours], [its]) in zip(ids, pairs, strict=True):
@@ -139,14 +141,6 @@ def _made(tokenizer: Tokenizer) -> list[list[int]]:
     random = np.random.default_rng(0)
     lengths = random.integers(1, LONGEST_MADE + 1, MADE)
     return [random.choice(tokenizer.ordinary, length).tolist() for length in lengths]
-
-
-def _alike(inputs: Sequence[list[int]]) -> list[list[list[int]]]:
-    """Groups of one length, as language models take them."""
-    groups: dict[int, list[list[int]]] = {}
-    for ids in inputs:
-        groups.setdefault(len(ids), []).append(ids)
-    return list(groups.values())
 
 
 def _wish(task: Task, inputs: Sequence[list[int]]) -> Wish:
