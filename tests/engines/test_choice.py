@@ -129,10 +129,13 @@ def test_auto_takes_what_passes_its_check(run, made):
 
 def test_auto_leaves_int8_that_changes_too_much(run, monkeypatch):
     monkeypatch.setattr(choice, "AGREEING", 1.1)
+    assert choice.load(run, engine="auto").engine.name == FLOAT
+    monkeypatch.setattr(ctranslate2.Check, "exact", False)
     told: list[str] = []
     assert choice.load(run, engine="auto", say=told.append).engine.name == "eager"
-    assert "ctranslate2-int8 does not answer as the model itself" in told[-1]
-    assert told[-1].startswith("answering by the engine eager: ")
+    assert told[-1].startswith("answering by the engine eager: ctranslate2-int8 does not answer as")
+    assert "; ctranslate2-float32 does not answer as the model itself" in told[-1]
+    assert choice.load(run, engine="ctranslate2").engine.name == "ctranslate2-int8"
 
 
 @pytest.mark.parametrize("fault", [RuntimeError("boom"), MemoryError("no room"), OSError("gone")])
@@ -177,6 +180,38 @@ def test_auto_goes_on_with_float32_where_int8_dies(run, monkeypatch):
 
     monkeypatch.setattr(ctranslate2, "require_survival", dies)
     assert choice.load(run, engine="auto").engine.name == FLOAT
+
+
+def test_a_death_is_remembered_until_the_engine_is_asked_for(run, made, monkeypatch):
+    survives = ctranslate2.require_survival
+
+    def dies(*_):
+        raise ctranslate2.DiedError("it ended with -4")
+
+    monkeypatch.setattr(ctranslate2, "require_survival", dies)
+    for _ in range(2):
+        told: list[str] = []
+        assert choice.load(run, engine="auto", say=told.append).engine.name == "eager"
+        assert told[-1] == "answering by the engine eager: it ended with -4; it ended with -4"
+    assert made == ["int8", "float32"]
+    assert [path.name for path in (run / "engines" / FLOAT).iterdir()] == ["engine.json"]
+    with pytest.raises(EngineError, match="it ended with -4"):
+        choice.load(run, engine=FLOAT)
+    assert made[2:] == ["float32"]
+    monkeypatch.setattr(ctranslate2, "require_survival", survives)
+    assert choice.load(run, engine=FLOAT).engine.name == FLOAT
+    assert choice.load(run, engine="auto").engine.name == FLOAT
+    assert made[3:] == ["float32"]
+
+
+def test_what_may_go_better_next_time_is_tried_again(run, made, monkeypatch):
+    def fails(*_):
+        raise InteropError("it did not end")
+
+    monkeypatch.setattr(ctranslate2, "require_survival", fails)
+    for _ in range(2):
+        assert choice.load(run, engine="auto").engine.name == "eager"
+    assert made == ["int8", "float32"] * 2
 
 
 def test_an_engine_that_left_something_to_eager_says_so_in_its_name(run):

@@ -357,8 +357,13 @@ def test_the_trial_tells_of_a_death(tmp_path, monkeypatch):
     ours.write_folder(task, folder, "int8")
     ours.require_survival(task, folder, "int8")
     monkeypatch.setattr(checking, "_TRIAL", "import os; os.abort()")
-    with pytest.raises(InteropError, match="was tried in a process, which died: it ended with -6"):
+    died = "was tried in a process, which died: it ended with -6"
+    with pytest.raises(ours.DiedError, match=died):
         ours.require_survival(task, folder, "int8")
+    monkeypatch.setattr(checking, "_TRIAL", "import os; os.kill(os.getpid(), 9)")
+    with pytest.raises(InteropError, match="it ended with -9") as killed:  # by somebody
+        ours.require_survival(task, folder, "int8")
+    assert not isinstance(killed.value, ours.DiedError)
 
 
 def test_check_says_what_it_saw():

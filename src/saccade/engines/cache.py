@@ -5,7 +5,7 @@
 
 It is made under another name and renamed when it is complete. One that was made of other weights or
 by other versions, or that does not hold what was written, is made anew. Where the run's folder
-cannot be written, it lies in the user's cache.
+cannot be written, it lies in the user's cache. That the engine died of it is kept, too.
 """
 
 from __future__ import annotations
@@ -40,10 +40,11 @@ WAIT = 600
 
 @dataclass(frozen=True)
 class Kept:
-    """A folder that is whole, and how its answers compare."""
+    """A folder that is whole, and how its answers compare; or what the engine died of."""
 
     folder: Path
     check: Check
+    died: str | None = None
 
 
 @dataclass(frozen=True)
@@ -53,17 +54,25 @@ class Cache:
     run: Run
     elsewhere: Path
 
-    def get(self, name: str, make: Callable[[Path], Check]) -> Kept:
-        """The folder of this name, found or made: `make` fills an empty one, and checks it."""
+    def get(self, name: str, make: Callable[[Path], Check], *, again: bool = False) -> Kept:
+        """The folder of this name, found or made: `make` fills an empty one, and checks it.
+
+        `again`: what the engine died of before is tried once more.
+        """
         origin = self._origin()
+
+        def known(place: Path) -> Kept | None:
+            found = _read(place / name, origin)
+            return None if found and found.died and again else found
+
         for place in self._places():
-            if found := _read(place / name, origin):
+            if found := known(place):
                 return found
         problems = []
         for place in self._places():
             try:
                 with _locked(place, name):
-                    return _read(place / name, origin) or _made(place / name, origin, make)
+                    return known(place) or _made(place / name, origin, make)
             except OSError as error:
                 problems.append(f"{place}: {error.strerror or error}")
         raise EngineError(f"what {name} needs could not be written: {'; '.join(problems)}")
@@ -104,7 +113,7 @@ def _read(folder: Path, origin: dict[str, str]) -> Kept | None:
             if _digest(folder / name) != digest:
                 log.warning("%s is damaged, and is made again", folder / name)
                 return None
-        return Kept(folder, Check.from_plain(about["check"]))
+        return Kept(folder, Check.from_plain(about["check"]), about.get("died"))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -119,10 +128,11 @@ def _made(folder: Path, origin: dict[str, str], make: Callable[[Path], Check]) -
         shutil.rmtree(left, ignore_errors=True)
     try:
         partial.mkdir()
-        found = make(partial)
+        found, died = _tried(partial, make)
         names = sorted(path.name for path in partial.iterdir())
         files = {name: _digest(partial / name) for name in names}
         about: dict[str, Any] = {"origin": origin, "files": files, "check": asdict(found)}
+        about["died"] = died
         write_synced(partial / ABOUT, json.dumps(about, indent=1).encode())
         sync_folder(partial)
         shutil.rmtree(old, ignore_errors=True)
@@ -133,7 +143,17 @@ def _made(folder: Path, origin: dict[str, str], make: Callable[[Path], Check]) -
     finally:
         shutil.rmtree(partial, ignore_errors=True)
         shutil.rmtree(old, ignore_errors=True)
-    return Kept(folder, found)
+    return Kept(folder, found, died)
+
+
+def _tried(folder: Path, make: Callable[[Path], Check]) -> tuple[Check, str | None]:
+    """What `make` found, or what it died of, and then nothing is left in the folder."""
+    try:
+        return make(folder), None
+    except ctranslate2.DiedError as error:
+        for path in folder.iterdir():
+            path.unlink()
+        return Check(compared=0, same=0, tokens=0.0), str(error)
 
 
 def _digest(path: Path) -> str:

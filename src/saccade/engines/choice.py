@@ -44,7 +44,7 @@ def load(
     if engine == "auto":
         _take_fastest(task, folder, say or log.info)
     elif engine != "eager":
-        _take(engine, _able(task), folder, say or log.warning)
+        _take(engine, _able(task), folder, say or log.warning, asked=True)
     return task
 
 
@@ -84,7 +84,7 @@ def _take_fastest(task: Task[Any], weights: _Weights, say: Say) -> None:
             raise EngineError("its answers are drawn, and CTranslate2 has no seed for each input")
         for name in QUANTIZATIONS:
             try:
-                _take(name, able, weights, say, least=AGREEING)
+                _take(name, able, weights, say, asked=False)
                 return
             except (EngineError, InteropError) as error:  # the next may do
                 reasons.append(str(error))
@@ -106,9 +106,12 @@ def _able(task: Task[Any]) -> TextToText | LanguageModeling:
 
 
 def _take(
-    name: str, task: TextToText | LanguageModeling, weights: _Weights, say: Say, least: float = 0.0
+    name: str, task: TextToText | LanguageModeling, weights: _Weights, say: Say, *, asked: bool
 ) -> None:
-    """Give the task this engine, if at least this share of tokens agrees; in float32 all must."""
+    """Give the task this engine, in float32 if all answers agree.
+
+    Who `asked` for it by name gets int8 however few agree, and what died before is tried again.
+    """
     numbers, eager, run = QUANTIZATIONS[name], task.engine, weights.run
     whole_name = f"ctranslate2-{numbers}"
 
@@ -121,8 +124,11 @@ def _take(
         weights.require_same()
         return found
 
-    kept = Cache(run, session.default_cache() / "engines").get(whole_name, make)
+    kept = Cache(run, session.default_cache() / "engines").get(whole_name, make, again=asked)
+    if kept.died:
+        raise EngineError(kept.died)
     weights.require_same()
-    if kept.check.tokens < least or (numbers == "float32" and not kept.check.exact):
+    enough = kept.check.exact if numbers == "float32" else asked or kept.check.tokens >= AGREEING
+    if not enough:
         raise EngineError(f"{whole_name} does not answer as the model itself: {kept.check}")
     task.engine = CTranslate2(ctranslate2.opened(task, kept.folder, numbers), eager, say)

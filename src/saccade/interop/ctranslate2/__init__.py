@@ -8,7 +8,7 @@ them, `vocabulary` names our tokens, `running` asks it for answers, and `checkin
 Nothing of the package `ctranslate2` is loaded before it is needed.
 """
 
-from saccade.interop.ctranslate2.checking import Check, check, require_survival
+from saccade.interop.ctranslate2.checking import Check, DiedError, check, require_survival
 from saccade.interop.ctranslate2.package import installed, version
 from saccade.interop.ctranslate2.running import Continuations, Translations, opened
 from saccade.interop.ctranslate2.writing import (
@@ -22,6 +22,7 @@ __all__ = [
     "QUANTIZATIONS",
     "Check",
     "Continuations",
+    "DiedError",
     "Translations",
     "check",
     "installed",

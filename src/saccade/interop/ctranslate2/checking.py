@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -30,6 +31,13 @@ CONTINUED = 20
 TIE = 1e-3
 """Two tokens whose logits are so near, in relation to the largest, are as likely."""
 
+DEADLY = {
+    -getattr(signal, name)
+    for name in ("SIGILL", "SIGBUS", "SIGFPE", "SIGSEGV", "SIGABRT")
+    if hasattr(signal, name)
+}
+"""What a process ends with when the program itself is at fault, not whoever ended it."""
+
 _TRIAL = """
 import sys, ctranslate2
 kind, folder, numbers, token = sys.argv[1:]
@@ -39,6 +47,10 @@ if kind == "Translator":
 else:
     program.generate_batch([[token]] * 9, max_length=3)
 """
+
+
+class DiedError(InteropError):
+    """CTranslate2 kills the process that uses it here; trying again would not help."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +117,8 @@ def require_survival(task: Task, folder: Path, quantization: str) -> None:
         raise InteropError("CTranslate2 was tried in a process, which did not end") from None
     if trial.returncode != 0:
         last = (trial.stderr.strip().splitlines() or [f"it ended with {trial.returncode}"])[-1]
-        raise InteropError(f"CTranslate2 was tried in a process, which died: {last}")
+        error = DiedError if trial.returncode in DEADLY else InteropError
+        raise error(f"CTranslate2 was tried in a process, which died: {last}")
 
 
 def _quality(
