@@ -86,10 +86,11 @@ class Engine(Protocol[Wish_contra, Hypothesis]):
     """What writes the answers of a task: its own model, or another program with its weights.
 
     `name` is what people are told; an engine gives the same answers as the task's own model, as far
-    as its numbers allow.
+    as its numbers allow. `one_length`: inputs that are asked together must have as many tokens.
     """
 
     name: str
+    one_length: bool
 
     def generate(self, inputs: Sequence[list[int]], wish: Wish_contra) -> list[list[Hypothesis]]:
         """The hypotheses for each input, best first; inputs are token numbers as the task has them.

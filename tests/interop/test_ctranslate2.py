@@ -336,6 +336,7 @@ def test_a_tie_is_no_fault(tmp_path):
 
     class Other:
         name = "other"
+        one_length = False
 
         def generate(self, inputs, wish):
             swap = {20: 30, 30: 20}

@@ -26,6 +26,7 @@ class Eager:
     """An engine out of what reads inputs."""
 
     name = "eager"
+    one_length = False
 
     def __init__(self, begin: Callable[[Sequence[list[int]]], Begun]) -> None:
         self._begin = begin

@@ -10,6 +10,8 @@ from saccade.interop.ctranslate2 import Continuations, Translations
 class CTranslate2:
     """Answers by CTranslate2; what it cannot do is left to the task's own model, and said once."""
 
+    one_length = True
+
     def __init__(
         self,
         program: Translations | Continuations,

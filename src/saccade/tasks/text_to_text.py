@@ -219,9 +219,10 @@ class TextToText(WritingTask[Pairs]):
     ) -> list[Answer]:
         """An answer for each input, in their order. `options` are those of `[generation]`.
 
-        Inputs are sorted by length and answered `batch_size` at a time, on a CPU several batches
-        side by side; `stop` is called between. `first` is the number of the first input, for its
-        seed. What is blank gets an empty answer, what is too long is cut, and that is said.
+        Inputs of about one length, or of one if the engine wants that, are answered `batch_size` at
+        a time, on a CPU several batches side by side; `stop` is called between. `first` is the
+        number of the first input, for its seed. What is blank gets an empty answer, what is too
+        long is cut, and that is said.
         """
         settings = self.config.generation.changed(options)
         if isinstance(inputs, str):
@@ -229,7 +230,7 @@ class TextToText(WritingTask[Pairs]):
         require_batch_size(batch_size)
         tokens = self._cut(self.source.encode_batch(list(inputs)), first)
         tokens = [ids if text.strip() else [] for ids, text in zip(tokens, inputs, strict=True)]
-        limits = [settings.longest(len(ids)) for ids in tokens]
+        limits = [settings.longest(len(ids)) for ids in tokens]  # one for all of one length
         answers = [Answer("", 0.0)] * len(inputs)
         self.ready()
 
@@ -251,7 +252,9 @@ class TextToText(WritingTask[Pairs]):
 
         device = next(self.parameters()).device
         size = batch_size_for(len(inputs), batch_size, device)
-        batches = list(_batches([len(ids) for ids in tokens], limits, size))
+        lengths = [len(ids) for ids in tokens]
+        alike = lengths if self.engine.one_length else limits
+        batches = list(_batches(lengths, alike, size))
         for i, found in side_by_side(write, batches, device, stop):
             answers[i] = found
         return answers
@@ -337,16 +340,16 @@ def _pairs(source: Tensor, source_mask: Tensor, target: Tensor, target_mask: Ten
     return Pairs(source, source_mask, target, predicted_places(target_mask))
 
 
-def _batches(lengths: list[int], limits: list[int], batch_size: int) -> Iterator[list[int]]:
-    """Places of inputs that are answered together: of about one length, and with one limit.
+def _batches(lengths: list[int], alike: list[int], batch_size: int) -> Iterator[list[int]]:
+    """Places of inputs that are answered together: of about one length, and `alike` in this.
 
     The longest come first, so that no thread has a long batch left when the others are done.
     """
     filled = [i for i, length in enumerate(lengths) if length > 0]
-    order = sorted(filled, key=lambda i: (-limits[i], -lengths[i]))
+    order = sorted(filled, key=lambda i: (-alike[i], -lengths[i]))
     rows: list[int] = []
     for i in order:
-        if rows and (len(rows) == batch_size or limits[i] != limits[rows[0]]):
+        if rows and (len(rows) == batch_size or alike[i] != alike[rows[0]]):
             yield rows
             rows = []
         rows.append(i)

@@ -18,7 +18,6 @@ from saccade.interop.ctranslate2.package import package
 from saccade.interop.ctranslate2.vocabulary import Names
 from saccade.tasks.language_modeling import LanguageModeling
 from saccade.tasks.text_to_text import TextToText
-from saccade.tasks.workers import of_one_length
 
 FEWEST_PLACES = 1024
 """Of tables for positions that have no end."""
@@ -64,7 +63,13 @@ def places_of(task: Task) -> int:
 
 
 class Writer(ABC):
-    """What translators and language models share: options, and how results are read."""
+    """What translators and language models share: options, and how results are read.
+
+    Inputs of one length need no padding, which in int8 would change the last bits of an answer, and
+    now and then the answer, by what is asked beside it.
+    """
+
+    one_length = True
 
     def __init__(self, name: str, program: Any, names: Names) -> None:
         self.name, self.program, self.names = name, program, names
@@ -110,37 +115,23 @@ class Translations(Writer):
         return super().lacks(inputs, wish)
 
     def generate(self, inputs: Sequence[list[int]], wish: Wish) -> list[list[Hypothesis]]:
-        """The hypotheses for each source, best first.
-
-        Sources of one length are answered together: then nothing is padded, and an int8 answer is
-        the same to the last bit whatever is asked beside it.
-        """
+        """The hypotheses for each source, best first."""
         penalty = _penalty(wish)
-        asked = [
-            (rows, self._ask([inputs[row] for row in rows], wish, penalty))
-            for rows in of_one_length([len(ids) for ids in inputs])
-        ]
-        found: list[list[Hypothesis]] = [[] for _ in inputs]
-        ids = self.names.ids
-        for rows, answers in asked:
-            for row, answer in zip(rows, answers, strict=True):
-                result = answer.result()
-                found[row] = [
-                    _hypothesis([ids[name] for name in tokens], score, wish, penalty)
-                    for tokens, score in zip(result.hypotheses, result.scores, strict=True)
-                ]
-        return found
-
-    def _ask(self, sources: list[list[int]], wish: Wish, penalty: float) -> list[Any]:
-        """Answers to come: its workers share what is asked."""
-        return self.program.translate_batch(
-            [self.source.of(ids) for ids in sources],
-            asynchronous=True,
+        results = self.program.translate_batch(
+            [self.source.of(ids) for ids in inputs],
             max_input_length=0,
             max_decoding_length=wish.limits.max_length,
             min_decoding_length=wish.limits.min_length,
             **self._options(wish, penalty),
         )
+        ids = self.names.ids
+        return [
+            [
+                _hypothesis([ids[name] for name in tokens], score, wish, penalty)
+                for tokens, score in zip(result.hypotheses, result.scores, strict=True)
+            ]
+            for result in results
+        ]
 
 
 class Continuations(Writer):
