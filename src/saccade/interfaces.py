@@ -86,11 +86,17 @@ class Engine(Protocol[Wish_contra, Hypothesis]):
     """What writes the answers of a task: its own model, or another program with its weights.
 
     `name` is what people are told; an engine gives the same answers as the task's own model, as far
-    as its numbers allow. `one_length`: inputs that are asked together must have as many tokens.
+    as its numbers allow.
     """
 
     name: str
-    one_length: bool
+
+    def alike(self, length: int) -> int:
+        """Inputs of so many tokens are asked together only with others of which this is the same.
+
+        What is beside an input in its batch must not change its answer.
+        """
+        ...
 
     def generate(self, inputs: Sequence[list[int]], wish: Wish_contra) -> list[list[Hypothesis]]:
         """The hypotheses for each input, best first; inputs are token numbers as the task has them.

@@ -336,7 +336,9 @@ def test_a_tie_is_no_fault(tmp_path):
 
     class Other:
         name = "other"
-        one_length = False
+
+        def alike(self, length):
+            return 0
 
         def generate(self, inputs, wish):
             swap = {20: 30, 30: 20}

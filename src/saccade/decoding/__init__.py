@@ -18,7 +18,7 @@ from saccade.decoding.beam import beam_search
 from saccade.decoding.eager import Begun, Eager, TextEngine
 from saccade.decoding.greedy import greedy
 from saccade.decoding.hypothesis import Hypothesis, Limits
-from saccade.decoding.options import GenerationConfig, Wish, generate
+from saccade.decoding.options import GenerationConfig, Wish, generate, step_of
 from saccade.decoding.sampling import sample
 from saccade.decoding.stream import Windowed, stream
 
@@ -35,5 +35,6 @@ __all__ = [
     "generate",
     "greedy",
     "sample",
+    "step_of",
     "stream",
 ]

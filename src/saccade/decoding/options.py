@@ -71,11 +71,15 @@ class GenerationConfig:
     def longest(self, input_length: int) -> int:
         """The most tokens of an answer, the stop included.
 
-        Rounded to steps, so that inputs of about one length share it: a batch has one limit, and
-        what is said to an input must not depend on its neighbours.
+        Counted from the longest input of its step, so that inputs of about one length share it: a
+        batch has one limit, and what is said to an input must not depend on its neighbours.
         """
-        rounded = -(-input_length // 8) * 8
-        return min(self.max_length, int(self.max_ratio * rounded) + 10)
+        return min(self.max_length, int(self.max_ratio * (8 * step_of(input_length) + 6)) + 10)
+
+
+def step_of(length: int) -> int:
+    """Lengths in steps of eight, the stop counted: 7 to 14 tokens are in one."""
+    return (length + 1) // 8
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,8 +10,6 @@ from saccade.interop.ctranslate2 import Continuations, Translations
 class CTranslate2:
     """Answers by CTranslate2; what it cannot do is left to the task's own model, and said once."""
 
-    one_length = True
-
     def __init__(
         self,
         program: Translations | Continuations,
@@ -21,6 +19,10 @@ class CTranslate2:
         self.name = program.name
         self._program, self._eager, self._say = program, eager, say
         self._said: set[str] = set()
+
+    def alike(self, length: int) -> int:
+        """As CTranslate2 needs it."""
+        return self._program.alike(length)
 
     def generate(self, inputs: Sequence[list[int]], wish: Wish) -> list[list[Hypothesis]]:
         """The hypotheses for each input, best first."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
@@ -219,10 +219,9 @@ class TextToText(WritingTask[Pairs]):
     ) -> list[Answer]:
         """An answer for each input, in their order. `options` are those of `[generation]`.
 
-        Inputs of about one length, or of one if the engine wants that, are answered `batch_size` at
-        a time, on a CPU several batches side by side; `stop` is called between. `first` is the
-        number of the first input, for its seed. What is blank gets an empty answer, what is too
-        long is cut, and that is said.
+        Inputs are sorted by length and answered `batch_size` at a time, on a CPU several batches
+        side by side; `stop` is called between. `first` is the number of the first input, for its
+        seed. What is blank gets an empty answer, what is too long is cut, and that is said.
         """
         settings = self.config.generation.changed(options)
         if isinstance(inputs, str):
@@ -230,7 +229,7 @@ class TextToText(WritingTask[Pairs]):
         require_batch_size(batch_size)
         tokens = self._cut(self.source.encode_batch(list(inputs)), first)
         tokens = [ids if text.strip() else [] for ids, text in zip(tokens, inputs, strict=True)]
-        limits = [settings.longest(len(ids)) for ids in tokens]  # one for all of one length
+        limits = [settings.longest(len(ids)) for ids in tokens]
         answers = [Answer("", 0.0)] * len(inputs)
         self.ready()
 
@@ -253,7 +252,7 @@ class TextToText(WritingTask[Pairs]):
         device = next(self.parameters()).device
         size = batch_size_for(len(inputs), batch_size, device)
         lengths = [len(ids) for ids in tokens]
-        alike = lengths if self.engine.one_length else limits
+        alike = [(limit, self.engine.alike(n)) for limit, n in zip(limits, lengths, strict=True)]
         batches = list(_batches(lengths, alike, size))
         for i, found in side_by_side(write, batches, device, stop):
             answers[i] = found
@@ -340,13 +339,15 @@ def _pairs(source: Tensor, source_mask: Tensor, target: Tensor, target_mask: Ten
     return Pairs(source, source_mask, target, predicted_places(target_mask))
 
 
-def _batches(lengths: list[int], alike: list[int], batch_size: int) -> Iterator[list[int]]:
-    """Places of inputs that are answered together: of about one length, and `alike` in this.
+def _batches(
+    lengths: Sequence[int], alike: Sequence[Hashable], batch_size: int
+) -> Iterator[list[int]]:
+    """Places of inputs that are answered together: neighbours in length, and `alike` in this.
 
     The longest come first, so that no thread has a long batch left when the others are done.
     """
     filled = [i for i, length in enumerate(lengths) if length > 0]
-    order = sorted(filled, key=lambda i: (-alike[i], -lengths[i]))
+    order = sorted(filled, key=lambda i: -lengths[i])
     rows: list[int] = []
     for i in order:
         if rows and (len(rows) == batch_size or alike[i] != alike[rows[0]]):

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from saccade.decoding import Hypothesis, Wish
+from saccade.decoding import Hypothesis, Wish, step_of
 from saccade.errors import InteropError
 from saccade.interop.ctranslate2.package import package
 from saccade.interop.ctranslate2.vocabulary import Names
@@ -21,6 +21,9 @@ from saccade.tasks.text_to_text import TextToText
 
 FEWEST_PLACES = 1024
 """Of tables for positions that have no end."""
+
+LONG = 63
+"""Inputs of so many tokens and more are asked together with those of just their length."""
 
 Task = TextToText | LanguageModeling
 
@@ -63,13 +66,7 @@ def places_of(task: Task) -> int:
 
 
 class Writer(ABC):
-    """What translators and language models share: options, and how results are read.
-
-    Inputs of one length need no padding, which in int8 would change the last bits of an answer, and
-    now and then the answer, by what is asked beside it.
-    """
-
-    one_length = True
+    """What translators and language models share: options, and how results are read."""
 
     def __init__(self, name: str, program: Any, names: Names) -> None:
         self.name, self.program, self.names = name, program, names
@@ -77,6 +74,14 @@ class Writer(ABC):
     @abstractmethod
     def generate(self, inputs: Sequence[list[int]], wish: Wish) -> list[list[Hypothesis]]:
         """The hypotheses for each input, best first."""
+
+    def alike(self, length: int) -> int:
+        """Short inputs by steps, long ones by their length.
+
+        From certain lengths of the padded batch on (16, and about 100, where this was measured) its
+        products are computed in another order, which in int8 now and then changes an answer.
+        """
+        return step_of(length) if length < LONG else length
 
     def lacks(self, inputs: Sequence[list[int]], wish: Wish) -> str | None:
         """What is asked for that it cannot do, if anything is."""
