@@ -4,7 +4,8 @@
     python benchmarks/serving.py --seconds 10 --warm 3 --overload 5 --disconnects 50
 
 `saccade serve` runs as a process of its own, on loopback, with a translator (--run, or one that is
-trained here for some seconds) and a small language model. The clients are coroutines of this one.
+trained here for some seconds) and a small language model. The clients are coroutines of this one,
+because each answer is compared, and load generators such as wrk do not tell whose answer it is.
 Phases: a warm-up with a little of everything; steady load, where every answer must be the one that
 `predict` gives; four times as many clients as the queue has places, which wait as long as
 Retry-After says; clients that leave in the middle of an answer; SIGTERM. Fails (exit code 1) if a

@@ -47,12 +47,37 @@ def test_answers_are_those_of_eager(run, batch_size, caplog):
     assert "it was cut to the 20 that text.max_length allows" in caplog.text
 
 
+def some_texts(count: int, words: int) -> list[str]:
+    chance, known = random.Random(0), " ".join(tiny.SENTENCES).split()
+    return [" ".join(chance.choices(known, k=chance.randint(1, words))) for _ in range(count)]
+
+
+def test_lengths_that_may_change_answers_are_not_asked_together(tmp_path, monkeypatch):
+    folder = tmp_path / "long"
+    tiny.translator(folder, "text.max_length=200", "generation.max_length=3")
+    fast = saccade.load(folder, engine="ctranslate2")
+    asked: list[list[int]] = []
+    answers = fast.engine.generate
+
+    def seen(inputs, wish):
+        asked.append([len(ids) for ids in inputs])
+        return answers(inputs, wish)
+
+    monkeypatch.setattr(fast.engine, "generate", seen)
+    fast.predict([*some_texts(40, 9), *some_texts(40, 90)])
+    assert sum(map(len, asked)) == 80
+    for lengths in asked:
+        in_steps = {(length + 1) // 8 for length in lengths}  # 7 to 14, and so on
+        assert len(in_steps if max(lengths) < 63 else set(lengths)) == 1
+    assert any(len(set(lengths)) > 1 for lengths in asked)
+    assert max(map(max, asked)) > 100
+
+
+@pytest.mark.slow  # not for its time: where products change their order depends on the processor
 @pytest.mark.parametrize("beam", [1, 3])
 def test_int8_answers_do_not_depend_on_what_is_asked_beside_them(run, beam):
-    """To the last bit of their scores; in batches of mixed lengths several would differ."""
-    chance = random.Random(0)
-    words = " ".join(tiny.SENTENCES).split()
-    many = [" ".join(chance.choices(words, k=chance.randint(1, 9))) for _ in range(40)]
+    """To the last bit of their scores; in batches of any lengths several would differ."""
+    many = some_texts(40, 9)
     fast = saccade.load(run, engine="ctranslate2")
     together = fast.predict(many, beam=beam)
     assert together == [fast.predict([text], beam=beam)[0] for text in many]
