@@ -1,23 +1,33 @@
-"""A step of a plain Transformer decoder in as few operations as it takes.
+"""One step of a plain Transformer decoder in as few operations as possible.
 
-A step reads every weight for a few rows. On a CPU a small model then spends half of its time on
-the way into and out of operations, and the other half waiting for weights, which is shorter if
-a matrix lies in memory along its longer side, or in the blocks that oneDNN works with (what torch
-itself does when it compiles a model for a CPU). `Quick` holds such a layout, and does what the
-layers' `forward` does for one more token; `Quick.of` gives None for a decoder with parts it does
-not know, which goes the general way. Both give the same logits; a test compares them.
+A step reads every weight for a few rows. On a CPU a small model then spends half of its time
+entering and leaving operations, and the other half waiting for weights. The wait is shorter if
+a matrix is stored along its longer side, or in the blocks that oneDNN works with (as torch itself
+does when it compiles a model for a CPU). `Quick` computes what the layers' `forward` computes for
+one more token; `Quick.of` returns None for a decoder with any part that it does not know exactly,
+and that decoder takes the general path. Both give the same logits; a test compares them.
+
+`Quick` reads the model's own weights and copies a matrix into a faster layout once it has been used
+often. It lives in the state of one generation, so no copy outlives the weights it was made from.
+Callers that generate repeatedly with unchanged weights share the copies with `sharing`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import nn
+from torch.nn.modules.module import _has_any_global_hook
 
-from saccade.attention import Cache, MultiHeadAttention, Projected
-from saccade.attention.projection import Packed
+from saccade.attention import Attend, Cache, MultiHeadAttention, Projected
+from saccade.attention.projection import Packed, Separate
 from saccade.attention.scores import ScaledDot
-from saccade.layers.residual import Residual
+from saccade.layers.dropout import Dropout
+from saccade.layers.embeddings import OutputProjection
+from saccade.layers.feed_forward import FeedForward
+from saccade.layers.residual import Residual, StochasticDepth
 from saccade.positions.rotary import Rotary
 from saccade.shapes import Bool, Float, Tensor
 
@@ -25,33 +35,43 @@ if TYPE_CHECKING:
     from saccade.decoders.transformer import TransformerDecoder, TransformerDecoderLayer
 
 FEW, LARGE = range(2, 65), 1 << 18
-"""Rows for which a product with a matrix of LARGE numbers is faster if it is packed."""
+"""A product of this many rows with a matrix of at least LARGE numbers is faster if it is packed."""
 MANY, TINY = 64, 400
-"""So many products of a row with a matrix of so few numbers are faster as one sum: below that size
-torch multiplies by a plain loop."""
+"""At least MANY products of one row with a matrix of fewer than TINY numbers are faster as one sum:
+below that size torch multiplies by a plain loop."""
+USES_BEFORE_COPY = 16
+"""A copy of a matrix costs about as much time as this many products with it save."""
 PACKS = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
 class Linear:
-    """x W + b, with W laid out for one row and, when they are first met, for a few."""
+    """x W + b, with W copied into the faster layout for the number of rows once that pays off."""
 
     def __init__(self, weight: Float[Tensor, "e d"], bias: Float[Tensor, " e"] | None) -> None:
-        self.given = weight.detach()
+        self.weight = weight.detach()
         self.bias = None if bias is None else bias.detach()
-        wide = weight.shape[0] > weight.shape[1]
-        self.along = self.given.t().contiguous() if wide else self.given.t()
-        self.packs = PACKS and weight.numel() >= LARGE
+        self.transposed = self.weight.t()
         self.packed: Tensor | None = None
+        self._wide = weight.shape[0] > weight.shape[1]
+        self._can_pack = PACKS and weight.numel() >= LARGE
+        self._plain_uses = self._packed_uses = 0
 
     def __call__(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n e"]:
-        """The rows of x, mapped."""
-        if self.packs and x.shape[0] in FEW:
+        """Map the rows of x."""
+        if self._can_pack and x.shape[0] in FEW:
             if self.packed is None:
-                self.packed = torch.ops.mkldnn._reorder_linear_weight(self.given, len(FEW))
-            return torch.ops.mkldnn._linear_pointwise(x, self.packed, self.bias, "none", [], "")
+                self._packed_uses += 1
+                if self._packed_uses > USES_BEFORE_COPY:
+                    self.packed = torch.ops.mkldnn._reorder_linear_weight(self.weight, len(FEW))
+            if self.packed is not None:
+                return torch.ops.mkldnn._linear_pointwise(x, self.packed, self.bias, "none", [], "")
+        elif self._wide:
+            self._plain_uses += 1
+            if self._plain_uses > USES_BEFORE_COPY:
+                self.transposed, self._wide = self.transposed.contiguous(), False
         if self.bias is None:
-            return torch.mm(x, self.along)
-        return torch.addmm(self.bias, x, self.along)
+            return torch.mm(x, self.transposed)
+        return torch.addmm(self.bias, x, self.transposed)
 
 
 class Around(NamedTuple):
@@ -65,7 +85,7 @@ class Around(NamedTuple):
 
     @classmethod
     def of(cls, residual: Residual) -> "Around":
-        """As the block has it."""
+        """Take both from a block."""
         norm = residual.norm
         assert isinstance(norm, nn.LayerNorm)
         return cls(
@@ -94,6 +114,7 @@ class Reading:
 
     def __init__(self, attention: MultiHeadAttention, *, own: bool) -> None:
         self.num_heads, self.head_dim = attention.num_heads, attention.head_dim
+        self.scale = attention.head_dim**-0.5
         self.into = _inputs(attention, own=own)
         self.out = Linear(attention.out_proj.weight, attention.out_proj.bias)
 
@@ -104,7 +125,7 @@ class Reading:
         made = self.into(x).view(x.shape[0], 3, self.num_heads, 1, self.head_dim)
         query, keys, values = made.unbind(1)
         if turned is not None:
-            at = torch.tensor([cache.length])
+            at = torch.tensor([cache.length], device=x.device)
             query, keys = turned.rotate(query, keys, at, at)
         return self._read(query, *cache.append(keys, values), None)
 
@@ -118,8 +139,9 @@ class Reading:
 
     def _read(self, query: Tensor, keys: Tensor, values: Tensor, bias: Tensor | None) -> Tensor:
         rows, heads, shared, width = query.shape
-        # the scale of the scores is in the weights that made the query
-        scores = torch.bmm(query.reshape(-1, shared, width), keys.flatten(0, 1).mT)
+        many = query.reshape(-1, shared, width)
+        nothing = many.new_empty(())
+        scores = torch.baddbmm(nothing, many, keys.flatten(0, 1).mT, beta=0, alpha=self.scale)
         if bias is not None:
             scores = (scores.view(rows, heads, shared, -1) + bias).flatten(0, 1)
         weights, values = scores.softmax(-1), values.flatten(0, 1)
@@ -165,32 +187,25 @@ class Block:
 
 
 class Quick:
-    """The layers, the last norm and the output of a decoder, laid out for its steps.
-
-    The layout is a copy: `stamp` tells of which weights, and a decoder whose weights have changed
-    since makes a new one.
-    """
+    """The layers, the last norm and the output of a decoder, ready for single steps."""
 
     def __init__(self, decoder: "TransformerDecoder") -> None:
-        self.stamp = stamp(decoder)
         self.blocks = [Block(layer) for layer in decoder.blocks()]
         self.turned = decoder.position if isinstance(decoder.position, Rotary) else None
         self.norm = decoder.norm
         self.output = Linear(decoder.output.weight, decoder.output.bias)
 
-    def __reduce__(self) -> tuple[type[None], tuple[()]]:
-        """In a copy of the decoder it is None, and made anew: packed matrices cannot be copied."""
-        return type(None), ()
-
     @classmethod
-    def of(cls, decoder: "TransformerDecoder", known: "Quick | None") -> "Quick | None":
-        """The decoder's layout, or the known one if that still is it; None if it has none."""
-        weight = decoder.output.weight
-        if decoder.training or weight.device.type != "cpu" or weight.dtype != torch.float32:
+    def of(cls, decoder: "TransformerDecoder") -> "Quick | None":
+        """Return the shared or a new `Quick` of a decoder; None if it must take the general path."""
+        if decoder.training or torch.is_autocast_enabled("cpu"):
             return None
-        if known is not None and known.stamp == stamp(decoder):
-            return known
-        return cls(decoder) if _is_plain(decoder) else None
+        shared = _shared.get()
+        if shared is None:
+            return cls(decoder) if _is_plain(decoder) else None
+        if decoder not in shared:
+            shared[decoder] = cls(decoder) if _is_plain(decoder) else None
+        return shared[decoder]
 
     def __call__(
         self,
@@ -199,7 +214,7 @@ class Quick:
         memories: Sequence[Projected],
         memory_mask: Bool[Tensor, "m s"] | None,
     ) -> Float[Tensor, "n v"]:
-        """The logits of what follows the token that each row of x embeds."""
+        """Return the logits of what follows the token that each row of x embeds."""
         bias = None
         if memory_mask is not None:
             bias = torch.where(memory_mask, 0.0, -torch.inf)[:, None, None]
@@ -208,26 +223,110 @@ class Quick:
         return self.output(self.norm(x))
 
 
-def stamp(decoder: nn.Module) -> tuple[tuple[int, int], ...]:
-    """Where the weights lie and how often each was written: another stamp, other weights."""
-    return tuple((p.data_ptr(), p._version) for p in decoder.parameters())
+Layouts = dict[nn.Module, Quick | None]
+"""The `Quick` of each decoder that generated inside a `sharing` block."""
+_shared: ContextVar[Layouts | None] = ContextVar("_shared", default=None)
+
+
+@contextmanager
+def sharing(layouts: Layouts) -> Iterator[None]:
+    """Share copied weights among all generations in this block, during which no weight may change.
+
+    `layouts` is empty at first; giving it to another block continues with its copies.
+    """
+    token = _shared.set(layouts)
+    try:
+        yield
+    finally:
+        _shared.reset(token)
+
+
+def shared_layouts() -> Layouts:
+    """Return the layouts of the enclosing `sharing` block, or empty ones to begin a block with."""
+    outer = _shared.get()
+    return {} if outer is None else outer
+
+
+ACTIVATIONS = (nn.ReLU, nn.GELU, nn.SiLU, nn.Tanh)
 
 
 def _is_plain(decoder: "TransformerDecoder") -> bool:
+    """Whether every part is one that `Quick` computes exactly, down to its type and hooks."""
+    from saccade.decoders.transformer import TransformerDecoder, TransformerDecoderLayer
+
     position = decoder.position
-    return (isinstance(position, Rotary) or not position.acts_inside) and all(
-        isinstance(around.norm, nn.LayerNorm) and _is_plain_attention(attention)
-        for layer in decoder.blocks()
-        for around, attention in (
-            (layer.around_attention, layer.self_attention),
-            (layer.around_cross, layer.cross) if layer.cross else (layer.around_feed_forward, None),
+    return (
+        not _has_any_global_hook()
+        and type(decoder) is TransformerDecoder
+        and all(p.dtype == torch.float32 and p.device.type == "cpu" for p in decoder.parameters())
+        and (type(position) is Rotary or not position.acts_inside)
+        and _is(decoder.norm, nn.Identity, nn.LayerNorm)
+        and _is(decoder.output, OutputProjection)
+        and all(
+            _is(layer, TransformerDecoderLayer) and _is_plain_layer(layer)
+            for layer in decoder.layers
         )
     )
 
 
-def _is_plain_attention(attention: MultiHeadAttention | None) -> bool:
-    return attention is None or (
-        isinstance(attention.attend.score, ScaledDot)
+def _is(module: nn.Module, *types: type[nn.Module]) -> bool:
+    """Whether a module is exactly of one of these types and runs nothing but its `forward`."""
+    return (
+        type(module) in types
+        and not module._forward_hooks
+        and not module._forward_pre_hooks
+        and "forward" not in vars(module)
+    )
+
+
+def _is_plain_layer(layer: "TransformerDecoderLayer") -> bool:
+    part = layer.feed_forward
+    return (
+        _is_plain_residual(layer.around_attention)
+        and _is_plain_attention(layer.self_attention, own=True)
+        and (
+            layer.cross is None
+            or (
+                _is_plain_residual(layer.around_cross)
+                and _is_plain_attention(layer.cross, own=False)
+            )
+        )
+        and _is_plain_residual(layer.around_feed_forward)
+        and _is(part, FeedForward)
+        and _is(part.widen, nn.Linear)
+        and _is(part.activation, *ACTIVATIONS)
+        and _is(part.dropout, Dropout)
+        and _is(part.narrow, nn.Linear)
+    )
+
+
+def _is_plain_residual(residual: Residual) -> bool:
+    norm = residual.norm
+    return (
+        _is(residual, Residual)
+        and _is(norm, nn.LayerNorm)
+        and norm.weight is not None
+        and norm.bias is not None
+        and _is(residual.dropout, Dropout)
+        and _is(residual.skip, nn.Identity, StochasticDepth)
+    )
+
+
+def _is_plain_attention(attention: MultiHeadAttention, *, own: bool) -> bool:
+    inputs = attention.projection
+    return (
+        _is(attention, MultiHeadAttention)
+        and _is(attention.attend, Attend)
+        and _is(attention.attend.score, ScaledDot)
+        and (
+            _is(inputs, Packed)
+            or (
+                not own
+                and _is(inputs, Separate)
+                and all(_is(part, nn.Linear) for part in inputs.children())
+            )
+        )
+        and _is(attention.out_proj, nn.Linear)
         and attention.num_kv_heads == attention.num_heads
         and attention.bias_k is None
         and not attention.add_zero_attn
@@ -235,12 +334,9 @@ def _is_plain_attention(attention: MultiHeadAttention | None) -> bool:
 
 
 def _inputs(attention: MultiHeadAttention, *, own: bool) -> Linear:
-    """What makes queries, and with `own` keys and values beside them; queries come out scaled."""
-    made = attention.projection
+    """Return the map that makes queries, and with `own` keys and values beside them."""
+    projection = attention.projection
     width = attention.num_heads * attention.head_dim
-    matrices = made if isinstance(made, Packed) else made.query_proj
+    matrices = projection if isinstance(projection, Packed) else projection.query_proj
     rows = slice(None if own else width)
-    weight, bias = matrices.weight[rows], None if matrices.bias is None else matrices.bias[rows]
-    scale = torch.ones_like(weight[:, 0])
-    scale[:width] = attention.head_dim**-0.5
-    return Linear(weight * scale.unsqueeze(1), None if bias is None else bias * scale)
+    return Linear(matrices.weight[rows], None if matrices.bias is None else matrices.bias[rows])

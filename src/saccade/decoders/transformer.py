@@ -157,7 +157,6 @@ class TransformerDecoder(TransformerStack):
         self.stem_norm = nn.Identity() if stem_norm is None else stem_norm
         self.dropout = Dropout(dropout)
         self.output = output
-        self._quick: Quick | None = None
 
     def forward(  # type: ignore[override]
         self, target: Int[Tensor, "b t"], memory: Memory | None = None
@@ -184,14 +183,13 @@ class TransformerDecoder(TransformerStack):
         """The state before the first token; the memory's keys and values are computed here."""
         states, _ = _memory_of(self.layers, memory)
         mask = None if memory is None else memory.mask
-        self._quick = Quick.of(self, self._quick)
         blind = mask is not None and not bool(mask.any(1).all())
         return TransformerState(
             caches=tuple(Cache() for _ in self.layers),
             memories=() if states is None else tuple(x.project(states) for x in self.blocks()),
             memory_mask=None if mask is None or bool(mask.all()) else mask,
             length=0,
-            quick=None if blind else self._quick,
+            quick=None if blind else Quick.of(self),
         )
 
     def step(

@@ -12,6 +12,7 @@ import torch
 
 from saccade.data.memory import keep_freed_memory
 from saccade.data.threads import in_threads
+from saccade.decoders.quick import shared_layouts, sharing
 
 SMALLEST = 8
 """Inputs of a batch that are not worth dividing."""
@@ -48,7 +49,15 @@ def side_by_side(
     """Each row with what `work` makes of it, batch by batch; `stop` is called before each."""
     keep_freed_memory()
     workers = min(_workers(device), len(batches))
-    results = map(work, batches) if workers < 2 else _in_threads(work, batches, workers)
+    layouts = shared_layouts()
+
+    def with_layouts(rows: Rows) -> Sequence[Result]:
+        with sharing(layouts):
+            return work(rows)
+
+    results = (
+        map(with_layouts, batches) if workers < 2 else _in_threads(with_layouts, batches, workers)
+    )
     for rows in batches:
         if stop is not None:
             stop()
