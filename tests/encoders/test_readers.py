@@ -73,7 +73,7 @@ def test_torch_layers_without_bias_are_refused():
         TransformerEncoderLayer.from_torch(nn.TransformerEncoderLayer(D, 3, 17, bias=False))
 
 
-POSITIONS = ["none", "sinusoidal", "learned", "relative", "rotary", "complex"]
+POSITIONS = ["none", "sinusoidal", "learned", "relative", "rotary", "complex", "conditional"]
 SCORES = ["dot", "scaled_dot", "cosine", "general", "low_rank", "additive"]
 
 
@@ -96,6 +96,11 @@ def readers():
             TransformerEncoderConfig(**SMALL, norm_order="post", score=ScoreConfig(kind=score)),
         )
     yield "transformer-grouped", TransformerEncoderConfig(**SMALL, num_kv_heads=1)
+    for position in ("sinusoidal", "learned", "complex", "conditional"):
+        yield (
+            f"gru-{position}",
+            RecurrentEncoderConfig(dim=5, dropout=0.0, position=PositionConfig(kind=position)),
+        )
     for cell in ("rnn", "gru", "lstm"):
         for both in (False, True):
             yield (

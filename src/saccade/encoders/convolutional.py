@@ -214,12 +214,12 @@ class GridEncoder(nn.Module):
     ) -> Memory:
         """Read images, or what else the network takes; `mask` is True at cells to be read."""
         x, places = self.stem(image)
-        states = self.dropout(self.position.embed(x, places))
-        if mask is not None and mask.shape != states.shape[:2]:
+        if mask is not None and mask.shape != x.shape[:2]:
             raise MaskError(
-                f"a mask of shape {tuple(mask.shape)} does not fit {states.shape[0]} grids "
-                f"of {states.shape[1]} cells"
+                f"a mask of shape {tuple(mask.shape)} does not fit {x.shape[0]} grids "
+                f"of {x.shape[1]} cells"
             )
+        states = self.dropout(self.position.encode(x, places, mask))
         return Memory(states, mask, Memory(states, mask).pooled())
 
 

@@ -45,7 +45,7 @@ class RecurrentEncoder(nn.Module):
     def forward(self, *inputs: Tensor | None, mask: Bool[Tensor, "b n"] | None = None) -> Memory:
         """Read what the stem takes; `mask` is True at real tokens, padding is not read."""
         x, places = self.stem(*inputs)
-        x = self.dropout(self.position.embed(x, places))
+        x = self.dropout(self.position.encode(x, places, mask))
         states, last = self.recurrent(x, mask=mask)
         ends = last[0][-self.num_directions :]
         return Memory(self.dropout(states), mask, torch.cat(tuple(ends), -1))

@@ -102,7 +102,7 @@ class TransformerEncoder(nn.Module):
         """
         wanted = None if watchers.get() else wanted
         x, places = self.stem(*inputs)
-        x = self.dropout(self.stem_norm(self.position.embed(x, places)))
+        x = self.dropout(self.stem_norm(self.position.encode(x, places, mask)))
         visible = None if mask is None else masks.padding(mask)
         positions = self.position.inside(places)
         last = len(self.layers) - 1

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from saccade.errors import PositionError, ShapeError
-from saccade.shapes import Float, Int, Tensor
+from saccade.shapes import Bool, Float, Int, Tensor
 
 Fuse = Literal["add", "concat"]
 
@@ -59,10 +59,12 @@ class Position(nn.Module):
 
     `widening` is by how much `embed` makes the tokens wider; `acts_inside` says that it works
     inside of attention, by `rotate` or `bias`, so that attention need not ask where it does not.
+    `mixes_tokens` says that `embed` reads the neighbours of a token, so padding must be zero.
     """
 
     widening = 0
     acts_inside = False
+    mixes_tokens = False
 
     def embed(self, x: Float[Tensor, "*b n d"], at: Places) -> Float[Tensor, "*b n e"]:
         """The tokens with their places in them."""
@@ -84,9 +86,19 @@ class Position(nn.Module):
         """What the places add to the scores of a head; None for nothing."""
         return None
 
-    def forward(self, x: Float[Tensor, "*b n d"]) -> Float[Tensor, "*b n e"]:
-        """The tokens of a text from its beginning, with their places in them."""
-        return self.embed(x, torch.arange(x.shape[-2], device=x.device))
+    def encode(
+        self, x: Float[Tensor, "*b n d"], at: Places, mask: Bool[Tensor, "*b n"] | None = None
+    ) -> Float[Tensor, "*b n e"]:
+        """Return the tokens with their places in them; tokens hidden by `mask` change no other."""
+        if self.mixes_tokens and mask is not None:
+            x = x.masked_fill(~mask.unsqueeze(-1), 0.0)
+        return self.embed(x, at)
+
+    def forward(
+        self, x: Float[Tensor, "*b n d"], mask: Bool[Tensor, "*b n"] | None = None
+    ) -> Float[Tensor, "*b n e"]:
+        """Return the tokens of a text from its beginning, with their places in them."""
+        return self.encode(x, torch.arange(x.shape[-2], device=x.device), mask)
 
     def on(self, places: Places) -> "Placed":
         """This encoding for tokens that stand at `places`, not at 0, 1, 2, …"""

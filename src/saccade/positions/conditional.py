@@ -15,6 +15,8 @@ class Conditional(Position):
     token reads its neighbours on both sides this is for encoders, not for generation.
     """
 
+    mixes_tokens = True
+
     def __init__(self, dim: int, kernel_size: int = 3) -> None:
         super().__init__()
         if kernel_size % 2 == 0:
