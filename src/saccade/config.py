@@ -3,15 +3,32 @@
 An option class is a frozen dataclass beside the class it builds. Where a field may hold one of
 several, each has a `kind`, and the table's `kind` chooses. The structure is walked here, so that
 an error names the exact path of the key; pydantic judges each single value.
+
+Options that have no effect beside the others, or cannot work with them, are reported by a method
+`conflicts` of their class. Recipes are checked for them, the options of a finished run are not, so
+that old runs still load.
 """
 
 from __future__ import annotations
 
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from difflib import get_close_matches
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from functools import reduce
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NamedTuple,
+    Protocol,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+    runtime_checkable,
+)
 
 from annotated_types import Ge, Gt, Le, Lt
 
@@ -59,6 +76,44 @@ def read(cls: type[Config], table: Table, path: str = "", base: Config | None = 
         return cls(**found)
     except RecipeError as error:
         raise RecipeError(f"{path or 'recipe'}: {error}") from None
+
+
+class Conflict(NamedTuple):
+    """A key whose value cannot work, or is idle (has no effect), and the reason."""
+
+    key: str
+    reason: str
+    idle: bool = False
+
+
+@runtime_checkable
+class HasConflicts(Protocol):
+    """An option class that knows which of its options exclude each other."""
+
+    def conflicts(self) -> Iterator[Conflict]:
+        """Yield the conflicts among its own options, keys relative to itself."""
+        ...
+
+
+def conflicts(config: Any, path: str = "") -> Iterator[Conflict]:
+    """Yield every conflict among the options and those inside them, with complete paths."""
+    for field in fields(config):
+        value = getattr(config, field.name)
+        if is_dataclass(value):
+            yield from conflicts(value, _join(path, field.name))
+    if isinstance(config, HasConflicts):
+        for key, reason, idle in config.conflicts():
+            value = reduce(getattr, key.split("."), config)
+            shown = f" = {_shown(value)}" if not is_dataclass(value) else ""
+            yield Conflict(_join(path, key), f"{_join(path, key)}{shown}: {reason}", idle)
+
+
+def without_effect(config: Any, names: Iterable[str], reason: str) -> Iterator[Conflict]:
+    """Yield a conflict for each of these fields that does not have its default value."""
+    defaults = {field.name: field.default for field in fields(config)}
+    for name in names:
+        if getattr(config, name) != defaults[name]:
+            yield Conflict(name, f"has no effect {reason}; leave it out", idle=True)
 
 
 def plain(config: Any) -> dict[str, Any]:

@@ -1,10 +1,12 @@
-"""The options of generation: how long an answer may be."""
+"""The options of generation: how long an answer may be, and what the length penalty changes."""
 
 from itertools import pairwise
 
 import pytest
+import torch
 
-from saccade.decoding import GenerationConfig, step_of
+from saccade.decoding import GenerationConfig, generate, step_of
+from tests.decoding.steppers import START, limits, random_trigram
 
 
 @pytest.mark.parametrize("ratio", [0.5, 2.0, 3.7])
@@ -21,3 +23,22 @@ def test_limits_leave_room_and_change_at_steps_of_eight(ratio):
 def test_limits_end_at_the_most():
     assert GenerationConfig(max_length=30).longest(1000) == 30
     assert GenerationConfig(max_length=30).longest(0) == 22
+
+
+@pytest.mark.parametrize("penalty", [0.0, 0.6, 2.0])
+@pytest.mark.parametrize(
+    "search", [{"beam": 1}, {"beam": 3}, {"sample": True}], ids=["greedy", "beam", "sampling"]
+)
+def test_the_length_penalty_changes_the_score_of_every_search(search, penalty):
+    model = random_trigram(5, 7, 2, stop=-1.0)
+    [[best, *_], _] = generate(
+        model,
+        model.start(torch.arange(2)),
+        start=START,
+        limits=limits(8),
+        options=GenerationConfig(**search, length_penalty=penalty),
+        rows=[0, 1],
+    )
+    length = len(best.tokens) + best.finished
+    assert length > 1
+    assert best.score == pytest.approx(best.log_probability / length**penalty)

@@ -247,6 +247,7 @@ def test_int8_leaves_our_weights_alone(tmp_path, written):
         (
             [
                 "model.decoder.position={ kind = 'sinusoidal', fuse = 'concat', width = 4 }",
+                "model.tie_output=false",
                 *tiny.SEPARATE,
             ],
             'model.decoder.position.fuse is "concat", and it can only add positions',

@@ -214,7 +214,7 @@ def test_without_attention_there_is_nothing_to_see(tmp_path):
     task = build(tmp_path, recipe="caption-rnn")
     with pytest.raises(WatchError, match="no attention"):
         task.predict(photos(tmp_path)[:1], attention=True)
-    with pytest.raises(RecipeError, match=r"loss\.doubly_stochastic is for models that look"):
+    with pytest.raises(RecipeError, match=r"loss\.doubly_stochastic = 1\.0: needs a decoder"):
         build(tmp_path, "loss.doubly_stochastic=1", recipe="caption-rnn")
     assert (
         task.point(list(task.items(split_of(tmp_path / "photos" / "captions.tsv", task)))) is None

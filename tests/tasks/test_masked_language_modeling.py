@@ -45,6 +45,7 @@ RECURRENT = (
     "model.encoder.dim=24",
     "model.encoder.dropout=0.0",
     "model.dim=24",
+    "model.tie_output=false",
     "text.vocabulary.size=300",
 )
 

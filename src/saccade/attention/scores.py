@@ -18,7 +18,7 @@ import torch
 from torch import nn
 from torch.autograd.function import FunctionCtx, once_differentiable
 
-from saccade.config import Count
+from saccade.config import Conflict, Count, without_effect
 from saccade.errors import ShapeError
 from saccade.shapes import Float, Tensor
 
@@ -244,8 +244,20 @@ class ScoreConfig:
     kind: Literal["dot", "scaled_dot", "cosine", "general", "low_rank", "additive"] = "scaled_dot"
     hidden_dim: Count | None = None
 
+    def conflicts(self) -> Iterator[Conflict]:
+        """Only two scores have a hidden layer."""
+        if self.kind not in ("low_rank", "additive"):
+            reason = 'unless score.kind is "low_rank" or "additive"'
+            yield from without_effect(self, ["hidden_dim"], reason)
+
     def build(self, query_dim: int, key_dim: int) -> Score:
         """The score between queries and keys of these widths."""
+        if self.kind in ("dot", "scaled_dot", "cosine") and query_dim != key_dim:
+            raise ShapeError(
+                f'score.kind = "{self.kind}" needs queries and keys of one width, got queries of '
+                f"width {query_dim} and keys of width {key_dim}; use general, low_rank or "
+                "additive, or make the widths equal"
+            )
         hidden_dim = key_dim if self.hidden_dim is None else self.hidden_dim
         match self.kind:
             case "dot":

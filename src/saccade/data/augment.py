@@ -13,7 +13,7 @@ torch's own generator, and for all images of a batch at once.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
@@ -22,7 +22,7 @@ import torch.nn.functional as F
 from annotated_types import Ge, Le
 from jaxtyping import Shaped
 
-from saccade.config import NotNegative, Share, Whole
+from saccade.config import Conflict, NotNegative, Share, Whole, without_effect
 from saccade.shapes import Float, Int, Tensor
 
 Images = Shaped[Tensor, "b c h w"]
@@ -58,6 +58,11 @@ class AugmentConfig:
     randaugment: Whole = 0
     magnitude: Part = 0.3
     mixup: NotNegative = 0.0
+
+    def conflicts(self) -> Iterator[Conflict]:
+        """The strength of operations that are not used."""
+        if not self.randaugment:
+            yield from without_effect(self, ["magnitude"], "without randaugment")
 
 
 class Mixed(NamedTuple):

@@ -11,6 +11,7 @@ are taken in random order until the share is reached. The last one is taken with
 that makes the number of chosen tokens right on average.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Literal, NamedTuple
@@ -18,7 +19,7 @@ from typing import Annotated, Literal, NamedTuple
 import torch
 from annotated_types import Ge, Gt, Le, Lt
 
-from saccade.config import Count
+from saccade.config import Conflict, Count, without_effect
 from saccade.errors import RecipeError
 from saccade.shapes import Bool, Float, Int, Tensor
 from saccade.text import Tokenizer
@@ -63,6 +64,12 @@ class MaskingConfig:
                 f"replaced and random are shares of the same tokens, together at most 1; got "
                 f"{self.replaced} and {self.random}"
             )
+
+    def conflicts(self) -> Iterator[Conflict]:
+        """Options of spans."""
+        if self.whole != "spans":
+            reason = 'unless masking.whole is "spans"'
+            yield from without_effect(self, ["span_end", "longest_span"], reason)
 
     def build(self, tokenizer: Tokenizer) -> "Masking":
         """The masking of texts in this vocabulary."""

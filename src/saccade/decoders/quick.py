@@ -197,7 +197,7 @@ class Quick:
 
     @classmethod
     def of(cls, decoder: "TransformerDecoder") -> "Quick | None":
-        """Return the shared or a new `Quick` of a decoder; None if it must take the general path."""
+        """Return the `Quick` of a decoder, or None if it must take the general path."""
         if decoder.training or torch.is_autocast_enabled("cpu"):
             return None
         shared = _shared.get()
@@ -262,9 +262,10 @@ def _is_plain(decoder: "TransformerDecoder") -> bool:
         and (type(position) is Rotary or not position.acts_inside)
         and _is(decoder.norm, nn.Identity, nn.LayerNorm)
         and _is(decoder.output, OutputProjection)
+        and len(decoder.blocks()) == len(decoder.layers)
         and all(
             _is(layer, TransformerDecoderLayer) and _is_plain_layer(layer)
-            for layer in decoder.layers
+            for layer in decoder.blocks()
         )
     )
 

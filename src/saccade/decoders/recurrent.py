@@ -9,6 +9,7 @@ al. 2015; Luong et al. 2015, whose r is h̃ and whose feeding of r_{t-1} is "inp
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -17,7 +18,7 @@ from torch import nn
 
 from saccade.attention import Attend, Prepared, ScoreConfig, masks
 from saccade.attention.attend import one_call
-from saccade.config import Count, Share
+from saccade.config import Conflict, Count, Share, without_effect
 from saccade.interfaces import Memory
 from saccade.layers.dropout import Dropout
 from saccade.layers.embeddings import OutputProjection, TokenEmbedding
@@ -43,6 +44,12 @@ class RecurrentDecoderConfig:
     feed_context: bool = True
     dropout: Share = 0.2
     attention_dropout: Share = 0.0
+
+    def conflicts(self) -> Iterator[Conflict]:
+        """Options of attention where there is none."""
+        if self.attention == "none":
+            names = ["score", "feed_context", "attention_dropout"]
+            yield from without_effect(self, names, 'with attention = "none"')
 
     def build(
         self,

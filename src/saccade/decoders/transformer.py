@@ -292,8 +292,8 @@ class TransformerDecoderConfig(BlockConfig):
         """The decoder of width `dim`; without `memory_dim` it reads no memory."""
         if self.position.kind in ("conditional", "relative_2d"):
             raise PositionError(
-                f'"{self.position.kind}" positions cannot write text: they look ahead, or need an '
-                "image; take sinusoidal, learned, relative, rotary, complex or none"
+                f'decoder.position.kind = "{self.position.kind}" cannot write text: it looks ahead '
+                "or needs an image; use sinusoidal, learned, relative, rotary, complex or none"
             )
         return TransformerDecoder(
             embedding,

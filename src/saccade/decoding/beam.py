@@ -14,7 +14,7 @@ import torch
 from saccade.decoding.frontier import Frontier
 from saccade.decoding.greedy import most_likely
 from saccade.decoding.hypothesis import Hypothesis, Limits
-from saccade.decoding.stepping import advance, nothing_allowed, write
+from saccade.decoding.stepping import advance, nothing_allowed, require_length_penalty, write
 from saccade.errors import DecodingError
 from saccade.interfaces import State, Stepper
 from saccade.shapes import Bool, Int, Tensor
@@ -35,7 +35,7 @@ def beam_search(
 
     They are ranked by log P / length**length_penalty, those cut at the maximum length among the
     finished ones. There are fewer if no more have a probability above 0. A beam of 1 is greedy
-    search: it ends with the first stop, whatever the penalty.
+    search: it ends with the first stop, and the penalty changes its score only.
     """
     _require_options(beam, length_penalty, num_best)
     if beam == 1:
@@ -123,5 +123,4 @@ def _require_options(beam: int, length_penalty: float, num_best: int) -> None:
         raise DecodingError(f"beam must be at least 1, got {beam}")
     if not 1 <= num_best <= beam:
         raise DecodingError(f"num_best must be between 1 and beam = {beam}, got {num_best}")
-    if not abs(length_penalty) <= 10:
-        raise DecodingError(f"length_penalty must be between -10 and 10, got {length_penalty}")
+    require_length_penalty(length_penalty)

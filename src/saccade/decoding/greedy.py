@@ -12,13 +12,18 @@ PART, SMALL = 128, 1 << 16
 
 
 def greedy(
-    stepper: Stepper[State], state: State, first: Int[Tensor, " b"], limits: Limits
+    stepper: Stepper[State],
+    state: State,
+    first: Int[Tensor, " b"],
+    limits: Limits,
+    *,
+    length_penalty: float = 1.0,
 ) -> list[list[Hypothesis]]:
     """One hypothesis for each row of the batch; of equally likely tokens the lowest id.
 
     `first` is what is written first: the start token, or the last token of a prompt.
     """
-    return write(stepper, state, first, limits, most_likely)
+    return write(stepper, state, first, limits, most_likely, length_penalty)
 
 
 def most_likely(

@@ -1,12 +1,12 @@
 """How to generate, as plain options, and the one call that does it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
-from saccade.config import Count, NotNegative, Positive, Whole
+from saccade.config import Conflict, Count, NotNegative, Positive, Whole, without_effect
 from saccade.decoding.beam import beam_search
 from saccade.decoding.greedy import greedy
 from saccade.decoding.hypothesis import Hypothesis, Limits
@@ -50,6 +50,11 @@ class GenerationConfig:
                 f"num_best={self.num_best} answers need a beam of at least that many, "
                 f"got beam={self.beam}"
             )
+
+    def ratio_conflict(self, reason: str) -> Iterator[Conflict]:
+        """Yield the conflict of a task that knows no length to compare an answer's with."""
+        for conflict in without_effect(self, ["max_ratio"], reason):
+            yield conflict._replace(key=f"generation.{conflict.key}")
 
     def changed(self, options: Mapping[str, Any]) -> "GenerationConfig":
         """With other options; to ask for a beam is to ask not to draw, and the other way round.
@@ -116,9 +121,10 @@ def generate(
             temperature=options.temperature,
             top_k=options.top_k,
             top_p=options.top_p,
+            length_penalty=options.length_penalty,
         )
     if options.beam == 1:
-        return greedy(stepper, state, first, limits)
+        return greedy(stepper, state, first, limits, length_penalty=options.length_penalty)
     return beam_search(
         stepper,
         state,

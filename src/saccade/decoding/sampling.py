@@ -27,6 +27,7 @@ def sample(
     temperature: float = 1.0,
     top_k: int | None = None,
     top_p: float | None = None,
+    length_penalty: float = 1.0,
 ) -> list[list[Hypothesis]]:
     """One sampled hypothesis for each row of the batch.
 
@@ -35,7 +36,7 @@ def sample(
     search. `log_probability` is under the model's own P all the same.
     """
     choose = drawing(first, limits, seeds=seeds, temperature=temperature, top_k=top_k, top_p=top_p)
-    return write(stepper, state, first, limits, choose)
+    return write(stepper, state, first, limits, choose, length_penalty)
 
 
 def drawing(

@@ -94,6 +94,7 @@ def write(
     length_penalty: float = 1.0,
 ) -> list[list[Hypothesis]]:
     """All that `steps` writes: one hypothesis for each row."""
+    require_length_penalty(length_penalty)
     written = torch.full((len(first), limits.max_length), limits.stop, device=first.device)
     log_probability = torch.zeros(len(first), device=first.device)
     for place, step in enumerate(steps(stepper, state, first, limits, choose)):
@@ -125,6 +126,12 @@ def largest(
             return top, places.gather(1, order)
     top, places = values.sort(stable=True, descending=True)
     return top[:, :count], places[:, :count]
+
+
+def require_length_penalty(length_penalty: float) -> None:
+    """Raise unless lengths to this power stay within the range of a float."""
+    if not abs(length_penalty) <= 10:
+        raise DecodingError(f"length_penalty must be between -10 and 10, got {length_penalty}")
 
 
 def nothing_allowed(row: int, step: int) -> DecodingError:

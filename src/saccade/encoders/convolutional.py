@@ -5,13 +5,13 @@ A network of features is a module `network(image) -> (b, d, rows, columns)` that
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
 from torch import nn
 
-from saccade.config import Count, Share
+from saccade.config import Conflict, Count, Share
 from saccade.encoders.stems import Stemmed, placed
 from saccade.errors import MaskError, RecipeError, ShapeError
 from saccade.interfaces import Memory
@@ -242,10 +242,14 @@ class GridReaderConfig(ABC):
     def __post_init__(self) -> None:
         if self.position.kind in ("relative_2d", "rotary") or self.position.widening:
             raise RecipeError(
-                f"position: {self.position.kind!r} (fuse {self.position.fuse!r}) does not work on "
-                "the cells of a grid, which do not attend to each other; use none, sinusoidal, "
-                "learned or conditional, and add"
+                f"position.kind = {self.position.kind!r} with position.fuse = "
+                f"{self.position.fuse!r} does not work on the cells of a grid, which do not attend "
+                "to each other; use none, sinusoidal, learned or conditional, and add"
             )
+
+    def conflicts(self) -> Iterator[Conflict]:
+        """Options of positions in text."""
+        yield from self.position.image_conflicts("position")
 
     @property
     @abstractmethod
@@ -267,6 +271,7 @@ class GridReaderConfig(ABC):
 
     def around(self, network: nn.Module) -> GridEncoder:
         """The reader of this network's grid."""
+        self.position.require_grid_width(self.memory_dim, self.memory_dim)
         return GridEncoder(
             network,
             self.dim,

@@ -1,5 +1,6 @@
 """Images as sequences of patches (Dosovitskiy et al. 2021), and the options of such a reader."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
@@ -7,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from saccade.config import Count
+from saccade.config import Conflict, Count
 from saccade.encoders.stems import Stemmed, placed
 from saccade.encoders.transformer import TransformerEncoder, TransformerEncoderConfig
 from saccade.errors import RecipeError, ShapeError
@@ -119,6 +120,10 @@ class PatchReaderConfig:
     channels: Count = 3
     stem: Literal["linear", "convolutional"] = "linear"
 
+    def conflicts(self) -> Iterator[Conflict]:
+        """Options of positions in text."""
+        yield from self.encoder.position.image_conflicts("encoder.position")
+
     @property
     def memory_dim(self) -> int:
         """The width of the states it gives."""
@@ -140,7 +145,9 @@ class PatchReaderConfig:
 
     def build_reader(self, *, class_token: bool = False) -> TransformerEncoder:
         """The reader, with a class token or without; learned positions need a grid, see `sized`."""
+        position = self.encoder.position
+        position.require_grid_width(self.dim, self.dim // self.encoder.num_heads)
         stems = {"linear": PatchStem, "convolutional": OverlappingPatchStem}
-        width = self.dim - self.encoder.position.widening
+        width = position.token_dim(self.dim)
         stem = stems[self.stem](width, self.patch_size, self.channels, class_token=class_token)
         return self.encoder.build(stem, self.dim)

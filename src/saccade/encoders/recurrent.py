@@ -1,12 +1,13 @@
 """The recurrent encoder: one state after another, in one direction or in both."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
 from torch import nn
 
-from saccade.config import Count, Share
+from saccade.config import Conflict, Count, Share
 from saccade.interfaces import Memory
 from saccade.layers.dropout import Dropout
 from saccade.layers.recurrent import Cell, Recurrent
@@ -67,6 +68,10 @@ class RecurrentEncoderConfig:
     def memory_dim(self) -> int:
         """The width of the states it gives."""
         return self.dim * (2 if self.bidirectional else 1)
+
+    def conflicts(self) -> Iterator[Conflict]:
+        """Positions that act inside of attention."""
+        yield from self.position.recurrent_conflicts("position")
 
     def build(self, stem: nn.Module, dim: int) -> RecurrentEncoder:
         """The encoder behind a stem of vectors of width `dim` (positions included)."""

@@ -15,7 +15,7 @@ label an item micro_f1 is the accuracy.
 """
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal, get_args
@@ -23,6 +23,7 @@ from typing import Literal, get_args
 import numpy as np
 from jaxtyping import Float, Int
 
+from saccade.config import Conflict, without_effect
 from saccade.errors import MetricError
 from saccade.metrics.resample import SAMPLES, SEED
 from saccade.metrics.score import (
@@ -127,6 +128,11 @@ class ClassificationMetricsConfig:
     def __post_init__(self) -> None:
         require_names(self.names, get_args(ClassificationMetric))
         require_resampling(self.samples, self.seed)
+
+    def conflicts(self) -> Iterator[Conflict]:
+        """The label of a metric that is not asked for."""
+        if "f1" not in self.names:
+            yield from without_effect(self, ["positive"], 'unless names contains "f1"')
 
     def check(self, labels: Sequence[str]) -> None:
         """Refuse names that make no sense where an item has one of these labels."""

@@ -1,9 +1,10 @@
 """The metrics of a task that answers with text, chosen in its recipe."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from saccade.config import Conflict, without_effect
 from saccade.errors import MetricError
 from saccade.metrics.captions import (
     bleu_1_tally,
@@ -47,6 +48,12 @@ TextMetric = Literal[
     "cider",
     "rouge_l",
 ]
+READERS = {
+    "tokenize": ("bleu",),
+    "lowercase": ("bleu", "chrf", "exact_match", "character_error_rate", "word_edit_rate"),
+    "stress": ("word_error_rate", "phoneme_error_rate"),
+}
+"""The metrics that each option is for."""
 _Count = Callable[[Sequence[str], Sequence[Sequence[str]]], Tally]
 
 
@@ -74,6 +81,13 @@ class TextMetricsConfig:
         if self.tokenize not in get_args(Tokenize):
             allowed = ", ".join(get_args(Tokenize))
             raise MetricError(f"tokenize must be one of {allowed}; got {self.tokenize!r}")
+
+    def conflicts(self) -> Iterator[Conflict]:
+        """Options of metrics that are not asked for."""
+        for option, metrics in READERS.items():
+            if not set(metrics) & set(self.names):
+                reason = f"unless names contains one of {', '.join(metrics)}"
+                yield from without_effect(self, [option], reason)
 
     def score(
         self,

@@ -1,16 +1,17 @@
 """Captioner: an image in, text out. Translation whose reader looks at an image."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from torch import nn
 
-from saccade.config import Count
+from saccade.config import Conflict, Count
 from saccade.encoders.convolutional import ResNetConfig
 from saccade.encoders.efficientnet import EfficientNetConfig
 from saccade.encoders.patches import PatchReaderConfig
 from saccade.interfaces import Memory
-from saccade.models.writer import DecoderConfig, Writer, build_decoder
+from saccade.models.writer import DecoderConfig, Writer, build_decoder, decoder_conflicts
 from saccade.shapes import Float, Int, Tensor
 
 ImageReaderConfig = ResNetConfig | PatchReaderConfig | EfficientNetConfig
@@ -56,6 +57,10 @@ class CaptionerConfig:
     decoder: DecoderConfig
     dim: Count = 256
     tie_output: bool = True
+
+    def conflicts(self) -> Iterator[Conflict]:
+        """Options of the decoder that do not fit."""
+        yield from decoder_conflicts(self.decoder, tie_output=self.tie_output)
 
     def build_whole(self, vocabulary: int) -> Captioner:
         """The model over this vocabulary."""

@@ -1,12 +1,13 @@
 """Language models: how a text goes on, and what its holes hold."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from torch import nn
 
 from saccade.attention import masks
-from saccade.config import Count, Share
+from saccade.config import Conflict, Count, Share
 from saccade.decoders.transformer import TransformerDecoder, TransformerDecoderConfig
 from saccade.encoders.stems import TokenStem
 from saccade.encoders.transformer import TransformerEncoderConfig
@@ -14,6 +15,7 @@ from saccade.layers.activations import Activation, activation
 from saccade.layers.dropout import Dropout
 from saccade.layers.embeddings import OutputProjection, TokenEmbedding
 from saccade.models.text_classifier import TextEncoder, TextEncoderConfig
+from saccade.models.writer import decoder_conflicts
 from saccade.shapes import Bool, Float, Int, Tensor
 
 
@@ -113,9 +115,13 @@ class LanguageModelConfig:
     scale_embedding: bool = True
     embedding_dropout: Share | None = None
 
+    def conflicts(self) -> Iterator[Conflict]:
+        """Options of the decoder that do not fit."""
+        yield from decoder_conflicts(self.decoder, tie_output=self.tie_output)
+
     def build(self, vocabulary: int) -> LanguageModel:
         """The model over this vocabulary."""
-        width = self.dim - self.decoder.position.widening
+        width = self.decoder.position.token_dim(self.dim)
         embedding = TokenEmbedding(vocabulary, width, scale=self.scale_embedding)
         tied = embedding if self.tie_output and width == self.dim else None
         output = OutputProjection(self.dim, vocabulary, tied=tied)
@@ -135,6 +141,18 @@ class MaskedLanguageModelConfig(TextEncoderConfig):
 
     head_activation: Activation = "gelu"
     tie_output: bool = True
+
+    def conflicts(self) -> Iterator[Conflict]:
+        """Those of the reader, and an output that cannot be tied."""
+        yield from super().conflicts()
+        if self.tie_output and self.dim - self.encoder.position.widening != self.memory_dim:
+            yield Conflict(
+                "tie_output",
+                f"the embedding is {self.dim - self.encoder.position.widening} wide and the "
+                f"states are {self.memory_dim}, so they cannot share a matrix; set tie_output = "
+                "false, or make the widths equal (dim, encoder.dim, encoder.bidirectional, "
+                "encoder.position.fuse)",
+            )
 
     def build_masked(self, vocabulary: int) -> MaskedLanguageModel:
         """The model over this vocabulary."""

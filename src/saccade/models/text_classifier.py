@@ -1,10 +1,11 @@
 """Readers of text with a head: for the whole text, for each token, or none."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from torch import nn
 
-from saccade.config import Count, Share
+from saccade.config import Conflict, Count, Share, Whole, without_effect
 from saccade.encoders.recurrent import RecurrentEncoderConfig
 from saccade.encoders.stems import TokenStem
 from saccade.encoders.transformer import TransformerEncoderConfig
@@ -103,8 +104,15 @@ class TextEncoderConfig:
 
     encoder: TransformerEncoderConfig | RecurrentEncoderConfig = TransformerEncoderConfig()
     dim: Count = 256
-    num_segments: int = 0
+    num_segments: Whole = 0
     scale_embedding: bool = True
+
+    def conflicts(self) -> Iterator[Conflict]:
+        """Positions of images, and options of Transformers."""
+        yield from self.encoder.position.text_conflicts("encoder.position")
+        if self.encoder.kind == "recurrent":
+            reason = "on the embeddings of a recurrent encoder"
+            yield from without_effect(self, ["scale_embedding"], reason)
 
     @property
     def memory_dim(self) -> int:
@@ -117,7 +125,7 @@ class TextEncoderConfig:
         """The embedding of its tokens."""
         return TokenEmbedding(
             vocabulary,
-            self.dim - self.encoder.position.widening,
+            self.encoder.position.token_dim(self.dim),
             scale=self.scale_embedding and self.encoder.kind == "transformer",
             num_segments=self.num_segments,
         )

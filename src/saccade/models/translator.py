@@ -1,9 +1,10 @@
 """Translator: text in, text out."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from saccade.config import Count
+from saccade.config import Conflict, Count, without_effect
 from saccade.decoders.recurrent import RecurrentDecoderConfig
 from saccade.encoders.recurrent import RecurrentEncoderConfig
 from saccade.encoders.stems import TokenStem
@@ -11,7 +12,7 @@ from saccade.encoders.transformer import TransformerEncoderConfig
 from saccade.errors import ShapeError
 from saccade.interfaces import Memory
 from saccade.layers.embeddings import TokenEmbedding
-from saccade.models.writer import DecoderConfig, Writer, build_decoder
+from saccade.models.writer import DecoderConfig, Writer, build_decoder, decoder_conflicts
 from saccade.shapes import Bool, Float, Int, Tensor
 
 EncoderConfig = TransformerEncoderConfig | RecurrentEncoderConfig
@@ -74,6 +75,16 @@ class TranslatorConfig:
     scale_embedding: bool = True
     output_bias: bool = False
 
+    def conflicts(self) -> Iterator[Conflict]:
+        """Options of the two sides that do not fit each other."""
+        if self.share_embeddings and _widening(self.encoder) != _widening(self.decoder):
+            yield Conflict("share_embeddings", _UNSHARED)
+        yield from self.encoder.position.text_conflicts("encoder.position")
+        yield from decoder_conflicts(self.decoder, tie_output=self.tie_output)
+        if "transformer" not in (self.encoder.kind, self.decoder.kind):
+            reason = "without a Transformer"
+            yield from without_effect(self, ["scale_embedding"], reason)
+
     def build(self, source_vocabulary: int, target_vocabulary: int) -> Translator:
         """The model over these vocabularies."""
         if self.share_embeddings and source_vocabulary != target_vocabulary:
@@ -81,6 +92,8 @@ class TranslatorConfig:
                 f"shared embeddings need one vocabulary, got {source_vocabulary} source and "
                 f"{target_vocabulary} target tokens"
             )
+        if self.share_embeddings and _widening(self.encoder) != _widening(self.decoder):
+            raise ShapeError(f"share_embeddings: {_UNSHARED}")
         embedding = self._embedding(self.encoder, source_vocabulary)
         encoder = self.encoder.build(TokenStem(embedding), self.dim)
         width = (
@@ -103,6 +116,19 @@ class TranslatorConfig:
         return Translator(encoder, decoder)
 
     def _embedding(self, side: EncoderConfig | DecoderConfig, vocabulary: int) -> TokenEmbedding:
-        widening = 0 if isinstance(side, RecurrentDecoderConfig) else side.position.widening
         scale = self.scale_embedding and side.kind == "transformer"
-        return TokenEmbedding(vocabulary, self.dim - widening, scale=scale)
+        width = self.dim
+        if not isinstance(side, RecurrentDecoderConfig):
+            width = side.position.token_dim(width)
+        return TokenEmbedding(vocabulary, width, scale=scale)
+
+
+_UNSHARED = (
+    "encoder and decoder cannot share an embedding, because one of them concatenates positions and "
+    'the other does not (position.fuse = "concat"), or of another width; set share_embeddings = '
+    "false, or give both the same fuse and width"
+)
+
+
+def _widening(side: EncoderConfig | DecoderConfig) -> int:
+    return 0 if isinstance(side, RecurrentDecoderConfig) else side.position.widening

@@ -1,13 +1,22 @@
 """What Translator and Captioner share: a reader, a writer, and generation through the Stepper."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from torch import nn
 
+from saccade.config import Conflict
 from saccade.decoders.recurrent import RecurrentDecoder, RecurrentDecoderConfig
 from saccade.decoders.transformer import TransformerDecoder, TransformerDecoderConfig
 from saccade.layers.embeddings import OutputProjection, TokenEmbedding
 from saccade.shapes import Float, Int, Tensor
+
+UNTIED = (
+    "an output cannot share the matrix of an embedding that is narrower than the model, because "
+    '{key} = "concat" adds the positions to its width; set tie_output = false, or {key} = '
+    '"add"'
+)
+"""The reason why `tie_output` cannot work."""
 
 Decoder = TransformerDecoder | RecurrentDecoder
 DecoderConfig = TransformerDecoderConfig | RecurrentDecoderConfig
@@ -39,6 +48,15 @@ class Writer(nn.Module):
         return self.decoder.select(state, rows)
 
 
+def decoder_conflicts(config: DecoderConfig, *, tie_output: bool) -> Iterator[Conflict]:
+    """Yield the conflicts of a decoder at the key `decoder` with its model."""
+    if not isinstance(config, TransformerDecoderConfig):
+        return
+    yield from config.position.text_conflicts("decoder.position")
+    if tie_output and config.position.widening:
+        yield Conflict("tie_output", UNTIED.format(key="decoder.position.fuse"))
+
+
 def build_decoder(
     config: DecoderConfig,
     vocabulary: int,
@@ -52,7 +70,7 @@ def build_decoder(
 ) -> Decoder:
     """A decoder over a vocabulary; `embedding` shares the reader's, `tie_output` the output's."""
     if isinstance(config, TransformerDecoderConfig):
-        width = dim - config.position.widening
+        width = config.position.token_dim(dim)
         if embedding is None:
             embedding = TokenEmbedding(vocabulary, width, scale=True)
         tied = embedding if tie_output and width == dim else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Shaped
 
 from saccade.attention.watch import watch
-from saccade.config import Count, NotNegative
+from saccade.config import Conflict, Count, NotNegative
 from saccade.data import builtin
 from saccade.data.augment import AugmentConfig, augment
 from saccade.data.cache import Encoded
@@ -124,6 +124,21 @@ class Config(TaskConfig):
                 "training: leave augment out, or set model.encoder.fine_tune = true"
             )
 
+    def conflicts(self) -> Iterator[Conflict]:
+        """A limit in relation to an input, and a loss on attention where there is none."""
+        yield from self.generation.ratio_conflict("because an image has no length")
+        writer = self.model.decoder
+        if (
+            self.loss.doubly_stochastic
+            and writer.kind == "recurrent"
+            and writer.attention == "none"
+        ):
+            yield Conflict("loss.doubly_stochastic", "needs a decoder with attention")
+        if writer.kind == "transformer":
+            yield from writer.position.room_conflict(
+                "model.decoder.position", self.text.max_length + 1, "text.max_length"
+            )
+
     @property
     def frozen(self) -> bool:
         """Whether the model reads features of a network that is not trained."""
@@ -194,11 +209,6 @@ class ImageToText(WritingTask[Captioned]):
         reader = config.model.encoder.sized(config.image.size)
         self.model: Captioner = replace(config.model, encoder=reader).build_whole(len(target))
         self.grid = reader.grid(config.image.size)
-        if config.loss.doubly_stochastic and not self.model.crossings():
-            raise RecipeError(
-                "loss.doubly_stochastic is for models that look at an image while they write; this "
-                "one has no attention: set it to 0, or model.decoder.attention"
-            )
 
     def forward(self, batch: Captioned) -> Loss:
         """Cross entropy of each token of a caption, given those before it and the image."""

@@ -11,7 +11,7 @@ import json
 import math
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -21,6 +21,7 @@ import numpy.typing as npt
 import torch
 from torch.nn import functional as F
 
+from saccade.config import Conflict, without_effect
 from saccade.data.corpus import Item, Row, Split
 from saccade.errors import DataError, RunError
 from saccade.metrics import ClassificationMetricsConfig, Tally
@@ -53,6 +54,11 @@ class LabelsConfig:
 
     kind: Literal["auto", "one", "several", "number"] = "auto"
     separator: str = ","
+
+    def conflicts(self) -> Iterator[Conflict]:
+        """The separator of labels that come alone."""
+        if self.kind in ("one", "number"):
+            yield from without_effect(self, ["separator"], f'with labels.kind = "{self.kind}"')
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 
 from saccade.attention.watch import watch
-from saccade.config import Count
+from saccade.config import Conflict, Count
 from saccade.data.blocks import Blocks, in_stream, packed
 from saccade.data.cache import Encoded, encode_once
 from saccade.data.collate import mask_of, pad
@@ -88,7 +88,7 @@ class TextConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class Config(TaskConfig):
-    """The options of a language modeling recipe. `generation.max_ratio` plays no part."""
+    """The options of a language modeling recipe."""
 
     model: LanguageModelConfig
     text: TextConfig = TextConfig()
@@ -97,6 +97,10 @@ class Config(TaskConfig):
 
     def __post_init__(self) -> None:
         self.model.decoder.position.require_room(self.text.block, "text.block")
+
+    def conflicts(self) -> Iterator[Conflict]:
+        """A limit in relation to an input."""
+        yield from self.generation.ratio_conflict("because an input is continued, not answered")
 
     @property
     def columns(self) -> tuple[Column, ...]:

@@ -14,11 +14,12 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from saccade.config import Count
+from saccade.config import Conflict, Count
 from saccade.data.cache import Encoded, encode_once
 from saccade.data.collate import pad, pad_rows
 from saccade.data.columns import Column
 from saccade.data.corpus import Row, Split
+from saccade.decoders.recurrent import RecurrentDecoderConfig
 from saccade.decoding import Begun, Eager, GenerationConfig, TextEngine, Wish
 from saccade.errors import DecodingError, RunError
 from saccade.lens.align import AlignBy
@@ -72,6 +73,14 @@ class Config(TaskConfig):
     loss: LossConfig = LossConfig()
     generation: GenerationConfig = GenerationConfig(beam=5)
     metrics: TextMetricsConfig = TextMetricsConfig()
+
+    def conflicts(self) -> Iterator[Conflict]:
+        """Texts that are longer than a table of positions."""
+        room = self.text.max_length + 1
+        for name, side in (("encoder", self.model.encoder), ("decoder", self.model.decoder)):
+            if not isinstance(side, RecurrentDecoderConfig):
+                key = f"model.{name}.position"
+                yield from side.position.room_conflict(key, room, "text.max_length")
 
     @property
     def columns(self) -> tuple[Column, ...]:

@@ -11,7 +11,7 @@ import torch
 from annotated_types import Gt, Le
 from torch import nn
 
-from saccade.config import Count, NotNegative, Positive, Share, Whole
+from saccade.config import Conflict, Count, NotNegative, Positive, Share, Whole, without_effect
 from saccade.errors import RecipeError
 from saccade.shapes import Tensor
 
@@ -43,6 +43,12 @@ class OptimConfig:
     clip: NotNegative = 1.0
     layer_decay: Annotated[float, Gt(0), Le(1)] = 1.0
     freeze: tuple[str, ...] = ()
+
+    def conflicts(self) -> Iterator[Conflict]:
+        """The end of a learning rate that does not fall to one."""
+        if self.schedule not in ("cosine", "linear"):
+            reason = f'with schedule = "{self.schedule}"'
+            yield from without_effect(self, ["final_rate"], reason)
 
     def make(self, model: nn.Module, learning_rate: float) -> torch.optim.AdamW:
         """AdamW; weights decay, biases, norms and other vectors do not.
@@ -146,6 +152,11 @@ class AverageConfig:
     kind: Literal["none", "ema", "last"] = "ema"
     decay: Share = 0.999
     last: Count = 5
+
+    def conflicts(self) -> Iterator[Conflict]:
+        """Options of another kind of average."""
+        unused = {"none": ["decay", "last"], "ema": ["last"], "last": ["decay"]}[self.kind]
+        yield from without_effect(self, unused, f'with kind = "{self.kind}"')
 
 
 class Average:

@@ -9,7 +9,8 @@ A recipe is built in (by its name) or a file. `--set a.b=v` changes single keys.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import copy
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from importlib import resources
@@ -79,6 +80,11 @@ class Recipe:
     options: TaskConfig
     training: TrainingConfig
 
+    def conflicts(self) -> Iterator[config.Conflict]:
+        """Yield the keys that have no effect or cannot work with the others."""
+        yield from config.conflicts(self.options)
+        yield from config.conflicts(self.training, "training")
+
     def table(self) -> dict[str, Any]:
         """As tables of plain values."""
         return {
@@ -111,9 +117,29 @@ def load(
         own = table.get("model", {})
         same = "kind" not in shared or shared["kind"] == own.get("kind")
         table["model"] = {**(own if same else {}), **shared}
+    unchanged = copy.deepcopy(table)
     for change in changes:
         config.set_key(table, change)
-    return from_table(table, str(name))
+    recipe = from_table(table, str(name))
+    for conflict in recipe.conflicts():
+        # a change may make another key of the recipe idle, and that is nobody's mistake
+        asked = not conflict.idle or _changes(changes, conflict.key)
+        if asked or conflict in _conflicts_of(unchanged):
+            raise RecipeError(f"{name}: {conflict.reason}")
+    return recipe
+
+
+def _changes(changes: Sequence[str], key: str) -> bool:
+    """Whether one of "a.b=v" sets this key, a key inside it, or the table that it stands in."""
+    keys = [f"{change.partition('=')[0].strip()}." for change in changes]
+    return any(each.startswith(f"{key}.") or f"{key}.".startswith(each) for each in keys)
+
+
+def _conflicts_of(table: dict[str, Any]) -> list[config.Conflict]:
+    try:
+        return list(from_table(table, "").conflicts())
+    except RecipeError:
+        return []
 
 
 def parse(text: str, name: str) -> dict[str, Any]:

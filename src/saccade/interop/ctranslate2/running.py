@@ -121,7 +121,7 @@ class Translations(Writer):
 
     def generate(self, inputs: Sequence[list[int]], wish: Wish) -> list[list[Hypothesis]]:
         """The hypotheses for each source, best first."""
-        penalty = _penalty(wish)
+        penalty = wish.options.length_penalty
         results = self.program.translate_batch(
             [self.source.of(ids) for ids in inputs],
             max_input_length=0,
@@ -210,12 +210,12 @@ class _Text:
     def hypothesis(self, wish: Wish) -> Hypothesis:
         finished = self.written[-1] == wish.limits.stop
         tokens = self.written[:-1] if finished else self.written
-        return Hypothesis.of(tokens, self.log_probability, finished=finished)
-
-
-def _penalty(wish: Wish) -> float:
-    """Greedy answers are scored by their mean, whatever the penalty."""
-    return 1.0 if wish.options.beam == 1 else wish.options.length_penalty
+        return Hypothesis.of(
+            tokens,
+            self.log_probability,
+            finished=finished,
+            length_penalty=wish.options.length_penalty,
+        )
 
 
 def _hypothesis(tokens: list[int], score: float, wish: Wish, penalty: float) -> Hypothesis:

@@ -1,0 +1,310 @@
+"""Random recipes: each is either rejected with the key at fault, or works in every respect.
+
+A recipe that builds must train with a gradient for every parameter (else distributed training
+dies), give each item the same output alone and in a padded batch, see no future token, and write
+step by step what it computes at once.
+"""
+
+import random
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from saccade.errors import SaccadeError
+from saccade.training import recipe
+
+V, B, S, T, STEPS = 23, 3, 7, 5, 3
+LENGTHS = torch.tensor([7, 4, 1])
+REAL = torch.arange(S) < LENGTHS[:, None]
+
+
+class Draw:
+    """Random changes to a recipe, "key=value" each."""
+
+    def __init__(self, seed):
+        self.random = random.Random(seed)
+        self.changes = []
+
+    def set(self, key, value):
+        if value is not None:
+            shown = str(value).lower() if isinstance(value, bool) else value
+            self.changes.append(f"{key}={shown}")
+
+    def one_of(self, key, *values):
+        value = self.random.choice(values)
+        self.set(key, value)
+        return value
+
+    def now_and_then(self, key, *values):
+        """Mostly leave a key alone: most combinations of keys exclude each other."""
+        if self.random.random() < 0.08:
+            self.one_of(key, *values)
+
+    def position(self, key, kinds):
+        kind = self.one_of(f"{key}.kind", *kinds, *("none", "sinusoidal", "learned") * 2)
+        if kind in ("sinusoidal", "learned") and self.random.random() < 0.25:
+            self.set(f"{key}.fuse", "concat")
+            self.one_of(f"{key}.width", 4, 6, 8, 30)
+        if kind == "relative":
+            self.one_of(f"{key}.max_distance", 1, 3)
+        self.now_and_then(f"{key}.layout", "halves")
+        self.now_and_then(f"{key}.max_distance", 2)
+        self.now_and_then(f"{key}.length", 3)
+
+    def score(self, key):
+        kind = self.one_of(
+            f"{key}.kind", "dot", "scaled_dot", "cosine", "general", "low_rank", "additive"
+        )
+        if kind in ("low_rank", "additive"):
+            self.one_of(f"{key}.hidden_dim", None, 3)
+        self.now_and_then(f"{key}.hidden_dim", 2)
+
+    def block(self, key, kinds):
+        self.set(f"{key}.kind", "transformer")
+        self.set(f"{key}.num_layers", 2)
+        self.one_of(f"{key}.num_heads", 1, 2, 2, 4, 4, 5)
+        self.now_and_then(f"{key}.num_kv_heads", 1, 2, 3)
+        self.set(f"{key}.hidden_dim", 13)
+        self.one_of(f"{key}.norm_order", "pre", "post")
+        self.one_of(f"{key}.activation", "relu", "gelu", "gelu_tanh", "silu", "tanh")
+        self.now_and_then(f"{key}.norm", "batch")
+        self.now_and_then(f"{key}.attention_dropout", 0.1)
+        self.now_and_then(f"{key}.activation_dropout", 0.1)
+        self.one_of(f"{key}.dropout", 0.0, 0.1)
+        self.score(f"{key}.score")
+        self.position(f"{key}.position", kinds)
+
+    def encoder(self, key, dim, kinds):
+        if self.random.random() < 0.3:
+            self.set(f"{key}.kind", "recurrent")
+            self.one_of(f"{key}.cell", "rnn", "gru", "lstm")
+            self.one_of(f"{key}.dim", dim, 6)
+            self.one_of(f"{key}.num_layers", 1, 2)
+            self.one_of(f"{key}.bidirectional", True, False)
+            self.position(f"{key}.position", kinds)
+        else:
+            self.block(key, kinds)
+            self.now_and_then(f"{key}.stem_norm", True)
+            self.now_and_then(f"{key}.stochastic_depth", 0.2)
+
+    def decoder(self, key, dim, kinds):
+        if self.random.random() < 0.4:
+            self.set(f"{key}.kind", "recurrent")
+            attention = self.one_of(f"{key}.attention", "none", "before", "after")
+            self.one_of(f"{key}.cell", "rnn", "gru", "lstm")
+            self.one_of(f"{key}.dim", dim, 2 * dim, 6)
+            self.one_of(f"{key}.num_layers", 1, 2)
+            if attention != "none":
+                self.score(f"{key}.score")
+                self.one_of(f"{key}.feed_context", True, False)
+            self.now_and_then(f"{key}.attention_dropout", 0.1)
+            self.now_and_then(f"{key}.feed_context", False)
+        else:
+            self.block(key, kinds)
+
+
+ALL = [
+    "none",
+    "sinusoidal",
+    "learned",
+    "relative",
+    "relative_2d",
+    "rotary",
+    "complex",
+    "conditional",
+]
+
+
+def text_to_text(draw):
+    dim = draw.one_of("model.dim", 12, 16, 20)
+    draw.encoder("model.encoder", dim, ALL)
+    draw.decoder("model.decoder", dim, ALL)
+    draw.one_of("model.share_embeddings", True, False)
+    draw.one_of("model.tie_output", True, False, False)
+    draw.now_and_then("model.scale_embedding", False)
+    draw.now_and_then("model.output_bias", True)
+    return "transformer-tiny", lambda options: options.model.build(V, V)
+
+
+def language_modeling(draw):
+    draw.one_of("model.dim", 12, 16, 20)
+    draw.block("model.decoder", ALL)
+    draw.one_of("model.tie_output", True, False)
+    draw.now_and_then("model.embedding_dropout", 0.2)
+    draw.set("text.block", 16)
+    return "gpt-mini", lambda options: options.model.build(V)
+
+
+def masked_language_modeling(draw):
+    dim = draw.one_of("model.dim", 12, 16, 20)
+    draw.encoder("model.encoder", dim, ALL)
+    draw.one_of("model.tie_output", True, False)
+    draw.one_of("model.scale_embedding", True, True, False)
+    draw.set("text.max_length", 16)
+    return "bert-mini-masked", lambda options: options.model.build_masked(V)
+
+
+def text_classification(draw):
+    dim = draw.one_of("model.dim", 12, 16, 20)
+    draw.encoder("model.encoder", dim, ALL)
+    draw.one_of("model.pooling", "first", "mean", "summary")
+    draw.one_of("model.pooler", True, False)
+    draw.one_of("model.scale_embedding", True, True, False)
+    draw.now_and_then("model.num_segments", 2)
+    draw.set("text.max_length", 16)
+    return "bert-mini", lambda options: options.model.build_classifier(V, 4)
+
+
+def image_classification(draw):
+    draw.set("model.kind", "vit")
+    draw.set("model.channels", 3)
+    draw.one_of("model.dim", 12, 16, 20)
+    draw.set("model.patch_size", 4)
+    draw.set("image.size", 8)
+    draw.one_of("model.stem", "linear", "convolutional")
+    draw.one_of("model.pooling", "first", "mean")
+    draw.block("model.encoder", ALL)
+    return "vit-tiny", lambda options: options.model.sized(8).build(4)
+
+
+def image_to_text(draw):
+    dim = draw.one_of("model.dim", 12, 16, 20)
+    draw.set("model.encoder.kind", "resnet")
+    draw.set("model.encoder.widths", "[4, 6]")
+    draw.set("image.size", 8)
+    draw.one_of("model.encoder.dim", None, dim)
+    draw.position("model.encoder.position", ALL)
+    draw.decoder("model.decoder", dim, ALL)
+    draw.one_of("model.tie_output", True, False)
+
+    def build(options):
+        from dataclasses import replace
+
+        model = options.model
+        return replace(model, encoder=model.encoder.sized(8)).build_whole(V)
+
+    return "caption-attention", build
+
+
+TASKS = [
+    text_to_text,
+    text_to_text,
+    text_to_text,
+    language_modeling,
+    masked_language_modeling,
+    text_classification,
+    image_classification,
+    image_to_text,
+]
+
+
+def inputs_of(task, seed):
+    numbers = torch.Generator().manual_seed(seed)
+    target = torch.randint(3, V, (B, T), generator=numbers)
+    tokens = torch.randint(3, V, (B, S), generator=numbers)
+    image = torch.randn(B, 3, 8, 8, generator=numbers)
+    return {
+        text_to_text: (tokens, target, REAL),
+        language_modeling: (target,),
+        masked_language_modeling: (tokens, REAL),
+        text_classification: (tokens, REAL),
+        image_classification: (image,),
+        image_to_text: (image, target),
+    }[task]
+
+
+def train(model, inputs):
+    """Three updates; afterwards every parameter has a finite gradient."""
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, fused=True)
+    for _ in range(STEPS):
+        logits = model.train()(*inputs)
+        labels = torch.arange(logits[..., 0].numel()) % logits.shape[-1]
+        loss = F.cross_entropy(logits.flatten(0, -2), labels)
+        assert loss.isfinite()
+        optimizer.zero_grad()
+        loss.backward()
+        for name, parameter in model.named_parameters():
+            assert parameter.grad is not None, f"{name} has no gradient"
+            assert parameter.grad.isfinite().all(), name
+        optimizer.step()
+    model.eval()
+
+
+def close(a, b):
+    torch.testing.assert_close(a, b, atol=2e-4, rtol=2e-4)
+
+
+@torch.no_grad()
+def check_batch_invariance(task, model, inputs):
+    together = model(*inputs)
+    for i in range(B):
+        alone = [part[i : i + 1] for part in inputs]
+        n = int(LENGTHS[i])
+        if task in (text_to_text, masked_language_modeling, text_classification):
+            alone[0] = alone[0][:, :n]
+            alone[-1] = None
+        expected = together[i : i + 1]
+        close(model(*alone), expected[:, :n] if task is masked_language_modeling else expected)
+
+
+@torch.no_grad()
+def check_writing(task, model, inputs):
+    place = {text_to_text: 1, language_modeling: 0, image_to_text: 1}[task]
+    target = inputs[place]
+    whole = model(*inputs)
+    changed = target.clone()
+    changed[:, -2:] = (changed[:, -2:] + 1) % V
+    other = model(*inputs[:place], changed, *inputs[place + 1 :])
+    close(other[:, :-2], whole[:, :-2])
+    state = model.start(*inputs[:place], *inputs[place + 1 :])
+    steps = []
+    for tokens in target.unbind(1):
+        logits, state = model.step(tokens, state)
+        steps.append(logits)
+    close(torch.stack(steps, 1), whole)
+
+
+def leaf(change):
+    """The part of a key that an error must contain."""
+    *_, owner, name = change.partition("=")[0].split(".")
+    return f"{owner}.{name}" if name == "kind" else name
+
+
+def check(seed):
+    """Return whether the recipe of this seed was built."""
+    draw = Draw(seed)
+    task = TASKS[seed % len(TASKS)]
+    name, build = task(draw)
+    torch.manual_seed(seed)
+    try:
+        model = build(recipe.load(name, draw.changes).options)
+    except SaccadeError as rejected:
+        message = str(rejected)
+    else:
+        message = None
+    if message is not None:
+        assert any(leaf(change) in message for change in draw.changes), (message, draw.changes)
+        return False
+    try:
+        inputs = inputs_of(task, seed)
+        train(model, inputs)
+        check_batch_invariance(task, model, inputs)
+        if task in (text_to_text, language_modeling, image_to_text):
+            check_writing(task, model, inputs)
+    except Exception as error:
+        error.add_note(f"seed {seed}: saccade train {name} " + " ".join(draw.changes))
+        raise
+    return True
+
+
+def test_some_random_recipes_work_or_are_rejected_with_the_key():
+    built = [check(seed) for seed in range(40)]
+    assert 10 <= sum(built) < 40
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(10))
+def test_random_recipes_work_or_are_rejected_with_the_key(part):
+    built = [check(seed) for seed in range(40 + 40 * part, 80 + 40 * part)]
+    assert 10 <= sum(built) < 40
