@@ -130,6 +130,7 @@ class Ours:
             share_embeddings=True,
         )
         self.model = config.build(VOCABULARY, VOCABULARY)
+        self.layouts: Any = {}
 
     def loss(self, source: Tensor, target: Tensor) -> Tensor:
         from saccade.layers.cross_entropy import cross_entropy
@@ -141,18 +142,20 @@ class Ours:
         return found.total / len(places)
 
     def generate(self, source: Tensor, beam: int) -> int:
+        from saccade.decoders.quick import sharing
         from saccade.decoding import Limits, beam_search, greedy
 
         limits = Limits(stop=STOP, max_length=GENERATED, min_length=GENERATED)
 
         def write(source: Tensor) -> int:
             first = torch.full((len(source),), START)
-            state = self.model.start(source, source != PAD)
-            found = (
-                greedy(self.model, state, first, limits)
-                if beam == 1
-                else beam_search(self.model, state, first, limits, beam=beam)
-            )
+            with sharing(self.layouts):  # as one call of `predict` does for all its batches
+                state = self.model.start(source, source != PAD)
+                found = (
+                    greedy(self.model, state, first, limits)
+                    if beam == 1
+                    else beam_search(self.model, state, first, limits, beam=beam)
+                )
             return sum(len(best[0].tokens) for best in found)
 
         return side_by_side.divided(write, source)
