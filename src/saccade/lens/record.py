@@ -31,7 +31,7 @@ from saccade.errors import FigureError, ShapeError, WatchError
 from saccade.lens.align import AlignBy, Link, both_ways, symmetrise
 from saccade.lens.rollout import rollout
 from saccade.lens.sides import AnySide, ImageSide, Side, side_json, side_of
-from saccade.lens.written import readable_json
+from saccade.lens.written import numbers_json, readable_json
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -291,11 +291,12 @@ class AttentionRecord:
 
     def to_json(self) -> str:
         """Both sides (an image as PNG) and all weights, these rounded to 5 decimals."""
-        weights = {
-            name: np.round(array.astype(np.float64), DECIMALS).tolist()
+        layers = (
+            f"{json.dumps(name)}: {numbers_json(array, DECIMALS)}"
             for name, array in self.weights.items()
-        }
-        return readable_json({**self._facts(images=True), "weights": weights})
+        )
+        facts = readable_json(self._facts(images=True))
+        return f'{facts[:-1]}, "weights": {{{", ".join(layers)}}}}}'
 
     @classmethod
     def from_json(cls, text: str) -> "AttentionRecord":

@@ -4,6 +4,12 @@ import json
 from collections.abc import Collection, Sequence
 from typing import Any
 
+import numpy as np
+from pydantic_core import to_json
+
+AT_ONCE = 10_000
+"""Numbers of an array that are written in one call."""
+
 
 def readable_json(value: Any) -> str:
     """With letters as they are, save where half a surrogate pair fits in no file."""
@@ -13,6 +19,18 @@ def readable_json(value: Any) -> str:
     except UnicodeEncodeError:
         return json.dumps(value, allow_nan=False)
     return text
+
+
+def numbers_json(numbers: np.ndarray, decimals: int) -> str:
+    """The numbers of an array as nested lists, rounded.
+
+    A part of the array is written at a time, so that other threads of a server get their turns.
+    """
+    if numbers.ndim > 1 and numbers.size > AT_ONCE:
+        return f"[{','.join(numbers_json(part, decimals) for part in numbers)}]"
+    if not np.isfinite(numbers).all():
+        raise ValueError("only finite numbers can be written as JSON")
+    return to_json(np.round(numbers.astype(np.float64), decimals).tolist()).decode()
 
 
 def in_columns(cells: Sequence[Sequence[str]], *, right: Collection[int] = ()) -> str:
