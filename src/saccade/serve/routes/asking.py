@@ -12,6 +12,9 @@ from saccade.serve.models import Model
 from saccade.serve.waiting import Waiting
 from saccade.tasks.base import Answer
 
+FEW = 4
+"""Answers without attention that are written at once, without a thread."""
+
 
 def waiting(request: Request, model: Model, inputs: Sequence[Any]) -> Waiting:
     """The request as one that waits; its log will say for what."""
@@ -38,7 +41,14 @@ def listed(texts: Iterable[str]) -> str:
     return f"[{', '.join(texts)}]"
 
 
-async def written(write: Callable[[], str], *, large: bool) -> Response:
+async def written(
+    write: Callable[[], str], answers: Sequence[Answer], *, attention: bool
+) -> Response:
     """The answer that `write` writes as JSON; a large one in a thread."""
-    text = await run_in_threadpool(write) if large else write()
-    return Response(text, media_type="application/json")
+
+    def encoded() -> bytes:
+        return write().encode()
+
+    large = attention or len(answers) > FEW
+    content = await run_in_threadpool(encoded) if large else encoded()
+    return Response(content, media_type="application/json")

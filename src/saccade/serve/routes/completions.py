@@ -77,7 +77,7 @@ class Completion:
             choices = (self._choice(*each) for each in enumerate(found))
             return with_raw(self._about, choices=listed(choices))
 
-        return await written(write, large=attention)
+        return await written(write, found, attention=attention)
 
     async def stream(self, wait: Waiting) -> Response:
         """The text as it is written, from the first piece on."""

@@ -32,7 +32,7 @@ def router(models: Models) -> APIRouter:
         found = await model.answers(
             texts, options, waiting(request, model, texts), attention=asked.attention
         )
-        return await written(lambda: _written(asked, found), large=asked.attention)
+        return await written(lambda: _written(asked, found), found, attention=asked.attention)
 
     @routes.get("/languages", responses=documented())
     async def languages() -> list[Language]:
