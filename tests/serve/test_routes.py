@@ -8,8 +8,8 @@ import pytest
 
 from saccade.lens.record import AttentionRecord
 from saccade.serve.page import contents
-from saccade.serve.routes import predict
 from saccade.tasks.base import Answer
+from saccade.tasks.labels import Classification
 from tests.serve.conftest import INPUTS, NAMES, asked, in_base64, picture
 from tests.serve.fakes import Echo
 
@@ -305,15 +305,16 @@ def test_answers_are_valid_json_whatever_they_hold(build):
 )
 def test_large_answers_are_written_in_a_thread(build, monkeypatch, inputs, attention, in_thread):
     gate, threads = build("mood"), set()
-    original = predict.with_raw
+    as_json = Classification.as_json
 
-    def with_raw(*args, **fields):
+    def watched(answer):
         threads.add(threading.current_thread())
-        return original(*args, **fields)
+        return as_json(answer)
 
-    monkeypatch.setattr(predict, "with_raw", with_raw)
+    monkeypatch.setattr(Classification, "as_json", watched)
     ask = {"inputs": ["i am happy"] * inputs, "attention": attention}
     assert asked(gate, "POST", "/v1/predict", json=ask).status_code == 200
+    assert len(threads) == 1
     assert (threading.main_thread() not in threads) is in_thread
 
 

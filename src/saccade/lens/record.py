@@ -18,7 +18,7 @@ import io
 import json
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from html import escape
 from pathlib import Path
@@ -291,12 +291,16 @@ class AttentionRecord:
 
     def to_json(self) -> str:
         """Both sides (an image as PNG) and all weights, these rounded to 5 decimals."""
-        layers = (
-            f"{json.dumps(name)}: {numbers_json(array, DECIMALS)}"
-            for name, array in self.weights.items()
-        )
-        facts = readable_json(self._facts(images=True))
-        return f'{facts[:-1]}, "weights": {{{", ".join(layers)}}}}}'
+        return "".join(self.json_pieces())
+
+    def json_pieces(self) -> Iterator[str]:
+        """Yield what `to_json` returns, piece by piece: a record may be large."""
+        yield readable_json(self._facts(images=True))[:-1]
+        yield ', "weights": {'
+        for i, (name, array) in enumerate(self.weights.items()):
+            yield f"{', ' if i else ''}{json.dumps(name)}: "
+            yield from numbers_json(array, DECIMALS)
+        yield "}}"
 
     @classmethod
     def from_json(cls, text: str) -> "AttentionRecord":

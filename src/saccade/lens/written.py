@@ -1,7 +1,7 @@
 """JSON and tables of text, as the lens writes them."""
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,16 +21,20 @@ def readable_json(value: Any) -> str:
     return text
 
 
-def numbers_json(numbers: np.ndarray, decimals: int) -> str:
-    """The numbers of an array as nested lists, rounded.
+def numbers_json(numbers: np.ndarray, decimals: int) -> Iterator[str]:
+    """Yield the numbers of an array as nested lists, rounded, in pieces of JSON.
 
-    A part of the array is written at a time, so that other threads of a server get their turns.
+    Each piece is short, so that other threads of a server get their turns.
     """
     if numbers.ndim > 1 and numbers.size > AT_ONCE:
-        return f"[{','.join(numbers_json(part, decimals) for part in numbers)}]"
-    if not np.isfinite(numbers).all():
+        for i, part in enumerate(numbers):
+            yield ", " if i else "["
+            yield from numbers_json(part, decimals)
+        yield "]"
+    elif np.isfinite(numbers).all():
+        yield to_json(np.round(numbers.astype(np.float64), decimals).tolist()).decode()
+    else:
         raise ValueError("only finite numbers can be written as JSON")
-    return to_json(np.round(numbers.astype(np.float64), decimals).tolist()).decode()
 
 
 def in_columns(cells: Sequence[Sequence[str]], *, right: Collection[int] = ()) -> str:

@@ -82,7 +82,7 @@ def count_values(body: bytes, most: int) -> int:
         return total
     bare = body.replace(rb"\\", b"").replace(rb"\"", b"")
     if (quotes := bare.count(b'"')) > 4 * most:  # each value has a string and perhaps a key
-        return quotes // 4
+        return quotes
     return _separators(b"".join(bare.split(b'"')[::2]))
 
 

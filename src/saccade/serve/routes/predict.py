@@ -9,7 +9,7 @@ from starlette.responses import Response
 from saccade.serve.gate import UPLOAD
 from saccade.serve.models import Models
 from saccade.serve.problems import WORK, Problem, documented
-from saccade.serve.routes.asking import listed, record_of, waiting, with_raw, written
+from saccade.serve.routes.asking import Pieces, listed, record_of, waiting, with_raw, written
 from saccade.serve.schemas import ModelEntry, ModelList, PredictAnswer, PredictRequest
 from saccade.serve.strict import IMAGE, REQUEST, StrictRoute
 from saccade.tasks.base import Answer
@@ -59,12 +59,12 @@ def router(models: Models) -> APIRouter:
             attention=asked.attention,
         )
 
-        def one(answer: Answer) -> str:
+        def one(answer: Answer) -> Pieces:
             looked = {"attention": record_of(answer)} if asked.attention else {}
             return with_raw(answer.as_json(), **looked)
 
         return await written(
-            lambda: with_raw({"model": model.name}, answers=listed(map(one, found))),
+            with_raw({"model": model.name}, answers=listed(map(one, found))),
             found,
             attention=asked.attention,
         )
