@@ -162,7 +162,7 @@ async def idle(port: int, count: int) -> tuple[int, float]:
     return len(opened), longest
 
 
-async def measure(server: Server, connections: int) -> Demands:
+async def measure(server: Server, connections: int, log: Path) -> Demands:
     said, port = Demands(), server.port
     attacks = [
         (f"{path}: {name}", request(path, body))
@@ -179,9 +179,11 @@ async def measure(server: Server, connections: int) -> Demands:
     said.add(
         f"{count} connections without a request",
         f"/healthz within {1000 * seconds:.0f} ms",
-        demanded,
-        met=seconds <= MOST_SECONDS,
+        "1000 ms",  # it waits behind all those that are accepted and closed
+        met=seconds <= 1,
     )
+    errors = log.read_text(encoding="utf-8").count('"level": "error"')
+    said.add("errors logged", f"{errors}", "0", met=errors == 0)
     said.note("memory before, with these connections", f"{before:.0f}, {server.mib():.0f} MiB")
     return said
 
@@ -196,9 +198,10 @@ def main() -> None:
         named = {"en-fr": runs[TRANSLATOR], "book": runs[WRITER]}
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, OPEN_FILES), hard))
-        with serving(named, 64, Path(folder) / "log") as server:
+        log = Path(folder) / "log"
+        with serving(named, 64, log) as server:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-            said = asyncio.run(measure(server, options.connections))
+            said = asyncio.run(measure(server, options.connections, log))
             server.process.send_signal(signal.SIGTERM)
             with suppress(subprocess.TimeoutExpired):
                 server.process.wait(60)

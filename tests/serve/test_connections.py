@@ -8,11 +8,12 @@ import sys
 import types
 from contextlib import asynccontextmanager
 
+import h11
 import pytest
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from saccade.serve import server as servers
-from saccade.serve.connections import CHUNKS, HEAD_BYTES
+from saccade.serve.connections import CHUNKS, HEAD_BYTES, Transport
 from saccade.serve.gate import MOST_HEADERS
 from tests.serve.conftest import TOKEN
 from tests.serve.fakes import Echo, eventually
@@ -299,14 +300,33 @@ def test_the_parser_and_the_loop_are_fixed(echo, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("files", "connections", "backlog"), [(64, 32, 16), (1024, 512, 256), (2**20, 1024, 2048)]
+    ("files", "connections", "accepted"), [(64, 32, 2), (1024, 512, 32), (2**20, 1024, 64)]
 )
-def test_connections_leave_room_for_other_files(echo, monkeypatch, files, connections, backlog):
+def test_connections_leave_room_for_other_files(echo, monkeypatch, files, connections, accepted):
     monkeypatch.setattr(servers, "open_files", lambda: files)
     gate = echo()
     config = servers.configure(gate, gate.limits)
-    assert (config.http.keywords["pool"].limit, config.backlog) == (connections, backlog)
-    assert connections + backlog < files
+    assert (config.http.keywords["pool"].limit, config.backlog) == (connections, accepted)
+    assert connections + 4 * accepted < files
+
+
+def test_a_client_that_is_gone_cannot_be_waited_for():
+    class Gone(asyncio.Transport):
+        aborted = False
+
+        def is_closing(self):
+            return self.aborted
+
+        def write_eof(self):
+            raise OSError(107, "Transport endpoint is not connected")
+
+        def abort(self):
+            self.aborted = True
+
+    gone = Gone()
+    sending = types.SimpleNamespace(conn=types.SimpleNamespace(their_state=h11.SEND_BODY))
+    Transport(gone, sending).close()
+    assert gone.aborted
 
 
 def test_announced_bodies_are_reserved_and_released(echo):

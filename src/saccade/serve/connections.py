@@ -114,7 +114,11 @@ class Transport:
             self._transport.close()
             return
         self.lingers = True
-        self._transport.write_eof()
+        try:
+            self._transport.write_eof()
+        except OSError:  # the client is gone
+            self._transport.abort()
+            return
         self._transport.resume_reading()
         self._connection.linger()
 

@@ -20,6 +20,9 @@ from saccade.serve.limits import Limits
 from saccade.serve.logs import note
 
 BACKLOG = 2048
+"""Connections that the system keeps until they are accepted."""
+ACCEPT = 64
+"""Connections that are accepted at once."""
 FILES = 1024
 """Open files of a process, where the system does not tell."""
 CLOSING = 2.0
@@ -56,8 +59,9 @@ def open_files() -> int:
 def configure(gate: Gate, limits: Limits) -> uvicorn.Config:
     """Return the configuration of uvicorn: h11 and asyncio, whatever else is installed.
 
-    Of the files that the process may open, half are for connections and a quarter for those that
-    arrive at the same time: asyncio accepts as many at once as wait, before it closes any.
+    Of the files that the process may open, half are for connections and an eighth for those that
+    are accepted or closed at the moment: asyncio needs four rounds from one to the other, and in
+    each of them it accepts `backlog` connections.
     """
     files = open_files()
     pool = Pool(min(limits.connections, files // 2), limits, gate.measures)
@@ -73,7 +77,7 @@ def configure(gate: Gate, limits: Limits) -> uvicorn.Config:
         lifespan="off",
         server_header=False,
         proxy_headers=False,
-        backlog=min(BACKLOG, max(1, files // 4)),
+        backlog=min(ACCEPT, max(1, files // 32)),
         timeout_graceful_shutdown=max(1, round(limits.grace)),
     )
 
@@ -100,6 +104,8 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen."""
         await super().startup(sockets)
+        for sock in sockets or ():
+            sock.listen(BACKLOG)  # uvicorn has one number for this and for accepting
         self._say()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
