@@ -40,6 +40,18 @@ def echo(build):
         ("[::1]:80", 200),
         ("evil.example", 421),
         ("localhost.evil.example", 421),
+        ("localhost:8801.evil.example", 421),
+        ("localhost:evil", 421),
+        ("localhost:", 421),
+        ("localhost:123456", 421),
+        ("localhost/", 421),
+        ("localhost?", 421),
+        ("localhost, localhost", 421),
+        (" localhost:80 x", 421),
+        ("127.0.0.1.evil.example", 421),
+        ("[::1", 421),
+        ("[::1].evil.example", 421),
+        ("::1", 421),
         ("evil.example:localhost", 421),
         ("localhost@evil.example", 421),
         ("[", 421),
@@ -60,6 +72,13 @@ def test_the_host_must_be_ours(echo, host, status):
         ("null", 403),
         ("", 403),
         ("file://localhost:8000", 403),
+        ("http://localhost:8000.evil.example", 403),
+        ("http://localhost:8000/", 403),
+        ("http://evil.example@localhost:8000", 403),
+        ("http://localhost:8000 http://evil.example", 403),
+        ("http://localhost:8000, http://evil.example", 403),
+        ("http:localhost:8000", 403),
+        ("//localhost:8000", 403),
         ("http://[", 403),
     ],
 )
@@ -68,6 +87,26 @@ def test_the_origin_must_be_ours(echo, origin, status):
     found = asked(echo, "GET", "/v1/models", headers=headers)
     assert found.status_code == status
     assert "access-control-allow-origin" not in found.headers
+
+
+@pytest.mark.parametrize(
+    "repeated",
+    [
+        [("origin", "http://localhost"), ("origin", "http://localhost")],
+        [("Origin", "http://localhost"), ("origin", "http://evil.example")],
+        [("host", "localhost"), ("host", "evil.example")],
+        [("content-type", "application/json"), ("content-type", "text/plain")],
+        [("content-length", "2"), ("content-length", "2")],
+        [("content-length", "2"), ("transfer-encoding", "chunked")],
+        [("authorization", "Bearer a"), ("authorization", "Bearer b")],
+        [("x", "y")] * 101,
+    ],
+)
+def test_headers_that_can_be_read_in_two_ways(echo, repeated):
+    kept = [("host", "localhost")] if ("host", "localhost") not in repeated else []
+    found = asked(echo, "POST", "/v1/predict", headers=[*kept, *repeated])
+    assert code_of(found) == (400, "bad_request")
+    assert found.headers["connection"] == "close"
 
 
 def test_every_route_wants_the_token(build):

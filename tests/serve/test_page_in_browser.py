@@ -15,8 +15,9 @@ import uvicorn
 from PIL import Image
 
 from saccade.lens.record import AttentionRecord, Side
+from saccade.serve import strict
 from saccade.serve.gate import Gate
-from saccade.serve.server import listen
+from saccade.serve.server import configure, listen
 from saccade.tasks.base import Answer
 from saccade.tasks.labels import Classification
 from tests.serve.conftest import TOKEN, picture
@@ -61,10 +62,7 @@ def served() -> Iterator[Callable[[Gate], str]]:
 
     def start(gate: Gate) -> str:
         sock = listen("127.0.0.1", 0)
-        config = uvicorn.Config(
-            gate, log_config=None, access_log=False, ws="none", lifespan="off", server_header=False
-        )
-        server = uvicorn.Server(config)
+        server = uvicorn.Server(configure(gate, gate.limits))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]})
         thread.start()
         running.append((server, thread))
@@ -464,19 +462,24 @@ def test_images_can_be_pasted_and_dropped(visit, url):
     settle(tab)
 
 
-def test_large_images_are_made_smaller_before_they_are_sent(visit, url):
+def test_large_images_are_made_smaller_before_they_are_sent(visit, url, monkeypatch):
+    received, uploaded = [], strict.uploaded
+
+    def receive(*args):
+        received.append(uploaded(*args))
+        return received[-1]
+
+    monkeypatch.setattr(strict, "uploaded", receive)
     tab = visit(url)
     tab.select_option("#model", "photos")
     file = io.BytesIO()
     Image.new("RGB", (1700, 850)).save(file, "BMP")
     large = {"name": "large.bmp", "mimeType": "image/bmp", "buffer": file.getvalue()}
-    with tab.expect_request("**/v1/predict") as asked:
-        tab.get_by_label("Choose an image").set_input_files(large)
+    tab.get_by_label("Choose an image").set_input_files(large)
     tab.wait_for_selector("text=it is sent as 1600 × 800 pixels")
     tab.wait_for_selector(LOOKED)
-    [sent] = asked.value.post_data_json["inputs"]
-    image = Image.open(io.BytesIO(base64.b64decode(sent.rpartition(",")[2])))
-    assert image.size == (1600, 800)
+    assert received[0]["model"] == "photos"
+    assert [Image.open(io.BytesIO(each)).size for each in received[0]["inputs"]] == [(1600, 800)]
 
 
 def test_answers_and_maps_can_be_taken_away(visit, url):

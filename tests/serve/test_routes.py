@@ -2,12 +2,16 @@
 
 import json
 import re
+import threading
 
 import pytest
 
 from saccade.lens.record import AttentionRecord
 from saccade.serve.page import contents
+from saccade.tasks.base import Answer
+from saccade.tasks.labels import Classification
 from tests.serve.conftest import INPUTS, NAMES, asked, in_base64, picture
+from tests.serve.fakes import Echo
 
 
 def inputs_of(tasks, name):
@@ -272,6 +276,46 @@ def test_completions_that_are_not_done(everything, change):
     ask = {"model": "book", "prompt": "a", **change}
     found = asked(everything, "POST", "/v1/completions", json=ask)
     assert (found.status_code, found.json()["error"]["code"]) == (422, "invalid"), found.text
+
+
+class Odd(Echo):
+    """Answers with the text and score it was given."""
+
+    def __init__(self, text, score):
+        super().__init__()
+        self.answer = Answer(text, score)
+
+    def predict(self, inputs, **options):
+        return [self.answer] * len(inputs)
+
+
+def test_answers_are_valid_json_whatever_they_hold(build):
+    for text in ("\ud800", "é😀\x00", '"\\'):
+        gate = build(others={"odd": Odd(text, 0.5)})
+        found = asked(gate, "POST", "/v1/predict", json={"inputs": ["a"] * 9})
+        assert found.json()["answers"] == [{"text": text, "score": 0.5}] * 9
+    for score in (float("nan"), float("inf")):
+        gate = build(others={"odd": Odd("a", score)})
+        found = asked(gate, "POST", "/v1/predict", json={"inputs": ["a"]})
+        assert (found.status_code, found.json()["error"]["code"]) == (500, "failed")
+
+
+@pytest.mark.parametrize(
+    ("inputs", "attention", "in_thread"), [(1, False, False), (5, False, True), (1, True, True)]
+)
+def test_large_answers_are_written_in_a_thread(build, monkeypatch, inputs, attention, in_thread):
+    gate, threads = build("mood"), set()
+    as_json = Classification.as_json
+
+    def watched(answer):
+        threads.add(threading.current_thread())
+        return as_json(answer)
+
+    monkeypatch.setattr(Classification, "as_json", watched)
+    ask = {"inputs": ["i am happy"] * inputs, "attention": attention}
+    assert asked(gate, "POST", "/v1/predict", json=ask).status_code == 200
+    assert len(threads) == 1
+    assert (threading.main_thread() not in threads) is in_thread
 
 
 def test_health_and_measures(build):

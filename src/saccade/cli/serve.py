@@ -35,7 +35,12 @@ def run(
     seconds: Annotated[float, typer.Option(min=0.1, help="Until a request is answered.")] = 30.0,
     max_length: Annotated[int, typer.Option(min=1, help="Tokens of an answer at most.")] = 512,
     max_beam: Annotated[int, typer.Option(min=1, help="The widest beam.")] = 16,
-    max_bytes: Annotated[int, typer.Option(min=1, help="Of a request.")] = 8 * 2**20,
+    max_bytes: Annotated[
+        int,
+        typer.Option(
+            min=1, max=2**28, help="Largest upload, in bytes; JSON bodies have at most 1 MiB."
+        ),
+    ] = 8 * 2**20,
     grace: Annotated[float, typer.Option(min=1.0, help="Seconds to finish in at the end.")] = 20.0,
     threads: Threads = None,
     device: Device = "auto",

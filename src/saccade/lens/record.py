@@ -18,7 +18,7 @@ import io
 import json
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from html import escape
 from pathlib import Path
@@ -31,7 +31,7 @@ from saccade.errors import FigureError, ShapeError, WatchError
 from saccade.lens.align import AlignBy, Link, both_ways, symmetrise
 from saccade.lens.rollout import rollout
 from saccade.lens.sides import AnySide, ImageSide, Side, side_json, side_of
-from saccade.lens.written import readable_json
+from saccade.lens.written import numbers_json, readable_json
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -291,11 +291,16 @@ class AttentionRecord:
 
     def to_json(self) -> str:
         """Both sides (an image as PNG) and all weights, these rounded to 5 decimals."""
-        weights = {
-            name: np.round(array.astype(np.float64), DECIMALS).tolist()
-            for name, array in self.weights.items()
-        }
-        return readable_json({**self._facts(images=True), "weights": weights})
+        return "".join(self.json_pieces())
+
+    def json_pieces(self) -> Iterator[str]:
+        """Yield what `to_json` returns, piece by piece: a record may be large."""
+        yield readable_json(self._facts(images=True))[:-1]
+        yield ', "weights": {'
+        for i, (name, array) in enumerate(self.weights.items()):
+            yield f"{', ' if i else ''}{json.dumps(name)}: "
+            yield from numbers_json(array, DECIMALS)
+        yield "}}"
 
     @classmethod
     def from_json(cls, text: str) -> "AttentionRecord":

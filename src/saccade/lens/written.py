@@ -1,8 +1,14 @@
 """JSON and tables of text, as the lens writes them."""
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
+
+import numpy as np
+from pydantic_core import to_json
+
+AT_ONCE = 10_000
+"""Numbers of an array that are written in one call."""
 
 
 def readable_json(value: Any) -> str:
@@ -13,6 +19,22 @@ def readable_json(value: Any) -> str:
     except UnicodeEncodeError:
         return json.dumps(value, allow_nan=False)
     return text
+
+
+def numbers_json(numbers: np.ndarray, decimals: int) -> Iterator[str]:
+    """Yield the numbers of an array as nested lists, rounded, in pieces of JSON.
+
+    Each piece is short, so that other threads of a server get their turns.
+    """
+    if numbers.ndim > 1 and numbers.size > AT_ONCE:
+        for i, part in enumerate(numbers):
+            yield ", " if i else "["
+            yield from numbers_json(part, decimals)
+        yield "]"
+    elif np.isfinite(numbers).all():
+        yield to_json(np.round(numbers.astype(np.float64), decimals).tolist()).decode()
+    else:
+        raise ValueError("only finite numbers can be written as JSON")
 
 
 def in_columns(cells: Sequence[Sequence[str]], *, right: Collection[int] = ()) -> str:

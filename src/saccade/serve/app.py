@@ -56,6 +56,7 @@ def build(
         app.include_router(routes, dependencies=token)
     app.include_router(health.router(measures, lambda: gate.ending, token))
     app.include_router(page.router())
+    gate.uploads = frozenset(predict.UPLOADS)
     gate.paths = frozenset((*app.openapi()["paths"], *page.paths(), str(app.openapi_url)))
 
     @app.exception_handler(RequestValidationError)

@@ -30,17 +30,43 @@ WORKS = "POST"
 """The method of requests that make work."""
 DIGITS = 15
 """Of the length of a body, at most."""
+UPLOAD = "multipart/form-data"
+"""The media type of uploads."""
+ONCE = frozenset(
+    ("host", "origin", "authorization", "content-type", "content-encoding", "content-length")
+)
+"""Headers whose repetition leaves open which one counts."""
+MOST_HEADERS = 100
 CLOSING = (408, 413, 503)
 """After these nothing more is read from a connection."""
 
 
+class Budget:
+    """The bytes that all bodies may have together."""
+
+    def __init__(self, total: int) -> None:
+        self.total, self.reserved = total, 0
+
+    def reserve(self, size: int) -> None:
+        """Reserve so many bytes; raise if fewer are left."""
+        if self.reserved + size > self.total:
+            raise Problem("full", "too many requests are waiting; try again")
+        self.reserved += size
+
+
 @dataclass
 class Passage:
-    """One request on its way through."""
+    """One request on its way through.
+
+    `most` is how many bytes its body may have; `reserved` is its part of the budget.
+    """
 
     receive: Receive
     send: Send
     limits: Limits
+    budget: Budget
+    most: int = 0
+    reserved: int = 0
     id: str = field(default_factory=lambda: secrets.token_hex(8))
     started: float = field(default_factory=time.monotonic)
     deadline: float = 0.0
@@ -70,10 +96,25 @@ class Passage:
             raise Problem("gone", "the client has gone")
         self.size += len(message.get("body", b""))
         self.whole = not message.get("more_body", False)
-        if self.size > self.limits.body:
+        try:
+            self.reserve(self.size)
+        except Problem:
             self.whole = True
-            raise too_large(self.limits)
+            raise
         return message
+
+    def reserve(self, size: int) -> None:
+        """Reserve room for a body of this size; raise if it is too large or there is no room."""
+        if size > self.most:
+            raise too_large(self.most, self.limits)
+        if size > self.reserved:
+            self.budget.reserve(size - self.reserved)
+            self.reserved = size
+
+    def release(self) -> None:
+        """Return what was reserved to the budget."""
+        self.budget.reserved -= self.reserved
+        self.reserved = 0
 
     async def write(self, message: Message) -> None:
         """The next part of the answer."""
@@ -104,29 +145,31 @@ class Gate:
         """Set when the server is told to end: from then on there is no new work."""
         self.paths: Collection[str] = ()
         """Those that measures and logs tell apart; of others they do not say what was asked."""
-        self._passages: dict[str, Passage] = {}
+        self.uploads: Collection[str] = ()
+        """The paths that accept uploads."""
+        self.budget = Budget(limits.bodies)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        passage = Passage(receive, send, self.limits)
+        passage = Passage(receive, send, self.limits, self.budget)
         route = scope["path"] if scope["path"] in self.paths else "other"
-        self._passages[passage.id] = passage
         try:
             await self._pass(scope, passage)
         finally:
-            del self._passages[passage.id]
+            passage.release()
             self._tell(scope["method"], route, passage)
 
     async def _pass(self, scope: Scope, passage: Passage) -> None:
         try:
             headers = Headers(scope=scope)
             passage.whole = not {"content-length", "transfer-encoding"} & set(headers)
+            require_unambiguous(scope)
             self.guard.check(scope["path"], headers)
             if scope["method"] == WORKS:
-                self._admit(headers)
+                self._admit(scope["path"], headers, passage)
             scope.setdefault("state", {})["passage"] = passage
             await self.app(scope, passage.read, passage.write)
         except Problem as problem:
@@ -134,20 +177,24 @@ class Gate:
         except Exception as error:  # the application has answered that it failed, if it could
             note_failure("failed", error, id=passage.id)
 
-    def _admit(self, headers: Headers) -> None:
+    def _admit(self, path: str, headers: Headers, passage: Passage) -> None:
         """Refuse work for which there is no room, before its body is read."""
         if self.ending:
             raise Problem("ending", "the server is ending")
+        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+        uploads = kind == UPLOAD and path in self.uploads
+        passage.most = self.limits.body if uploads else min(self.limits.json, self.limits.body)
         size = headers.get("content-length", "0")
-        if not size.isdecimal() or len(size) > DIGITS or int(size) > self.limits.body:
-            raise too_large(self.limits)
-        if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-            raise Problem("not_json", "the body must be application/json")
+        if not size.isdecimal() or len(size) > DIGITS:
+            raise too_large(passage.most, self.limits)
+        if not uploads and kind != "application/json":
+            also = f", or {UPLOAD} with images" if path in self.uploads else ""
+            raise Problem("not_json", f"the body must be application/json{also}")
         if headers.get("content-encoding", "identity") != "identity":
             raise Problem("not_json", "the body must not be compressed")
-        held = sum(passage.size for passage in self._passages.values())
-        if self.models.full or held + int(size) > self.limits.bodies:
+        if self.models.full:
             raise Problem("full", "too many requests are waiting; try again")
+        passage.reserve(int(size))
 
     def _tell(self, method: str, route: str, passage: Passage) -> None:
         seconds = time.monotonic() - passage.started
@@ -166,6 +213,25 @@ class Gate:
         )
 
 
-def too_large(limits: Limits) -> Problem:
+def require_unambiguous(scope: Scope) -> None:
+    """Raise if the headers can be read in two ways, or if there are too many of them."""
+    names = [name.decode("latin-1").lower() for name, _ in scope["headers"]]
+    if len(names) > MOST_HEADERS:
+        raise Problem("bad_request", f"a request may have {MOST_HEADERS} headers; send fewer")
+    repeated = next((name for name in names if name in ONCE and names.count(name) > 1), None)
+    if repeated is not None:
+        raise Problem("bad_request", f"the header {repeated} is repeated; send it once")
+    if "transfer-encoding" in names and "content-length" in names:
+        raise Problem(
+            "bad_request", "the request has both Transfer-Encoding and Content-Length; send one"
+        )
+
+
+def too_large(most: int, limits: Limits) -> Problem:
     """The problem of a body that is more than allowed."""
-    return Problem("too_large", f"a body may have {limits.body:,} bytes")
+    upload = f", or upload images as {UPLOAD} to /v1/predict: up to {limits.body:,} bytes"
+    return Problem(
+        "too_large",
+        f"the body is too large; this one may have {most:,} bytes. Send fewer inputs per request"
+        f"{upload if most < limits.body else ''}",
+    )

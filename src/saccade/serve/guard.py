@@ -2,9 +2,9 @@
 
 import hmac
 import ipaddress
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from urllib.parse import urlsplit
 
 from saccade.errors import ServeError
 from saccade.serve.problems import Problem
@@ -12,6 +12,9 @@ from saccade.serve.problems import Problem
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 ANY = ("0.0.0.0", "::")
 SHORTEST = 16
+AUTHORITY = r"(?P<name>[A-Za-z0-9_.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?"
+HOST = re.compile(AUTHORITY)
+ORIGIN = re.compile(rf"https?://(?P<authority>{AUTHORITY})")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,17 +72,12 @@ def is_loopback(host: str) -> bool:
 
 
 def _name(host: str) -> str:
-    """The name or address of a Host header, without the port."""
-    try:
-        return urlsplit(f"//{host}").hostname or ""
-    except ValueError:
-        return ""
+    """Return the name or address in a Host header, without the port; empty if it is malformed."""
+    match = HOST.fullmatch(host)
+    return match["name"].strip("[]").lower() if match else ""
 
 
 def _authority(origin: str) -> str | None:
-    """The host and port of an origin; None of what is none, such as null."""
-    try:
-        parts = urlsplit(origin)
-    except ValueError:
-        return None
-    return parts.netloc.lower() if parts.scheme in ("http", "https") else None
+    """Return the host and port of an origin; None if it is malformed or has none, such as null."""
+    match = ORIGIN.fullmatch(origin)
+    return match["authority"].lower() if match else None

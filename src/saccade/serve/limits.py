@@ -19,9 +19,15 @@ class Limits:
     tokens         of an answer, unless the run's own recipe allows more
     beam           and also the most answers for one input
     weights        attention weights of one answer
-    body           bytes of one request
+    json           bytes of a JSON body
+    values         items, keys and nested lists of a JSON body, counted before it is parsed
+    body           bytes of an upload
     body_seconds   until they must have come
     bodies         bytes of all requests that are being read or answered
+    connections    that may be open; half the open files of the process if that is less
+    head_seconds   until the headers of a request must have come
+    idle_seconds   that a connection may wait for its next request
+    stall_seconds  that a client may read nothing of its answer
     grace          seconds that are left to running work when the server is told to end
     """
 
@@ -35,7 +41,13 @@ class Limits:
     tokens: int = 512
     beam: int = 16
     weights: int = 4_000_000
+    json: int = MIB
+    values: int = 2_000
     body: int = 8 * MIB
     body_seconds: float = 10.0
     bodies: int = 256 * MIB
+    connections: int = 1_024
+    head_seconds: float = 10.0
+    idle_seconds: float = 5.0
+    stall_seconds: float = 30.0
     grace: float = 20.0

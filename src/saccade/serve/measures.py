@@ -113,12 +113,16 @@ class Measures:
         self.abandoned = Counter(
             "saccade_abandoned_total", "Requests whose work was given up.", ("model",)
         )
+        self.dropped = Counter(
+            "saccade_connections_dropped_total", "Connections closed by a limit.", ("reason",)
+        )
         self._all: list[Counter | Gauge | Histogram] = [
             self.requests,
             self.seconds,
             self.rows,
             self.batch_seconds,
             self.abandoned,
+            self.dropped,
         ]
 
     def watch(self, gauge: Gauge) -> None:

@@ -8,6 +8,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 STATUS = {
+    "bad_request": 400,
     "bad_json": 400,
     "no_token": 401,
     "wrong_origin": 403,
@@ -27,6 +28,8 @@ STATUS = {
 }
 """The status of each code."""
 RETRY_SECONDS = 1
+LONGEST_MESSAGE = 1_000
+"""Characters; of a longer message the middle is left out."""
 
 
 class Problem(HTTPException):
@@ -38,7 +41,9 @@ class Problem(HTTPException):
             headers["Retry-After"] = str(RETRY_SECONDS)
         if code == "no_token":
             headers["WWW-Authenticate"] = "Bearer"
-        super().__init__(STATUS[code], message, headers)
+        if code == "bad_request":  # where the next request begins is uncertain
+            headers["Connection"] = "close"
+        super().__init__(STATUS[code], shortened(message, LONGEST_MESSAGE), headers)
         self.code = code
 
     def body(self) -> dict[str, Any]:
@@ -53,6 +58,12 @@ class Problem(HTTPException):
             self.headers,
             "application/json",
         )
+
+
+def shortened(text: str, most: int) -> str:
+    """The text, or its beginning and end if it has more than `most` characters."""
+    half = (most - 1) // 2
+    return text if len(text) <= most else f"{text[:half]}…{text[-half:]}"
 
 
 class Said(BaseModel):
@@ -72,7 +83,7 @@ class ProblemBody(BaseModel):
     error: Said
 
 
-ALWAYS = ("no_token", "wrong_origin", "wrong_host", "wrong_method", "failed")
+ALWAYS = ("bad_request", "no_token", "wrong_origin", "wrong_host", "wrong_method", "failed")
 """What any request can meet."""
 WORK = ("bad_json", "slow_body", "too_large", "not_json", "invalid", "full", "ending", "too_late")
 """What a request for answers can meet besides."""

@@ -3,9 +3,17 @@
 from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Le, MaxLen, MinLen
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, FailFast, Field
 
-Text = Annotated[str, MaxLen(2**24)]
+
+class FirstError(FailFast):
+    """Validate a list up to its first wrong item; unlike the original, it may stand in a union."""
+
+    __hash__ = object.__hash__
+
+
+Text = Annotated[str, MaxLen(2**20)]
+Texts = Annotated[list[Text], FirstError()]
 Count = Annotated[int, Ge(1)]
 Seed = Annotated[int, Ge(0), Le(2**32)]
 Temperature = Annotated[float, Ge(0), Le(100)]
@@ -58,7 +66,7 @@ class PredictRequest(Asked):
 class TranslateRequest(Asked):
     """A text or several for the model that translates between two languages."""
 
-    q: Text | list[Text] = Field(description="What to translate.", examples=["my cat sleeps"])
+    q: Text | Texts = Field(description="What to translate.", examples=["my cat sleeps"])
     source: Text = Field(description="Languages are not guessed: no auto.", examples=["en"])
     target: Text = Field(examples=["fr"])
     format: Literal["text"] = "text"
@@ -74,14 +82,14 @@ class CompletionRequest(Asked):
     """
 
     model: Text
-    prompt: Text | Annotated[list[Text], MinLen(1), MaxLen(1000)] = Field(
+    prompt: Text | Annotated[Texts, MinLen(1), MaxLen(1000)] = Field(
         "", examples=["Once upon a time"]
     )
     max_tokens: Count = 16
     temperature: Temperature | None = Field(None, description="0: greedily. The recipe's if null.")
     top_p: Annotated[float, Ge(1e-6), Le(1)] | None = None
     n: Annotated[int, Ge(1), Le(100)] | None = Field(1, description="Texts for each prompt.")
-    stop: Text | Annotated[list[Text], MaxLen(4)] | None = Field(
+    stop: Text | Annotated[Texts, MaxLen(4)] | None = Field(
         None, description="Ends before the first of these."
     )
     seed: Seed | None = Field(None, description="Drawn if left out.")

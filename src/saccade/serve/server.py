@@ -1,21 +1,30 @@
 """The process: an address, signals, and an end that lets running work finish."""
 
+import asyncio
 import contextlib
 import os
 import signal
 import socket
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from types import FrameType
+from typing import cast
 
 import uvicorn
 
 from saccade.errors import ServeError
+from saccade.serve.connections import HEAD_BYTES, Connection, Pool
 from saccade.serve.gate import Gate
 from saccade.serve.limits import Limits
 from saccade.serve.logs import note
 
 BACKLOG = 2048
+"""Connections that the system keeps until they are accepted."""
+ACCEPT = 64
+"""Connections that are accepted at once."""
+FILES = 1024
+"""Open files of a process, where the system does not tell."""
 CLOSING = 2.0
 """Seconds for threads to end when nobody waits for them any more."""
 SWITCH = 0.001
@@ -37,21 +46,46 @@ def listen(host: str, port: int) -> socket.socket:
     return sock
 
 
-def serve(gate: Gate, sock: socket.socket, limits: Limits, say: Callable[[], None]) -> None:
-    """Answer until SIGTERM or Ctrl-C, then finish what has begun; `say` is called at first."""
-    sys.setswitchinterval(SWITCH)
-    config = uvicorn.Config(
+def open_files() -> int:
+    """Return how many files this process may have open."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return FILES
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return 2**20 if soft == resource.RLIM_INFINITY else soft
+
+
+def configure(gate: Gate, limits: Limits) -> uvicorn.Config:
+    """Return the configuration of uvicorn: h11 and asyncio, whatever else is installed.
+
+    Of the files that the process may open, half are for connections and an eighth for those that
+    are accepted or closed at the moment: asyncio needs four rounds from one to the other, and in
+    each of them it accepts `backlog` connections.
+    """
+    files = open_files()
+    pool = Pool(min(limits.connections, files // 2), limits, gate.measures)
+    return uvicorn.Config(
         gate,
+        http=cast(type[asyncio.Protocol], partial(Connection, pool=pool)),
+        loop="asyncio",
+        h11_max_incomplete_event_size=HEAD_BYTES,
+        timeout_keep_alive=cast(int, limits.idle_seconds),
         log_config=None,
         access_log=False,
         ws="none",
         lifespan="off",
         server_header=False,
         proxy_headers=False,
-        backlog=BACKLOG,
+        backlog=min(ACCEPT, max(1, files // 32)),
         timeout_graceful_shutdown=max(1, round(limits.grace)),
     )
-    server = _Server(config, gate, say)
+
+
+def serve(gate: Gate, sock: socket.socket, limits: Limits, say: Callable[[], None]) -> None:
+    """Answer until SIGTERM or Ctrl-C, then finish what has begun; `say` is called at first."""
+    sys.setswitchinterval(SWITCH)
+    server = Server(configure(gate, limits), gate, say)
     server.run(sockets=[sock])
     note("ended")
     if not gate.models.close(CLOSING):
@@ -60,7 +94,7 @@ def serve(gate: Gate, sock: socket.socket, limits: Limits, say: Callable[[], Non
         os._exit(0)
 
 
-class _Server(uvicorn.Server):
+class Server(uvicorn.Server):
     """Ends with 0 when told to, and takes no work from then on."""
 
     def __init__(self, config: uvicorn.Config, gate: Gate, say: Callable[[], None]) -> None:
@@ -70,6 +104,8 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen."""
         await super().startup(sockets)
+        for sock in sockets or ():
+            sock.listen(BACKLOG)  # uvicorn has one number for this and for accepting
         self._say()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:

@@ -354,7 +354,9 @@ def as_image(given: object, number: int) -> Image.Image:
 
 
 def picture_from_json(value: object) -> bytes:
-    """The bytes of an image's file, from base64, which may stand in a data: URI."""
+    """Return the bytes of an image file from base64, perhaps in a data: URI; bytes as they are."""
+    if isinstance(value, bytes):  # an uploaded file
+        return value
     if not isinstance(value, str):
         raise DataError(f"an input is an image as base64, got {json_kind(value)}")
     head, comma, body = value.partition(",")

@@ -90,7 +90,7 @@ class ImageInput {
       const [content, note] = await modest(file);
       const address = await addressOf(content);
       if (mine !== this.turn) return; // another was chosen meanwhile
-      this.sent = address;
+      this.sent = content;
       this.shown.replaceChildren(shownImage(address));
       this.said.textContent = note;
     } catch (error) {

@@ -85,8 +85,19 @@ async function answered(path, body, { signal, wait }) {
 function request(body, signal) {
   const headers = token.value ? { Authorization: `Bearer ${token.value}` } : {};
   if (body === undefined) return { headers, signal };
+  if (body.inputs?.some((input) => input instanceof Blob)) {
+    return { method: "POST", headers, body: upload(body), signal }; // fetch names the boundary
+  }
   headers["Content-Type"] = "application/json";
   return { method: "POST", headers, body: JSON.stringify(body), signal };
+}
+
+/** Images as files, which may be larger than JSON. */
+function upload({ inputs, ...rest }) {
+  const form = new FormData();
+  form.append("request", JSON.stringify(rest));
+  for (const image of inputs) form.append("image", image);
+  return form;
 }
 
 async function refusal(response) {

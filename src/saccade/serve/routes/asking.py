@@ -1,16 +1,24 @@
 """What the routes share: the request that waits, what its log says, and JSON put together."""
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from saccade.serve.models import Model
 from saccade.serve.waiting import Waiting
 from saccade.tasks.base import Answer
+
+Pieces = Iterable[str]
+"""JSON in pieces, which are written when they are wanted."""
+PART = 2**18
+"""Bytes of an answer that are sent at once."""
+FEW = 4
+"""Answers without attention that are written at once, without a thread."""
 
 
 def waiting(request: Request, model: Model, inputs: Sequence[Any]) -> Waiting:
@@ -22,23 +30,49 @@ def waiting(request: Request, model: Model, inputs: Sequence[Any]) -> Waiting:
     return Waiting(request, passage.deadline, passage.size)
 
 
-def record_of(answer: Answer) -> str:
+def record_of(answer: Answer) -> Pieces:
     """Where it looked, as JSON: records are large and write themselves."""
-    return "null" if answer.attention is None else answer.attention.to_json()
+    return ("null",) if answer.attention is None else answer.attention.json_pieces()
 
 
-def with_raw(table: dict[str, Any], **fields: str) -> str:
+def with_raw(table: dict[str, Any], **fields: Pieces) -> Pieces:
     """The table as JSON, with further fields that are JSON already."""
-    parts = [json.dumps(table, allow_nan=False)[1:-1], *(f'"{k}": {v}' for k, v in fields.items())]
-    return f"{{{', '.join(part for part in parts if part)}}}"
+    yield json.dumps(table, allow_nan=False)[:-1]
+    for i, (name, pieces) in enumerate(fields.items()):
+        yield f'{", " if table or i else ""}"{name}": '
+        yield from pieces
+    yield "}"
 
 
-def listed(texts: Iterable[str]) -> str:
+def listed(items: Iterable[Pieces]) -> Pieces:
     """A list of what is JSON already."""
-    return f"[{', '.join(texts)}]"
+    yield "["
+    for i, pieces in enumerate(items):
+        yield ", " if i else ""
+        yield from pieces
+    yield "]"
 
 
-async def written(write: Callable[[], str], *, large: bool) -> Response:
-    """The answer that `write` writes as JSON; a large one in a thread."""
-    text = await run_in_threadpool(write) if large else write()
-    return Response(text, media_type="application/json")
+async def written(pieces: Pieces, answers: Sequence[Answer], *, attention: bool) -> Response:
+    """The answer that these pieces of JSON make; a large one is put together in a thread."""
+
+    def encoded() -> bytes:
+        return b"".join(piece.encode() for piece in pieces)
+
+    large = attention or len(answers) > FEW
+    return JSONText(await run_in_threadpool(encoded) if large else encoded())
+
+
+class JSONText(Response):
+    """JSON that is sent a part at a time, as fast as the client reads it."""
+
+    media_type = "application/json"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it."""
+        start = {"type": "http.response.start", "status": self.status_code}
+        await send({**start, "headers": self.raw_headers})
+        for at in range(0, len(self.body), PART):
+            part = bytes(self.body[at : at + PART])
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})

@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 from saccade.serve.ends import Ends
 from saccade.serve.models import Model, Models
 from saccade.serve.problems import WORK, Problem, documented
-from saccade.serve.routes.asking import listed, record_of, waiting, with_raw, written
+from saccade.serve.routes.asking import Pieces, listed, record_of, waiting, with_raw, written
 from saccade.serve.schemas import CompletionAnswer, CompletionRequest
 from saccade.serve.streamer import End
 from saccade.serve.strict import StrictRoute
@@ -72,12 +72,9 @@ class Completion:
         """The texts when they are done."""
         attention = self.asked.attention
         found = await self.model.answers(self.prompts, self.options, wait, attention=attention)
-
-        def write() -> str:
-            choices = (self._choice(*each) for each in enumerate(found))
-            return with_raw(self._about, choices=listed(choices))
-
-        return await written(write, large=attention)
+        choices = (self._choice(*each) for each in enumerate(found))
+        pieces = with_raw(self._about, choices=listed(choices))
+        return await written(pieces, found, attention=attention)
 
     async def stream(self, wait: Waiting) -> Response:
         """The text as it is written, from the first piece on."""
@@ -87,7 +84,7 @@ class Completion:
         first = await anext(pieces)  # what is refused is refused with a status
         return EventStream(self._events(first, pieces))
 
-    def _choice(self, index: int, answer: Answer) -> str:
+    def _choice(self, index: int, answer: Answer) -> Pieces:
         ends = Ends(self.stops)
         text = ends.add(answer.text) + ends.rest()
         before = self.prompts[index] if self.asked.echo else ""

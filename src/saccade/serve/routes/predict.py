@@ -6,12 +6,34 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from saccade.serve.gate import UPLOAD
 from saccade.serve.models import Models
-from saccade.serve.problems import WORK, documented
-from saccade.serve.routes.asking import listed, record_of, waiting, with_raw, written
+from saccade.serve.problems import WORK, Problem, documented
+from saccade.serve.routes.asking import Pieces, listed, record_of, waiting, with_raw, written
 from saccade.serve.schemas import ModelEntry, ModelList, PredictAnswer, PredictRequest
-from saccade.serve.strict import StrictRoute
+from saccade.serve.strict import IMAGE, REQUEST, StrictRoute
 from saccade.tasks.base import Answer
+
+UPLOADS = ("/v1/predict",)
+"""The paths that accept uploads."""
+UPLOAD_SCHEMA = {
+    "type": "object",
+    "required": [IMAGE],
+    "additionalProperties": False,
+    "properties": {
+        REQUEST: {
+            "type": "string",
+            "description": "The other fields, as a JSON object without `inputs`.",
+            "examples": ['{"model": "photos", "attention": true}'],
+        },
+        IMAGE: {
+            "type": "array",
+            "minItems": 1,
+            "items": {"type": "string", "format": "binary"},
+            "description": "The file of an image: one part per input.",
+        },
+    },
+}
 
 
 def router(models: Models) -> APIRouter:
@@ -23,10 +45,13 @@ def router(models: Models) -> APIRouter:
         "/v1/predict",
         response_model=None,
         responses={200: {"model": PredictAnswer}, **documented("no_such_model", *WORK)},
+        openapi_extra={"requestBody": {"content": {UPLOAD: {"schema": UPLOAD_SCHEMA}}}},
     )
     async def predict(asked: PredictRequest, request: Request) -> Response:
         """Answer inputs with one of the models."""
         model = models.find(asked.model)
+        if model.task.reads != "image" and any(isinstance(each, bytes) for each in asked.inputs):
+            raise Problem("invalid", f"{model.name} does not read images; send its inputs as JSON")
         found = await model.answers(
             asked.inputs,
             asked.options,
@@ -34,13 +59,14 @@ def router(models: Models) -> APIRouter:
             attention=asked.attention,
         )
 
-        def one(answer: Answer) -> str:
+        def one(answer: Answer) -> Pieces:
             looked = {"attention": record_of(answer)} if asked.attention else {}
             return with_raw(answer.as_json(), **looked)
 
         return await written(
-            lambda: with_raw({"model": model.name}, answers=listed(map(one, found))),
-            large=asked.attention,
+            with_raw({"model": model.name}, answers=listed(map(one, found))),
+            found,
+            attention=asked.attention,
         )
 
     @routes.get("/v1/models", responses=documented())

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from saccade.serve.models import Models
 from saccade.serve.problems import WORK, documented
-from saccade.serve.routes.asking import listed, record_of, waiting, with_raw, written
+from saccade.serve.routes.asking import Pieces, listed, record_of, waiting, with_raw, written
 from saccade.serve.schemas import Language, TranslateAnswer, TranslateRequest
 from saccade.serve.strict import StrictRoute
 from saccade.tasks.base import Answer
@@ -32,7 +32,7 @@ def router(models: Models) -> APIRouter:
         found = await model.answers(
             texts, options, waiting(request, model, texts), attention=asked.attention
         )
-        return await written(lambda: _written(asked, found), large=asked.attention)
+        return await written(_written(asked, found), found, attention=asked.attention)
 
     @routes.get("/languages", responses=documented())
     async def languages() -> list[Language]:
@@ -45,7 +45,7 @@ def router(models: Models) -> APIRouter:
     return routes
 
 
-def _written(asked: TranslateRequest, found: list[Answer]) -> str:
+def _written(asked: TranslateRequest, found: list[Answer]) -> Pieces:
     """One answer or a list of them, as it was asked."""
     single = isinstance(asked.q, str)
     texts = [answer.text for answer in found]
