@@ -59,14 +59,18 @@ def works(device: str) -> bool:
     return trial.returncode == 0
 
 
-def pick_device(name: str) -> torch.device:
-    """The device of this name; "auto" is a GPU if there is one."""
-    if name == "auto":
-        if torch.cuda.is_available():
-            return torch.device("cuda")
+def pick_device(name: str, process: int | None = None) -> torch.device:
+    """The device of this name; "auto" is a GPU if there is one.
+
+    Of several processes on a machine, each has the GPU of its own number `process`.
+    """
+    if name == "auto" and not torch.cuda.is_available():
         return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
     try:
-        device = torch.device(name)
+        device = torch.device("cuda" if name == "auto" else name)
+        if device.type == "cuda" and process is not None:
+            _require_gpu(process)
+            device = torch.device("cuda", process)
         torch.zeros(1, device=device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         raise RecipeError(
@@ -74,3 +78,13 @@ def pick_device(name: str) -> torch.device:
             "it can be: auto, cpu, cuda, mps"
         ) from None
     return device
+
+
+def _require_gpu(process: int) -> None:
+    """Raise unless there is a GPU for this process."""
+    count = torch.cuda.device_count()
+    if 0 < count <= process:
+        raise RecipeError(
+            f"process {process} of this machine needs a GPU of its own, but there are {count}. "
+            f"Start at most {count} processes, or train with --device cpu"
+        )
