@@ -1,7 +1,9 @@
 """Every built-in recipe at a size that trains in milliseconds, with a little data for its task."""
 
+import atexit
 import json
 import random
+import shutil
 import tempfile
 from dataclasses import dataclass
 from functools import cache
@@ -86,6 +88,7 @@ def shrink(table: dict[str, Any]) -> None:
 def data() -> Path:
     """A folder of data for each task, one for the whole process."""
     folder = Path(tempfile.mkdtemp(prefix="tiny-recipes-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     chance = random.Random(0)
     texts = [" ".join(chance.choices(WORDS, k=chance.randint(2, 5))) for _ in range(ROWS)]
     pairs = [f"{text}\t{' '.join(reversed(text.split()))}" for text in texts]

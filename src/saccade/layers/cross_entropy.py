@@ -68,8 +68,11 @@ class _InParts(torch.autograd.Function):
         labels: Tensor,
         smoothing: float,
     ) -> tuple[Tensor, Tensor]:
-        dtype = _product_dtype(x)
-        with torch.autocast(x.device.type, enabled=False):
+        device = x.device.type
+        if not (torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)):
+            return _InParts.sums(ctx, x.dtype, x, weight, bias, labels, smoothing)
+        dtype = x.dtype if x.dtype == torch.float64 else torch.get_autocast_dtype(device)
+        with torch.autocast(device, enabled=False):
             return _InParts.sums(ctx, dtype, x, weight, bias, labels, smoothing)
 
     @staticmethod
@@ -138,11 +141,3 @@ class _InParts(torch.autograd.Function):
                 None,
             )
         return *ctx.saved_tensors, None, None
-
-
-def _product_dtype(x: Tensor) -> torch.dtype:
-    """The dtype that a linear layer would multiply x in."""
-    device = x.device.type
-    if torch.is_autocast_enabled(device) and x.dtype != torch.float64:
-        return torch.get_autocast_dtype(device)
-    return x.dtype
