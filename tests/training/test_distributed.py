@@ -171,15 +171,15 @@ def test_a_mistake_is_said_once_and_not_tried_again(whole):
 @pytest.mark.slow
 def test_sigterm_stops_all_and_says_how_to_go_on(whole):
     more = ("--set", "training.accumulate=1", "--max-steps", "100000")
-    run = Torchrun(*arguments(whole, "stopped", *more))
-    run.until(lambda: checkpoint.steps(whole / "stopped" / "checkpoints"))
+    run = Torchrun(*arguments(whole, "terminated", *more))
+    run.until(lambda: checkpoint.steps(whole / "terminated" / "checkpoints"))
     began = time.monotonic()
     run.process.send_signal(signal.SIGTERM)
     _, said = run.end()
     assert time.monotonic() - began < 15
     assert "rank1]: Traceback" not in said
     assert said.count("Go on with:\n  torchrun --nproc-per-node 2 -m saccade train ") == 1
-    newest = checkpoint.newest(whole / "stopped" / "checkpoints")
+    newest = checkpoint.newest(whole / "terminated" / "checkpoints")
     assert f"stopped at step {newest.step}" in said
 
 
