@@ -130,7 +130,7 @@ def test_updates_read_epoch_after_epoch():
         for epoch in range(3)
         for rows in batches(lengths, 200, seed=5, epoch=epoch)
     ]
-    read = [plan.update(step) for step in range(len(stream))]
+    read = [plan.update(before) for before in range(len(stream))]
     assert [len(update) for update in read] == [1] * len(stream)
     assert [flat(update)[0] for update in read] == list(enumerate(stream))
     assert plan.epoch_of(0) == 0
@@ -147,21 +147,40 @@ def test_processes_share_what_one_alone_would_read(world, accumulate):
         for rank in range(world)
     ]
     assert alone.per_epoch % (world * accumulate)  # so that updates reach over ends of epochs
-    for step in range(2 * alone.per_epoch):
-        together = [flat(plan.update(step)) for plan in ranks]
+    for read in range(0, 2 * alone.per_epoch * alone.size, alone.size):
+        together = [flat(plan.update(read)) for plan in ranks]
         assert all(len(update) == accumulate for update in together)
-        assert sorted(chain.from_iterable(together)) == flat(alone.update(step))
-        assert ranks[0].epoch_of(step) == alone.epoch_of(step)
+        assert sorted(chain.from_iterable(together)) == flat(alone.update(read))
+        assert ranks[0].epoch_of(read) == alone.epoch_of(read)
 
 
 def test_a_jump_reads_the_same_as_a_walk():
     lengths = natural(200)
     walked = Plan(lengths=lengths, budget=100, seed=2, accumulate=3)
-    walk = [flat(walked.update(step)) for step in range(200)]
+    walk = [flat(walked.update(3 * step)) for step in range(200)]
     jumped = Plan(lengths=lengths, budget=100, seed=2, accumulate=3)
     for step in (199, 3, 77, 76, 0):
-        assert flat(jumped.update(step)) == walk[step]
-    assert jumped.update(10**9)[0].index == 3 * 10**9
+        assert flat(jumped.update(3 * step)) == walk[step]
+    assert [index for index, _ in jumped.update(10**9)] == [10**9, 10**9 + 1, 10**9 + 2]
+
+
+def test_updates_of_changing_sizes_read_every_batch_once():
+    """As a training does that is resumed with other processes and another `accumulate`."""
+    lengths, read, seen = natural(200), 0, []
+    for world, accumulate in ((1, 1), (2, 1), (1, 2), (3, 2), (1, 1), (2, 2)):
+        for _ in range(5):
+            for rank in range(world):
+                plan = Plan(
+                    lengths=lengths,
+                    budget=100,
+                    seed=2,
+                    rank=rank,
+                    world=world,
+                    accumulate=accumulate,
+                )
+                seen += [index for index, _ in plan.update(read)]
+            read += plan.size
+    assert sorted(seen) == list(range(read))
 
 
 def test_one_batch_for_a_whole_epoch():
@@ -177,6 +196,6 @@ def test_a_wrong_plan_is_refused(wrong):
         Plan(**{"lengths": natural(5), "budget": 10, "seed": 0, **wrong})
 
 
-def test_a_negative_step_is_refused():
-    with pytest.raises(DataError, match="steps count from 0, got -1"):
+def test_a_negative_number_of_batches_raises():
+    with pytest.raises(DataError, match="batches read must be 0 or more, got -1"):
         Plan(lengths=natural(5), budget=10, seed=0).update(-1)

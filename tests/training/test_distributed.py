@@ -1,5 +1,6 @@
 """Two processes under torchrun: the same training as one, also when one of them dies."""
 
+import json
 import os
 import signal
 import socket
@@ -12,8 +13,11 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from saccade.training import checkpoint, distributed
+from saccade.errors import RecipeError
+from saccade.training import checkpoint, distributed, session
 from saccade.training.distributed import World
+from saccade.training.precision import pick_device
+from saccade.training.screen import Screen
 from tests.training.runs import arguments, metrics, prepare, train
 
 EXACT = {"rel": 1e-4, "abs": 1e-4}
@@ -167,16 +171,181 @@ def test_a_mistake_is_said_once_and_not_tried_again(whole):
 @pytest.mark.slow
 def test_sigterm_stops_all_and_says_how_to_go_on(whole):
     more = ("--set", "training.accumulate=1", "--max-steps", "100000")
-    run = Torchrun(*arguments(whole, "stopped", *more))
-    run.until(lambda: checkpoint.steps(whole / "stopped" / "checkpoints"))
+    run = Torchrun(*arguments(whole, "terminated", *more))
+    run.until(lambda: checkpoint.steps(whole / "terminated" / "checkpoints"))
     began = time.monotonic()
     run.process.send_signal(signal.SIGTERM)
     _, said = run.end()
     assert time.monotonic() - began < 15
     assert "rank1]: Traceback" not in said
     assert said.count("Go on with:\n  torchrun --nproc-per-node 2 -m saccade train ") == 1
-    newest = checkpoint.newest(whole / "stopped" / "checkpoints")
+    newest = checkpoint.newest(whole / "terminated" / "checkpoints")
     assert f"stopped at step {newest.step}" in said
+
+
+# while the first process works alone
+
+
+@pytest.fixture(scope="module")
+def meetings():
+    """What two processes come to whose collectives wait a second, by scenario and rank."""
+    command = [sys.executable, "-m", "tests.training.meetings", "1.5", "4"]
+    child = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    lines = [json.loads(line) for line in child.stdout.splitlines()]
+    return {(line.pop("scenario"), line.pop("rank")): line for line in lines}
+
+
+@linux
+def test_work_of_the_first_may_take_longer_than_a_collective(meetings):
+    result = {"found": [[1.5, float("inf")], True], "sums": [[2.0], [3.0]]}
+    assert meetings["long", 0] == meetings["long", 1] == result
+
+
+@linux
+@pytest.mark.parametrize(
+    ("scenario", "message"),
+    [
+        ("mistake", "RunError: this folder holds a run already"),
+        ("failure", "RunError: the first of the processes failed (ValueError: a bug)"),
+        ("death", "RunError: the connection to the first of the processes was lost"),
+    ],
+)
+def test_the_others_do_not_wait_for_a_first_that_failed(meetings, scenario, message):
+    assert meetings[scenario, 1]["error"].startswith(message)
+
+
+SLOW_FIRST = """
+import sys, time
+from datetime import timedelta
+from pathlib import Path
+from saccade.tasks.text_to_text import Config
+from saccade.training import distributed
+from saccade.training.loop import Trainer
+from tests.training.runs import train
+
+def slowly(owner, name):
+    plain = getattr(owner, name)
+    def slow(*args, **options):
+        time.sleep(10)
+        return plain(*args, **options)
+    setattr(owner, name, slow)
+
+distributed.LIMIT = timedelta(seconds=5)
+slowly(Config, "fresh")
+slowly(Trainer, "measure")
+train(Path(sys.argv[1]), "slow", "training.accumulate=1", world=distributed.from_environment())
+"""
+
+
+@pytest.mark.slow
+def test_vocabularies_and_validations_may_take_longer_than_a_collective(whole):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    world = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-c", SLOW_FIRST, str(whole)],
+            env={**os.environ, **world, "RANK": rank, "LOCAL_RANK": rank, "OMP_NUM_THREADS": "1"},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in ("0", "1")
+    ]
+    for rank in ranks:
+        said = rank.communicate(timeout=200)[1]
+        assert rank.returncode == 0, said
+    alike(whole, "one", "slow")
+
+
+# each process on a GPU of its own
+
+
+class Gpus:
+    """Four GPUs that are not there: notes what is asked of them."""
+
+    def __init__(self, patch, count=4):
+        self.calls = []
+        patch.setattr(torch.cuda, "is_available", lambda: True)
+        patch.setattr(torch.cuda, "device_count", lambda: count)
+        patch.setattr(torch.cuda, "set_device", lambda device: self.note("set_device", device))
+        for name in ("zeros", "tensor"):
+            patch.setattr(torch, name, self.on_cpu(name, getattr(torch, name)))
+        patch.setattr(distributed, "DistributedDataParallel", self.Wrapped)
+        patch.setattr(distributed, "TCPStore", lambda *_, **__: torch.distributed.HashStore())
+        patch.setattr(torch.distributed, "init_process_group", self.init)
+        patch.setattr(
+            torch.distributed, "destroy_process_group", lambda: self.note("destroy", None)
+        )
+        patch.setattr(torch.distributed, "all_reduce", lambda values: values.mul_(2))
+
+    class Wrapped(torch.nn.Module):
+        def __init__(self, module, device_ids):
+            super().__init__()
+            self.device_ids = device_ids
+
+    def note(self, name, device):
+        self.calls.append((name, device))
+
+    def on_cpu(self, name, plain):
+        def call(*args, device=None, **options):
+            self.note(name, device)
+            return plain(*args, **options)
+
+        return call
+
+    def init(self, backend, *, device_id, **_):
+        self.note(backend, device_id)
+
+
+@pytest.mark.parametrize("name", ["auto", "cuda", "cuda:0"])
+@pytest.mark.parametrize("rank", [0, 3])
+def test_each_process_uses_the_gpu_of_its_local_rank(monkeypatch, name, rank):
+    monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
+    monkeypatch.setenv("MASTER_PORT", "0")
+    gpus = Gpus(monkeypatch)
+    own = torch.device("cuda", rank)
+    world = World(rank=rank + 4, size=8, local_rank=rank, device=pick_device(name, rank))
+    with distributed.joined(world) as world:
+        assert world.wrap(torch.nn.Linear(1, 1)).device_ids == [own]
+        assert world.sum([1.0, 2.0]) == [2.0, 4.0]
+    order = ["zeros", "set_device", "nccl", "tensor", "destroy"]
+    assert gpus.calls == [(call, None if call == "destroy" else own) for call in order]
+
+
+def test_a_process_without_a_gpu_of_its_own_raises(monkeypatch):
+    Gpus(monkeypatch, count=2)
+    with pytest.raises(RecipeError, match=r"process 2 .* needs a GPU .* there are 2\. Start"):
+        pick_device("auto", 2)
+
+
+def test_a_training_computes_on_the_device_of_its_local_rank(place, monkeypatch):
+    """What the command line hands down reaches the group of processes."""
+
+    class Reached(Exception):
+        pass
+
+    def joined(world):
+        raise Reached(str(world.device))
+
+    Gpus(monkeypatch)
+    monkeypatch.setattr(distributed, "joined", joined)
+    with pytest.raises(Reached, match="cuda:1"):
+        session.train(
+            place / "tiny.toml",
+            data=place / "data",
+            out=place / "run",
+            device="auto",
+            precision="float32",
+            world=World(rank=1, size=2, local_rank=1),
+            screen=Screen(quiet=True),
+        )
+
+
+def test_no_private_names_of_torch_distributed():
+    folder = Path(distributed.__file__).parents[1]
+    found = [path for path in folder.rglob("*.py") if "torch._C" in path.read_text("utf-8")]
+    assert not found
 
 
 def test_a_world_of_one():
@@ -186,8 +355,8 @@ def test_a_world_of_one():
     world.wait()
     module = torch.nn.Linear(1, 1)
     assert world.wrap(module) is module
-    with world.alone(module), distributed.joined(world, torch.device("cpu")):
-        pass
+    with world.alone(module), distributed.joined(world) as same:
+        assert same == world
 
 
 def test_what_torchrun_says(monkeypatch):

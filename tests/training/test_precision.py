@@ -1,13 +1,18 @@
 """Which device and which numbers: what was asked for, what works, what is refused."""
 
+import json
+import os
 import subprocess
+import sys
 
 import pytest
 import torch
 
 from saccade.errors import RecipeError
 from saccade.training import precision
+from saccade.training import trial as trials
 from saccade.training.precision import Precision, choose, pick_device
+from tests.training.runs import arguments, metrics
 
 CPU = torch.device("cpu")
 
@@ -65,3 +70,61 @@ def test_devices():
     for name in ("gpu", "cuda:99", "", "meta-verse"):
         with pytest.raises(RecipeError, match=r"cannot be used here .* auto, cpu, cuda, mps"):
             pick_device(name)
+
+
+# training under autocast
+
+NEAR = {
+    "bfloat16": {"loss": 0.01, "valid": 0.03, "gradient": 0.15},
+    "float16": {"loss": 0.003, "valid": 0.03, "gradient": 0.05},
+}
+"""How far from float32 a mean loss and a gradient may be, as a fraction."""
+WILD = {"caption-transformer model.encoder.fine_tune=true"}
+"""Batch norms over a few values in fifty random layers: the gradient is any that is finite."""
+
+
+@pytest.mark.parametrize("cases", ["recipes", pytest.param("variants", marks=pytest.mark.slow)])
+def test_every_recipe_trains_and_answers_under_the_autocast_of_cuda(cases):
+    command = [sys.executable, "-m", "tests.cuda_autocast", cases]
+    env = {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2", "OMP_NUM_THREADS": "1"}
+    child = subprocess.run(
+        command, env=env, capture_output=True, text=True, timeout=280, check=False
+    )
+    assert child.returncode == 0, child.stderr
+    lines = [json.loads(line) for line in child.stdout.splitlines()]
+    failed = [line for line in lines if "error" in line]
+    assert not failed, "\n".join("{recipe} {dtype}\n{error}".format(**line) for line in failed)
+    assert len(lines) > 20
+    for line in lines:
+        for name, most in NEAR[line["dtype"]].items():
+            assert line[name] < most or (name == "gradient" and line["recipe"] in WILD), line
+
+
+def test_the_trial_is_a_training_that_works_in_float32():
+    trials.main(CPU, Precision("float32", "cpu"))
+
+
+def test_the_trial_notices_numbers_that_are_not_finite(monkeypatch):
+    plain = trials.cross_entropy
+
+    def broken(*args, **options):
+        found = plain(*args, **options)
+        return found._replace(total=found.total * torch.inf)
+
+    monkeypatch.setattr(trials, "cross_entropy", broken)
+    with pytest.raises(FloatingPointError, match="infinite or NaN"):
+        trials.main(CPU, Precision("float32", "cpu"))
+
+
+@pytest.mark.slow
+def test_training_in_bfloat16_on_this_machine(place):
+    """It learns, or is rejected by the trial; never does it die on the way."""
+    command = [sys.executable, "-m", "saccade", *arguments(place, "run", "--precision", "bfloat16")]
+    env = {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16"}
+    child = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    if "bfloat16 does not work on cpu" in child.stderr:
+        pytest.skip("this machine has no bfloat16")
+    assert child.returncode == 0, child.stderr
+    losses = [line["loss"] for line in metrics(place / "run") if "loss" in line]
+    assert len(losses) == 12
+    assert losses[-1] < losses[0]

@@ -1,15 +1,21 @@
 """A training that was killed and resumed is the training it would have been, to the bit."""
 
+import dataclasses
+import itertools
+import math
 import random
 import signal
 import time
+from contextlib import nullcontext
 
 import pytest
 
-from saccade.training import checkpoint
+from saccade.data.batching import Plan
+from saccade.training import checkpoint, distributed, session
+from saccade.training.distributed import World
 from saccade.training.loop import Trainer
 from saccade.training.run import Run
-from tests.training.runs import arguments, everything, outcome, prepare, train
+from tests.training.runs import arguments, everything, metrics, outcome, prepare, train
 
 AVERAGES = {
     "ema": (),
@@ -183,3 +189,60 @@ def test_kills_at_random_moments_change_nothing(place, forks, reference):
     assert kills > 5
     found, wanted = outcome(place / "run"), reference("training.checkpoint_every=1")
     assert found == wanted
+
+
+# with other processes and updates of another size
+
+
+@pytest.fixture
+def read(monkeypatch):
+    """The numbers of all batches read, by all processes; this one stands in for the others."""
+    plain, numbers = Plan.update, []
+
+    def update(plan, at):
+        for rank in range(plan.world):
+            numbers.extend(index for index, _ in plain(dataclasses.replace(plan, rank=rank), at))
+        return plain(plan, at)
+
+    monkeypatch.setattr(Plan, "update", update)
+    monkeypatch.setattr(World, "wrap", lambda world, task: task)
+    monkeypatch.setattr(World, "sum", lambda world, values: [world.size * v for v in values])
+    monkeypatch.setattr(World, "from_first", lambda world, work: work(), raising=False)
+    monkeypatch.setattr(distributed, "joined", lambda world, *_: nullcontext(world))
+    monkeypatch.setattr(session, "write_report", lambda *_: None)  # longer than the training
+    return numbers
+
+
+def part(place, processes, accumulate, steps):
+    """Train up to so many steps in all."""
+    changes, world = f"training.accumulate={accumulate}", World(size=processes)
+    train(place, "run", changes, world=world, max_steps=steps, resume=True)
+
+
+SIZES = [(1, 1), (2, 1), (1, 2)]
+
+
+@pytest.mark.parametrize(("before", "after"), list(itertools.permutations(SIZES, 2)))
+def test_a_resumed_run_reads_every_batch_once(place, read, before, after):
+    part(place, *before, 3)
+    part(place, *after, 5)
+    assert sorted(read) == list(range(3 * math.prod(before) + 2 * math.prod(after)))
+    record = [line for line in metrics(place / "run") if "epoch" in line][-1]
+    per_epoch = record["epoch"] / len(read)
+    part(place, 2, 3, 6)
+    assert sorted(read) == list(range(len(read)))
+    record = [line for line in metrics(place / "run") if "epoch" in line][-1]
+    assert record["epoch"] == pytest.approx(len(read) * per_epoch, rel=1e-3)
+
+
+@pytest.mark.parametrize("size", [*SIZES, (2, 2)])
+def test_a_checkpoint_without_a_count_of_batches_resumes(place, read, size):
+    """As earlier versions wrote them; their updates had one size."""
+    part(place, *size, 3)
+    folder = place / "run" / "checkpoints"
+    found = checkpoint.newest(folder)
+    state = {name: value for name, value in found.state.items() if name != "batches"}
+    assert state != found.state
+    checkpoint.write(folder, dataclasses.replace(found, state=state), keep=1)
+    part(place, *size, 5)
+    assert sorted(read) == list(range(5 * math.prod(size)))

@@ -47,9 +47,11 @@ class Assignment(NamedTuple):
 class Plan:
     """What each process reads at each update.
 
-    The batches of epoch 0, 1, 2 … follow each other without end. An update takes the next
-    world × accumulate of them; process `rank` reads every world-th, `accumulate` in all. So it
-    does not matter to the update how many processes share the work.
+    The batches of epoch 0, 1, 2 … follow each other without end. An update takes the next `size`
+    = world × accumulate of them; process `rank` reads every world-th, `accumulate` in all. So it
+    does not matter to the update how many processes share the work. Where an update begins is told
+    by the batches that were read before it, so a training that is resumed with another number of
+    processes skips none and reads none twice.
     """
 
     lengths: Lengths
@@ -71,17 +73,21 @@ class Plan:
                 f"world={self.world}, accumulate={self.accumulate}, rank={self.rank}"
             )
 
-    def update(self, step: int) -> list[Assignment]:
-        """The batches of this process for update number `step`, counted from 0."""
-        if step < 0:
-            raise DataError(f"steps count from 0, got {step}")
-        first = step * self.world * self.accumulate + self.rank
-        numbers = range(first, first + self.world * self.accumulate, self.world)
+    @property
+    def size(self) -> int:
+        """The number of batches of an update, over all processes."""
+        return self.world * self.accumulate
+
+    def update(self, read: int) -> list[Assignment]:
+        """The batches of this process for the update that comes after `read` batches."""
+        if read < 0:
+            raise DataError(f"the number of batches read must be 0 or more, got {read}")
+        numbers = range(read + self.rank, read + self.size, self.world)
         return [self._assignment(number) for number in numbers]
 
-    def epoch_of(self, step: int) -> float:
-        """How often all rows have been read before update number `step`."""
-        return step * self.world * self.accumulate / self.per_epoch
+    def epoch_of(self, read: int) -> float:
+        """How often all rows have been read after `read` batches."""
+        return read / self.per_epoch
 
     @property
     def per_epoch(self) -> int:

@@ -25,8 +25,9 @@ class Frontier:
     def before(cls, first: Int[Tensor, " b"]) -> "Frontier":
         """One beam for each row, with nothing written yet."""
         rows = torch.arange(len(first), device=first.device)
-        nothing, certain = rows.new_empty(len(rows), 1, 0), torch.zeros(len(rows), 1)
-        return cls(rows, rows.unsqueeze(1), nothing, certain.to(first.device))
+        nothing = rows.new_empty(len(rows), 1, 0)
+        certain = torch.zeros(len(rows), 1, device=first.device)
+        return cls(rows, rows.unsqueeze(1), nothing, certain)
 
     def continued(self, log_p: Float[Tensor, "beams v"], count: int) -> "Frontier":
         """The `count` best continuations of each row, or all if there are fewer."""

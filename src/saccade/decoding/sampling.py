@@ -63,9 +63,10 @@ def drawing(
 
 
 def _uniform(seeds: Sequence[int], count: int) -> Float[Tensor, "b n"]:
-    """`count` numbers in [0, 1) from each seed, the same on every device."""
-    numbers = [torch.rand(count, generator=torch.Generator().manual_seed(seed)) for seed in seeds]
-    return torch.stack(numbers) if numbers else torch.empty(0, count)
+    """`count` numbers in [0, 1) from each seed, the same for every device: made on the CPU."""
+    generators = [torch.Generator().manual_seed(seed) for seed in seeds]
+    numbers = [torch.rand(count, generator=each, device="cpu") for each in generators]
+    return torch.stack(numbers) if numbers else torch.empty(0, count, device="cpu")
 
 
 def _tempered(log_p: Float[Tensor, "b v"], temperature: float) -> Float[Tensor, "b v"]:

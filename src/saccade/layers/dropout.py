@@ -31,7 +31,8 @@ class Dropout(nn.Module):
         if x.device.type != "cpu":
             return F.dropout(x, self.p, training=True)
         zeros = round(self.p * LEVELS)
-        bits = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
+        bits = torch.empty(-(-x.numel() // 4), dtype=torch.int64, device=x.device)
+        bits.random_(-(2**63), None)
         numbers = bits.view(torch.int16)[: x.numel()].view(x.shape)
         mask = torch.ge(numbers, zeros - LEVELS // 2, out=torch.empty_like(x))
         return x * mask.mul_(LEVELS / (LEVELS - zeros))

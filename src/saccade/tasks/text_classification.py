@@ -165,7 +165,7 @@ class TextClassification(Classifier[Labelled]):
         """The loss of each text's label, as its kind has it."""
         if self.training and self.config.loss.consistency:
             return self._loss_of_two(batch)
-        logits = self.model(batch.tokens, batch.mask, batch.segments)
+        logits = self.model(batch.tokens, batch.mask, batch.segments).float()
         smoothing = self.config.loss.label_smoothing if self.training else 0.0
         return Loss(self.labels.loss(logits, batch.truth, smoothing), len(logits))
 
@@ -173,7 +173,7 @@ class TextClassification(Classifier[Labelled]):
         """The mean loss of two readings, and how far they are from each other."""
         options, segments = self.config.loss, batch.segments
         twice = None if segments is None else segments.repeat(2, 1)
-        logits = self.model(batch.tokens.repeat(2, 1), batch.mask.repeat(2, 1), twice)
+        logits = self.model(batch.tokens.repeat(2, 1), batch.mask.repeat(2, 1), twice).float()
         each = [
             self.labels.loss(half, batch.truth, options.label_smoothing) for half in logits.chunk(2)
         ]

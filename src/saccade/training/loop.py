@@ -1,7 +1,7 @@
 """The training loop, to be read from top to bottom.
 
 It knows the Task seam and nothing of models. Random numbers are a function of (seed, batch), the
-order of the data is one of (seed, step, rank, world): a resumed run is the run it would have been.
+position in the data is one of (seed, batches read): a resumed run is the run it would have been.
 """
 
 from __future__ import annotations
@@ -44,9 +44,13 @@ class Material:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run has come; with the weights and the optimizer, all there is to go on from."""
+    """How far a run has come; with the weights and the optimizer, all there is to resume from.
+
+    `batches` is the number of batches read by all processes, the position in the data.
+    """
 
     step: int = 0
+    batches: int = 0
     seconds: float = 0.0
     validated: int = -1
     best: tuple[float, float] | None = None
@@ -145,7 +149,7 @@ class Trainer:
         learning_rate = config.learning_rate * config.optim.factor(step, progress.share(config))
         self.task.train()
         self.optimizer.zero_grad(set_to_none=True)
-        assigned = self.material.plan.update(step)
+        assigned = self.material.plan.update(progress.batches)
         total = count = 0.0
         for i, (index, rows) in enumerate(assigned):
             torch.manual_seed(seed_of_batch(config.seed, index))
@@ -176,6 +180,7 @@ class Trainer:
         progress = replace(
             progress,
             step=step + 1,
+            batches=progress.batches + self.material.plan.size,
             seconds=seconds,
             loss_since=progress.loss_since + total,
             count_since=progress.count_since + count,
@@ -203,41 +208,44 @@ class Trainer:
     def validate(self, progress: Progress) -> Progress:
         """Measure on data that is not trained on; keep the weights if they are the best so far.
 
-        The first process does it, the others wait to be told.
+        The first process does it, the others wait for its result.
         """
         self.average.before_validation(progress.step)
-        worth, better, stopped = (0.0, 0.0), False, False
-        if self.world.first:
-            try:
-                with self.average.in_place():
-                    record, evaluation = self.measure(progress)
-                    worth = self.judge(record, evaluation)
-                    better = all(map(math.isfinite, worth)) and (
-                        progress.best is None or worth < progress.best
-                    )
-                    if better:
-                        self.run.keep_best(self.task.model)
-            except StoppedError:
-                stopped = True
-            else:
-                self.track.note(record)
-                self.screen.validated(record, evaluation, better=better)
-        *told, was_better, was_stopped, seconds = self.world.sum(
-            [*worth, float(better), float(stopped), self.seconds()]
-        )
-        if was_stopped:
+        found = self.world.from_first(lambda: self.compare(progress))
+        if found is None:
             self.stopping = True
             return progress
+        worth, better, seconds = found
         return replace(
             progress,
             seconds=seconds,
             validated=progress.step,
-            best=(told[0], told[1]) if was_better else progress.best,
-            best_step=progress.step if was_better else progress.best_step,
-            without_better=0 if was_better else progress.without_better + 1,
+            best=(worth[0], worth[1]) if better else progress.best,
+            best_step=progress.step if better else progress.best_step,
+            without_better=0 if better else progress.without_better + 1,
             loss_since=0.0,
             count_since=0.0,
         )
+
+    def compare(self, progress: Progress) -> tuple[tuple[float, float], bool, float] | None:
+        """What the weights are worth, whether that is the best so far, and the seconds of the run.
+
+        None if the validation was interrupted.
+        """
+        try:
+            with self.average.in_place():
+                record, evaluation = self.measure(progress)
+                worth = self.judge(record, evaluation)
+                better = all(map(math.isfinite, worth)) and (
+                    progress.best is None or worth < progress.best
+                )
+                if better:
+                    self.run.keep_best(self.task.model)
+        except StoppedError:
+            return None
+        self.track.note(record)
+        self.screen.validated(record, evaluation, better=better)
+        return worth, better, self.seconds()
 
     def measure(self, progress: Progress) -> tuple[dict[str, Any], Evaluation | None]:
         """The loss over the validation data, and the metrics of the answers to some of it."""
@@ -251,7 +259,7 @@ class Trainer:
                 total, count = total + float(loss.total), count + loss.count
         record: dict[str, Any] = {
             "step": progress.step,
-            "epoch": round(self.material.plan.epoch_of(progress.step), 4),
+            "epoch": round(self.material.plan.epoch_of(progress.batches), 4),
             "seconds": round(progress.seconds, 3),
             "train_loss": progress.loss_since / max(1.0, progress.count_since),
             "valid_loss": total / max(1.0, count),
@@ -304,4 +312,6 @@ class Trainer:
         checkpoint.restore_optimizer(self.optimizer, found.tensors["optimizer"])
         self.average.restore(found.tensors["average"])
         state = {key: value for key, value in found.state.items() if key != "metrics_size"}
+        # a checkpoint of an earlier version has no count of batches: its updates had one size
+        state.setdefault("batches", found.step * self.material.plan.size)
         return Progress(**{**state, "best": tuple(state["best"]) if state["best"] else None})

@@ -1,7 +1,7 @@
-"""Which numbers a training computes with, and whether the machine can.
+"""The precision that training computes with, and whether the machine supports it.
 
-A processor may advertise a precision and die of using it. So none but float32 is trusted before it
-was tried in a process of its own.
+A processor may advertise a precision and die of using it. So every precision but float32 is first
+tried in a process of its own, with what a training does (see `trial`).
 """
 
 from __future__ import annotations
@@ -18,16 +18,6 @@ import torch
 from saccade.errors import RecipeError
 
 Name = Literal["auto", "float32", "bfloat16"]
-
-_TRIAL = """
-import sys, torch
-device = sys.argv[1]
-a = torch.randn(64, 64, device=device)
-with torch.autocast(device.split(":")[0], dtype=torch.bfloat16):
-    b = torch.nn.Linear(64, 64).to(device)(a.requires_grad_())
-b.float().sum().backward()
-assert torch.isfinite(a.grad).all()
-"""
 
 
 @dataclass(frozen=True)
@@ -50,8 +40,8 @@ def choose(name: str, device: torch.device) -> Precision:
         raise RecipeError(f"precision cannot be {name!r}; it can be: auto, float32, bfloat16")
     if name == "bfloat16" and not works(str(device)):
         raise RecipeError(
-            f"bfloat16 does not work on {device} of this machine: a trial of it failed; "
-            "take --precision float32"
+            f"bfloat16 does not work on {device} of this machine: a short training in a process of "
+            "its own failed. Supported here is float32: train with --precision float32"
         )
     if name == "bfloat16" or (name == "auto" and device.type == "cuda" and works(str(device))):
         return Precision("bfloat16", device.type)
@@ -60,8 +50,8 @@ def choose(name: str, device: torch.device) -> Precision:
 
 @cache
 def works(device: str) -> bool:
-    """Whether a child process survives computing in bfloat16 on this device."""
-    command = [sys.executable, "-c", _TRIAL, device]
+    """Whether a child process survives training in bfloat16 on this device."""
+    command = [sys.executable, "-m", "saccade.training.trial", device]
     try:
         trial = subprocess.run(command, capture_output=True, timeout=120, check=False)
     except subprocess.TimeoutExpired:
@@ -69,14 +59,18 @@ def works(device: str) -> bool:
     return trial.returncode == 0
 
 
-def pick_device(name: str) -> torch.device:
-    """The device of this name; "auto" is a GPU if there is one."""
-    if name == "auto":
-        if torch.cuda.is_available():
-            return torch.device("cuda")
+def pick_device(name: str, process: int | None = None) -> torch.device:
+    """The device of this name; "auto" is a GPU if there is one.
+
+    Of several processes on a machine, each has the GPU of its own number `process`.
+    """
+    if name == "auto" and not torch.cuda.is_available():
         return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
     try:
-        device = torch.device(name)
+        device = torch.device("cuda" if name == "auto" else name)
+        if device.type == "cuda" and process is not None:
+            _require_gpu(process)
+            device = torch.device("cuda", process)
         torch.zeros(1, device=device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         raise RecipeError(
@@ -84,3 +78,13 @@ def pick_device(name: str) -> torch.device:
             "it can be: auto, cpu, cuda, mps"
         ) from None
     return device
+
+
+def _require_gpu(process: int) -> None:
+    """Raise unless there is a GPU for this process."""
+    count = torch.cuda.device_count()
+    if 0 < count <= process:
+        raise RecipeError(
+            f"process {process} of this machine needs a GPU of its own, but there are {count}. "
+            f"Start at most {count} processes, or train with --device cpu"
+        )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -72,16 +73,13 @@ def train(
             initial = None if init is None else open_initial(init)
             model = None if initial is None else initial.model
         chosen = recipes.load(recipe, [*changes, *asked], model)
-        place = precisions.pick_device(device)
-        if place.type == "cuda" and world.size > 1:
-            place = torch.device("cuda", world.local_rank)
+        place = precisions.pick_device(device, world.local_rank if world.size > 1 else None)
         job = _Job(
             run=run,
             recipe=chosen,
             initial=initial,
             corpus=sources.open_corpus(data, chosen.options.columns, pair=pair, columns=columns),
-            world=world,
-            device=place,
+            world=replace(world, device=place),
             numbers=precisions.choose(precision, place),
             screen=screen,
             interruption=interruption,
@@ -188,7 +186,6 @@ class _Job:
     initial: Initial | None
     corpus: Corpus
     world: World
-    device: torch.device
     numbers: precisions.Precision
     screen: Screen
     interruption: Interruption
@@ -197,14 +194,16 @@ class _Job:
     def do(self, *, resume: bool) -> Task[Any]:
         """Train; the first process makes the vocabularies and the run, then all read them."""
         self.say(self.corpus.understood)
-        with distributed.joined(self.world, self.device):
-            if not self.world.first:
-                self.world.wait()
-                return self.fit()
-            with self.run.locked():
-                self.open(resume=resume)
-                self.world.wait()
-                return self.fit()
+        with distributed.joined(self.world) as world:
+            job = replace(self, world=world)
+            with self.run.locked() if world.first else nullcontext():
+                world.from_first(lambda: job.open(resume=resume))
+                return job.fit()
+
+    @property
+    def device(self) -> torch.device:
+        """That of this process."""
+        return self.world.device
 
     def open(self, *, resume: bool) -> None:
         """Begin the run, or see that a resumption fits it."""
