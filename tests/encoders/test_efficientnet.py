@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from PIL import Image
 from safetensors.torch import load_file, save_file
 from torch import nn
 from torch.nn import functional as F
@@ -14,7 +13,6 @@ from saccade.encoders.convolutional import GridEncoder
 from saccade.encoders.efficientnet import (
     EfficientNetLite0,
     SameConvolution,
-    preprocess,
     same_padding,
 )
 from saccade.errors import ShapeError, WeightsError
@@ -272,49 +270,3 @@ def test_what_does_not_fit_is_refused():
         EfficientNetLite0()(torch.randn(2, 1, 32, 32))
     with pytest.raises(WeightsError, match="num_classes"):
         EfficientNetLite0().classify(torch.randn(2, 3, 32, 32))
-    with pytest.raises(ShapeError, match=r"got torch\.float32"):
-        preprocess(torch.rand(3, 32, 32))
-    with pytest.raises(ShapeError, match=r"got torch\.uint8 \(1, 32, 32\)"):
-        preprocess(torch.zeros(1, 32, 32, dtype=torch.uint8))
-    with pytest.raises(ShapeError, match="cannot cut 224 pixels out of an image resized to 160"):
-        preprocess(torch.zeros(3, 32, 32, dtype=torch.uint8), resize=160)
-
-
-@pytest.mark.parametrize("size", [(375, 500), (501, 333), (144, 190), (20, 30)])
-def test_preprocessing_agrees_with_pillow(size):
-    """Pillow rounds and clips after each of its two passes, so no value here overshoots."""
-    height, width = size
-    coarse = torch.randint(80, 176, (1, 3, height // 10 + 1, width // 10 + 1)).float()
-    image = F.interpolate(coarse, size)[0].to(torch.uint8)
-    scale = 256 / min(size)
-    new_height, new_width = round(height * scale), round(width * scale)
-    picture = Image.fromarray(image.permute(1, 2, 0).numpy())
-    picture = picture.resize((new_width, new_height), Image.Resampling.BICUBIC)
-    top, left = (new_height - 224) // 2, (new_width - 224) // 2
-    picture = picture.crop((left, top, left + 224, top + 224))
-    pixels = torch.frombuffer(bytearray(picture.tobytes()), dtype=torch.uint8)
-    expected = pixels.view(224, 224, 3).permute(2, 0, 1).float()
-    assert ((preprocess(image) * 128 + 127) - expected).abs().max() < 1.5
-
-
-def test_preprocessing_of_batches_sizes_and_strips():
-    images = torch.randint(0, 256, (2, 3, 40, 60), dtype=torch.uint8)
-    batch = preprocess(images, resize=48, crop=32)
-    assert batch.shape == (2, 3, 32, 32)
-    assert batch.dtype == torch.float32
-    torch.testing.assert_close(batch[1], preprocess(images[1], resize=48, crop=32))
-    grey = torch.full((3, 50, 50), 127, dtype=torch.uint8)
-    torch.testing.assert_close(preprocess(grey), torch.zeros(3, 224, 224), rtol=0, atol=1e-5)
-    strip = torch.zeros(3, 8, 200_001, dtype=torch.uint8)
-    strip[:, :, 100_000] = 255
-    middle = preprocess(strip)
-    assert (middle[..., 112] > 0.99).all()
-    assert (middle[..., 223] < -0.99).all()
-
-
-@pytest.mark.parametrize("size", [(40, 40), (40, 61), (40, 200), (201, 40)])
-def test_preprocessing_without_a_change_of_size_cuts_the_centre(size):
-    image = torch.randint(0, 256, (3, *size), dtype=torch.uint8)
-    top, left = (size[0] - 32) // 2, (size[1] - 32) // 2
-    expected = (image[:, top : top + 32, left : left + 32].float() - 127) / 128
-    torch.testing.assert_close(preprocess(image, resize=40, crop=32), expected)

@@ -31,6 +31,7 @@ from saccade.metrics.classification import (
     matthews_tally,
     micro_f1_tally,
 )
+from saccade.metrics.score import scores_of
 
 LABELS = ["calm", "happy", "sad"]
 # right of 3 calm: 2, of 2 happy: 1, of 1 sad: 0; answered calm 3, happy 2, sad 1
@@ -181,8 +182,16 @@ def test_scores_say_what_they_are(metric):
     assert bare.signature.startswith("nrefs:1|classes:3|")
 
 
+def scores_by(config, *items):
+    return scores_of(config.tally(*items), config.samples, config.seed)
+
+
+def scores_by_sets(config, *items):
+    return scores_of(config.tally_several(*items), config.samples, config.seed)
+
+
 def test_the_default_is_accuracy_and_macro_f1():
-    scores = ClassificationMetricsConfig().score(ANSWERS, REFERENCES, LABELS)
+    scores = scores_by(ClassificationMetricsConfig(), ANSWERS, REFERENCES, LABELS)
     assert list(scores) == ["accuracy", "macro_f1"]
     assert scores["accuracy"] == accuracy(ANSWERS, REFERENCES, LABELS)
     assert scores["macro_f1"] == macro_f1(ANSWERS, REFERENCES, LABELS)
@@ -192,21 +201,21 @@ def test_the_default_is_accuracy_and_macro_f1():
 def test_each_name_is_the_function_of_that_name(name):
     config = ClassificationMetricsConfig(names=(name,), positive="sad", samples=20, seed=3)
     options = {"positive": "sad"} if name == "f1" else {}
-    [(key, score)] = config.score(ANSWERS, REFERENCES, LABELS).items()
+    [(key, score)] = scores_by(config, ANSWERS, REFERENCES, LABELS).items()
     assert key == score.name == name
     count = getattr(metrics, name)
     assert score == count(ANSWERS, REFERENCES, LABELS, samples=20, seed=3, **options)
     if name != "matthews":
         answers, references = [{a, "sad"} for a in ANSWERS], [{r} for r in REFERENCES]
-        [(key, score)] = config.score_several(answers, references, LABELS).items()
+        [(key, score)] = scores_by_sets(config, answers, references, LABELS).items()
         assert key == score.name == name
         assert score == count(answers, references, LABELS, samples=20, seed=3, **options)
 
 
 def test_sets_of_one_label_score_as_that_label():
     config = ClassificationMetricsConfig(names=("accuracy", "macro_f1", "micro_f1"), samples=0)
-    as_sets = config.score_several([{a} for a in ANSWERS], [{r} for r in REFERENCES], LABELS)
-    for name, score in config.score(ANSWERS, REFERENCES, LABELS).items():
+    as_sets = scores_by_sets(config, [{a} for a in ANSWERS], [{r} for r in REFERENCES], LABELS)
+    for name, score in scores_by(config, ANSWERS, REFERENCES, LABELS).items():
         assert as_sets[name].value == score.value
 
 
@@ -245,21 +254,21 @@ def test_labels_are_needed():
 def test_f1_needs_to_know_its_label():
     config = ClassificationMetricsConfig(names=("f1",), samples=0)
     with pytest.raises(MetricError, match=r"there are 3 \('calm', .*give one as positive"):
-        config.score(ANSWERS, REFERENCES, LABELS)
+        scores_by(config, ANSWERS, REFERENCES, LABELS)
     with pytest.raises(MetricError, match="give one as positive, or take macro_f1"):
         config.check(LABELS)
     config.check(["no", "yes"])
     with pytest.raises(MetricError, match="no second of two; give that label as positive"):
-        config.score_several([{"no"}], [{"no"}], ["no", "yes"])
+        scores_by_sets(config, [{"no"}], [{"no"}], ["no", "yes"])
     unknown = ClassificationMetricsConfig(names=("f1",), positive="glad", samples=0)
     with pytest.raises(MetricError, match=r"one of the labels \('calm', .*got 'glad'"):
-        unknown.score(ANSWERS, REFERENCES, LABELS)
+        scores_by(unknown, ANSWERS, REFERENCES, LABELS)
 
 
 def test_matthews_is_for_one_label_an_item():
     config = ClassificationMetricsConfig(names=("accuracy", "matthews"), samples=0)
     with pytest.raises(MetricError, match=r"one label an item.*take it out of names"):
-        config.score_several([{"calm"}], [{"calm"}], LABELS)
+        scores_by_sets(config, [{"calm"}], [{"calm"}], LABELS)
 
 
 @pytest.mark.parametrize(

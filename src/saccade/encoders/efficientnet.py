@@ -11,8 +11,6 @@ from typing import ClassVar, Literal
 
 import safetensors
 import safetensors.torch
-import torch
-from jaxtyping import Shaped
 from torch import nn
 from torch.nn import functional as F
 
@@ -161,36 +159,6 @@ class EfficientNetLite0(nn.Module):
                 "this EfficientNet has no classifier; make or load it with num_classes"
             )
         return self.classifier(self(image).mean((2, 3)))
-
-
-def preprocess(
-    image: Shaped[Tensor, "*b channels height width"], *, resize: int = 256, crop: int = 224
-) -> Float[Tensor, "*b channels crop crop"]:
-    """RGB bytes to what the network takes: shorter side to `resize`, centre `crop`, scaled.
-
-    The scale is (x - 127) / 128. One image (3, height, width) or a batch of them.
-    """
-    if image.dtype != torch.uint8 or image.ndim not in (3, 4) or image.shape[-3] != 3:
-        raise ShapeError(
-            "expected RGB bytes, a uint8 tensor (3, height, width) or (batch, 3, height, width), "
-            f"got {image.dtype} {tuple(image.shape)}"
-        )
-    if crop > resize:
-        raise ShapeError(f"cannot cut {crop} pixels out of an image resized to {resize}")
-    x = _without_far_ends(image if image.ndim == 4 else image.unsqueeze(0))
-    scale = resize / min(x.shape[2:])
-    size = [round(side * scale) for side in x.shape[2:]]
-    x = F.interpolate(x.float(), size, mode="bicubic", antialias=True).clamp(0, 255)
-    top, left = ((side - crop) // 2 for side in size)
-    x = (x[..., top : top + crop, left : left + crop] - 127) / 128
-    return x if image.ndim == 4 else x.squeeze(0)
-
-
-def _without_far_ends(image: Tensor) -> Tensor:
-    """The middle of an image longer than twice its shorter side: a strip must not grow huge."""
-    height, width = image.shape[2:]
-    top, left = max(height - 2 * width, 0) // 2, max(width - 2 * height, 0) // 2
-    return image[:, :, top : height - top, left : width - left]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,14 +27,12 @@ from saccade.config import Conflict, without_effect
 from saccade.errors import MetricError
 from saccade.metrics.resample import SAMPLES, SEED
 from saccade.metrics.score import (
-    Score,
     Tally,
     ratio,
     require_as_many,
     require_names,
     require_resampling,
     scored,
-    scores_of,
     signature_of,
 )
 
@@ -153,21 +151,6 @@ class ClassificationMetricsConfig:
                 f"that label as positive ({_listed(labels)}), or take macro_f1 for the mean of all"
             )
         self.check(labels)
-
-    def score(
-        self, answers: Sequence[str], references: Sequence[str], labels: Sequence[str]
-    ) -> dict[str, Score]:
-        """Every metric over all items, each of one label."""
-        return scores_of(self.tally(answers, references, labels), self.samples, self.seed)
-
-    def score_several(
-        self,
-        answers: Sequence[Collection[str]],
-        references: Sequence[Collection[str]],
-        labels: Sequence[str],
-    ) -> dict[str, Score]:
-        """Every metric over all items, each of a set of labels."""
-        return scores_of(self.tally_several(answers, references, labels), self.samples, self.seed)
 
     def tally(
         self, answers: Sequence[str], references: Sequence[str], labels: Sequence[str]

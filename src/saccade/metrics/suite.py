@@ -21,14 +21,12 @@ from saccade.metrics.error_rates import (
     word_edit_rate_tally,
     word_error_rate_tally,
 )
-from saccade.metrics.resample import SAMPLES, SEED, PairedDifference, paired_bootstrap
+from saccade.metrics.resample import SAMPLES, SEED
 from saccade.metrics.score import (
-    Score,
     Tally,
     require_items,
     require_names,
     require_resampling,
-    scores_of,
 )
 from saccade.metrics.text import Tokenize, bleu_tally, chrf_tally, ter_tally
 
@@ -89,17 +87,6 @@ class TextMetricsConfig:
                 reason = f"unless names contains one of {', '.join(metrics)}"
                 yield from without_effect(self, [option], reason)
 
-    def score(
-        self,
-        answers: Sequence[str],
-        references: Sequence[Sequence[str]],
-        inputs: Sequence[str] | None = None,
-    ) -> dict[str, Score]:
-        """Every metric over all items. `inputs` is only checked: no metric here looks at it."""
-        if inputs is not None and len(inputs) != len(answers):
-            raise MetricError(f"got {len(inputs)} inputs for {len(answers)} answers")
-        return scores_of(self.tally(answers, references), self.samples, self.seed)
-
     def tally(
         self, answers: Sequence[str], references: Sequence[Sequence[str]]
     ) -> dict[str, Tally]:
@@ -107,22 +94,6 @@ class TextMetricsConfig:
         require_items(answers, references)
         count = self._counters()
         return {name: count[name](answers, references) for name in self.names}
-
-    def compare(
-        self,
-        answers_a: Sequence[str],
-        answers_b: Sequence[str],
-        references: Sequence[Sequence[str]],
-    ) -> dict[str, PairedDifference]:
-        """Every metric of two systems side by side, with the significance of the difference."""
-        tallies_a, tallies_b = self.tally(answers_a, references), self.tally(answers_b, references)
-        samples = self.samples or SAMPLES
-        return {
-            name: paired_bootstrap(
-                tally.counts, tallies_b[name].counts, tally.value, samples=samples, seed=self.seed
-            )
-            for name, tally in tallies_a.items()
-        }
 
     def _counters(self) -> Mapping[str, _Count]:
         def cased(count: Callable[..., Tally]) -> _Count:
