@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 
+from saccade.cancellation import raise_if_cancelled
 from saccade.data.archives import BUILTIN, bytes_of, idx_image, is_idx, place_of
 from saccade.errors import DataError, ShapeError
 
@@ -176,6 +177,7 @@ def _decoded(data: bytes, where: str) -> Image.Image:
         _require_quick(image, data, where)
         stream.allow(len(data) // 256 if image.format == "PNG" else SLOW_BYTES)
         image.load()
+        raise_if_cancelled()
         upright = in_rgb(_upright(image))
     upright.info = {}
     return upright

@@ -1,8 +1,9 @@
 """Answers together what has come together: one thread for each model.
 
 Work that wants the same is answered in one call of `predict`. Where that fails, each is answered
-alone, so that only what is wrong fails. Nobody waits for a future that is cancelled: its work is
-dropped from the queue, and a running call is stopped when nobody is left who waits for it.
+alone, so that only what is wrong fails. A future is cancelled when the deadline has passed, the
+client has left or the server ends: then its work leaves the queue. Running work is cancelled when
+fewer than half of its inputs are still wanted, and those are answered again without the others.
 """
 
 import threading
@@ -16,15 +17,12 @@ from typing import Any
 
 import torch
 
+from saccade.cancellation import Cancelled, cancellable, raise_if_cancelled
 from saccade.serve.limits import Limits
 from saccade.tasks.base import Task
 
 Observe = Callable[[int, float], None]
 """Told of each batch: its rows and the seconds it took."""
-
-
-class AbandonedError(Exception):
-    """Nobody waits for this work any more."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +121,9 @@ class Batcher:
         started = time.monotonic()
         try:
             answers = self._predict(batch)
-        except AbandonedError:
+        except Cancelled:
+            if wanted := [work for work in batch if not work.future.done()]:
+                self._answer(wanted)
             return
         except BaseException as error:
             if len(batch) > 1:
@@ -139,18 +139,17 @@ class Batcher:
             at += len(work.inputs)
 
     def _predict(self, batch: list[Work]) -> list[Any]:
-        def stop() -> None:
-            if all(work.future.done() for work in batch):
-                raise AbandonedError
+        def mostly_unwanted() -> bool:
+            return 2 * _rows([work for work in batch if not work.future.done()]) < _rows(batch)
 
-        stop()
-        return self._task.predict(
-            [given for work in batch for given in work.inputs],
-            attention=batch[0].attention,
-            batch_size=self._limits.rows,
-            stop=stop,
-            **batch[0].options,
-        )
+        with cancellable(mostly_unwanted):
+            raise_if_cancelled()
+            return self._task.predict(
+                [given for work in batch for given in work.inputs],
+                attention=batch[0].attention,
+                batch_size=self._limits.rows,
+                **batch[0].options,
+            )
 
 
 def characters(given: Any) -> int:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import torch
 
 from saccade.attention.watch import Watched, watch
+from saccade.cancellation import raise_if_cancelled
 from saccade.config import Count
 from saccade.data.cache import Encoded, encode_once
 from saccade.data.collate import pad, pad_rows
@@ -245,6 +246,7 @@ class MaskedLanguageModeling(Task[Gaps]):
                 log_p = self.model.output(self._hidden(batch)).log_softmax(-1).cpu()
             of_each = log_p.split([len(gapped[i].places) for i in rows])
             for row, (i, of_holes) in enumerate(zip(rows, of_each, strict=True)):
+                raise_if_cancelled()
                 found = self._fill(of_holes, asked[i].apart, num_best)
                 best, *others = (
                     Answer(self.tokenizer.decode(asked[i].filled(pieces)), score)

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import torch
 
 from saccade.attention.watch import watch
+from saccade.cancellation import raise_if_cancelled
 from saccade.config import Count, NotNegative
 from saccade.data.cache import Encoded, encode_once
 from saccade.data.collate import pad
@@ -398,6 +399,7 @@ class TextClassification(Classifier[Labelled]):
         for at in range(0, len(order), batch_size):
             if stop is not None:
                 stop()
+            raise_if_cancelled()
             rows = order[at : at + batch_size]
             batch = self._batch([pieces[i] for i in rows], torch.empty(0)).to(device)
             logits[rows] = self.model(batch.tokens, batch.mask, batch.segments).float().cpu()

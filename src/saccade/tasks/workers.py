@@ -10,6 +10,7 @@ from typing import TypeVar
 
 import torch
 
+from saccade.cancellation import raise_if_cancelled
 from saccade.data.memory import keep_freed_memory
 from saccade.data.threads import in_threads
 
@@ -47,8 +48,13 @@ def side_by_side(
 ) -> Iterator[tuple[int, Result]]:
     """Each row with what `work` makes of it, batch by batch; `stop` is called before each."""
     keep_freed_memory()
+
+    def checked(rows: Rows) -> Sequence[Result]:
+        raise_if_cancelled()
+        return work(rows)
+
     workers = min(_workers(device), len(batches))
-    results = map(work, batches) if workers < 2 else _in_threads(work, batches, workers)
+    results = map(checked, batches) if workers < 2 else _in_threads(checked, batches, workers)
     for rows in batches:
         if stop is not None:
             stop()
