@@ -30,19 +30,23 @@ class Work:
     """The inputs of one request, and the future that gets their answers.
 
     `alone` is for what depends on the place of an input among others, such as a drawn text.
+    `pixels` are those of its images, `weights` those that its attention can have.
     """
 
     inputs: Sequence[Any]
     options: Mapping[str, Any] = field(default_factory=dict)
     attention: bool = False
     alone: bool = False
+    pixels: int = 0
+    weights: int = 0
     future: Future[list[Any]] = field(default_factory=Future)
     arrived: float = field(default_factory=time.monotonic)
 
     @property
-    def characters(self) -> int:
-        """How much text there is to read."""
-        return sum(characters(each) for each in self.inputs)
+    def sizes(self) -> tuple[int, ...]:
+        """What is bounded where several are answered together."""
+        length = sum(characters(each) for each in self.inputs)
+        return len(self.inputs), length, self.pixels, self.weights
 
     @property
     def kind(self) -> Hashable:
@@ -106,13 +110,14 @@ class Batcher:
 
     def _alike(self) -> list[Work]:
         """The oldest, and those like it in their order, as far as there is room."""
+        limits = self._limits
+        left = [limits.rows, limits.characters, limits.pixels, limits.weights]
         batch: list[Work] = []
-        rows = characters = 0
         for work in self._waiting:
             if batch and work.kind != batch[0].kind:
                 continue
-            rows, characters = rows + len(work.inputs), characters + work.characters
-            if batch and (rows > self._limits.rows or characters > self._limits.characters):
+            left = [room - size for room, size in zip(left, work.sizes, strict=True)]
+            if batch and min(left) < 0:
                 break
             batch.append(work)
         return batch

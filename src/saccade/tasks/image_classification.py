@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import numpy.typing as npt
 import torch
 from jaxtyping import UInt8
 
-from saccade.attention.watch import watch
+from saccade.attention.watch import count_heads, watch
 from saccade.data.augment import AugmentConfig, augment, mix
 from saccade.data.cache import Encoded
 from saccade.data.columns import Column
@@ -165,6 +165,11 @@ class ImageClassification(Classifier[LabelledImages]):
     def from_json(self, value: Any) -> bytes:
         """An image as base64."""
         return picture_from_json(value)
+
+    def attention_size(self, inputs: Sequence[Picture], options: Mapping[str, Any]) -> int:
+        """The patches look at each other, and so does the class token."""
+        cells = self.grid[0] * self.grid[1] + 1
+        return count_heads(self.model) * len(inputs) * cells**2
 
     def predict(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 from jaxtyping import Shaped
 
-from saccade.attention.watch import watch
+from saccade.attention.watch import count_heads, watch
 from saccade.config import Count, NotNegative
 from saccade.data import builtin
 from saccade.data.augment import AugmentConfig, augment
@@ -257,6 +257,12 @@ class ImageToText(WritingTask[Captioned]):
     def from_json(self, value: Any) -> bytes:
         """An image as base64."""
         return picture_from_json(value)
+
+    def attention_size(self, inputs: Sequence[Picture], options: Mapping[str, Any]) -> int:
+        """Each written token, the stop included, looks at each cell of the image."""
+        written = self.config.generation.changed(options).max_length + 1
+        heads = count_heads(self.model, self.model.crossings())
+        return heads * len(inputs) * written * self.grid[0] * self.grid[1]
 
     def predict(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from saccade.attention.watch import watch
+from saccade.attention.watch import count_heads, watch
 from saccade.config import Count
 from saccade.data.blocks import Blocks, in_stream, packed
 from saccade.data.cache import Encoded, encode_once
@@ -213,6 +213,12 @@ class LanguageModeling(Task[Passages]):
     def question(self, item: Item) -> str:
         """How a text begins."""
         return item.inputs[0][:PROMPT]
+
+    def attention_size(self, inputs: Sequence[str], options: Mapping[str, Any]) -> int:
+        """The tokens of prompt and answer look at each other, in the last block."""
+        written = self.config.generation.changed(options).max_length
+        lengths = [min(len(ids) + written, self._size) for ids in self._contexts(inputs)]
+        return count_heads(self.model) * sum(length**2 for length in lengths)
 
     def predict(
         self,

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from saccade.attention.watch import Watched, watch
+from saccade.attention.watch import Watched, count_heads, watch
 from saccade.cancellation import raise_if_cancelled
 from saccade.config import Count
 from saccade.data.cache import Encoded, encode_once
@@ -204,6 +204,12 @@ class MaskedLanguageModeling(Task[Gaps]):
         words = item.inputs[0].split()[:ASKED]
         words[len(words) // 2 : len(words) // 2 + 1] = [HOLE]
         return " ".join(words)
+
+    def attention_size(self, inputs: Sequence[str], options: Mapping[str, Any]) -> int:
+        """The tokens that are read look at each other."""
+        most, tokens = self.config.text.max_length, self.tokenizer.encode_batch(list(inputs))
+        lengths = [min(len(ids) + CONTROLS, most) for ids in tokens]
+        return count_heads(self.model) * sum(length**2 for length in lengths)
 
     def predict(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from saccade.attention.watch import watch
+from saccade.attention.watch import count_heads, watch
 from saccade.cancellation import raise_if_cancelled
 from saccade.config import Count, NotNegative
 from saccade.data.cache import Encoded, encode_once
@@ -247,6 +247,14 @@ class TextClassification(Classifier[Labelled]):
         if not isinstance(value, list) or [type(each) for each in value] != [str, str]:
             raise DataError(f"an input is a list of two texts, got {json_kind(value)}")
         return tuple(value)
+
+    def attention_size(
+        self, inputs: Sequence[str | Sequence[str]], options: Mapping[str, Any]
+    ) -> int:
+        """The tokens of the first window look at each other."""
+        windows = (self._windows(texts)[0] for texts in self._read(inputs, 0))
+        lengths = [sum(map(len, window)) + self.controls for window in windows]
+        return count_heads(self.model) * sum(length**2 for length in lengths)
 
     def predict(
         self,

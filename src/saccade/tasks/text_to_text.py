@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from saccade.attention.watch import count_heads
 from saccade.config import Count
 from saccade.data.cache import Encoded, encode_once
 from saccade.data.collate import pad, pad_rows
@@ -206,6 +207,13 @@ class TextToText(WritingTask[Pairs]):
             f"words are aligned by {best.by}: there, {best.agreement:.0%} of the links of "
             f"{len(rows)} validation pairs are the same from both sides"
         )
+
+    def attention_size(self, inputs: Sequence[str], options: Mapping[str, Any]) -> int:
+        """Each written token looks at each token of its input, the stops included."""
+        settings, most = self.config.generation.changed(options), self.config.text.max_length
+        lengths = [min(len(ids), most) for ids in self.source.encode_batch(list(inputs))]
+        pairs = sum((settings.longest(length) + 1) * (length + 1) for length in lengths)
+        return count_heads(self.model, self.model.crossings()) * pairs
 
     def predict(
         self,

@@ -7,9 +7,9 @@ neither the answers nor, where it was measured, the speed.
 """
 
 import threading
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from time import perf_counter
 
 from saccade.cancellation import raise_if_cancelled
 from saccade.decoding import Hypothesis
@@ -63,8 +63,8 @@ class Pace:
 
 def _timed(write: Callable[[], Written], beam: int) -> tuple[Written, float]:
     """What was written, and the seconds for one token of one beam."""
-    started = time.perf_counter()
+    started = perf_counter()
     written = write()
-    seconds = time.perf_counter() - started
+    seconds = perf_counter() - started
     longest = max(len(each.tokens) + each.finished for row in written for each in row)
     return written, seconds / (len(written) * beam * longest)
