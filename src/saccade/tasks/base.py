@@ -223,11 +223,11 @@ class Task(nn.Module, ABC, Generic[BatchT]):
         items: Iterable[Item],
         *,
         quick: bool = False,
-        stop: Callable[[], None] | None = None,
+        on_batch: Callable[[], None] | None = None,
         batch_size: int = 64,
         **options: Any,
     ) -> Evaluation:
-        """Answer the items and measure the answers; `stop` is called between batches.
+        """Answer the items and measure the answers; `on_batch` is called between batches.
 
         `quick` is for the many looks of a training: greedy answers, and bare numbers.
         """

@@ -222,14 +222,14 @@ class TextToText(WritingTask[Pairs]):
         attention: bool = False,
         batch_size: int = 64,
         first: int = 0,
-        stop: Callable[[], None] | None = None,
+        on_batch: Callable[[], None] | None = None,
         **options: Any,
     ) -> list[Answer]:
         """An answer for each input, in their order. `options` are those of `[generation]`.
 
         Inputs are sorted by length and answered `batch_size` at a time, on a CPU several batches
-        side by side; `stop` is called between. `first` is the number of the first input, for its
-        seed. What is blank gets an empty answer, what is too long is cut, and that is said.
+        side by side; `on_batch` is called before each. `first` is the number of the first input,
+        for its seed. What is blank gets an empty answer, what is too long is cut with a warning.
         """
         settings = self.config.generation.changed(options)
         if isinstance(inputs, str):
@@ -262,7 +262,7 @@ class TextToText(WritingTask[Pairs]):
         lengths = [len(ids) for ids in tokens]
         alike = [(limit, self.engine.alike(n)) for limit, n in zip(limits, lengths, strict=True)]
         batches = list(_batches(lengths, alike, size))
-        for i, found in side_by_side(write, batches, device, stop):
+        for i, found in side_by_side(write, batches, device, on_batch):
             answers[i] = found
         return answers
 

@@ -44,9 +44,9 @@ def side_by_side(
     work: Callable[[Rows], Sequence[Result]],
     batches: Sequence[Rows],
     device: torch.device,
-    stop: Callable[[], None] | None = None,
+    on_batch: Callable[[], None] | None = None,
 ) -> Iterator[tuple[int, Result]]:
-    """Each row with what `work` makes of it, batch by batch; `stop` is called before each."""
+    """Each row with what `work` makes of it, batch by batch; `on_batch` is called before each."""
     keep_freed_memory()
 
     def checked(rows: Rows) -> Sequence[Result]:
@@ -56,8 +56,8 @@ def side_by_side(
     workers = min(_workers(device), len(batches))
     results = map(checked, batches) if workers < 2 else _in_threads(checked, batches, workers)
     for rows in batches:
-        if stop is not None:
-            stop()
+        if on_batch is not None:
+            on_batch()
         yield from zip(rows, next(results), strict=True)
 
 
