@@ -2,6 +2,8 @@
 images. A model is then free for the next request.
 """
 
+import asyncio
+import json
 import time
 from dataclasses import replace
 from typing import Any
@@ -13,7 +15,7 @@ from saccade.cancellation import Cancelled, cancellable
 from saccade.layers.residual import Residual
 from saccade.serve.batcher import Work
 from saccade.tasks import images
-from tests.serve.conftest import INPUTS, asked
+from tests.serve.conftest import INPUTS, asked, client
 from tests.serve.fakes import eventually
 
 LIMIT = 5
@@ -99,28 +101,78 @@ def test_reading_images_ends_between_them(tasks, monkeypatch, name, unit):
     require_end(counter, lambda: task.predict(inputs))
 
 
+HEAVY: dict[str, dict[str, Any]] = {
+    "en-fr": {"beam": 3, "max_length": 60},
+    "book": {"sample": True, "max_length": 60},
+    "said": {"beam": 3, "max_length": 60},
+    "photos": {},
+}
+
+
+async def miss_the_deadline(gate, body, counter):
+    async with client(gate) as http:
+        assert (await http.post("/v1/predict", json=body)).status_code == 504
+
+
+async def leave(gate, body, counter):
+    """The client disconnects as soon as the work has begun."""
+    content = json.dumps(body).encode()
+    parts = [{"type": "http.request", "body": content, "more_body": False}]
+
+    async def receive():
+        while not parts and counter.calls == 0:
+            await asyncio.sleep(0.01)
+        return parts.pop() if parts else {"type": "http.disconnect"}
+
+    async def send(message):
+        pass
+
+    headers = {"host": "localhost", "content-type": "application/json"}
+    headers["content-length"] = str(len(content))
+    scope = {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": "POST",
+        "scheme": "http",
+        "path": "/v1/predict",
+        "raw_path": b"/v1/predict",
+        "root_path": "",
+        "query_string": b"",
+        "headers": [(key.encode(), value.encode()) for key, value in headers.items()],
+        "client": ("127.0.0.1", 1),
+        "server": ("127.0.0.1", 80),
+    }
+    await gate(scope, receive, send)
+
+
+async def end_the_server(gate, body, counter):
+    """After --grace, uvicorn cancels the requests that are still running."""
+    async with client(gate) as http:
+        request = asyncio.ensure_future(http.post("/v1/predict", json=body))
+        while counter.calls == 0:
+            await asyncio.sleep(0.01)
+        request.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await request
+
+
 @pytest.mark.parametrize(
-    ("name", "options"),
-    [
-        ("en-fr", {"beam": 3, "max_length": 60}),
-        ("book", {"sample": True, "max_length": 60}),
-        ("said", {"beam": 3, "max_length": 60}),
-        ("photos", {}),
-    ],
+    ("how", "seconds"), [(miss_the_deadline, 0.4), (leave, 60.0), (end_the_server, 60.0)]
 )
-def test_a_model_is_free_after_a_deadline(build, tasks, monkeypatch, name, options):
-    task, counter = tasks[name], Counter(slow=0.05)
+@pytest.mark.parametrize("name", HEAVY)
+def test_a_model_is_free_when_nobody_waits_for_it(build, tasks, monkeypatch, name, how, seconds):
+    task, counter, options = tasks[name], Counter(slow=0.05), HEAVY[name]
     if options:
         endless(monkeypatch, task)
         counter.around(monkeypatch, type(task.model), "step")
     else:
         counter.around(monkeypatch, images, "decode_image")
-    gate = build(name, seconds=0.4)
+    gate = build(name, seconds=seconds)
     given = WRITERS.get(name, INPUTS[name][0])
-    body = {"inputs": [given] * 60, **options}
-    assert asked(gate, "POST", "/v1/predict", json=body).status_code == 504
+    asyncio.run(how(gate, {"inputs": [given] * 60, **options}, counter))
     begun = counter.calls
-    time.sleep(0.3)
+    time.sleep(0.3)  # enough for six steps, of which none may begin
     assert counter.calls <= begun + torch.get_num_threads()
     [model] = gate.models
     small = Work([task.from_json(given)], {"max_length": 1} if options else {})
