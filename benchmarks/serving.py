@@ -10,10 +10,18 @@ Phases: a warm-up with a little of everything; steady load, where every answer m
 `predict` gives; four times as many clients as the queue has places, which wait as long as
 Retry-After says; clients that leave in the middle of an answer; SIGTERM. Fails (exit code 1) if a
 demand is not met.
+
+    python benchmarks/serving.py --deadlines                      # about a minute
+
+measures instead how soon a model is free after a request has missed its deadline: untrained models
+of five tasks, heavy requests, a deadline of one second, and after each the time until the same
+model answers a small request.
 """
 
 import argparse
 import asyncio
+import base64
+import io
 import json
 import os
 import random
@@ -29,6 +37,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -132,13 +141,11 @@ class Server:
 
 
 @contextmanager
-def serving(runs: dict[str, Path], queue: int, log: Path) -> Iterator[Server]:
+def serving(runs: dict[str, Path], log: Path, *options: str) -> Iterator[Server]:
     named = [f"{name}={folder}" for name, folder in runs.items()]
-    command = [sys.executable, "-m", "saccade", "serve", *named, "--port", "0"]
+    command = [sys.executable, "-m", "saccade", "serve", *named, "--port", "0", *options]
     with log.open("wb") as file:
-        process = subprocess.Popen(
-            [*command, "--queue", str(queue)], stdout=subprocess.PIPE, stderr=file, text=True
-        )
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=file, text=True)
     try:
         assert process.stdout is not None
         ready, _, _ = select.select([process.stdout], [], [], 300)
@@ -292,6 +299,136 @@ async def phases(server: Server, answers: dict[str, str], options: Any) -> Deman
     return said
 
 
+DEADLINE, FREE, ENOUGH = 1.0, 2.0, 60.0
+"""Seconds: until the deadline, then until the model must be free, and until waiting is given up."""
+
+
+async def deadlines(server: Server, engine: str, only: tuple[str, ...]) -> Demands:
+    """Heavy requests one after the other, and how soon the model answers a small one again."""
+    said = Demands()
+    small: dict[str, dict[str, Any]] = {
+        "translator": {"inputs": ["ba"], "beam": 1, "max_length": 1},
+        "writer": {"inputs": ["ba"], "beam": 1, "max_length": 1},
+        "classifier": {"inputs": ["ba"]},
+        "images": {"inputs": [_png(16)]},
+        "captions": {"inputs": [_png(16)], "max_length": 1},
+    }
+    long = [" ".join(letters(6, seed)) for seed in range(64)]
+    heavy: list[tuple[str, str, dict[str, Any]]] = [
+        ("translator", "64 inputs, beam 16, 512 tokens", _writing(long, 16, 512)),
+        ("translator", "16 inputs, beam 16, 512 tokens", _writing(long[:16], 16, 512)),
+        ("translator", "64 inputs, beam 4, 512 tokens", _writing(long, 4, 512)),
+        ("translator", "64 inputs, greedy, 512 tokens", _writing(long, 1, 512)),
+        ("writer", "64 inputs, beam 4, 512 tokens", _writing(["ba"] * 64, 4, 512)),
+        ("writer", "64 inputs, beam 4, 100 tokens", _writing(["ba"] * 64, 4, 100)),
+        ("writer", "64 inputs, greedy, 512 tokens", _writing(["ba"] * 64, 1, 512)),
+        ("writer", "64 inputs, sampled", {"inputs": ["ba"] * 64, "sample": True}),
+        ("writer", "16 inputs, attention", {**_writing(["ba"] * 16, 1, 512), "attention": True}),
+        ("classifier", "64 texts", {"inputs": long}),
+        ("classifier", "64 texts, attention", {"inputs": long, "attention": True}),
+        ("images", "16 of 7000 x 7000", {"inputs": [_png(7000)] * 16}),
+        ("images", "1 of 7000 x 7000", {"inputs": [_png(7000)]}),
+        ("captions", "16 of 7000 x 7000", {"inputs": [_png(7000)] * 16}),
+        ("captions", "64, beam 4, 512 tokens", _writing([_png(64)] * 64, 4, 512)),
+    ]
+    for name, what, body in heavy:
+        if name not in only:
+            continue
+        client = Client(server.port)
+        got = await client.ask("/v1/predict", {"model": name, **body})
+        ended = time.monotonic()
+        while (await client.ask("/v1/predict", {"model": name, **small[name]})).status != 200:
+            if time.monotonic() - ended > ENOUGH:
+                break
+        free = time.monotonic() - ended
+        client.close()
+        said.add(
+            f"{name} ({engine}): {what}",
+            f"{got.status} after {got.seconds:.2f} s, free {free:.2f} s later",
+            f"{FREE:g} s",
+            met=free <= FREE,
+        )
+    return said
+
+
+def _writing(inputs: list[str], beam: int, tokens: int) -> dict[str, Any]:
+    return {"inputs": inputs, "beam": beam, "max_length": tokens}
+
+
+def _png(side: int) -> str:
+    from PIL import Image
+
+    file = io.BytesIO()
+    Image.new("RGB", (side, side), (side % 256, 90, 30)).save(file, "PNG")
+    return base64.b64encode(file.getvalue()).decode()
+
+
+def untrained_runs(folder: Path) -> dict[str, Path]:
+    """A model of each task, with new weights, which hardly ever end an answer."""
+    texts = letters(400, seed=1)
+    pictures = folder / "pictures"
+    for number in range(4):
+        where = pictures / "ab"[number % 2] / f"{number}.png"
+        where.parent.mkdir(parents=True, exist_ok=True)
+        where.write_bytes(base64.b64decode(_png(32 + number)))
+    tables = {
+        "translator": [("source", "target"), *((text, text[::-1]) for text in texts)],
+        "classifier": [("text", "label"), *((x, "ab"[i % 2]) for i, x in enumerate(texts))],
+        "captions": [
+            ("image", "text"),
+            *((f"pictures/{'ab'[i % 2]}/{i}.png", text) for i, text in enumerate(texts[:4])),
+        ],
+    }
+    for name, rows in tables.items():
+        lines = "".join("\t".join(row) + "\n" for row in rows)
+        (folder / f"{name}.tsv").write_text(lines, encoding="utf-8")
+    (folder / "writer.txt").write_text("\n".join(texts), encoding="utf-8")
+    grid = ["kind=resnet", "widths=[16,32]", "blocks=1", "dim=32"]
+    caption = [f"model.encoder.{option}" for option in grid]
+    return {
+        "translator": _untrained("transformer-small", folder / "translator.tsv"),
+        "writer": _untrained("gpt-mini", folder / "writer.txt"),
+        "classifier": _untrained("bert-small", folder / "classifier.tsv"),
+        "images": _untrained("vit-tiny", pictures),
+        "captions": _untrained(
+            "caption-attention",
+            folder / "captions.tsv",
+            *caption,
+            "text.vocabulary.min_count=1",
+            "image.size=64",
+        ),
+    }
+
+
+def _untrained(recipe: str, data: Path, *changes: str) -> Path:
+    from saccade.data import sources
+    from saccade.training import recipe as recipes
+    from saccade.training.run import Run
+
+    chosen = recipes.load(recipe, changes)
+    corpus = sources.open_corpus(data, chosen.options.columns)
+    task = chosen.options.fresh(corpus.splits["train"])
+    folder = data.parent / "runs" / data.stem
+    folder.mkdir(parents=True)
+    Run(folder).begin(chosen, task, {})
+    Run(folder).keep_best(task.model)
+    return folder
+
+
+def measure_deadlines(folder: Path) -> Demands:
+    """All tasks by eager, and what CTranslate2 can run by it as well."""
+    runs, said = untrained_runs(folder), Demands()
+    fast = ("translator", "writer")
+    for engine, names in (("eager", tuple(runs)), ("ctranslate2", fast)):
+        chosen = {name: runs[name] for name in names}
+        options = ("--seconds", f"{DEADLINE:g}", "--engine", engine)
+        with serving(chosen, folder / "log", *options) as server:
+            said.rows += asyncio.run(deadlines(server, engine, names)).rows
+            server.process.send_signal(signal.SIGTERM)
+            server.process.wait(60)
+    return said
+
+
 def _told(found: Load) -> str:
     told = [f"{count} x {status}" for status, count in found.statuses().items()]
     return ", ".join([*told, *(f"{count} {name}" for name, count in found.errors.items())])
@@ -353,6 +490,18 @@ def right_answers(run: Path, inputs: Path | None) -> dict[str, str]:
     return {text: answer.text for text, answer in zip(texts, found, strict=True)}
 
 
+def measure_load(options: Any, folder: Path) -> Demands:
+    """Steady load, overload and clients that leave."""
+    runs = make_runs(folder, options.steps, options.run)
+    answers = right_answers(runs[TRANSLATOR], options.inputs)
+    with serving(runs, folder / "log", "--queue", str(options.queue)) as server:
+        said = asyncio.run(phases(server, answers, options))
+        server.process.send_signal(signal.SIGTERM)
+        code = server.process.wait(60)
+        said.add("exit code after SIGTERM", f"{code}", "0", met=code == 0)
+    return said
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--clients", type=int, default=64)
@@ -365,15 +514,11 @@ def main() -> None:
     parser.add_argument("--run", type=Path, help="another translator")
     parser.add_argument("--inputs", type=Path, help="texts for it, a line each")
     parser.add_argument("--markdown", type=Path, help="write the table here too")
+    parser.add_argument("--deadlines", action="store_true", help="measure only deadlines")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        runs = make_runs(Path(folder), options.steps, options.run)
-        answers = right_answers(runs[TRANSLATOR], options.inputs)
-        with serving(runs, options.queue, Path(folder) / "log") as server:
-            said = asyncio.run(phases(server, answers, options))
-            server.process.send_signal(signal.SIGTERM)
-            code = server.process.wait(60)
-            said.add("exit code after SIGTERM", f"{code}", "0", met=code == 0)
+        measure = measure_deadlines if options.deadlines else partial(measure_load, options)
+        said = measure(Path(folder))
     text = f"{os.cpu_count()} cores, {options.queue} places in the queue.\n\n{said.table()}\n"
     print(text)
     if options.markdown:

@@ -9,6 +9,7 @@ from torch import nn
 import saccade
 from saccade.attention import Attend, Dot, MultiHeadAttention, ScaledDot, masks
 from saccade.attention.attend import one_call
+from saccade.attention.watch import count_heads
 from saccade.errors import WatchError
 from tests.variants import SCORES
 
@@ -222,3 +223,18 @@ def test_questions_it_cannot_answer_are_named():
         saccade.watch(attention, heads=[7]),
     ):
         attention(torch.randn(1, 3, D))
+
+
+def test_heads_are_as_many_as_are_recorded():
+    model = nn.ModuleDict({"one": MultiHeadAttention(12, 3), "two": Attend(Dot())})
+    x = torch.randn(1, 5, 12)
+    with saccade.watch(model) as seen:
+        model["one"](x)
+        model["two"](x, x, x)
+    recorded = sum(each.weights.numel() for each in seen.values())
+    assert count_heads(model) * 5 * 5 == recorded
+    assert (count_heads(model, ["one"]), count_heads(model, []), count_heads(nn.ReLU())) == (
+        3,
+        0,
+        0,
+    )

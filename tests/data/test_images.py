@@ -19,7 +19,7 @@ from PIL import Image, ImageFile
 
 from saccade.data import archives, images
 from saccade.data.archives import digest_of_files, place_of
-from saccade.data.images import in_rgb, read_image, resized
+from saccade.data.images import image_size, in_rgb, read_image, resized
 from saccade.errors import DataError, ShapeError
 
 WIDTH, HEIGHT = 23, 17
@@ -913,3 +913,18 @@ def test_places_of_images(tmp_path):
 def test_the_list_of_bad_files_is_long():
     assert len(BAD) + len(ODD) + len(SAVED) > 120
     assert images.MOST_PIXELS == 50_000_000
+
+
+@pytest.mark.parametrize("kind", ENDINGS)
+def test_a_size_is_known_without_decoding(monkeypatch, kind):
+    file = io.BytesIO()
+    picture().save(file, kind)
+    monkeypatch.setattr(Image.Image, "load", None)
+    monkeypatch.setattr(ImageFile.ImageFile, "load", None)
+    assert image_size(file.getvalue(), "input 1") == (WIDTH, HEIGHT)
+
+
+@pytest.mark.parametrize("data", [b"", b"no image", b"\x89PNG\r\n\x1a\nno"])
+def test_the_size_of_what_is_not_an_image(data):
+    with pytest.raises(DataError, match=r"^input 1 "):
+        image_size(data, "input 1")

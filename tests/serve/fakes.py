@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
+from saccade.cancellation import Cancelled, raise_if_cancelled
 from saccade.errors import DataError
 from saccade.tasks.base import Answer, Task
 
@@ -30,7 +31,6 @@ class Echo(Task[Any]):
         *,
         attention: bool = False,
         batch_size: int = 64,
-        stop: Callable[[], None],
         **options: Any,
     ) -> list[Answer]:
         self.batches.append(list(inputs))
@@ -43,8 +43,8 @@ class Echo(Task[Any]):
             self.began.set()
             while not self.go.wait(0.01):
                 try:
-                    stop()
-                except Exception:
+                    raise_if_cancelled()
+                except Cancelled:
                     self.stopped += 1
                     raise
         return [Answer(text, 0.0) for text in inputs]

@@ -125,6 +125,32 @@ def test_running_work_goes_on_while_one_waits_for_it(started):
     assert task.stopped == 0
 
 
+def test_running_work_is_done_again_for_the_few_who_wait(started):
+    batcher, task, seen = started(linger=0.2)
+    gone, stays, other = Work(["slow", "a", "b", "c"]), Work(["d"]), Work(["e"])
+    submit(batcher, gone, stays, other)
+    assert task.began.wait(20)
+    stays.future.cancel()  # five of six inputs are still wanted
+    gone.future.cancel()  # one of six is
+    assert texts(other) == ["e"]
+    assert task.batches == [["slow", "a", "b", "c", "d", "e"], ["e"]]
+    assert (task.stopped, seen) == (1, [1])
+
+
+@pytest.mark.parametrize("name", ["pixels", "weights"])
+def test_pixels_and_weights_are_bounded_together(started, name):
+    batcher, task, _ = started(linger=0.0, **{name: 10})
+    busy(batcher, task)
+    works = [
+        Work([text], **{name: size}) for text, size in (("a", 6), ("b", 4), ("c", 1), ("d", 99))
+    ]
+    submit(batcher, *works)
+    task.go.set()
+    for work in works:
+        texts(work)
+    assert task.batches[1:] == [["a", "b"], ["c"], ["d"]]
+
+
 def test_the_end_answers_what_is_waiting(started):
     batcher, _, _ = started(linger=30.0)
     works = [Work(["a"]), Work(["b"])]

@@ -301,7 +301,7 @@ def test_attention_that_is_too_much_leaves_the_answer(visit, build, served):
     write(tab, "i am happy")
     assert tab.wait_for_selector("#answers .answer").inner_text() in {"good", "bad"}
     said = tab.locator("article .said").inner_text()
-    assert said.startswith("No attention: the attention of an answer may have 10 weights")
+    assert said.startswith("No attention: the attention of a request may have 10 weights")
 
 
 def test_the_token_is_asked_for_and_kept_in_the_tab(visit, build, served):

@@ -5,6 +5,7 @@ import re
 import threading
 
 import pytest
+from PIL.PngImagePlugin import PngImageFile
 
 from saccade.lens.record import AttentionRecord
 from saccade.serve.page import contents
@@ -129,12 +130,79 @@ def test_no_such_model(everything):
     assert "model is missing; there are: en-fr, mood" in missing.json()["error"]["message"]
 
 
-def test_attention_of_a_model_without_any_and_too_much_of_it(build, tasks):
-    gate = build("mood", weights=3)
-    ask = {"inputs": ["i am happy"], "attention": True}
-    found = asked(gate, "POST", "/v1/predict", json=ask)
+@pytest.mark.parametrize("name", NAMES)
+def test_attention_is_bounded_for_a_request_before_the_work(build, tasks, monkeypatch, name):
+    inputs = inputs_of(tasks, name)
+    most = tasks[name].attention_size(inputs, {})
+    records = [answer.attention for answer in tasks[name].predict(inputs, attention=True)]
+    sizes = [sum(layer.size for layer in record.weights.values()) for record in records]
+    assert max(sizes) < sum(sizes) <= most  # each alone would be allowed
+    monkeypatch.setattr(tasks[name], "predict", None)  # a call would fail
+    found = asked(
+        build(name, weights=most - 1),
+        "POST",
+        "/v1/predict",
+        json={"inputs": INPUTS[name], "attention": True},
+    )
     assert found.status_code == 422
-    assert "may have 3 weights" in found.json()["error"]["message"]
+    assert found.json()["error"]["message"] == (
+        f"the attention of a request may have {most - 1:,} weights, this one can have {most:,}; "
+        "send fewer or shorter inputs or a smaller max_length, or ask without attention"
+    )
+
+
+def test_attention_is_measured_after_the_work_too(build, tasks, monkeypatch):
+    monkeypatch.setattr(tasks["mood"], "attention_size", lambda inputs, options: 0)
+    ask = {"inputs": ["i am happy"], "attention": True}
+    found = asked(build("mood", weights=3), "POST", "/v1/predict", json=ask)
+    assert found.status_code == 422
+    assert "may have 3 weights, this one has " in found.json()["error"]["message"]
+    allowed = asked(build("mood", weights=10**6), "POST", "/v1/predict", json=ask)
+    assert allowed.status_code == 200
+
+
+@pytest.mark.parametrize("name", ["en-fr", "book", "said"])
+def test_inputs_beam_and_length_are_bounded_together(build, name):
+    gate = build(name, beam=4, tokens=10, request_tokens=200)
+    given, ask = INPUTS[name][0], {"beam": 4, "max_length": 10}
+    five, six = (
+        asked(gate, "POST", "/v1/predict", json={"inputs": [given] * n, **ask}) for n in (5, 6)
+    )
+    assert (five.status_code, six.status_code) == (200, 422)
+    assert six.json()["error"] == {
+        "code": "invalid",
+        "message": "inputs x beam x max_length may be 200 in a request, this one has 6 x 4 x 10 = "
+        "240; send fewer inputs, or a smaller beam or max_length",
+    }
+
+
+def test_one_input_may_have_the_largest_beam_and_length(build):
+    gate = build("en-fr", beam=4, tokens=10, request_tokens=1)
+    ask = {"inputs": ["a b"], "beam": 4, "max_length": 10}
+    assert asked(gate, "POST", "/v1/predict", json=ask).status_code == 200
+
+
+def test_completions_count_each_text_of_a_prompt(build):
+    gate = build("book", tokens=10, beam=1, request_tokens=100)
+    ask = {"model": "book", "prompt": ["the", "cat"], "max_tokens": 10, "temperature": 0}
+    assert asked(gate, "POST", "/v1/completions", json={**ask, "n": 5}).status_code == 200
+    found = asked(gate, "POST", "/v1/completions", json={**ask, "n": 6})
+    assert found.status_code == 422
+    assert "12 x 1 x 10 = 120" in found.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("name", ["photos", "said"])
+def test_pixels_are_bounded_for_a_request_by_the_headers(build, tasks, monkeypatch, name):
+    gate = build(name, pixels=250)
+    one, other = in_base64(picture(10)), in_base64(picture(12))
+    assert asked(gate, "POST", "/v1/predict", json={"inputs": [one, other]}).status_code == 200
+    monkeypatch.setattr(PngImageFile, "load", None)  # decoding would fail
+    found = asked(gate, "POST", "/v1/predict", json={"inputs": [one, one, other]})
+    assert found.status_code == 422
+    assert found.json()["error"]["message"] == (
+        "the images of a request may have 250 pixels together, these have 344; send fewer images, "
+        "or make them smaller"
+    )
 
 
 def test_models_are_listed(everything, tasks):

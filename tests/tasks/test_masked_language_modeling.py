@@ -365,10 +365,10 @@ def test_blank_inputs_get_empty_answers(looking):
 
 def test_stop_is_called_between_batches(looking):
     calls = []
-    looking.predict([f"a {HOLE}"] * 5, batch_size=2, stop=lambda: calls.append(1))
+    looking.predict([f"a {HOLE}"] * 5, batch_size=2, on_batch=lambda: calls.append(1))
     assert len(calls) == 3
     items = [Item((text,), (), 1) for text in TEXTS]
-    looking.evaluate(items, quick=True, batch_size=2, stop=lambda: calls.append(1))
+    looking.evaluate(items, quick=True, batch_size=2, on_batch=lambda: calls.append(1))
     assert len(calls) == 7
 
 

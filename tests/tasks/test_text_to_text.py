@@ -309,7 +309,7 @@ def test_a_long_input_is_cut_and_that_is_said(tmp_path, caplog):
 
 def test_stop_is_called_between_batches(task):
     calls = []
-    task.predict(SOURCES, beam=1, batch_size=2, stop=lambda: calls.append(1))
+    task.predict(SOURCES, beam=1, batch_size=2, on_batch=lambda: calls.append(1))
     assert len(calls) >= 4
 
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from saccade.attention.attend import watchers
+from saccade.cancellation import Cancelled, cancellable
 from saccade.tasks.workers import batch_size_for, side_by_side
 
 CPU = torch.device("cpu")
@@ -30,10 +31,10 @@ def test_each_thread_has_a_batch_if_inputs_are_enough(two_threads):
 
 def test_rows_come_with_their_results_in_order(two_threads):
     batches = [[3, 1], [4], [0, 2]]
-    stops = []
-    found = side_by_side(lambda rows: [i * i for i in rows], batches, CPU, lambda: stops.append(1))
+    calls = []
+    found = side_by_side(lambda rows: [i * i for i in rows], batches, CPU, lambda: calls.append(1))
     assert list(found) == [(3, 9), (1, 1), (4, 16), (0, 0), (2, 4)]
-    assert len(stops) == 3
+    assert len(calls) == 3
     assert list(side_by_side(lambda rows: rows, [], CPU)) == []
 
 
@@ -83,10 +84,24 @@ def test_an_error_ends_it_and_nothing_is_left_changed(two_threads):
     assert torch.get_num_threads() == 2
 
 
-def test_a_stop_leaves_at_once_and_nothing_is_left_changed(two_threads):
-    def stop():
+def test_an_interruption_leaves_at_once_and_nothing_is_left_changed(two_threads):
+    def interrupt():
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        list(side_by_side(lambda rows: rows, [[0], [1]], CPU, stop))
+        list(side_by_side(lambda rows: rows, [[0], [1]], CPU, interrupt))
+    assert torch.get_num_threads() == 2
+
+
+def test_cancelled_work_begins_no_further_batch(two_threads):
+    begun = []
+
+    def work(rows):
+        begun.append(rows)
+        return rows
+
+    batches = [[i] for i in range(20)]
+    with cancellable(lambda: len(begun) >= 3), pytest.raises(Cancelled):
+        list(side_by_side(work, batches, CPU))
+    assert 3 <= len(begun) <= 4  # the other thread may be beginning one
     assert torch.get_num_threads() == 2

@@ -10,6 +10,7 @@ import time
 import pytest
 import torch
 
+from saccade.cancellation import raise_if_cancelled
 from saccade.errors import StoppedError
 from saccade.training.interruption import Interruption
 from tests.training.runs import arguments, outcome, prepare, train, write_rows
@@ -126,8 +127,8 @@ def test_in_a_thread_nothing_is_listened_to():
     found = []
 
     def work():
-        with Interruption() as interruption:
-            interruption.check()
+        with Interruption() as interruption, interruption.cancelling():
+            raise_if_cancelled()
             found.append(interruption.asked)
 
     thread = threading.Thread(target=work)

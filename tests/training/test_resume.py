@@ -124,7 +124,6 @@ def test_a_validation_that_was_stopped_is_done_again(place, monkeypatch, referen
     def stopped(self, progress):
         if progress.step == 12:
             self.interruption.asked = True
-            self.interruption.check()
         return plain(self, progress)
 
     with monkeypatch.context() as patch:

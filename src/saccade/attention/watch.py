@@ -107,6 +107,20 @@ def watch(
         watchers.reset(token)
 
 
+def count_heads(module: nn.Module, layers: Collection[str] | None = None) -> int:
+    """Heads of all attentions below `module`, or of those with these names.
+
+    `watch` records as many weights for each pair of a query and a key.
+    """
+    named = _names(module)
+    owners = (
+        module.get_submodule(name.rpartition(".")[0])
+        for name, part in module.named_modules()
+        if isinstance(part, Attend) and (layers is None or named[part] in layers)
+    )
+    return sum(getattr(owner, "num_heads", 1) for owner in owners)
+
+
 class _Recorder:
     def __init__(
         self,

@@ -178,7 +178,7 @@ def run(
             data=demo.data,
             split="test",
             batch_size=BATCH,
-            stop=answered,
+            on_batch=answered,
             **demo.options,
         )
     print(f"\nOn {len(found.answers):,} inputs that it was not trained on:")

@@ -77,7 +77,7 @@ def run(
             attention=session.AttentionOptions(gold=links, reverse=reverse) if attention else None,
             say=say,
             batch_size=batch_size,
-            stop=answered,
+            on_batch=answered,
             **({} if beam is None else {"beam": beam}),
         )
     if output is not None:

@@ -140,7 +140,7 @@ def run(
                 attention=looks,
                 batch_size=batch_size,
                 first=done,
-                stop=answered,
+                on_batch=answered,
                 **given,
             )
             for line, answer in zip(lines, answers, strict=True):

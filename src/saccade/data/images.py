@@ -7,15 +7,17 @@ reading them ends soon. What Pillow decodes in Python, byte by byte, is bounded,
 import struct
 import threading
 import warnings
+from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 
+from saccade.cancellation import raise_if_cancelled
 from saccade.data.archives import BUILTIN, bytes_of, idx_image, is_idx, place_of
 from saccade.errors import DataError, ShapeError
 
@@ -95,6 +97,19 @@ def read_image(where: str | Path, *, named: str = "") -> Image.Image:
 
 def decode_image(data: bytes, where: str) -> Image.Image:
     """The image that the bytes of a file hold, as `read_image` gives it; `where` names it."""
+    return _opened(data, where, _decoded)
+
+
+def image_size(data: bytes, where: str) -> tuple[int, int]:
+    """Width and height as the header of a file states them; nothing is decoded."""
+    return _opened(data, where, _stated_size)
+
+
+Opened = TypeVar("Opened")
+
+
+def _opened(data: bytes, where: str, how: Callable[[bytes, str], Opened]) -> Opened:
+    """What `how` makes of the bytes of a file, with errors that say what is wrong with it."""
     if not data:
         raise DataError(f"{where} is empty (0 bytes); an image is expected")
     kind = _kind(data, SIGNATURES)
@@ -102,7 +117,7 @@ def decode_image(data: bytes, where: str) -> Image.Image:
         found = _kind(data, OTHER_SIGNATURES) or "something else"
         raise DataError(f"{where} is no image that can be read but {found}; use {ALLOWED}")
     try:
-        return _decoded(data, where)
+        return how(data, where)
     except DataError:
         raise
     except Image.DecompressionBombError as error:  # Pillow's own limit lies beyond ours
@@ -176,9 +191,17 @@ def _decoded(data: bytes, where: str) -> Image.Image:
         _require_quick(image, data, where)
         stream.allow(len(data) // 256 if image.format == "PNG" else SLOW_BYTES)
         image.load()
+        raise_if_cancelled()
         upright = in_rgb(_upright(image))
     upright.info = {}
     return upright
+
+
+def _stated_size(data: bytes, where: str) -> tuple[int, int]:
+    _require_few_pieces(data, where)
+    with _quiet, Image.open(_Crumbs(data, where), formats=FORMATS) as image:
+        _require_size(image.size, where)
+        return image.size
 
 
 def _require_size(size: tuple[int, int], where: str) -> None:

@@ -18,6 +18,7 @@ from torch import nn
 
 from saccade.attention import Attend, Prepared, ScoreConfig, masks
 from saccade.attention.attend import one_call
+from saccade.cancellation import raise_if_cancelled
 from saccade.config import Conflict, Count, Share, without_effect
 from saccade.interfaces import Memory
 from saccade.layers.dropout import Dropout
@@ -118,6 +119,7 @@ class RecurrentDecoder(nn.Module, ABC):
         """What `output` turns into logits, step by step."""
         state, read = self.start(memory), []
         for x in self.dropout(self.embedding(target)).unbind(1):
+            raise_if_cancelled()
             one, state = self.advance(x, state)
             read.append(one)
         return torch.stack(read, 1)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import torch
 
+from saccade.cancellation import raise_if_cancelled
 from saccade.decoding.hypothesis import Hypothesis, Limits
 from saccade.errors import DecodingError
 from saccade.interfaces import State, Stepper
@@ -30,8 +31,10 @@ def advance(
     """Write `tokens`; the log-probabilities of what may follow, and the state after it.
 
     They are the model's own, in float32; what may not follow has -inf, and its share is not given
-    to the others. `rows` and `step` (from 0) say in an error where generation was.
+    to the others. `rows` and `step` (from 0) say in an error where generation was. Cancelled work
+    ends here, before the step.
     """
+    raise_if_cancelled()
     logits, state = stepper.step(tokens, state)
     vocabulary, largest = logits.shape[-1], max(limits.stop, *limits.forbidden, 0)
     if largest >= vocabulary:

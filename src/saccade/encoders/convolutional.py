@@ -11,6 +11,7 @@ from typing import Literal, TypeVar
 
 from torch import nn
 
+from saccade.cancellation import raise_if_cancelled
 from saccade.config import Conflict, Count, Share
 from saccade.encoders.stems import Stemmed, placed
 from saccade.errors import MaskError, RecipeError, ShapeError
@@ -80,6 +81,7 @@ class ResidualBlock(nn.Module):
         self, x: Float[Tensor, "b channels height width"]
     ) -> Float[Tensor, "b d rows columns"]:
         """What the convolutions add to what passes beside them."""
+        raise_if_cancelled()
         return self.activation(self.convolutions(x) + self.shortcut(x))
 
 

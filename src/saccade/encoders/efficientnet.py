@@ -14,6 +14,7 @@ import safetensors.torch
 from torch import nn
 from torch.nn import functional as F
 
+from saccade.cancellation import raise_if_cancelled
 from saccade.encoders.convolutional import FeatureMap, GridEncoder, GridReaderConfig
 from saccade.errors import ShapeError, WeightsError
 from saccade.shapes import Float, Tensor
@@ -95,6 +96,7 @@ class InvertedResidual(nn.Module):
         self, x: Float[Tensor, "b channels height width"]
     ) -> Float[Tensor, "b d rows columns"]:
         """The features after the block."""
+        raise_if_cancelled()
         out = self.project(self.depthwise(self.expand(x)))
         return x + out if self.has_shortcut else out
 

@@ -28,12 +28,14 @@ class CTranslate2:
         """The hypotheses for each input, best first."""
         if watchers.get():  # who watches wants to see the model itself at work
             return self._eager.generate(inputs, wish)
-        if lacking := self._program.lacks(inputs, wish):
-            return self._instead(f"{self._program.name} cannot give {lacking}", inputs, wish)
         try:
-            return self._program.generate(inputs, wish)
+            lacking = self._program.lacks(inputs, wish)
+            if lacking is None:
+                return self._program.generate(inputs, wish)
+            reason = f"{self._program.name} cannot give {lacking}"
         except (RuntimeError, ValueError) as error:
-            return self._instead(f"{self._program.name} failed ({error})", inputs, wish)
+            reason = f"{self._program.name} failed ({error})"
+        return self._instead(reason, inputs, wish)
 
     def _instead(
         self, reason: str, inputs: Sequence[list[int]], wish: Wish

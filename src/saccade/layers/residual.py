@@ -6,6 +6,7 @@ from typing import Literal
 import torch
 from torch import nn
 
+from saccade.cancellation import raise_if_cancelled
 from saccade.errors import ShapeError
 from saccade.layers.dropout import Dropout
 from saccade.layers.norms import Norm, norm
@@ -68,7 +69,11 @@ class Residual(nn.Module):
         part: Callable[[Tensor], Tensor],
         wanted: int | None = None,
     ) -> Float[Tensor, "b m d"]:
-        """x, or the first `wanted` of it, with what `part` makes of x for these added."""
+        """x, or the first `wanted` of it, with what `part` makes of x for these added.
+
+        Cancelled work ends here, before the part.
+        """
+        raise_if_cancelled()
         kept = x if wanted is None else x[:, :wanted]
         if self.order == "pre":
             return kept + self.skip(self.dropout(part(self.norm(x))))

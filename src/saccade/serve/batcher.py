@@ -1,8 +1,9 @@
 """Answers together what has come together: one thread for each model.
 
 Work that wants the same is answered in one call of `predict`. Where that fails, each is answered
-alone, so that only what is wrong fails. Nobody waits for a future that is cancelled: its work is
-dropped from the queue, and a running call is stopped when nobody is left who waits for it.
+alone, so that only what is wrong fails. A future is cancelled when the deadline has passed, the
+client has left or the server ends: then its work leaves the queue. Running work is cancelled when
+fewer than half of its inputs are still wanted, and those are answered again without the others.
 """
 
 import threading
@@ -16,6 +17,7 @@ from typing import Any
 
 import torch
 
+from saccade.cancellation import Cancelled, cancellable, raise_if_cancelled
 from saccade.serve.limits import Limits
 from saccade.tasks.base import Task
 
@@ -23,28 +25,28 @@ Observe = Callable[[int, float], None]
 """Told of each batch: its rows and the seconds it took."""
 
 
-class AbandonedError(Exception):
-    """Nobody waits for this work any more."""
-
-
 @dataclass(frozen=True, eq=False)
 class Work:
     """The inputs of one request, and the future that gets their answers.
 
     `alone` is for what depends on the place of an input among others, such as a drawn text.
+    `pixels` are those of its images, `weights` those that its attention can have.
     """
 
     inputs: Sequence[Any]
     options: Mapping[str, Any] = field(default_factory=dict)
     attention: bool = False
     alone: bool = False
+    pixels: int = 0
+    weights: int = 0
     future: Future[list[Any]] = field(default_factory=Future)
     arrived: float = field(default_factory=time.monotonic)
 
     @property
-    def characters(self) -> int:
-        """How much text there is to read."""
-        return sum(characters(each) for each in self.inputs)
+    def sizes(self) -> tuple[int, ...]:
+        """What is bounded where several are answered together."""
+        length = sum(characters(each) for each in self.inputs)
+        return len(self.inputs), length, self.pixels, self.weights
 
     @property
     def kind(self) -> Hashable:
@@ -108,13 +110,14 @@ class Batcher:
 
     def _alike(self) -> list[Work]:
         """The oldest, and those like it in their order, as far as there is room."""
+        limits = self._limits
+        left = [limits.rows, limits.characters, limits.pixels, limits.weights]
         batch: list[Work] = []
-        rows = characters = 0
         for work in self._waiting:
             if batch and work.kind != batch[0].kind:
                 continue
-            rows, characters = rows + len(work.inputs), characters + work.characters
-            if batch and (rows > self._limits.rows or characters > self._limits.characters):
+            left = [room - size for room, size in zip(left, work.sizes, strict=True)]
+            if batch and min(left) < 0:
                 break
             batch.append(work)
         return batch
@@ -123,7 +126,9 @@ class Batcher:
         started = time.monotonic()
         try:
             answers = self._predict(batch)
-        except AbandonedError:
+        except Cancelled:
+            if wanted := [work for work in batch if not work.future.done()]:
+                self._answer(wanted)
             return
         except BaseException as error:
             if len(batch) > 1:
@@ -139,18 +144,17 @@ class Batcher:
             at += len(work.inputs)
 
     def _predict(self, batch: list[Work]) -> list[Any]:
-        def stop() -> None:
-            if all(work.future.done() for work in batch):
-                raise AbandonedError
+        def mostly_unwanted() -> bool:
+            return 2 * _rows([work for work in batch if not work.future.done()]) < _rows(batch)
 
-        stop()
-        return self._task.predict(
-            [given for work in batch for given in work.inputs],
-            attention=batch[0].attention,
-            batch_size=self._limits.rows,
-            stop=stop,
-            **batch[0].options,
-        )
+        with cancellable(mostly_unwanted):
+            raise_if_cancelled()
+            return self._task.predict(
+                [given for work in batch for given in work.inputs],
+                attention=batch[0].attention,
+                batch_size=self._limits.rows,
+                **batch[0].options,
+            )
 
 
 def characters(given: Any) -> int:

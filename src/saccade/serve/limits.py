@@ -18,7 +18,10 @@ class Limits:
     inputs         of one request
     tokens         of an answer, unless the run's own recipe allows more
     beam           and also the most answers for one input
-    weights        attention weights of one answer
+    request_tokens inputs x beam x max_length of one request; one input may always have the largest
+                   beam and max_length
+    pixels         of all images of a request, and of those answered together
+    weights        attention weights of one request, and of those answered together
     json           bytes of a JSON body
     values         items, keys and nested lists of a JSON body, counted before it is parsed
     body           bytes of an upload
@@ -40,6 +43,8 @@ class Limits:
     inputs: int = 64
     tokens: int = 512
     beam: int = 16
+    request_tokens: int = 131_072
+    pixels: int = 50_000_000
     weights: int = 4_000_000
     json: int = MIB
     values: int = 2_000

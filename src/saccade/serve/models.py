@@ -9,6 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from saccade.data.images import image_size
+from saccade.decoding import GenerationConfig
 from saccade.errors import SaccadeError, ServeError
 from saccade.interfaces import Engined
 from saccade.serve.batcher import Batcher, Work, characters
@@ -99,7 +101,9 @@ class Model:
             finally:
                 if work.future.cancel():
                     self._measures.abandoned.add(self.name)
-        self._require_room(found)
+        records = (answer.attention for answer in found if answer.attention is not None)
+        count = sum(layer.size for record in records for layer in record.weights.values())
+        self._require_few_weights(count, "has")
         return found
 
     async def pieces(
@@ -152,18 +156,60 @@ class Model:
         self._require_modest(options)
         try:
             inputs = [self.task.from_json(value) for value in given]
+            length = sum(map(characters, inputs))
+            if length > self.limits.characters:
+                raise Problem(
+                    "invalid",
+                    f"the texts of a request may have {self.limits.characters:,} characters "
+                    f"together, these have {length:,}",
+                )
             generation = self.task.generation
-            drawn = generation is not None and generation.changed(options).sample
+            settings = None if generation is None else generation.changed(options)
+            if settings is not None:
+                self._require_few_tokens(len(inputs), settings)
+            return Work(
+                inputs,
+                options,
+                attention,
+                alone=settings is not None and settings.sample,
+                pixels=self._pixels(inputs),
+                weights=self._weights(inputs, options) if attention else 0,
+            )
         except SaccadeError as error:
             raise Problem("invalid", str(error)) from error
-        length = sum(map(characters, inputs))
-        if length > self.limits.characters:
+
+    def _require_few_tokens(self, inputs: int, settings: GenerationConfig) -> None:
+        """Raise if inputs, beam and length are too much together; never for one input alone."""
+        own, limits = self.task.generation or settings, self.limits
+        largest = max(limits.beam, own.beam) * max(limits.tokens, own.max_length)
+        most = max(limits.request_tokens, largest)
+        count = inputs * settings.beam * settings.max_length
+        if count > most:
             raise Problem(
                 "invalid",
-                f"the texts of a request may have {self.limits.characters:,} characters together, "
-                f"these have {length:,}",
+                f"inputs x beam x max_length may be {most:,} in a request, this one has {inputs} x "
+                f"{settings.beam} x {settings.max_length} = {count:,}; send fewer inputs, or a "
+                "smaller beam or max_length",
             )
-        return Work(inputs, options, attention, alone=drawn)
+
+    def _pixels(self, inputs: Sequence[Any]) -> int:
+        """Those of all images, by their headers, if they are not too many."""
+        images = [(number, each) for number, each in enumerate(inputs, 1) if type(each) is bytes]
+        sizes = (image_size(data, f"input {number}") for number, data in images)
+        pixels = sum(width * height for width, height in sizes)
+        if pixels > self.limits.pixels:
+            raise Problem(
+                "invalid",
+                f"the images of a request may have {self.limits.pixels:,} pixels together, these "
+                f"have {pixels:,}; send fewer images, or make them smaller",
+            )
+        return pixels
+
+    def _weights(self, inputs: Sequence[Any], options: Mapping[str, Any]) -> int:
+        """Those that the attention can have, if they are not too many."""
+        weights = self.task.attention_size(inputs, options)
+        self._require_few_weights(weights, "can have")
+        return weights
 
     def _require_modest(self, options: Mapping[str, Any]) -> None:
         """Refuse options beyond the caps; a recipe's own are always allowed."""
@@ -174,17 +220,14 @@ class Model:
             if options.get(name, 0) > allowed:
                 raise Problem("invalid", f"{name} may be {allowed} at most, got {options[name]}")
 
-    def _require_room(self, found: Sequence[Answer]) -> None:
-        for answer in found:
-            if answer.attention is None:
-                continue
-            count = sum(layer.size for layer in answer.attention.weights.values())
-            if count > self.limits.weights:
-                raise Problem(
-                    "invalid",
-                    f"the attention of an answer may have {self.limits.weights:,} weights, here "
-                    f"are {count:,}; ask for it with a shorter text",
-                )
+    def _require_few_weights(self, count: int, verb: str) -> None:
+        if count > self.limits.weights:
+            raise Problem(
+                "invalid",
+                f"the attention of a request may have {self.limits.weights:,} weights, this one "
+                f"{verb} {count:,}; send fewer or shorter inputs or a smaller max_length, or ask "
+                "without attention",
+            )
 
     def _observe(self, rows: int, seconds: float) -> None:
         self._measures.rows.observe(rows, self.name)

@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 
+from saccade.cancellation import Cancelled, cancellable, raise_if_cancelled
+
 
 @dataclass(frozen=True)
 class End:
@@ -33,7 +35,7 @@ class Streamer:
     async def pieces(self, begin: Pieces) -> AsyncGenerator[str | End, None]:
         """Each piece as it is written, and the end.
 
-        When nobody iterates any more, writing stops with the next piece.
+        When nobody iterates any more, writing is cancelled.
         """
         loop = asyncio.get_running_loop()
         written: asyncio.Queue[Any] = asyncio.Queue()
@@ -44,11 +46,15 @@ class Streamer:
 
         def write() -> None:
             try:
-                text = begin()
-                while not (left.is_set() or self._ending.is_set()):
-                    tell(next(text))
+                with cancellable(lambda: left.is_set() or self._ending.is_set()):
+                    text = begin()
+                    while True:
+                        tell(next(text))
+                        raise_if_cancelled()
             except StopIteration as end:
                 tell(End(end.value))
+            except Cancelled:
+                return
             except BaseException as error:
                 tell(error)
 

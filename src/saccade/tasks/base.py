@@ -202,6 +202,13 @@ class Task(nn.Module, ABC, Generic[BatchT]):
             raise DataError(f"an input is a text, got {json_kind(value)}")
         return value
 
+    def attention_size(self, inputs: Sequence[Any], options: Mapping[str, Any]) -> int:
+        """The most weights that the attention records of these inputs can hold together.
+
+        `options` are those of `predict`. It is known before any answer is, from lengths and limits.
+        """
+        return 0
+
     @abstractmethod
     def predict(self, inputs: Sequence[Any], **options: Any) -> list[Any]:
         """An answer for each input, in their order."""
@@ -216,11 +223,11 @@ class Task(nn.Module, ABC, Generic[BatchT]):
         items: Iterable[Item],
         *,
         quick: bool = False,
-        stop: Callable[[], None] | None = None,
+        on_batch: Callable[[], None] | None = None,
         batch_size: int = 64,
         **options: Any,
     ) -> Evaluation:
-        """Answer the items and measure the answers; `stop` is called between batches.
+        """Answer the items and measure the answers; `on_batch` is called between batches.
 
         `quick` is for the many looks of a training: greedy answers, and bare numbers.
         """

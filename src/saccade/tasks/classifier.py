@@ -67,7 +67,7 @@ class Classifier(Task[BatchT]):
         self,
         items: Sequence[Item],
         batch_size: int,
-        stop: Callable[[], None] | None,
+        on_batch: Callable[[], None] | None,
         *,
         quick: bool,
     ) -> list[Classification]:
@@ -93,7 +93,7 @@ class Classifier(Task[BatchT]):
         items: Iterable[Item],
         *,
         quick: bool = False,
-        stop: Callable[[], None] | None = None,
+        on_batch: Callable[[], None] | None = None,
         batch_size: int = 64,
         **options: Any,
     ) -> Evaluation:
@@ -102,7 +102,7 @@ class Classifier(Task[BatchT]):
         items, metrics = list(items), self.metrics
         if quick:
             metrics = replace(metrics, samples=0)
-        found = self.answer(items, batch_size, stop, quick=quick)
+        found = self.answer(items, batch_size, on_batch, quick=quick)
         answers, truths = [x.text for x in found], [item.references[0] for item in items]
         tallies = self.labels.tally(answers, truths, metrics)
         texts = [] if quick else self.lengths(items)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import numpy.typing as npt
 import torch
 from jaxtyping import UInt8
 
-from saccade.attention.watch import watch
+from saccade.attention.watch import count_heads, watch
 from saccade.data.augment import AugmentConfig, augment, mix
 from saccade.data.cache import Encoded
 from saccade.data.columns import Column
@@ -166,6 +166,11 @@ class ImageClassification(Classifier[LabelledImages]):
         """An image as base64."""
         return picture_from_json(value)
 
+    def attention_size(self, inputs: Sequence[Picture], options: Mapping[str, Any]) -> int:
+        """The patches look at each other, and so does the class token."""
+        cells = self.grid[0] * self.grid[1] + 1
+        return count_heads(self.model) * len(inputs) * cells**2
+
     def predict(
         self,
         inputs: Sequence[Picture],
@@ -173,17 +178,17 @@ class ImageClassification(Classifier[LabelledImages]):
         attention: bool = False,
         batch_size: int = 64,
         first: int = 0,
-        stop: Callable[[], None] | None = None,
+        on_batch: Callable[[], None] | None = None,
         **options: Any,
     ) -> list[Classification]:
         """The label of each input, in their order: a path, a PIL image or an array (h, w, 3).
 
-        They are answered `batch_size` at a time; `stop` is called between. `first` is the number
-        of the first input, for messages.
+        They are answered `batch_size` at a time; `on_batch` is called before each batch. `first` is
+        the number of the first input, for messages.
         """
         refuse(options)
         require_several(inputs)
-        found = self._answers(inputs, batch_size, stop, first)
+        found = self._answers(inputs, batch_size, on_batch, first)
         if not attention:
             return found
         return [
@@ -199,12 +204,12 @@ class ImageClassification(Classifier[LabelledImages]):
         self,
         items: Sequence[Item],
         batch_size: int,
-        stop: Callable[[], None] | None,
+        on_batch: Callable[[], None] | None,
         *,
         quick: bool,
     ) -> list[Classification]:
         """The labels of these items."""
-        return self._answers([item.inputs[0] for item in items], batch_size, stop, 0)
+        return self._answers([item.inputs[0] for item in items], batch_size, on_batch, 0)
 
     @torch.no_grad()
     def judge(self, examples: Encoded) -> Float[Tensor, "n c"]:
@@ -224,7 +229,7 @@ class ImageClassification(Classifier[LabelledImages]):
         self,
         inputs: Sequence[Picture],
         batch_size: int,
-        stop: Callable[[], None] | None,
+        on_batch: Callable[[], None] | None,
         first: int,
     ) -> list[Classification]:
         require_batch_size(batch_size)
@@ -238,7 +243,7 @@ class ImageClassification(Classifier[LabelledImages]):
             return [self.labels.answer(one, self.temperature) for one in logits.unsqueeze(1)]
 
         batches = in_batches(len(inputs), batch_size, device)
-        return [found for _, found in side_by_side(judge, batches, device, stop)]
+        return [found for _, found in side_by_side(judge, batches, device, on_batch)]
 
     @torch.no_grad()
     def _look(self, given: Picture, number: int) -> AttentionRecord:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 from jaxtyping import Shaped
 
-from saccade.attention.watch import watch
+from saccade.attention.watch import count_heads, watch
 from saccade.config import Conflict, Count, NotNegative
 from saccade.data import builtin
 from saccade.data.augment import AugmentConfig, augment
@@ -268,6 +268,12 @@ class ImageToText(WritingTask[Captioned]):
         """An image as base64."""
         return picture_from_json(value)
 
+    def attention_size(self, inputs: Sequence[Picture], options: Mapping[str, Any]) -> int:
+        """Each written token, the stop included, looks at each cell of the image."""
+        written = self.config.generation.changed(options).max_length + 1
+        heads = count_heads(self.model, self.model.crossings())
+        return heads * len(inputs) * written * self.grid[0] * self.grid[1]
+
     def predict(
         self,
         inputs: Sequence[Picture],
@@ -275,14 +281,14 @@ class ImageToText(WritingTask[Captioned]):
         attention: bool = False,
         batch_size: int = 64,
         first: int = 0,
-        stop: Callable[[], None] | None = None,
+        on_batch: Callable[[], None] | None = None,
         **options: Any,
     ) -> list[Answer]:
         """A caption for each input, in their order: a path, a PIL image or an array (h, w, 3).
 
         `options` are those of `[generation]`. Inputs are answered `batch_size` at a time, on
-        a CPU several batches side by side; `stop` is called between. `first` is the number of the
-        first input, for its seed.
+        a CPU several batches side by side; `on_batch` is called before each. `first` is the number
+        of the first input, for its seed.
         """
         settings = self.config.generation.changed(options)
         require_several(inputs)
@@ -303,21 +309,23 @@ class ImageToText(WritingTask[Captioned]):
             return list(map(self.answer, found, records))
 
         batches = in_batches(len(inputs), batch_size, device)
-        return [found for _, found in side_by_side(write, batches, device, stop)]
+        return [found for _, found in side_by_side(write, batches, device, on_batch)]
 
     def evaluate(
         self,
         items: Iterable[Item],
         *,
         quick: bool = False,
-        stop: Callable[[], None] | None = None,
+        on_batch: Callable[[], None] | None = None,
         batch_size: int = 64,
         **options: Any,
     ) -> Evaluation:
         """Also plays the pointing game, where the boxes of objects are known."""
         items = list(items)
-        found = super().evaluate(items, quick=quick, stop=stop, batch_size=batch_size, **options)
-        played = None if quick else self.point(items, batch_size, stop)
+        found = super().evaluate(
+            items, quick=quick, on_batch=on_batch, batch_size=batch_size, **options
+        )
+        played = None if quick else self.point(items, batch_size, on_batch)
         if played is None:
             return found
         score = pointing_tally(played.counts).score(
@@ -353,7 +361,10 @@ class ImageToText(WritingTask[Captioned]):
         return {VOCABULARY: self.target.to_string(), **facts_json(self.view)}
 
     def point(
-        self, items: Sequence[Item], batch_size: int = 64, stop: Callable[[], None] | None = None
+        self,
+        items: Sequence[Item],
+        batch_size: int = 64,
+        on_batch: Callable[[], None] | None = None,
     ) -> Pointing | None:
         """How often object words look at their object, while the right caption is written.
 
@@ -364,8 +375,8 @@ class ImageToText(WritingTask[Captioned]):
             return None
         maps = []
         for at in range(0, len(items), batch_size):
-            if stop is not None:
-                stop()
+            if on_batch is not None:
+                on_batch()
             some = items[at : at + batch_size]
             inputs, captions = zip(*((i.inputs[0], i.references[0]) for i in some), strict=True)
             maps += [record.by_words() for record in self.look(inputs, captions)]

@@ -21,6 +21,7 @@ import numpy.typing as npt
 import torch
 from PIL import Image
 
+from saccade.cancellation import raise_if_cancelled
 from saccade.config import Count
 from saccade.data.cache import Encoded, arrays_once, encode_once
 from saccade.data.columns import Column
@@ -318,11 +319,14 @@ class Gallery:
         if isinstance(given, str) and given in self._known:
             stacked, place = self._known[given]
             return stacked.rows[place]
-        return self.view.array(as_image(given, number))
+        image = as_image(given, number)
+        raise_if_cancelled()
+        return self.view.array(image)
 
 
 def as_image(given: object, number: int) -> Image.Image:
     """The image that an input is or names; `number` says which input, for a message."""
+    raise_if_cancelled()
     if isinstance(given, str | Path):
         return read_image(given)
     if isinstance(given, bytes):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from saccade.attention.watch import watch
+from saccade.attention.watch import count_heads, watch
 from saccade.config import Conflict, Count
 from saccade.data.blocks import Blocks, in_stream, packed
 from saccade.data.cache import Encoded, encode_once
@@ -218,6 +218,12 @@ class LanguageModeling(Task[Passages]):
         """How a text begins."""
         return item.inputs[0][:PROMPT]
 
+    def attention_size(self, inputs: Sequence[str], options: Mapping[str, Any]) -> int:
+        """The tokens of prompt and answer look at each other, in the last block."""
+        written = self.config.generation.changed(options).max_length
+        lengths = [min(len(ids) + written, self._size) for ids in self._contexts(inputs)]
+        return count_heads(self.model) * sum(length**2 for length in lengths)
+
     def predict(
         self,
         inputs: Sequence[str],
@@ -225,15 +231,15 @@ class LanguageModeling(Task[Passages]):
         attention: bool = False,
         batch_size: int = 64,
         first: int = 0,
-        stop: Callable[[], None] | None = None,
+        on_batch: Callable[[], None] | None = None,
         **options: Any,
     ) -> list[Answer]:
         """How each input goes on, in their order. `options` are those of `[generation]`.
 
         Inputs of as many tokens are answered together, `batch_size` at a time, on a CPU several
-        such batches side by side; `stop` is called between. `first` is the number of the first
-        input, for its seed. When input and answer fill the block, the last half of it is read anew
-        and writing goes on.
+        such batches side by side; `on_batch` is called before each. `first` is the number of the
+        first input, for its seed. When input and answer fill the block, the last half of it is read
+        again and writing goes on.
         """
         settings = self.config.generation.changed(options)
         if isinstance(inputs, str):
@@ -255,7 +261,7 @@ class LanguageModeling(Task[Passages]):
 
         size = batch_size_for(len(inputs), batch_size, self._device)
         batches = list(_batches([min(len(ids), self._size) for ids in contexts], size))
-        for i, found in side_by_side(answer, batches, self._device, stop):
+        for i, found in side_by_side(answer, batches, self._device, on_batch):
             answers[i] = found
         return answers
 
@@ -298,7 +304,7 @@ class LanguageModeling(Task[Passages]):
         items: Iterable[Item],
         *,
         quick: bool = False,
-        stop: Callable[[], None] | None = None,
+        on_batch: Callable[[], None] | None = None,
         batch_size: int = 64,
         **options: Any,
     ) -> Evaluation:
@@ -311,7 +317,7 @@ class LanguageModeling(Task[Passages]):
         texts = [item.inputs[0] for item in items]
         tokens = [self._encoded(text) for text in texts]
         scores = language_scores(
-            self._surprises(tokens, stop),
+            self._surprises(tokens, on_batch),
             [len(ids) for ids in tokens],
             [len(text) for text in texts],
             samples=0 if quick else self.config.metrics.samples,
@@ -321,7 +327,7 @@ class LanguageModeling(Task[Passages]):
         if not quick and len(items) <= CONTINUED:
             prompts = [self.question(item) for item in items]
             shorter = {"max_length": min(CONTINUATION, settings.max_length), **options}
-            found = self.predict(prompts, stop=stop, batch_size=batch_size, **shorter)
+            found = self.predict(prompts, on_batch=on_batch, batch_size=batch_size, **shorter)
             answers = [answer.text for answer in found]
         return Evaluation(scores, answers, items)
 
@@ -468,7 +474,9 @@ class LanguageModeling(Task[Passages]):
         return AttentionRecord(side, side, {name: seen[name].weights[0].numpy() for name in seen})
 
     @torch.no_grad()
-    def _surprises(self, texts: list[list[int]], stop: Callable[[], None] | None) -> list[float]:
+    def _surprises(
+        self, texts: list[list[int]], on_batch: Callable[[], None] | None
+    ) -> list[float]:
         """-Σ ln p of the tokens of each text."""
         self.ready()
         windows = [
@@ -480,8 +488,8 @@ class LanguageModeling(Task[Passages]):
         totals = [0.0] * len(texts)
         together = max(1, READ_AT_ONCE // self._size)
         for at in range(0, len(windows), together):
-            if stop is not None:
-                stop()
+            if on_batch is not None:
+                on_batch()
             batch = windows[at : at + together]
             tokens, _ = pad([ids[:-1] for _, ids, _ in batch])
             x = self.model.hidden(tokens.to(self._device))

@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from saccade.attention.watch import Watched, watch
+from saccade.attention.watch import Watched, count_heads, watch
+from saccade.cancellation import raise_if_cancelled
 from saccade.config import Count
 from saccade.data.cache import Encoded, encode_once
 from saccade.data.collate import pad, pad_rows
@@ -204,6 +205,12 @@ class MaskedLanguageModeling(Task[Gaps]):
         words[len(words) // 2 : len(words) // 2 + 1] = [HOLE]
         return " ".join(words)
 
+    def attention_size(self, inputs: Sequence[str], options: Mapping[str, Any]) -> int:
+        """The tokens that are read look at each other."""
+        most, tokens = self.config.text.max_length, self.tokenizer.encode_batch(list(inputs))
+        lengths = [min(len(ids) + CONTROLS, most) for ids in tokens]
+        return count_heads(self.model) * sum(length**2 for length in lengths)
+
     def predict(
         self,
         inputs: Sequence[str],
@@ -212,7 +219,7 @@ class MaskedLanguageModeling(Task[Gaps]):
         num_best: int = 1,
         batch_size: int = 64,
         first: int = 0,
-        stop: Callable[[], None] | None = None,
+        on_batch: Callable[[], None] | None = None,
         **options: Any,
     ) -> list[Answer]:
         """Each input with its holes filled, in their order. A hole is written [MASK].
@@ -220,8 +227,8 @@ class MaskedLanguageModeling(Task[Gaps]):
         A hole is one piece of the vocabulary; the space before it belongs to that piece. Several
         holes are filled independently of each other, and `num_best` fillings are given, the best
         by the sum of their log-probabilities first.
-        Inputs are sorted by length and answered `batch_size` at a time; `stop` is called between.
-        `first` is the number of the first input, for what is said of it. What is blank gets an
+        Inputs are sorted by length and answered `batch_size` at a time; `on_batch` is called before
+        each batch. `first` is the number of the first input, for messages. What is blank gets an
         empty answer, of what is too long only the surroundings of its holes are read.
         """
         _require_no_others(options, ("num_best",))
@@ -238,13 +245,14 @@ class MaskedLanguageModeling(Task[Gaps]):
         answers = [Answer("", 0.0)] * len(inputs)
         self.ready()
         for rows in _batches({i: len(each.ids) for i, each in gapped.items()}, batch_size):
-            if stop is not None:
-                stop()
+            if on_batch is not None:
+                on_batch()
             batch = self._batch([gapped[i] for i in rows])
             with torch.no_grad(), self._watching(attention=attention) as seen:
                 log_p = self.model.output(self._hidden(batch)).log_softmax(-1).cpu()
             of_each = log_p.split([len(gapped[i].places) for i in rows])
             for row, (i, of_holes) in enumerate(zip(rows, of_each, strict=True)):
+                raise_if_cancelled()
                 found = self._fill(of_holes, asked[i].apart, num_best)
                 best, *others = (
                     Answer(self.tokenizer.decode(asked[i].filled(pieces)), score)
@@ -276,7 +284,7 @@ class MaskedLanguageModeling(Task[Gaps]):
         items: Iterable[Item],
         *,
         quick: bool = False,
-        stop: Callable[[], None] | None = None,
+        on_batch: Callable[[], None] | None = None,
         batch_size: int = 64,
         **options: Any,
     ) -> Evaluation:
@@ -295,8 +303,8 @@ class MaskedLanguageModeling(Task[Gaps]):
         guesses: dict[int, list[int]] = {}
         self.ready()
         for rows in _batches({i: len(each.ids) for i, each in gapped.items()}, batch_size):
-            if stop is not None:
-                stop()
+            if on_batch is not None:
+                on_batch()
             batch = self._batch([gapped[i] for i in rows])
             surprise, guessed = self._guess(batch)
             counts = [len(gapped[i].places) for i in rows]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from saccade.attention.watch import watch
+from saccade.attention.watch import count_heads, watch
+from saccade.cancellation import raise_if_cancelled
 from saccade.config import Count, NotNegative
 from saccade.data.cache import Encoded, encode_once
 from saccade.data.collate import pad
@@ -247,6 +248,14 @@ class TextClassification(Classifier[Labelled]):
             raise DataError(f"an input is a list of two texts, got {json_kind(value)}")
         return tuple(value)
 
+    def attention_size(
+        self, inputs: Sequence[str | Sequence[str]], options: Mapping[str, Any]
+    ) -> int:
+        """The tokens of the first window look at each other."""
+        windows = (self._windows(texts)[0] for texts in self._read(inputs, 0))
+        lengths = [sum(map(len, window)) + self.controls for window in windows]
+        return count_heads(self.model) * sum(length**2 for length in lengths)
+
     def predict(
         self,
         inputs: Sequence[str | Sequence[str]],
@@ -254,20 +263,21 @@ class TextClassification(Classifier[Labelled]):
         attention: bool = False,
         batch_size: int = 64,
         first: int = 0,
-        stop: Callable[[], None] | None = None,
+        on_batch: Callable[[], None] | None = None,
         **options: Any,
     ) -> list[Classification]:
         """The label of each input, a text or a pair, in their order.
 
-        Inputs are sorted by length and answered `batch_size` at a time; `stop` is called between.
-        `first` is the number of the first input, for what is said of those that are too long.
+        Inputs are sorted by length and answered `batch_size` at a time; `on_batch` is called before
+        each batch. `first` is the number of the first input, for the message on those that are too
+        long.
         """
         refuse(options)
         if isinstance(inputs, str):
             raise DecodingError("predict takes several inputs, got one text: put it into a list")
         texts = self._read(inputs, first)
         self._say_cut(texts, first)
-        answers = self._answers(texts, batch_size, stop)
+        answers = self._answers(texts, batch_size, on_batch)
         if not attention:
             return answers
         return [
@@ -284,7 +294,7 @@ class TextClassification(Classifier[Labelled]):
         self,
         items: Sequence[Item],
         batch_size: int,
-        stop: Callable[[], None] | None,
+        on_batch: Callable[[], None] | None,
         *,
         quick: bool,
     ) -> list[Classification]:
@@ -292,7 +302,7 @@ class TextClassification(Classifier[Labelled]):
         texts = self._read([item.inputs for item in items], 0)
         if not quick:
             self._say_cut(texts, 0)
-        return self._answers(texts, batch_size, stop)
+        return self._answers(texts, batch_size, on_batch)
 
     def lengths(self, items: Sequence[Item]) -> list[str]:
         """What was read."""
@@ -350,11 +360,11 @@ class TextClassification(Classifier[Labelled]):
             )
 
     def _answers(
-        self, texts: Sequence[Texts], batch_size: int, stop: Callable[[], None] | None
+        self, texts: Sequence[Texts], batch_size: int, on_batch: Callable[[], None] | None
     ) -> list[Classification]:
         require_batch_size(batch_size)
         windows = [self._windows(each) for each in texts]
-        logits = self._logits([piece for each in windows for piece in each], batch_size, stop)
+        logits = self._logits([piece for each in windows for piece in each], batch_size, on_batch)
         of_each = logits.split([len(each) for each in windows])
         return [self.labels.answer(each, self.temperature) for each in of_each]
 
@@ -388,7 +398,7 @@ class TextClassification(Classifier[Labelled]):
 
     @torch.no_grad()
     def _logits(
-        self, pieces: Sequence[Texts], batch_size: int, stop: Callable[[], None] | None
+        self, pieces: Sequence[Texts], batch_size: int, on_batch: Callable[[], None] | None
     ) -> Float[Tensor, "n c"]:
         """Of each piece, on the CPU."""
         self.ready()
@@ -396,8 +406,9 @@ class TextClassification(Classifier[Labelled]):
         order = sorted(range(len(pieces)), key=lambda i: sum(map(len, pieces[i])))
         logits = torch.empty(len(pieces), self.labels.outputs)
         for at in range(0, len(order), batch_size):
-            if stop is not None:
-                stop()
+            if on_batch is not None:
+                on_batch()
+            raise_if_cancelled()
             rows = order[at : at + batch_size]
             batch = self._batch([pieces[i] for i in rows], torch.empty(0)).to(device)
             logits[rows] = self.model(batch.tokens, batch.mask, batch.segments).float().cpu()

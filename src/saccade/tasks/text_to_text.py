@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from saccade.attention.watch import count_heads
 from saccade.config import Conflict, Count
 from saccade.data.cache import Encoded, encode_once
 from saccade.data.collate import pad, pad_rows
@@ -216,6 +217,13 @@ class TextToText(WritingTask[Pairs]):
             f"{len(rows)} validation pairs are the same from both sides"
         )
 
+    def attention_size(self, inputs: Sequence[str], options: Mapping[str, Any]) -> int:
+        """Each written token looks at each token of its input, the stops included."""
+        settings, most = self.config.generation.changed(options), self.config.text.max_length
+        lengths = [min(len(ids), most) for ids in self.source.encode_batch(list(inputs))]
+        pairs = sum((settings.longest(length) + 1) * (length + 1) for length in lengths)
+        return count_heads(self.model, self.model.crossings()) * pairs
+
     def predict(
         self,
         inputs: Sequence[str],
@@ -223,14 +231,14 @@ class TextToText(WritingTask[Pairs]):
         attention: bool = False,
         batch_size: int = 64,
         first: int = 0,
-        stop: Callable[[], None] | None = None,
+        on_batch: Callable[[], None] | None = None,
         **options: Any,
     ) -> list[Answer]:
         """An answer for each input, in their order. `options` are those of `[generation]`.
 
         Inputs are sorted by length and answered `batch_size` at a time, on a CPU several batches
-        side by side; `stop` is called between. `first` is the number of the first input, for its
-        seed. What is blank gets an empty answer, what is too long is cut, and that is said.
+        side by side; `on_batch` is called before each. `first` is the number of the first input,
+        for its seed. What is blank gets an empty answer, what is too long is cut with a warning.
         """
         settings = self.config.generation.changed(options)
         if isinstance(inputs, str):
@@ -263,7 +271,7 @@ class TextToText(WritingTask[Pairs]):
         lengths = [len(ids) for ids in tokens]
         alike = [(limit, self.engine.alike(n)) for limit, n in zip(limits, lengths, strict=True)]
         batches = list(_batches(lengths, alike, size))
-        for i, found in side_by_side(write, batches, device, stop):
+        for i, found in side_by_side(write, batches, device, on_batch):
             answers[i] = found
         return answers
 

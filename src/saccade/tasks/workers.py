@@ -10,6 +10,7 @@ from typing import TypeVar
 
 import torch
 
+from saccade.cancellation import raise_if_cancelled
 from saccade.data.memory import keep_freed_memory
 from saccade.data.threads import in_threads
 from saccade.decoders.quick import shared_layouts, sharing
@@ -44,23 +45,22 @@ def side_by_side(
     work: Callable[[Rows], Sequence[Result]],
     batches: Sequence[Rows],
     device: torch.device,
-    stop: Callable[[], None] | None = None,
+    on_batch: Callable[[], None] | None = None,
 ) -> Iterator[tuple[int, Result]]:
-    """Each row with what `work` makes of it, batch by batch; `stop` is called before each."""
+    """Each row with what `work` makes of it, batch by batch; `on_batch` is called before each."""
     keep_freed_memory()
-    workers = min(_workers(device), len(batches))
     layouts = shared_layouts()
 
-    def with_layouts(rows: Rows) -> Sequence[Result]:
+    def checked(rows: Rows) -> Sequence[Result]:
+        raise_if_cancelled()
         with sharing(layouts):
             return work(rows)
 
-    results = (
-        map(with_layouts, batches) if workers < 2 else _in_threads(with_layouts, batches, workers)
-    )
+    workers = min(_workers(device), len(batches))
+    results = map(checked, batches) if workers < 2 else _in_threads(checked, batches, workers)
     for rows in batches:
-        if stop is not None:
-            stop()
+        if on_batch is not None:
+            on_batch()
         yield from zip(rows, next(results), strict=True)
 
 

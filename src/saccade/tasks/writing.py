@@ -58,7 +58,7 @@ class WritingTask(Task[BatchT]):
         items: Iterable[Item],
         *,
         quick: bool = False,
-        stop: Callable[[], None] | None = None,
+        on_batch: Callable[[], None] | None = None,
         batch_size: int = 64,
         **options: Any,
     ) -> Evaluation:
@@ -68,7 +68,7 @@ class WritingTask(Task[BatchT]):
             options = {"beam": 1, "num_best": 1, **options}
             metrics = replace(metrics, samples=0)
         inputs = [item.inputs[0] for item in items]
-        found = self.predict(inputs, stop=stop, batch_size=batch_size, **options)
+        found = self.predict(inputs, on_batch=on_batch, batch_size=batch_size, **options)
         answers = [answer.text for answer in found]
         tallies = metrics.tally(answers, [item.references for item in items])
         return Evaluation(

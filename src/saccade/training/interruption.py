@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType, TracebackType
 
+from saccade.cancellation import Cancelled, cancellable
 from saccade.errors import StoppedError
 
 
@@ -50,10 +51,14 @@ class Interruption:
         finally:
             self._heeded = False
 
-    def check(self) -> None:
-        """Leave what can be done again, such as a validation, if somebody asked."""
-        if self.asked:
-            raise StoppedError("stopped")
+    @contextmanager
+    def cancelling(self) -> Iterator[None]:
+        """A block that a signal cancels, such as a validation, which can be repeated."""
+        try:
+            with cancellable(lambda: self.asked):
+                yield
+        except Cancelled:
+            raise StoppedError("stopped") from None
 
     def error(self, folder: Path, step: int) -> StoppedError:
         """What ends the loop after the checkpoint is written."""

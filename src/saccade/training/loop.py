@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from saccade.cancellation import raise_if_cancelled
 from saccade.data.batching import Plan, batches, padding_share
 from saccade.data.cache import Encoded
 from saccade.data.corpus import Item
@@ -234,7 +235,8 @@ class Trainer:
         """
         try:
             with self.average.in_place():
-                record, evaluation = self.measure(progress)
+                with self.interruption.cancelling():
+                    record, evaluation = self.measure(progress)
                 worth = self.judge(record, evaluation)
                 better = all(map(math.isfinite, worth)) and (
                     progress.best is None or worth < progress.best
@@ -254,7 +256,7 @@ class Trainer:
         valid = self.material.valid
         with torch.no_grad():
             for rows in batches(self.task.sizes(valid), self.config.batch_tokens, seed=0, epoch=0):
-                self.interruption.check()
+                raise_if_cancelled()
                 loss = self.task(self.task.collate(valid, rows).to(self.device))
                 total, count = total + float(loss.total), count + loss.count
         record: dict[str, Any] = {
@@ -266,9 +268,7 @@ class Trainer:
         }
         evaluation = None
         if self.material.items:
-            evaluation = self.task.evaluate(
-                self.material.items, quick=True, stop=self.interruption.check
-            )
+            evaluation = self.task.evaluate(self.material.items, quick=True)
             record |= evaluation.values()
         return record, evaluation
 

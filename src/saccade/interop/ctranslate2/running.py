@@ -6,14 +6,16 @@ from our own decoding is told in docs/engines.md.
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from saccade.decoding import Hypothesis, Wish, step_of
+from saccade.cancellation import is_cancellable, raise_if_cancelled
+from saccade.decoding import GenerationConfig, Hypothesis, Wish, step_of
 from saccade.errors import InteropError
+from saccade.interop.ctranslate2.pace import LONGEST, Pace
 from saccade.interop.ctranslate2.package import package
 from saccade.interop.ctranslate2.vocabulary import Names
 from saccade.tasks.language_modeling import LanguageModeling
@@ -24,6 +26,9 @@ FEWEST_PLACES = 1024
 
 LONG = 63
 """Inputs of so many tokens and more are asked together with those of just their length."""
+
+PROBED, PROBED_BEAM = 32, 4
+"""Tokens that are written to measure the speed, and the beam they are written with."""
 
 Task = TextToText | LanguageModeling
 
@@ -70,10 +75,30 @@ class Writer(ABC):
 
     def __init__(self, name: str, program: Any, names: Names) -> None:
         self.name, self.program, self.names = name, program, names
+        self.pace = Pace()
+
+    def generate(self, inputs: Sequence[list[int]], wish: Wish) -> list[list[Hypothesis]]:
+        """The hypotheses for each input, best first; cancellable work in several calls."""
+        if not is_cancellable():
+            return self.write(inputs, wish)
+        return self.pace.write(
+            lambda part: self.write(part, wish),
+            inputs,
+            wish.options.beam,
+            self.longest(inputs, wish),
+        )
 
     @abstractmethod
-    def generate(self, inputs: Sequence[list[int]], wish: Wish) -> list[list[Hypothesis]]:
-        """The hypotheses for each input, best first."""
+    def write(self, inputs: Sequence[list[int]], wish: Wish) -> list[list[Hypothesis]]:
+        """The hypotheses for each input, best first, as CTranslate2 writes them."""
+
+    @abstractmethod
+    def most(self, inputs: Sequence[list[int]]) -> int:
+        """The most tokens that one call can write for an input."""
+
+    def longest(self, inputs: Sequence[list[int]], wish: Wish) -> int:
+        """The most tokens that one call may write for an input."""
+        return min(wish.limits.max_length, self.most(inputs))
 
     def alike(self, length: int) -> int:
         """Short inputs by steps, long ones by their length.
@@ -90,7 +115,20 @@ class Writer(ABC):
             return "drawn answers (sample), since it has no seed for each input"
         if 2 * options.beam > tokens:
             return f"a beam of {options.beam} over a vocabulary of {tokens} tokens"
+        if is_cancellable() and not self._ends_soon(inputs, wish):
+            return f"beams of this width and length in {LONGEST:g} s, as calls cannot be cancelled"
         return None
+
+    def _ends_soon(self, inputs: Sequence[list[int]], wish: Wish) -> bool:
+        """Whether a call for one input is short enough, as such a call cannot be cancelled."""
+        tokens, beam = min(PROBED, self.most(inputs)), min(PROBED_BEAM, len(self.names.all) // 2)
+        probe = Wish(
+            limits=replace(wish.limits, max_length=tokens, min_length=tokens),
+            options=GenerationConfig(beam=beam),
+            rows=wish.rows[:1],
+        )
+        self.pace.probe(lambda: self.write(inputs[:1], probe), beam)
+        return self.pace.fits(wish.options.beam, self.longest(inputs, wish))
 
     def _options(self, wish: Wish, length_penalty: float) -> dict[str, Any]:
         """The end is kept in results, because the length that scores are divided by counts it."""
@@ -119,7 +157,11 @@ class Translations(Writer):
             return f"texts of more than {self.places} tokens"
         return super().lacks(inputs, wish)
 
-    def generate(self, inputs: Sequence[list[int]], wish: Wish) -> list[list[Hypothesis]]:
+    def most(self, inputs: Sequence[list[int]]) -> int:
+        """As many as there are places."""
+        return self.places
+
+    def write(self, inputs: Sequence[list[int]], wish: Wish) -> list[list[Hypothesis]]:
         """The hypotheses for each source, best first."""
         penalty = wish.options.length_penalty
         results = self.program.translate_batch(
@@ -152,7 +194,11 @@ class Continuations(Writer):
             return f"beams that outgrow the block of {self.size} tokens"
         return super().lacks(inputs, wish)
 
-    def generate(self, inputs: Sequence[list[int]], wish: Wish) -> list[list[Hypothesis]]:
+    def most(self, inputs: Sequence[list[int]]) -> int:
+        """Until the block is full."""
+        return self._room(inputs[0])
+
+    def write(self, inputs: Sequence[list[int]], wish: Wish) -> list[list[Hypothesis]]:
         """The hypotheses for each context, best first; contexts are of one length."""
         if wish.options.beam > 1:
             penalty = wish.options.length_penalty
@@ -166,6 +212,7 @@ class Continuations(Writer):
             ]
         texts = [_Text(ids) for ids in inputs]
         while going := [text for text in texts if text.goes_on(wish)]:
+            raise_if_cancelled()
             contexts = [text.context(self.size) for text in going]
             most = min(self._room(contexts[0]), wish.limits.max_length - len(going[0].written))
             results = self._write(contexts, wish, most, 0.0, len(going[0].written))
