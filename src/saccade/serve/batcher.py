@@ -18,6 +18,7 @@ from typing import Any
 import torch
 
 from saccade.cancellation import Cancelled, cancellable, raise_if_cancelled
+from saccade.decoders.quick import Layouts, sharing
 from saccade.serve.limits import Limits
 from saccade.tasks.base import Task
 
@@ -61,6 +62,7 @@ class Batcher:
 
     def __init__(self, task: Task[Any], limits: Limits, observe: Observe) -> None:
         self._task, self._limits, self._observe = task, limits, observe
+        self._layouts: Layouts = {}  # a served model keeps its weights
         self._waiting: deque[Work] = deque()
         self._changed = threading.Condition()
         self._closed = False
@@ -147,7 +149,7 @@ class Batcher:
         def mostly_unwanted() -> bool:
             return 2 * _rows([work for work in batch if not work.future.done()]) < _rows(batch)
 
-        with cancellable(mostly_unwanted):
+        with cancellable(mostly_unwanted), sharing(self._layouts):
             raise_if_cancelled()
             return self._task.predict(
                 [given for work in batch for given in work.inputs],
