@@ -34,7 +34,7 @@ def measure(trials: Trials) -> Outcome:
         for seed in range(trials.seeds):
             task = trained("reverse", f"builtin:{name}", [], steps=trials.steps, seed=seed)
             assert isinstance(task, TextToText)
-            records = task.look([row[0] for row in rows], [row[1] for row in rows])
+            records = task.records([row[0] for row in rows], [row[1] for row in rows])
             found = [record.alignment() for record in records]
             errors.setdefault(name, []).append(alignment_error_rate(found, gold, gold))
         shown[name] = next(each for each in records if len(each.wrote.words) >= SHOWN)

@@ -1,6 +1,5 @@
 """The seams between the rooms: what one part may ask of another without knowing which it is."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
@@ -79,10 +78,11 @@ class Stepper(Protocol[State]):
 
 Wish_contra = TypeVar("Wish_contra", contravariant=True)
 Hypothesis = TypeVar("Hypothesis")
+Inputs_contra = TypeVar("Inputs_contra", contravariant=True)
 
 
 @runtime_checkable
-class Engine(Protocol[Wish_contra, Hypothesis]):
+class Engine(Protocol[Inputs_contra, Wish_contra, Hypothesis]):
     """What writes the answers of a task: its own model, or another program with its weights.
 
     `name` is what people are told; an engine gives the same answers as the task's own model, as far
@@ -92,16 +92,16 @@ class Engine(Protocol[Wish_contra, Hypothesis]):
     name: str
 
     def alike(self, length: int) -> int:
-        """Inputs of so many tokens are asked together only with others of which this is the same.
+        """Inputs are batched together only if this value is equal for their lengths in tokens.
 
-        What is beside an input in its batch must not change its answer.
+        The other inputs of a batch must not change an answer.
         """
         ...
 
-    def generate(self, inputs: Sequence[list[int]], wish: Wish_contra) -> list[list[Hypothesis]]:
-        """The hypotheses for each input, best first; inputs are token numbers as the task has them.
+    def generate(self, inputs: Inputs_contra, wish: Wish_contra) -> list[list[Hypothesis]]:
+        """Return the hypotheses for each input, best first. Several threads may call it at once.
 
-        They come without start and stop, and several threads may ask at once.
+        Inputs are as the task has them: token ids without start and stop, or images.
         """
         ...
 
@@ -110,4 +110,4 @@ class Engine(Protocol[Wish_contra, Hypothesis]):
 class Engined(Protocol):
     """A task whose answers an engine writes."""
 
-    engine: Engine[Any, Any]
+    engine: Engine[Any, Any, Any]

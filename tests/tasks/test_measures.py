@@ -60,7 +60,7 @@ def test_a_translator(tmp_path, name):
 def test_the_alignment_error_is_that_of_the_task_where_it_was_chosen(tmp_path):
     task = written.build(tmp_path, "luong")
     task.align_by = AlignBy(layer="decoder", shift=True)
-    records = task.look(written.SOURCES, written.TARGETS)
+    records = task.records(written.SOURCES, written.TARGETS)
     golds = [Gold(frozenset(record.alignment())) for record in records]
     found = measured(task, tmp_path, written.corpus(tmp_path), golds=golds)
     assert found.scores["alignment_error_rate"].value == 0.0

@@ -195,7 +195,7 @@ def test_two_vocabularies_are_kept_apart(tmp_path):
 
 def test_what_was_forced_has_the_record_of_the_same_answer(looking):
     answers = looking.predict(SOURCES, attention=True, beam=1)
-    forced = looking.look(SOURCES, [answer.text for answer in answers])
+    forced = looking.records(SOURCES, [answer.text for answer in answers])
     for answer, record in zip(answers, forced, strict=True):
         if record.wrote.tokens == answer.attention.wrote.tokens:
             assert record.wrote.words == answer.attention.wrote.words
@@ -221,7 +221,7 @@ def test_what_words_are_aligned_by_is_found_once_and_kept(looking, tmp_path):
         (tmp_path / name).write_text(text)
     restored = looking.config.restored(tmp_path)
     assert restored.align_by == looking.align_by
-    [record] = looking.look(SOURCES[:1], TARGETS[:1])
+    [record] = looking.records(SOURCES[:1], TARGETS[:1])
     assert record.align_by == looking.align_by
     (tmp_path / ALIGNMENT).write_text('{"layer": 3}')
     with pytest.raises(RunError, match=r"alignment\.json cannot be read"):

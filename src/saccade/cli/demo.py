@@ -172,7 +172,7 @@ def run(
     if code:
         raise typer.Exit(code)
     task = session.load(folder)
-    with answering(BATCH, shown=True) as answered:
+    with answering(shown=True) as answered:
         found = session.assess(
             task,
             data=demo.data,

@@ -67,7 +67,7 @@ def run(
         links = GoldFile(path=gold, first=1 if gold_from_1 else 0, swapped=gold_swapped)
     say = Screen().say
     task = engines.load(run_folder, device=device, engine=engine or "eager", say=say)
-    with answering(batch_size, shown=True) as answered:
+    with answering(shown=True) as answered:
         found = session.assess(
             task,
             data=data,

@@ -30,7 +30,7 @@ class Linking:
         links: set[Link] = answer.attention.alignment()
         if self._back is None or not answer.text:
             return links
-        [record] = self._back.look([answer.text], [line])
+        [record] = self._back.records([answer.text], [line])
         return symmetrise(links, {(source, target) for target, source in record.alignment()})
 
 

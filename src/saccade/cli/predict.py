@@ -130,7 +130,7 @@ def run(
     total = _total(input_, output)
     with (
         Sink(output) as sink,
-        answering(batch_size, shown=bool(total), total=total) as answered,
+        answering(shown=bool(total), total=total) as answered,
         _keeping(attention) as keep,
     ):
         for lines in chain([first] if first else [], asked):

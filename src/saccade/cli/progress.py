@@ -9,28 +9,26 @@ if TYPE_CHECKING:
 
 
 class Answered:
-    """About how many inputs are answered, never more than there are."""
+    """Counts the inputs that are answered, never more than there are."""
 
-    def __init__(self, bar: "Counting", batch_size: int, total: int | None) -> None:
-        self._bar, self._batch_size, self._next = bar, batch_size, 0
-        self._total = total
+    def __init__(self, bar: "Counting", total: int | None) -> None:
+        self._bar, self._count, self._total = bar, 0, total
 
-    def __call__(self) -> None:
-        """Another batch begins, so the one before it is done."""
-        self._bar.to(self._next)
-        after = self._next + self._batch_size
-        self._next = after if self._total is None else min(after, self._total)
+    def __call__(self, count: int) -> None:
+        """Count another batch of inputs."""
+        after = self._count + count
+        self.to(after if self._total is None else min(after, self._total))
 
     def to(self, count: int) -> None:
-        """So many are done: short batches and empty inputs are counted right."""
-        self._next = count
+        """Set the count, which includes blank inputs."""
+        self._count = count
         self._bar.to(count)
 
 
 @contextmanager
-def answering(batch_size: int, *, shown: bool, total: int | None = None) -> Iterator[Answered]:
+def answering(*, shown: bool, total: int | None = None) -> Iterator[Answered]:
     """A bar on stderr, if that is a terminal and it is to be shown."""
     from saccade.training.screen import Screen
 
     with Screen(quiet=not shown).counting("answered:", total) as bar:
-        yield Answered(bar, batch_size, total)
+        yield Answered(bar, total)

@@ -1,7 +1,7 @@
 """Eager: the engine that every task has, its own model written with step by step."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import torch
 
@@ -10,8 +10,11 @@ from saccade.decoding.options import Wish, generate
 from saccade.interfaces import Engine, Stepper
 from saccade.shapes import Int, Tensor
 
-TextEngine = Engine[Wish, Hypothesis]
+TextEngine = Engine[Sequence[list[int]], Wish, Hypothesis]
 """What writes hypotheses for a wish."""
+
+
+Inputs = TypeVar("Inputs")
 
 
 class Begun(NamedTuple):
@@ -22,12 +25,12 @@ class Begun(NamedTuple):
     first: Int[Tensor, " b"]
 
 
-class Eager:
-    """An engine out of what reads inputs."""
+class Eager(Generic[Inputs]):
+    """The engine of a function that reads inputs."""
 
     name = "eager"
 
-    def __init__(self, begin: Callable[[Sequence[list[int]]], Begun]) -> None:
+    def __init__(self, begin: Callable[[Inputs], Begun]) -> None:
         self._begin = begin
 
     def alike(self, length: int) -> int:
@@ -35,7 +38,7 @@ class Eager:
         return 0
 
     @torch.no_grad()
-    def generate(self, inputs: Sequence[list[int]], wish: Wish) -> list[list[Hypothesis]]:
+    def generate(self, inputs: Inputs, wish: Wish) -> list[list[Hypothesis]]:
         """The hypotheses for each input, best first."""
         stepper, state, first = self._begin(inputs)
         return generate(

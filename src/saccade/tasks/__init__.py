@@ -7,7 +7,8 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from saccade.errors import RecipeError
-from saccade.tasks.base import Answer, Batch, Evaluation, Loss, Task, TaskConfig
+from saccade.tasks.answering import Answer
+from saccade.tasks.base import Batch, Evaluation, Loss, Task, TaskConfig
 
 __all__ = ["Answer", "Batch", "Evaluation", "Loss", "Task", "TaskConfig", "config_of", "names"]
 

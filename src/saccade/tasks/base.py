@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
 
+import torch
 from torch import nn
 
 from saccade.data.cache import Encoded
@@ -20,8 +21,9 @@ from saccade.data.columns import Column
 from saccade.data.corpus import Item, Split
 from saccade.data.corpus import items as grouped
 from saccade.decoding import GenerationConfig
-from saccade.errors import DataError, DecodingError
+from saccade.errors import DataError, WatchError
 from saccade.shapes import Float, Tensor
+from saccade.tasks.answering import Answer, Example, OnBatch, answer_all, require_several
 
 if TYPE_CHECKING:
     import numpy as np
@@ -58,31 +60,6 @@ class Batch:
         """The same on another device."""
         held = (getattr(self, each.name) for each in fields(self))
         return type(self)(*(None if each is None else each.to(device) for each in held))
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What the model answers: the text, how sure it is (mean log-probability), where it looked.
-
-    A text that is not `finished` was cut at the most tokens it may have.
-    """
-
-    text: str
-    score: float
-    attention: AttentionRecord | None = None
-    alternatives: tuple[Answer, ...] = ()
-    finished: bool = True
-
-    def __str__(self) -> str:
-        """For people."""
-        return self.text
-
-    def as_json(self) -> dict[str, Any]:
-        """As plain values."""
-        table: dict[str, Any] = {"text": self.text, "score": self.score}
-        if self.alternatives:
-            table["alternatives"] = [other.as_json() for other in self.alternatives]
-        return table
 
 
 @dataclass(frozen=True)
@@ -210,8 +187,78 @@ class Task(nn.Module, ABC, Generic[BatchT]):
         return 0
 
     @abstractmethod
-    def predict(self, inputs: Sequence[Any], **options: Any) -> list[Any]:
-        """An answer for each input, in their order."""
+    def prepare(
+        self, inputs: Sequence[Any], *, first: int = 0, **options: Any
+    ) -> Sequence[Example]:
+        """Turn inputs into examples that carry the options they are to be answered with.
+
+        `first` is the number of the first input.
+        """
+
+    @abstractmethod
+    def answer(self, examples: Sequence[Any]) -> Sequence[Answer]:
+        """Answer a batch of examples, in their order."""
+
+    def look(self, examples: Sequence[Any], answers: Sequence[Answer]) -> list[AttentionRecord]:
+        """Return where the model looked for each answer of a batch."""
+        raise WatchError("this model has no attention: it never looks back at what it read")
+
+    def warn(self, examples: Sequence[Any]) -> None:
+        """Log a warning about inputs that are not read as they are, such as cut ones."""
+
+    def predict(
+        self,
+        inputs: Sequence[Any],
+        *,
+        attention: bool = False,
+        batch_size: int = 64,
+        first: int = 0,
+        on_batch: OnBatch | None = None,
+        **options: Any,
+    ) -> list[Any]:
+        """Answer each input, in their order.
+
+        attention    also return where the model looked, as an AttentionRecord
+        batch_size   inputs of similar length are answered together, at most this many; on a CPU
+                     several batches at the same time
+        first        number of the first input, for its random seed and for messages
+        on_batch     called after each batch with the number of inputs it answered
+        options      options of the task, such as those of `[generation]`
+
+        A blank text gets an empty answer. A text that is too long is cut, with a warning.
+        """
+        require_several(inputs)
+        examples = self.prepare(inputs, first=first, **options)
+        self.warn(examples)
+        return self.answer_all(
+            examples, attention=attention, batch_size=batch_size, on_batch=on_batch
+        )
+
+    def answer_all(
+        self,
+        examples: Sequence[Example],
+        *,
+        attention: bool = False,
+        batch_size: int = 64,
+        on_batch: OnBatch | None = None,
+    ) -> list[Any]:
+        """Answer prepared examples."""
+        self.ready()
+        look = self.look if attention else None
+        return answer_all(
+            examples, self.answer, look, self.device, batch_size=batch_size, on_batch=on_batch
+        )
+
+    @torch.no_grad()
+    def records(self, inputs: Sequence[Any], outputs: Sequence[str]) -> list[AttentionRecord]:
+        """Return where the model looks if each input is answered by the given output."""
+        self.ready()
+        return self.look(self.prepare(inputs), [Answer(text, 0.0) for text in outputs])
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return next(self.parameters()).device
 
     @abstractmethod
     def force(self, inputs: Sequence[Any], outputs: Sequence[str]) -> BatchT:
@@ -223,11 +270,11 @@ class Task(nn.Module, ABC, Generic[BatchT]):
         items: Iterable[Item],
         *,
         quick: bool = False,
-        on_batch: Callable[[], None] | None = None,
+        on_batch: OnBatch | None = None,
         batch_size: int = 64,
         **options: Any,
     ) -> Evaluation:
-        """Answer the items and measure the answers; `on_batch` is called between batches.
+        """Answer the items and measure the answers; `on_batch` is called after each batch.
 
         `quick` is for the many looks of a training: greedy answers, and bare numbers.
         """
@@ -279,9 +326,3 @@ def json_kind(value: object) -> str:
     """What a value of JSON is, for a message."""
     kinds = {dict: "an object", list: "a list", str: "a text", bool: "true or false"}
     return kinds.get(type(value), "null" if value is None else "a number")
-
-
-def require_batch_size(batch_size: int) -> None:
-    """At least one input is answered at a time."""
-    if batch_size < 1:
-        raise DecodingError(f"batch_size must be at least 1, got {batch_size}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,13 +15,13 @@ from saccade.config import Share
 from saccade.data.cache import Encoded
 from saccade.data.columns import Column
 from saccade.data.corpus import Item, Split
-from saccade.errors import DecodingError
 from saccade.metrics import ClassificationMetricsConfig, by_length
 from saccade.metrics.score import scores_of
 from saccade.shapes import Float, Tensor
 from saccade.tasks import labels as all_labels
+from saccade.tasks.answering import OnBatch
 from saccade.tasks.base import BatchT, Evaluation, Task
-from saccade.tasks.labels import Classification, Labels
+from saccade.tasks.labels import Labels
 
 LABEL = Column("label", ("labels", "class", "category", "target", "score"), numbers=True)
 ABOUT = "classifier.json"
@@ -63,17 +63,6 @@ class Classifier(Task[BatchT]):
         """Refuse data of another kind than what was trained on."""
 
     @abstractmethod
-    def answer(
-        self,
-        items: Sequence[Item],
-        batch_size: int,
-        on_batch: Callable[[], None] | None,
-        *,
-        quick: bool,
-    ) -> list[Classification]:
-        """The labels of these items."""
-
-    @abstractmethod
     def judge(self, examples: Encoded) -> Float[Tensor, "n c"]:
         """The logits of all examples."""
 
@@ -93,16 +82,18 @@ class Classifier(Task[BatchT]):
         items: Iterable[Item],
         *,
         quick: bool = False,
-        on_batch: Callable[[], None] | None = None,
+        on_batch: OnBatch | None = None,
         batch_size: int = 64,
         **options: Any,
     ) -> Evaluation:
         """Label the items and compare with their labels."""
-        refuse(options)
         items, metrics = list(items), self.metrics
+        examples = self.prepare([self.question(item) for item in items], **options)
         if quick:
             metrics = replace(metrics, samples=0)
-        found = self.answer(items, batch_size, on_batch, quick=quick)
+        else:
+            self.warn(examples)
+        found = self.answer_all(examples, batch_size=batch_size, on_batch=on_batch)
         answers, truths = [x.text for x in found], [item.references[0] for item in items]
         tallies = self.labels.tally(answers, truths, metrics)
         texts = [] if quick else self.lengths(items)
@@ -146,9 +137,3 @@ class Classifier(Task[BatchT]):
             all_labels.FILE: json.dumps(self.labels.facts(), indent=1, ensure_ascii=False),
             ABOUT: json.dumps(facts, indent=1),
         }
-
-
-def refuse(options: Mapping[str, Any]) -> None:
-    """A classifier has no options of generation."""
-    if options:
-        raise DecodingError(f"a classifier has no option {next(iter(options))!r}")

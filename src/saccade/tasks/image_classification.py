@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,42 +13,42 @@ import numpy.typing as npt
 import torch
 from jaxtyping import UInt8
 
-from saccade.attention.watch import count_heads, watch
+from saccade.attention.watch import count_heads
 from saccade.data.augment import AugmentConfig, augment, mix
 from saccade.data.cache import Encoded
 from saccade.data.columns import Column
-from saccade.data.corpus import Item, Row, Split
+from saccade.data.corpus import Row, Split
 from saccade.errors import WatchError
 from saccade.lens.record import AttentionRecord
 from saccade.metrics import ClassificationMetricsConfig
 from saccade.models import ConvolutionalClassifierConfig, ImageClassifier, ImageClassifierConfig
 from saccade.shapes import Float, Tensor
-from saccade.tasks.base import Batch, Loss, Progress, TaskConfig, require_batch_size
+from saccade.tasks.answering import Answer, require_no_options, self_attention
+from saccade.tasks.base import Batch, Loss, Progress, TaskConfig
 from saccade.tasks.classifier import (
     ABOUT,
     LABEL,
     Classifier,
     LossConfig,
     Rows,
-    refuse,
 )
 from saccade.tasks.images import (
     IMAGE,
     EncodedImages,
     Gallery,
     ImageConfig,
+    ImageExample,
     Picture,
     Pixels,
     as_image,
     facts_json,
     fresh_pixels,
+    image_examples,
     picture_from_json,
     pixels_of,
     read_facts,
-    require_several,
 )
 from saccade.tasks.labels import Classification, Labels, LabelsConfig, learn_labels, read_labels
-from saccade.tasks.workers import in_batches, side_by_side
 
 FORMAT = 1
 """Counts up when the same row would be encoded otherwise, so that no old cache is read."""
@@ -171,88 +171,46 @@ class ImageClassification(Classifier[LabelledImages]):
         cells = self.grid[0] * self.grid[1] + 1
         return count_heads(self.model) * len(inputs) * cells**2
 
-    def predict(
-        self,
-        inputs: Sequence[Picture],
-        *,
-        attention: bool = False,
-        batch_size: int = 64,
-        first: int = 0,
-        on_batch: Callable[[], None] | None = None,
-        **options: Any,
-    ) -> list[Classification]:
-        """The label of each input, in their order: a path, a PIL image or an array (h, w, 3).
+    def prepare(
+        self, inputs: Sequence[Picture], *, first: int = 0, **options: Any
+    ) -> list[ImageExample]:
+        """Number the images: paths, PIL images, bytes of files or arrays (h, w, 3)."""
+        require_no_options(options)
+        return image_examples(inputs, first)
 
-        They are answered `batch_size` at a time; `on_batch` is called before each batch. `first` is
-        the number of the first input, for messages.
-        """
-        refuse(options)
-        require_several(inputs)
-        found = self._answers(inputs, batch_size, on_batch, first)
-        if not attention:
-            return found
-        return [
-            replace(answer, attention=self._look(given, number))
-            for number, (answer, given) in enumerate(zip(found, inputs, strict=True), first + 1)
-        ]
+    def answer(self, examples: Sequence[ImageExample]) -> list[Classification]:
+        """Label a batch."""
+        logits = self.logits(self.gallery.examples(examples).to(self.device)).float().cpu()
+        return [self.labels.answer(one, self.temperature) for one in logits.unsqueeze(1)]
+
+    def look(
+        self, examples: Sequence[ImageExample], answers: Sequence[Answer]
+    ) -> list[AttentionRecord]:
+        """Return where each patch, and the class token if there is one, looked in every layer."""
+        if isinstance(self.config.model, ConvolutionalClassifierConfig):
+            raise WatchError("this model has no attention: a convolution sees its neighbours alike")
+        shown = [as_image(example.given, example.number + 1) for example in examples]
+        arrays = torch.stack([torch.from_numpy(self.pixels.array(image)) for image in shown])
+        has_class_token = self.config.model.class_token
+        return self_attention(
+            self.model,
+            lambda: self.logits(arrays.to(self.device)),
+            [self.pixels.side(image, self.grid, class_token=has_class_token) for image in shown],
+        )
 
     def force(self, inputs: Sequence[Picture], outputs: Sequence[str]) -> LabelledImages:
         """The batch in which each input has the given label."""
         return LabelledImages(self.gallery.arrays(inputs), self.forced(outputs))
-
-    def answer(
-        self,
-        items: Sequence[Item],
-        batch_size: int,
-        on_batch: Callable[[], None] | None,
-        *,
-        quick: bool,
-    ) -> list[Classification]:
-        """The labels of these items."""
-        return self._answers([item.inputs[0] for item in items], batch_size, on_batch, 0)
 
     @torch.no_grad()
     def judge(self, examples: Encoded) -> Float[Tensor, "n c"]:
         """The logits of all examples."""
         assert isinstance(examples, EncodedImages)
         self.ready()
-        device = next(self.parameters()).device
         parts = np.array_split(np.arange(len(examples)), -(-len(examples) // 64))
-        found = [self.logits(examples.images(rows).to(device)).float().cpu() for rows in parts]
+        found = [self.logits(examples.images(rows).to(self.device)).float().cpu() for rows in parts]
         return torch.cat(found)
 
     def parts(self) -> dict[str, str]:
         """The labels, the temperature, and how pixels are scaled."""
         return {**self.about({}), **facts_json(self.pixels)}
-
-    def _answers(
-        self,
-        inputs: Sequence[Picture],
-        batch_size: int,
-        on_batch: Callable[[], None] | None,
-        first: int,
-    ) -> list[Classification]:
-        require_batch_size(batch_size)
-        self.ready()
-        device = next(self.parameters()).device
-
-        def judge(rows: list[int]) -> list[Classification]:
-            images = self.gallery.arrays([inputs[i] for i in rows], first + rows[0]).to(device)
-            with torch.no_grad():  # of the thread that this runs in
-                logits = self.logits(images).float().cpu()
-            return [self.labels.answer(one, self.temperature) for one in logits.unsqueeze(1)]
-
-        batches = in_batches(len(inputs), batch_size, device)
-        return [found for _, found in side_by_side(judge, batches, device, on_batch)]
-
-    @torch.no_grad()
-    def _look(self, given: Picture, number: int) -> AttentionRecord:
-        """Where each patch, and the class token if there is one, looked in every layer."""
-        if isinstance(self.config.model, ConvolutionalClassifierConfig):
-            raise WatchError("this model has no attention: a convolution sees its neighbours alike")
-        image = as_image(given, number)
-        array = torch.from_numpy(self.pixels.array(image)).unsqueeze(0)
-        with watch(self.model, device="cpu") as seen:
-            self.logits(array.to(next(self.parameters()).device))
-        side = self.pixels.side(image, self.grid, class_token=self.config.model.class_token)
-        return AttentionRecord(side, side, {name: seen[name].weights[0].numpy() for name in seen})

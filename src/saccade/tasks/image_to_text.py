@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,24 +20,18 @@ from saccade.data.cache import Encoded
 from saccade.data.collate import pad, pad_rows
 from saccade.data.columns import Column
 from saccade.data.corpus import Item, Row, Split
-from saccade.decoding import GenerationConfig
+from saccade.decoding import Begun, Eager, GenerationConfig, Hypothesis, Wish
 from saccade.encoders.efficientnet import EfficientNetConfig
 from saccade.errors import RecipeError
+from saccade.interfaces import Engine
 from saccade.lens.pointing import Pointing, pointing_game
 from saccade.lens.record import AttentionRecord
 from saccade.metrics import TextMetricsConfig
 from saccade.metrics.captions import pointing_tally
 from saccade.models import Captioner, CaptionerConfig
 from saccade.shapes import Bool, Float, Int, Tensor
-from saccade.tasks.base import (
-    Answer,
-    Batch,
-    Evaluation,
-    Loss,
-    Progress,
-    TaskConfig,
-    require_batch_size,
-)
+from saccade.tasks.answering import Answer, OnBatch
+from saccade.tasks.base import Batch, Evaluation, Loss, Progress, TaskConfig
 from saccade.tasks.images import (
     IMAGE,
     PRETRAINED,
@@ -45,6 +39,7 @@ from saccade.tasks.images import (
     Features,
     Gallery,
     ImageConfig,
+    ImageExample,
     Picture,
     Pixels,
     Rows,
@@ -56,10 +51,8 @@ from saccade.tasks.images import (
     picture_from_json,
     pixels_of,
     read_facts,
-    require_several,
     require_weights,
 )
-from saccade.tasks.workers import in_batches, side_by_side
 from saccade.tasks.writing import LossConfig as WritingLossConfig
 from saccade.tasks.writing import WritingTask, predicted_places, side_of
 from saccade.text import Tokenizer, VocabularyConfig
@@ -193,6 +186,13 @@ class Captioned(Batch):
     """Where in the flattened target[:, 1:] there is something to predict."""
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CaptionExample(ImageExample):
+    """An image, and how to write its caption."""
+
+    settings: GenerationConfig
+
+
 class ImageToText(WritingTask[Captioned]):
     """A captioner with its vocabulary, and with what it reads of an image."""
 
@@ -209,6 +209,7 @@ class ImageToText(WritingTask[Captioned]):
         reader = config.model.encoder.sized(config.image.size)
         self.model: Captioner = replace(config.model, encoder=reader).build_whole(len(target))
         self.grid = reader.grid(config.image.size)
+        self.engine: Engine[Tensor, Wish, Hypothesis] = Eager(self._begun)
 
     def forward(self, batch: Captioned) -> Loss:
         """Cross entropy of each token of a caption, given those before it and the image."""
@@ -259,11 +260,6 @@ class ImageToText(WritingTask[Captioned]):
         """The batch in which each image has the given caption."""
         return self._forced(self.gallery.arrays(inputs), self.target.encode_batch(list(outputs)))
 
-    def look(self, inputs: Sequence[Picture], outputs: Sequence[str]) -> list[AttentionRecord]:
-        """Where each caption looked at its image, were it the answer."""
-        texts = self.target.encode_batch(list(outputs))
-        return self._look(inputs, 0, self.gallery.arrays(inputs), texts)
-
     def from_json(self, value: Any) -> bytes:
         """An image as base64."""
         return picture_from_json(value)
@@ -274,49 +270,60 @@ class ImageToText(WritingTask[Captioned]):
         heads = count_heads(self.model, self.model.crossings())
         return heads * len(inputs) * written * self.grid[0] * self.grid[1]
 
-    def predict(
-        self,
-        inputs: Sequence[Picture],
-        *,
-        attention: bool = False,
-        batch_size: int = 64,
-        first: int = 0,
-        on_batch: Callable[[], None] | None = None,
-        **options: Any,
-    ) -> list[Answer]:
-        """A caption for each input, in their order: a path, a PIL image or an array (h, w, 3).
+    def prepare(
+        self, inputs: Sequence[Picture], *, first: int = 0, **options: Any
+    ) -> list[CaptionExample]:
+        """Number the images: paths, PIL images, bytes of files or arrays (h, w, 3).
 
-        `options` are those of `[generation]`. Inputs are answered `batch_size` at a time, on
-        a CPU several batches side by side; `on_batch` is called before each. `first` is the number
-        of the first input, for its seed.
+        `options` are those of `[generation]`.
         """
         settings = self.config.generation.changed(options)
-        require_several(inputs)
-        require_batch_size(batch_size)
-        self.ready()
-        device = next(self.parameters()).device
+        return [
+            CaptionExample(number=number, given=given, settings=settings)
+            for number, given in enumerate(inputs, first)
+        ]
 
-        def write(rows: list[int]) -> list[Answer]:
-            some, numbers = [inputs[i] for i in rows], [first + i for i in rows]
-            arrays = self.gallery.arrays(some, numbers[0])
-            with torch.no_grad():
-                state = self.model.start(self.view.read(arrays.to(device)))
-            found = self.generate(state, numbers, settings.max_length, settings)
-            best = [list(hypotheses[0].tokens) for hypotheses in found]
-            records: Sequence[AttentionRecord | None] = [None] * len(some)
-            if attention:
-                records = self._look(some, numbers[0], arrays, best)
-            return list(map(self.answer, found, records))
+    def answer(self, examples: Sequence[CaptionExample]) -> list[Answer]:
+        """Write the captions of a batch with the engine."""
+        settings = examples[0].settings
+        wish = Wish(
+            limits=self.limits(settings.max_length),
+            options=settings,
+            rows=[example.number for example in examples],
+        )
+        found = self.engine.generate(self.gallery.examples(examples), wish)
+        return [self.written(hypotheses) for hypotheses in found]
 
-        batches = in_batches(len(inputs), batch_size, device)
-        return [found for _, found in side_by_side(write, batches, device, on_batch)]
+    def look(
+        self, examples: Sequence[ImageExample], answers: Sequence[Answer]
+    ) -> list[AttentionRecord]:
+        """Return where each token of the captions looked: one watched pass over all."""
+        texts = self.tokens_of(answers)
+        batch = self._forced(self.gallery.examples(examples), texts).to(self.device)
+        looks = self.looks(
+            lambda: self.model.hidden(self.view.read(batch.images), batch.target[:, :-1])
+        )
+        return [
+            AttentionRecord(
+                self.view.side(as_image(example.given, example.number + 1), self.grid),
+                side_of(self.target, ids),
+                {name: part[i, :, : len(ids) + 1].numpy() for name, part in looks.items()},
+            )
+            for i, (example, ids) in enumerate(zip(examples, texts, strict=True))
+        ]
+
+    def _begun(self, images: Tensor) -> Begun:
+        """The model after reading these images."""
+        state = self.model.start(self.view.read(images.to(self.device)))
+        first = torch.full((len(images),), self.target.start, device=self.device)
+        return Begun(self.model, state, first)
 
     def evaluate(
         self,
         items: Iterable[Item],
         *,
         quick: bool = False,
-        on_batch: Callable[[], None] | None = None,
+        on_batch: OnBatch | None = None,
         batch_size: int = 64,
         **options: Any,
     ) -> Evaluation:
@@ -364,7 +371,7 @@ class ImageToText(WritingTask[Captioned]):
         self,
         items: Sequence[Item],
         batch_size: int = 64,
-        on_batch: Callable[[], None] | None = None,
+        on_batch: OnBatch | None = None,
     ) -> Pointing | None:
         """How often object words look at their object, while the right caption is written.
 
@@ -375,35 +382,13 @@ class ImageToText(WritingTask[Captioned]):
             return None
         maps = []
         for at in range(0, len(items), batch_size):
-            if on_batch is not None:
-                on_batch()
             some = items[at : at + batch_size]
             inputs, captions = zip(*((i.inputs[0], i.references[0]) for i in some), strict=True)
-            maps += [record.by_words() for record in self.look(inputs, captions)]
+            maps += [record.by_words() for record in self.records(inputs, captions)]
+            if on_batch is not None:
+                on_batch(len(some))
         size = as_image(items[0].inputs[0], 1).size[::-1]
         return pointing_game(maps, boxes, self.grid, size)
-
-    def _look(
-        self,
-        inputs: Sequence[Picture],
-        first: int,
-        arrays: Tensor,
-        texts: Sequence[list[int]],
-    ) -> list[AttentionRecord]:
-        """Where each token of these texts looked: one pass over them, watched."""
-        self.ready()
-        batch = self._forced(arrays, texts).to(next(self.parameters()).device)
-        looks = self.looks(
-            lambda: self.model.hidden(self.view.read(batch.images), batch.target[:, :-1])
-        )
-        return [
-            AttentionRecord(
-                self.view.side(as_image(given, first + i + 1), self.grid),
-                side_of(self.target, ids),
-                {name: part[i, :, : len(ids) + 1].numpy() for name, part in looks.items()},
-            )
-            for i, (given, ids) in enumerate(zip(inputs, texts, strict=True))
-        ]
 
     def _forced(self, arrays: Tensor, texts: Sequence[list[int]]) -> Captioned:
         target = pad(texts, start=self.target.start, end=self.target.stop)

@@ -33,6 +33,7 @@ from saccade.encoders.efficientnet import EfficientNetLite0
 from saccade.errors import DataError, DecodingError, RecipeError, RunError, WeightsError
 from saccade.lens.record import ImageSide
 from saccade.shapes import Float, Tensor
+from saccade.tasks.answering import Example
 from saccade.tasks.base import Progress, json_kind
 
 IMAGE = Column("image", ("img", "image_path", "file", "filename", "path", "photo"), image=True)
@@ -315,6 +316,11 @@ class Gallery:
         found = [self._one(given, number) for number, given in enumerate(inputs, first + 1)]
         return torch.from_numpy(np.stack(found))
 
+    def examples(self, examples: Sequence[ImageExample]) -> Tensor:
+        """What is kept of the images of a batch (b, c, h, w)."""
+        found = [self._one(example.given, example.number + 1) for example in examples]
+        return torch.from_numpy(np.stack(found))
+
     def _one(self, given: Picture, number: int) -> Array:
         if isinstance(given, str) and given in self._known:
             stacked, place = self._known[given]
@@ -322,6 +328,18 @@ class Gallery:
         image = as_image(given, number)
         raise_if_cancelled()
         return self.view.array(image)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ImageExample(Example):
+    """An image that is decoded when its batch is answered."""
+
+    given: Any
+
+
+def image_examples(inputs: Iterable[Picture], first: int) -> list[ImageExample]:
+    """Number the images from `first`."""
+    return [ImageExample(number=number, given=given) for number, given in enumerate(inputs, first)]
 
 
 def as_image(given: object, number: int) -> Image.Image:
@@ -369,9 +387,3 @@ def picture_from_json(value: object) -> bytes:
         return base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):
         raise DataError("an input is an image as base64; this text is none") from None
-
-
-def require_several(inputs: object) -> None:
-    """Refuse one input where a list of them is meant."""
-    if isinstance(inputs, str | Path | bytes | Image.Image):
-        raise DecodingError("predict takes several inputs, got one: put it into a list")

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from saccade.attention.watch import count_heads, watch
+from saccade.attention.watch import count_heads
 from saccade.config import Conflict, Count
 from saccade.data.blocks import Blocks, in_stream, packed
 from saccade.data.cache import Encoded, encode_once
@@ -31,7 +31,7 @@ from saccade.decoding import (
     Wish,
     stream,
 )
-from saccade.errors import DataError, DecodingError, RecipeError
+from saccade.errors import DataError, RecipeError
 from saccade.layers.cross_entropy import cross_entropy
 from saccade.lens.record import AttentionRecord, Side
 from saccade.metrics import language_scores
@@ -39,8 +39,8 @@ from saccade.metrics.score import IntervalsConfig
 from saccade.models import LanguageModel
 from saccade.models.language_models import LanguageModelConfig
 from saccade.shapes import Int, Tensor
-from saccade.tasks.base import Answer, Batch, Evaluation, Loss, Progress, Task, TaskConfig
-from saccade.tasks.workers import batch_size_for, of_one_length, side_by_side
+from saccade.tasks.answering import Answer, Example, OnBatch, self_attention
+from saccade.tasks.base import Batch, Evaluation, Loss, Progress, Task, TaskConfig
 from saccade.text import Tokenizer, VocabularyConfig
 
 log = logging.getLogger(__name__)
@@ -137,6 +137,14 @@ class Passages(Batch):
     """Where in the flattened `following` there is something to predict."""
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ContextExample(Example):
+    """The tokens that an answer continues, and how to write it."""
+
+    tokens: list[int]
+    settings: GenerationConfig
+
+
 class LanguageModeling(Task[Passages]):
     """A language model with its vocabulary.
 
@@ -224,46 +232,62 @@ class LanguageModeling(Task[Passages]):
         lengths = [min(len(ids) + written, self._size) for ids in self._contexts(inputs)]
         return count_heads(self.model) * sum(length**2 for length in lengths)
 
-    def predict(
-        self,
-        inputs: Sequence[str],
-        *,
-        attention: bool = False,
-        batch_size: int = 64,
-        first: int = 0,
-        on_batch: Callable[[], None] | None = None,
-        **options: Any,
-    ) -> list[Answer]:
-        """How each input goes on, in their order. `options` are those of `[generation]`.
+    def prepare(
+        self, inputs: Sequence[str], *, first: int = 0, **options: Any
+    ) -> list[ContextExample]:
+        """Encode the prompts; `options` are those of `[generation]`.
 
-        Inputs of as many tokens are answered together, `batch_size` at a time, on a CPU several
-        such batches side by side; `on_batch` is called before each. `first` is the number of the
-        first input, for its seed. When input and answer fill the block, the last half of it is read
-        again and writing goes on.
+        Prompts of equal length are answered together. When prompt and answer fill the block, the
+        last half of it is read again and writing continues.
         """
         settings = self.config.generation.changed(options)
-        if isinstance(inputs, str):
-            raise DecodingError("predict takes several inputs, got one text: put it into a list")
-        if batch_size < 1:
-            raise DecodingError(f"batch_size must be at least 1, got {batch_size}")
-        contexts = self._contexts(inputs)
-        self._warn(contexts, first)
-        answers, limits = [Answer("", 0.0)] * len(inputs), self.limits(settings.max_length)
-        self.ready()
+        return [
+            ContextExample(
+                number=number,
+                length=min(len(ids), self._size),
+                group=min(len(ids), self._size),
+                tokens=ids,
+                settings=settings,
+            )
+            for number, ids in enumerate(self._contexts(inputs), first)
+        ]
 
-        def answer(rows: list[int]) -> list[Answer]:
-            read = [contexts[i] for i in rows]
-            wish = Wish(limits=limits, options=settings, rows=[first + i for i in rows])
-            found = self.engine.generate(read, wish)
-            return [
-                self._answer(*each, attention=attention) for each in zip(read, found, strict=True)
-            ]
+    def warn(self, examples: Sequence[ContextExample]) -> None:
+        """Prompts that are longer than a block."""
+        for example in examples:
+            if len(example.tokens) > self._size:
+                log.warning(
+                    "input %d has %d tokens; the model sees the last %d (text.block)",
+                    example.number + 1,
+                    len(example.tokens),
+                    self._size,
+                )
 
-        size = batch_size_for(len(inputs), batch_size, self._device)
-        batches = list(_batches([min(len(ids), self._size) for ids in contexts], size))
-        for i, found in side_by_side(answer, batches, self._device, on_batch):
-            answers[i] = found
-        return answers
+    def answer(self, examples: Sequence[ContextExample]) -> list[Answer]:
+        """Continue a batch of prompts with the engine."""
+        settings = examples[0].settings
+        wish = Wish(
+            limits=self.limits(settings.max_length),
+            options=settings,
+            rows=[example.number for example in examples],
+        )
+        found = self.engine.generate([example.tokens for example in examples], wish)
+        return [
+            self._written(example.tokens, hypotheses)
+            for example, hypotheses in zip(examples, found, strict=True)
+        ]
+
+    def look(
+        self, examples: Sequence[ContextExample], answers: Sequence[Answer]
+    ) -> list[AttentionRecord]:
+        """Return where each token looked: one watched pass over each finished text."""
+        records = []
+        for example, answer in zip(examples, answers, strict=True):
+            written = answer.tokens
+            if written is None:
+                written = tuple(self.tokenizer.encode_part(answer.text))
+            records.append(self._look([*example.tokens, *written]))
+        return records
 
     def stream(self, prompt: str, **options: Any) -> Generator[str, None, bool]:
         """The text of `predict`'s answer in pieces, as they are written.
@@ -274,11 +298,12 @@ class LanguageModeling(Task[Passages]):
         settings = self.config.generation.changed(options)
         if settings.beam > 1:
             return _at_once(self.predict([prompt], **options)[0])
-        [context] = self._contexts([prompt])
-        self._warn([context], 0)
+        examples = self.prepare([prompt], **options)
+        self.warn(examples)
+        context = examples[0].tokens
         limits = self.limits(settings.max_length)
         self.ready()
-        read = torch.tensor([context], device=self._device)
+        read = torch.tensor([context], device=self.device)
         window = Windowed(self.model, self._size)
         with torch.no_grad():
             state = window.start(read)
@@ -304,7 +329,7 @@ class LanguageModeling(Task[Passages]):
         items: Iterable[Item],
         *,
         quick: bool = False,
-        on_batch: Callable[[], None] | None = None,
+        on_batch: OnBatch | None = None,
         batch_size: int = 64,
         **options: Any,
     ) -> Evaluation:
@@ -352,10 +377,6 @@ class LanguageModeling(Task[Passages]):
     @property
     def _size(self) -> int:
         return self.config.text.block
-
-    @property
-    def _device(self) -> torch.device:
-        return next(self.parameters()).device
 
     def before_texts(self) -> list[int]:
         """What the first token of a text is predicted from."""
@@ -417,17 +438,20 @@ class LanguageModeling(Task[Passages]):
     def _begun(self, contexts: Sequence[list[int]]) -> Begun:
         """The model after reading these contexts, which are of one length."""
         window = Windowed(self.model, self._size)
-        read = torch.tensor([ids[-self._size :] for ids in contexts], device=self._device)
+        read = torch.tensor([ids[-self._size :] for ids in contexts], device=self.device)
         return Begun(window, window.start(read), read[:, -1])
 
-    def _answer(self, context: list[int], found: list[Hypothesis], *, attention: bool) -> Answer:
-        written = [list(each.tokens) for each in found]
+    def _written(self, context: list[int], found: Sequence[Hypothesis]) -> Answer:
         chosen, *others = (
-            Answer(self._said(context, ids), each.score, finished=each.finished)
-            for ids, each in zip(written, found, strict=True)
+            Answer(
+                self._said(context, list(each.tokens)),
+                each.score,
+                finished=each.finished,
+                tokens=each.tokens,
+            )
+            for each in found
         )
-        record = self._look([*context, *written[0]]) if attention else None
-        return replace(chosen, attention=record, alternatives=tuple(others))
+        return replace(chosen, alternatives=tuple(others))
 
     def _said(self, context: list[int], written: list[int]) -> str:
         """The text that was written; the whole is decoded, or the space at a seam would be lost."""
@@ -453,30 +477,17 @@ class LanguageModeling(Task[Passages]):
             yield text
         return finished
 
-    def _warn(self, contexts: list[list[int]], first: int) -> None:
-        for number, ids in enumerate(contexts, first + 1):
-            if len(ids) > self._size:
-                log.warning(
-                    "input %d has %d tokens; the model sees the last %d (text.block)",
-                    number,
-                    len(ids),
-                    self._size,
-                )
-
-    @torch.no_grad()
     def _look(self, ids: list[int]) -> AttentionRecord:
         """Where each token looked: one pass over the finished text, of which the last block."""
         ids = ids[-self._size :]
-        with watch(self.model, device="cpu") as seen:
-            self.model.hidden(torch.tensor([ids], device=self._device))
         words, word_of = self.tokenizer.words(ids)
         side = Side(tuple(self.tokenizer.pieces(ids)), tuple(words), tuple(word_of))
-        return AttentionRecord(side, side, {name: seen[name].weights[0].numpy() for name in seen})
+        read = torch.tensor([ids], device=self.device)
+        [record] = self_attention(self.model, lambda: self.model.hidden(read), [side])
+        return record
 
     @torch.no_grad()
-    def _surprises(
-        self, texts: list[list[int]], on_batch: Callable[[], None] | None
-    ) -> list[float]:
+    def _surprises(self, texts: list[list[int]], on_batch: OnBatch | None) -> list[float]:
         """-Σ ln p of the tokens of each text."""
         self.ready()
         windows = [
@@ -488,16 +499,16 @@ class LanguageModeling(Task[Passages]):
         totals = [0.0] * len(texts)
         together = max(1, READ_AT_ONCE // self._size)
         for at in range(0, len(windows), together):
-            if on_batch is not None:
-                on_batch()
             batch = windows[at : at + together]
             tokens, _ = pad([ids[:-1] for _, ids, _ in batch])
-            x = self.model.hidden(tokens.to(self._device))
+            x = self.model.hidden(tokens.to(self.device))
             for states, (number, ids, new) in zip(x, batch, strict=True):
-                labels = torch.tensor(ids[-new:], device=self._device)
+                labels = torch.tensor(ids[-new:], device=self.device)
                 end = len(ids) - 1
                 found = cross_entropy(states[end - new : end], self.model.output, labels)
                 totals[number] += float(found.total)
+            if on_batch is not None:
+                on_batch(len(batch))
         return totals
 
 
@@ -530,9 +541,3 @@ def _joined(rows: Iterable[Row]) -> Iterator[Item]:
         text, line = text + part, line if text else row.line
     if text:
         yield Item((text,), (), line)
-
-
-def _batches(lengths: list[int], batch_size: int) -> Iterator[list[int]]:
-    """Places of inputs that are answered together: of one length."""
-    for rows in of_one_length(lengths):
-        yield from (rows[at : at + batch_size] for at in range(0, len(rows), batch_size))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import nlargest
 from itertools import chain
@@ -15,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from saccade.attention.watch import Watched, count_heads, watch
+from saccade.attention.watch import count_heads
 from saccade.cancellation import raise_if_cancelled
 from saccade.config import Count
 from saccade.data.cache import Encoded, encode_once
@@ -32,7 +31,14 @@ from saccade.metrics.language import loss_tally, perplexity_tally
 from saccade.metrics.score import IntervalsConfig, Tally, ratio, scores_of, signature_of
 from saccade.models import MaskedLanguageModel, MaskedLanguageModelConfig
 from saccade.shapes import Bool, Float, Int, Tensor
-from saccade.tasks.base import Answer, Batch, Evaluation, Loss, Progress, Task, TaskConfig
+from saccade.tasks.answering import (
+    Answer,
+    Example,
+    OnBatch,
+    require_no_options,
+    self_attention,
+)
+from saccade.tasks.base import Batch, Evaluation, Loss, Progress, Task, TaskConfig
 from saccade.text import Tokenizer, VocabularyConfig
 from saccade.text.counting import require_text
 
@@ -129,17 +135,19 @@ class Gapped:
     targets: Sequence[int]
 
 
-@dataclass(frozen=True)
-class Asked:
+@dataclass(frozen=True, kw_only=True, eq=False)
+class HoleExample(Example):
     """An input: its tokens with a mask token in each hole, where these are, and what is read of it.
 
     `apart` tells of each hole whether a space stands before it; the first word has one, too.
+    `num_best` fillings are asked for.
     """
 
     ids: list[int]
     holes: list[int]
     apart: list[bool]
     window: slice
+    num_best: int = 1
 
     def filled(self, pieces: Sequence[int]) -> list[int]:
         """The tokens with these in the holes."""
@@ -211,80 +219,94 @@ class MaskedLanguageModeling(Task[Gaps]):
         lengths = [min(len(ids) + CONTROLS, most) for ids in tokens]
         return count_heads(self.model) * sum(length**2 for length in lengths)
 
-    def predict(
-        self,
-        inputs: Sequence[str],
-        *,
-        attention: bool = False,
-        num_best: int = 1,
-        batch_size: int = 64,
-        first: int = 0,
-        on_batch: Callable[[], None] | None = None,
-        **options: Any,
-    ) -> list[Answer]:
-        """Each input with its holes filled, in their order. A hole is written [MASK].
+    def prepare(
+        self, inputs: Sequence[str], *, first: int = 0, num_best: int = 1, **options: Any
+    ) -> list[HoleExample]:
+        """Find the holes of each input. A hole is written [MASK].
 
         A hole is one piece of the vocabulary; the space before it belongs to that piece. Several
         holes are filled independently of each other, and `num_best` fillings are given, the best
-        by the sum of their log-probabilities first.
-        Inputs are sorted by length and answered `batch_size` at a time; `on_batch` is called before
-        each batch. `first` is the number of the first input, for messages. What is blank gets an
-        empty answer, of what is too long only the surroundings of its holes are read.
+        by the sum of their log-probabilities first. Of an input that is too long only the
+        surroundings of its holes are read.
         """
-        _require_no_others(options, ("num_best",))
-        if isinstance(inputs, str):
-            raise DecodingError("predict takes several inputs, got one text: put it into a list")
+        require_no_options(options, ("num_best",))
         if num_best < 1:
             raise DecodingError(f"num_best must be at least 1, got {num_best}")
-        asked = {}
-        for i, text in enumerate(inputs):
-            require_text(text, f"input {first + i + 1}")
-            if text.strip():
-                asked[i] = self._open(text, first + i + 1)
-        gapped = {i: self._gapped(each, each.ids) for i, each in asked.items()}
-        answers = [Answer("", 0.0)] * len(inputs)
-        self.ready()
-        for rows in _batches({i: len(each.ids) for i, each in gapped.items()}, batch_size):
-            if on_batch is not None:
-                on_batch()
-            batch = self._batch([gapped[i] for i in rows])
-            with torch.no_grad(), self._watching(attention=attention) as seen:
-                log_p = self.model.output(self._hidden(batch)).log_softmax(-1).cpu()
-            of_each = log_p.split([len(gapped[i].places) for i in rows])
-            for row, (i, of_holes) in enumerate(zip(rows, of_each, strict=True)):
-                raise_if_cancelled()
-                found = self._fill(of_holes, asked[i].apart, num_best)
-                best, *others = (
-                    Answer(self.tokenizer.decode(asked[i].filled(pieces)), score)
-                    for score, pieces in found
+        return [self._open(text, number, num_best) for number, text in enumerate(inputs, first)]
+
+    def warn(self, examples: Sequence[HoleExample]) -> None:
+        """Inputs that are read in part."""
+        for example in examples:
+            if len(example.ids) > example.length:
+                log.warning(
+                    "input %d has %d tokens; only the %d around its holes are read, as "
+                    "text.max_length allows",
+                    example.number + 1,
+                    len(example.ids),
+                    example.length,
                 )
-                record = None
-                if attention:
-                    record = self._record(asked[i], found[0][1], row, seen)
-                answers[i] = replace(best, attention=record, alternatives=tuple(others))
+
+    def answer(self, examples: Sequence[HoleExample]) -> list[Answer]:
+        """Fill the holes of a batch."""
+        gapped = [self._gapped(example, example.ids) for example in examples]
+        log_p = self.model.output(self._hidden(self._batch(gapped))).log_softmax(-1).cpu()
+        answers = []
+        of_each = log_p.split([len(each.places) for each in gapped])
+        for example, of_holes in zip(examples, of_each, strict=True):
+            raise_if_cancelled()
+            best, *others = (
+                Answer(self.tokenizer.decode(example.filled(pieces)), score, tokens=pieces)
+                for score, pieces in self._fill(of_holes, example.apart, example.num_best)
+            )
+            answers.append(replace(best, alternatives=tuple(others)))
         return answers
+
+    def look(
+        self, examples: Sequence[HoleExample], answers: Sequence[Answer]
+    ) -> list[AttentionRecord]:
+        """Return where each token looked while the holes were open."""
+        batch = self._batch([self._gapped(example, example.ids) for example in examples])
+        sides = [
+            self._side(example, self._pieces_in(example, answer))
+            for example, answer in zip(examples, answers, strict=True)
+        ]
+        return self_attention(self.model, lambda: self._hidden(batch), sides)
+
+    def _pieces_in(self, example: HoleExample, answer: Answer) -> Sequence[int]:
+        """The pieces that an answer puts into the holes."""
+        if answer.tokens is not None:
+            return answer.tokens
+        ids = self._fitting(example, answer.text)
+        return [ids[hole] for hole in example.holes]
 
     def force(self, inputs: Sequence[str], outputs: Sequence[str]) -> Gaps:
         """The batch in which each input has holes, and the output says what is in them."""
-        gapped = []
-        pairs = zip(inputs, self.tokenizer.encode_batch(list(outputs)), strict=True)
-        for number, (text, ids) in enumerate(pairs, 1):
-            asked = self._open(text, number)
-            fits = len(ids) == len(asked.ids)
-            if not fits or asked.filled([ids[hole] for hole in asked.holes]) != ids:
-                raise DecodingError(
-                    f"output {number} must be input {number} with one piece of the vocabulary in "
-                    f"each {HOLE}; got {outputs[number - 1][:60]!r} for {text[:60]!r}"
-                )
-            gapped.append(self._gapped(asked, ids))
-        return self._batch(gapped)
+        examples = self.prepare(inputs)
+        return self._batch(
+            [
+                self._gapped(example, self._fitting(example, output))
+                for example, output in zip(examples, outputs, strict=True)
+            ]
+        )
+
+    def _fitting(self, example: HoleExample, output: str) -> list[int]:
+        """The tokens of an output, which must be the input with its holes filled."""
+        ids = self.tokenizer.encode(output)
+        fits = len(ids) == len(example.ids)
+        if not fits or example.filled([ids[hole] for hole in example.holes]) != ids:
+            number = example.number + 1
+            raise DecodingError(
+                f"output {number} must be input {number} with one piece of the vocabulary in each "
+                f"{HOLE}; got {output[:60]!r} for {self.tokenizer.decode(example.ids)[:60]!r}"
+            )
+        return ids
 
     def evaluate(
         self,
         items: Iterable[Item],
         *,
         quick: bool = False,
-        on_batch: Callable[[], None] | None = None,
+        on_batch: OnBatch | None = None,
         batch_size: int = 64,
         **options: Any,
     ) -> Evaluation:
@@ -292,7 +314,7 @@ class MaskedLanguageModeling(Task[Gaps]):
 
         An answer shows the first guesses, with what is right beside those that are wrong.
         """
-        _require_no_others(options, ())
+        require_no_options(options)
         items, metrics = list(items), self.config.metrics
         if quick:
             metrics = replace(metrics, samples=0)
@@ -302,9 +324,10 @@ class MaskedLanguageModeling(Task[Gaps]):
         nats, tokens, right = np.zeros((3, len(items)))
         guesses: dict[int, list[int]] = {}
         self.ready()
-        for rows in _batches({i: len(each.ids) for i, each in gapped.items()}, batch_size):
-            if on_batch is not None:
-                on_batch()
+        order = sorted(gapped, key=lambda i: len(gapped[i].ids))
+        for at in range(0, len(order), batch_size):
+            raise_if_cancelled()
+            rows = order[at : at + batch_size]
             batch = self._batch([gapped[i] for i in rows])
             surprise, guessed = self._guess(batch)
             counts = [len(gapped[i].places) for i in rows]
@@ -314,6 +337,8 @@ class MaskedLanguageModeling(Task[Gaps]):
             np.add.at(right, of, (guessed == batch.targets.cpu()).numpy())
             for i, ids in zip(rows, guessed.split(counts), strict=True):
                 guesses[i] = ids.tolist()
+            if on_batch is not None:
+                on_batch(len(rows))
         answers = [""] * len(items)
         for i in reversed(range(len(gapped))):  # the first piece of a text is the one shown
             answers[of_item[i]] = self._shown(guesses[i], gapped[i].targets)
@@ -343,7 +368,7 @@ class MaskedLanguageModeling(Task[Gaps]):
         batch = Gaps(
             tokens, real, torch.tensor(places, dtype=torch.long), torch.tensor(targets).long()
         )
-        return batch.to(next(self.parameters()).device)
+        return batch.to(self.device)
 
     def _pieces(self, examples: Encoded) -> Ragged:
         """What is read at once: rows, and the parts of those that are too long."""
@@ -433,13 +458,18 @@ class MaskedLanguageModeling(Task[Gaps]):
         )
         return {t.name: replace(t, signature=signature_of(options)) for t in tallies}
 
-    def _open(self, text: str, number: int) -> Asked:
-        """The tokens of an input with holes; `number` is what it is called in errors."""
+    def _open(self, text: str, number: int, num_best: int) -> HoleExample:
+        """Find the holes of an input, the `number`th, from 0."""
+        require_text(text, f"input {number + 1}")
+        if not text.strip():
+            return HoleExample(
+                number=number, blank=True, ids=[], holes=[], apart=[], window=slice(0)
+            )
         *before, last = text.split(HOLE)
         if not before:
             raise DecodingError(
-                f"input {number} has no hole to fill: write {HOLE} where a piece is missing, as in "
-                f'"the cat sat on the {HOLE}."; got {text[:60]!r}'
+                f"input {number + 1} has no hole to fill: write {HOLE} where a piece is missing, "
+                f'as in "the cat sat on the {HOLE}."; got {text[:60]!r}'
             )
         ids: list[int] = []
         holes: list[int] = []
@@ -451,10 +481,19 @@ class MaskedLanguageModeling(Task[Gaps]):
             holes.append(len(ids))
             ids.append(self.tokenizer.mask)
         ids += self.tokenizer.encode_part(last)
-        return Asked(ids, holes, apart, self._window(len(ids), holes, number))
+        window = self._window(len(ids), holes, number + 1)
+        return HoleExample(
+            number=number,
+            length=window.stop - window.start,
+            ids=ids,
+            holes=holes,
+            apart=apart,
+            window=window,
+            num_best=num_best,
+        )
 
     def _window(self, length: int, holes: list[int], number: int) -> slice:
-        """What of a long input is read: the tokens around its holes, which is said."""
+        """What of a long input is read: the tokens around its holes."""
         most = self.config.text.max_length - CONTROLS
         if length <= most:
             return slice(0, length)
@@ -463,21 +502,14 @@ class MaskedLanguageModeling(Task[Gaps]):
                 f"the holes of input {number} are {holes[-1] - holes[0]} tokens apart, and at most "
                 f"{most} are read at once (text.max_length): ask for them one by one"
             )
-        log.warning(
-            "input %d has %d tokens; only the %d around its holes are read, as text.max_length "
-            "allows",
-            number,
-            length,
-            most,
-        )
         start = min(max(0, (holes[0] + holes[-1] + 1 - most) // 2), length - most)
         return slice(start, start + most)
 
-    def _gapped(self, asked: Asked, right: Sequence[int]) -> Gapped:
+    def _gapped(self, example: HoleExample, right: Sequence[int]) -> Gapped:
         """What is read of an input; `right` has the tokens that belong into its holes."""
-        ids = [self.tokenizer.cls, *asked.ids[asked.window], self.tokenizer.sep]
-        places = [hole - asked.window.start + 1 for hole in asked.holes]
-        return Gapped(ids, places, [right[hole] for hole in asked.holes])
+        ids = [self.tokenizer.cls, *example.ids[example.window], self.tokenizer.sep]
+        places = [hole - example.window.start + 1 for hole in example.holes]
+        return Gapped(ids, places, [right[hole] for hole in example.holes])
 
     def _fill(
         self, log_p: Float[Tensor, "n v"], apart: Sequence[bool], most: int
@@ -504,36 +536,11 @@ class MaskedLanguageModeling(Task[Gaps]):
         fitting = ordinary[self._with_space == apart]
         return fitting if self.spaced and len(fitting) else ordinary
 
-    def _watching(self, *, attention: bool) -> AbstractContextManager[Mapping[str, Watched]]:
-        return watch(self.model, device="cpu") if attention else nullcontext({})
-
-    def _record(
-        self, asked: Asked, pieces: Sequence[int], row: int, seen: Mapping[str, Watched]
-    ) -> AttentionRecord:
-        """Where each token of what was read looked; the words are those of the filled text."""
-        ids = asked.filled(pieces)[asked.window]
+    def _side(self, example: HoleExample, pieces: Sequence[int]) -> Side:
+        """The tokens that were read, with open holes; the words are those of the filled text."""
+        ids = example.filled(pieces)[example.window]
         words, word_of = self.tokenizer.words(ids)
         tokens = self.tokenizer.pieces(ids)
-        for hole in asked.holes:
-            tokens[hole - asked.window.start] = HOLE
-        side = Side(("[CLS]", *tokens, "[SEP]"), tuple(words), (None, *word_of, None))
-        length = len(side.tokens)
-        weights = {
-            name: each.weights[row, :, :length, :length].numpy() for name, each in seen.items()
-        }
-        return AttentionRecord(side, side, weights)
-
-
-def _require_no_others(options: Mapping[str, Any], known: Sequence[str]) -> None:
-    if options:
-        names = ", ".join((*known, "batch_size"))
-        raise DecodingError(f"there is no option {next(iter(options))!r}; there are: {names}")
-
-
-def _batches(lengths: Mapping[int, int], batch_size: int) -> Iterator[list[int]]:
-    """Numbers of texts that are read together: of about one length."""
-    if batch_size < 1:
-        raise DecodingError(f"batch_size must be at least 1, got {batch_size}")
-    order = sorted(lengths, key=lambda i: lengths[i])
-    for start in range(0, len(order), batch_size):
-        yield order[start : start + batch_size]
+        for hole in example.holes:
+            tokens[hole - example.window.start] = HOLE
+        return Side(("[CLS]", *tokens, "[SEP]"), tuple(words), (None, *word_of, None))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,33 +13,26 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from saccade.attention.watch import count_heads, watch
+from saccade.attention.watch import count_heads
 from saccade.cancellation import raise_if_cancelled
 from saccade.config import Count, NotNegative
 from saccade.data.cache import Encoded, encode_once
 from saccade.data.collate import pad
 from saccade.data.columns import Column
 from saccade.data.corpus import Item, Row, Split
-from saccade.errors import DataError, DecodingError, RecipeError, WatchError
+from saccade.errors import DataError, DecodingError, RecipeError
 from saccade.lens.record import AttentionRecord, Side
 from saccade.metrics import ClassificationMetricsConfig
 from saccade.models import TextClassifier, TextClassifierConfig
 from saccade.shapes import Bool, Float, Int, Tensor
-from saccade.tasks.base import (
-    Batch,
-    Loss,
-    Progress,
-    TaskConfig,
-    json_kind,
-    require_batch_size,
-)
+from saccade.tasks.answering import Answer, Example, require_no_options, self_attention
+from saccade.tasks.base import Batch, Loss, Progress, TaskConfig, json_kind
 from saccade.tasks.classifier import (
     ABOUT,
     LABEL,
     Classifier,
     LossConfig,
     Rows,
-    refuse,
 )
 from saccade.tasks.labels import Classification, Labels, LabelsConfig, learn_labels, read_labels
 from saccade.text import Tokenizer, VocabularyConfig
@@ -51,6 +44,8 @@ TEXT = Column(
     "text", ("sentence", "sentence1", "text_a", "review", "question", "question1", "premise")
 )
 PAIR = Column("text_pair", ("sentence2", "text_b", "hypothesis", "question2"), required=False)
+AT_ONCE = 64
+"""Windows that are read together."""
 FORMAT = 1
 """Counts up when the same text would be encoded otherwise, so that no old cache is read."""
 Texts = tuple[npt.NDArray[np.int64], ...]
@@ -134,6 +129,15 @@ class Labelled(Batch):
     mask: Bool[Tensor, "b s"]
     segments: Int[Tensor, "b s"] | None
     truth: Tensor
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class WindowExample(Example):
+    """The texts of an input, how many tokens they have, and what is read of them at once."""
+
+    texts: tuple[str, ...]
+    encoded: int
+    windows: list[Texts]
 
 
 class TextClassification(Classifier[Labelled]):
@@ -256,53 +260,62 @@ class TextClassification(Classifier[Labelled]):
         lengths = [sum(map(len, window)) + self.controls for window in windows]
         return count_heads(self.model) * sum(length**2 for length in lengths)
 
-    def predict(
-        self,
-        inputs: Sequence[str | Sequence[str]],
-        *,
-        attention: bool = False,
-        batch_size: int = 64,
-        first: int = 0,
-        on_batch: Callable[[], None] | None = None,
-        **options: Any,
-    ) -> list[Classification]:
-        """The label of each input, a text or a pair, in their order.
+    def prepare(
+        self, inputs: Sequence[str | Sequence[str]], *, first: int = 0, **options: Any
+    ) -> list[WindowExample]:
+        """Encode the texts or pairs, and divide those that are too long into windows."""
+        require_no_options(options)
+        examples = []
+        for number, (given, texts) in enumerate(
+            zip(inputs, self._read(inputs, first), strict=True)
+        ):
+            windows = self._windows(texts)
+            examples.append(
+                WindowExample(
+                    number=number,
+                    length=len(windows) * (sum(map(len, windows[0])) + self.controls),
+                    texts=_texts(given),
+                    encoded=sum(map(len, texts)) + self.controls,
+                    windows=windows,
+                )
+            )
+        return examples
 
-        Inputs are sorted by length and answered `batch_size` at a time; `on_batch` is called before
-        each batch. `first` is the number of the first input, for the message on those that are too
-        long.
-        """
-        refuse(options)
-        if isinstance(inputs, str):
-            raise DecodingError("predict takes several inputs, got one text: put it into a list")
-        texts = self._read(inputs, first)
-        self._say_cut(texts, first)
-        answers = self._answers(texts, batch_size, on_batch)
-        if not attention:
-            return answers
-        return [
-            replace(answer, attention=self._look(self._windows(each)[0], _texts(given)))
-            for answer, each, given in zip(answers, texts, inputs, strict=True)
-        ]
+    def warn(self, examples: Sequence[WindowExample]) -> None:
+        """Texts that are read in part."""
+        most = self.config.text.max_length
+        long = [example.number + 1 for example in examples if example.encoded > most]
+        if long and self.config.text.long == "cut":
+            log.warning(
+                "%d of %d inputs (the first is input %d) have more than the %d tokens of "
+                'text.max_length; their beginning is read (text.long = "slide" reads all)',
+                len(long),
+                len(examples),
+                long[0],
+                most,
+            )
+
+    def answer(self, examples: Sequence[WindowExample]) -> list[Classification]:
+        """Label a batch, each text by the logits of all its windows."""
+        logits = self._logits([window for example in examples for window in example.windows])
+        of_each = logits.split([len(example.windows) for example in examples])
+        return [self.labels.answer(each, self.temperature) for each in of_each]
+
+    def look(
+        self, examples: Sequence[WindowExample], answers: Sequence[Answer]
+    ) -> list[AttentionRecord]:
+        """Return where each token of the first window looked, in every layer."""
+        pieces = [example.windows[0] for example in examples]
+        batch = self._batch(pieces, torch.empty(0)).to(self.device)
+        sides = [self._side(piece, e.texts) for piece, e in zip(pieces, examples, strict=True)]
+        return self_attention(
+            self.model, lambda: self.model(batch.tokens, batch.mask, batch.segments), sides
+        )
 
     def force(self, inputs: Sequence[str | Sequence[str]], outputs: Sequence[str]) -> Labelled:
         """The batch in which each input has the given label."""
         pieces = [self._windows(texts)[0] for texts in self._read(inputs, 0)]
         return self._batch(pieces, self.forced(outputs))
-
-    def answer(
-        self,
-        items: Sequence[Item],
-        batch_size: int,
-        on_batch: Callable[[], None] | None,
-        *,
-        quick: bool,
-    ) -> list[Classification]:
-        """The labels of these items."""
-        texts = self._read([item.inputs for item in items], 0)
-        if not quick:
-            self._say_cut(texts, 0)
-        return self._answers(texts, batch_size, on_batch)
 
     def lengths(self, items: Sequence[Item]) -> list[str]:
         """What was read."""
@@ -312,7 +325,7 @@ class TextClassification(Classifier[Labelled]):
         """The logits of all examples, of long texts those of the beginning."""
         rows = np.arange(len(examples))
         pieces = [self._windows(texts)[0] for texts in self._texts(examples, rows)]
-        return self._logits(pieces, 64, None)
+        return self._logits(pieces)
 
     def parts(self) -> dict[str, str]:
         """The vocabulary, the labels and the temperature."""
@@ -345,29 +358,6 @@ class TextClassification(Classifier[Labelled]):
         columns = [self.tokenizer.encode_batch(list(column)) for column in zip(*given, strict=True)]
         return [tuple(np.array(ids, np.int64) for ids in row) for row in zip(*columns, strict=True)]
 
-    def _say_cut(self, texts: Sequence[Texts], first: int) -> None:
-        most = self.config.text.max_length
-        lengths = [sum(map(len, each)) + self.controls for each in texts]
-        long = [number for number, length in enumerate(lengths, first + 1) if length > most]
-        if long and self.config.text.long == "cut":
-            log.warning(
-                "%d of %d inputs (the first is input %d) have more than the %d tokens of "
-                'text.max_length; their beginning is read (text.long = "slide" reads all)',
-                len(long),
-                len(texts),
-                long[0],
-                most,
-            )
-
-    def _answers(
-        self, texts: Sequence[Texts], batch_size: int, on_batch: Callable[[], None] | None
-    ) -> list[Classification]:
-        require_batch_size(batch_size)
-        windows = [self._windows(each) for each in texts]
-        logits = self._logits([piece for each in windows for piece in each], batch_size, on_batch)
-        of_each = logits.split([len(each) for each in windows])
-        return [self.labels.answer(each, self.temperature) for each in of_each]
-
     def _windows(self, texts: Texts) -> list[Texts]:
         """What is read of a text or pair at once; of a pair, the first text stays in view."""
         room = self.config.text.max_length - self.controls
@@ -397,33 +387,17 @@ class TextClassification(Classifier[Labelled]):
         return Labelled(tokens, mask, segments, truth)
 
     @torch.no_grad()
-    def _logits(
-        self, pieces: Sequence[Texts], batch_size: int, on_batch: Callable[[], None] | None
-    ) -> Float[Tensor, "n c"]:
-        """Of each piece, on the CPU."""
+    def _logits(self, pieces: Sequence[Texts]) -> Float[Tensor, "n c"]:
+        """Of each piece, on the CPU; a few at a time, since a long text has any number of them."""
         self.ready()
-        device = next(self.parameters()).device
         order = sorted(range(len(pieces)), key=lambda i: sum(map(len, pieces[i])))
         logits = torch.empty(len(pieces), self.labels.outputs)
-        for at in range(0, len(order), batch_size):
-            if on_batch is not None:
-                on_batch()
+        for at in range(0, len(order), AT_ONCE):
             raise_if_cancelled()
-            rows = order[at : at + batch_size]
-            batch = self._batch([pieces[i] for i in rows], torch.empty(0)).to(device)
+            rows = order[at : at + AT_ONCE]
+            batch = self._batch([pieces[i] for i in rows], torch.empty(0)).to(self.device)
             logits[rows] = self.model(batch.tokens, batch.mask, batch.segments).float().cpu()
         return logits
-
-    @torch.no_grad()
-    def _look(self, tokens: Texts, texts: tuple[str, ...]) -> AttentionRecord:
-        """Where each token looked, in every layer that looks."""
-        batch = self._batch([tokens], torch.empty(0)).to(next(self.parameters()).device)
-        with watch(self.model, device="cpu") as seen:
-            self.model(batch.tokens, batch.mask, batch.segments)
-        if not seen.keys():
-            raise WatchError("this model has no attention: it reads word by word")
-        side = self._side(tokens, texts)
-        return AttentionRecord(side, side, {name: seen[name].weights[0].numpy() for name in seen})
 
     def _side(self, read: Texts, texts: tuple[str, ...]) -> Side:
         """The tokens that were read, with the control tokens, and the words of all texts."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
@@ -22,15 +22,15 @@ from saccade.data.columns import Column
 from saccade.data.corpus import Row, Split
 from saccade.decoders.recurrent import RecurrentDecoderConfig
 from saccade.decoding import Begun, Eager, GenerationConfig, TextEngine, Wish
-from saccade.errors import DecodingError, RunError
+from saccade.errors import RunError
 from saccade.lens.align import AlignBy
 from saccade.lens.choosing import candidates
 from saccade.lens.record import AttentionRecord, Side
 from saccade.metrics import TextMetricsConfig
 from saccade.models import Translator, TranslatorConfig
 from saccade.shapes import Bool, Int, Tensor
-from saccade.tasks.base import Answer, Batch, Loss, Progress, TaskConfig, require_batch_size
-from saccade.tasks.workers import batch_size_for, side_by_side
+from saccade.tasks.answering import Answer, Example
+from saccade.tasks.base import Batch, Loss, Progress, TaskConfig
 from saccade.tasks.writing import (
     LossConfig,
     WritingTask,
@@ -130,6 +130,17 @@ class Pairs(Batch):
     """Where in the flattened target[:, 1:] there is something to predict."""
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SourceExample(Example):
+    """A source: its text, the tokens that are read of the `encoded` ones, and how to answer it."""
+
+    text: str
+    tokens: list[int]
+    encoded: int
+    limit: int
+    settings: GenerationConfig
+
+
 class TextToText(WritingTask[Pairs]):
     """A translator with the vocabularies of its two sides.
 
@@ -191,14 +202,6 @@ class TextToText(WritingTask[Pairs]):
         sources = self.source.encode_batch(list(inputs))
         return self._forced(sources, self.target.encode_batch(list(outputs)))
 
-    def look(self, inputs: Sequence[str], outputs: Sequence[str]) -> list[AttentionRecord]:
-        """Where each output looked at its input, were it the answer."""
-        self.ready()
-        sources = self._cut(self.source.encode_batch(list(inputs)), 0)
-        targets = self.target.encode_batch(list(outputs))
-        wrote = sides_read(self.target, outputs, targets)
-        return self._look(sources, targets, sides_read(self.source, inputs, sources), wrote)
-
     def finish(self, examples: Encoded) -> str:
         """Find out which attention aligns words best, without gold alignments."""
         if not self.model.crossings():
@@ -224,56 +227,59 @@ class TextToText(WritingTask[Pairs]):
         pairs = sum((settings.longest(length) + 1) * (length + 1) for length in lengths)
         return count_heads(self.model, self.model.crossings()) * pairs
 
-    def predict(
-        self,
-        inputs: Sequence[str],
-        *,
-        attention: bool = False,
-        batch_size: int = 64,
-        first: int = 0,
-        on_batch: Callable[[], None] | None = None,
-        **options: Any,
-    ) -> list[Answer]:
-        """An answer for each input, in their order. `options` are those of `[generation]`.
-
-        Inputs are sorted by length and answered `batch_size` at a time, on a CPU several batches
-        side by side; `on_batch` is called before each. `first` is the number of the first input,
-        for its seed. What is blank gets an empty answer, what is too long is cut with a warning.
-        """
-        settings = self.config.generation.changed(options)
-        if isinstance(inputs, str):
-            raise DecodingError("predict takes several inputs, got one text: put it into a list")
-        require_batch_size(batch_size)
-        tokens = self._cut(self.source.encode_batch(list(inputs)), first)
-        tokens = [ids if text.strip() else [] for ids, text in zip(tokens, inputs, strict=True)]
-        limits = [settings.longest(len(ids)) for ids in tokens]
-        answers = [Answer("", 0.0)] * len(inputs)
-        self.ready()
-
-        def write(rows: list[int]) -> list[Answer]:
-            sources = [tokens[i] for i in rows]
-            wish = Wish(
-                limits=self.limits(limits[rows[0]]),
-                options=settings,
-                rows=[first + i for i in rows],
+    def prepare(
+        self, inputs: Sequence[str], *, first: int = 0, **options: Any
+    ) -> list[SourceExample]:
+        """Encode the sources; `options` are those of `[generation]`."""
+        settings, most = self.config.generation.changed(options), self.config.text.max_length
+        encoded = self.source.encode_batch(list(inputs))
+        examples = []
+        for number, (text, ids) in enumerate(zip(inputs, encoded, strict=True), first):
+            limit = settings.longest(min(len(ids), most))
+            examples.append(
+                SourceExample(
+                    number=number,
+                    length=min(len(ids), most),
+                    group=(limit, self.engine.alike(min(len(ids), most))),
+                    blank=not ids or not text.strip(),
+                    text=text,
+                    tokens=ids[:most],
+                    encoded=len(ids),
+                    limit=limit,
+                    settings=settings,
+                )
             )
-            found = self.engine.generate(sources, wish)
-            best = [list(hypotheses[0].tokens) for hypotheses in found]
-            records: Sequence[AttentionRecord | None] = [None] * len(rows)
-            if attention:
-                read = sides_read(self.source, [inputs[i] for i in rows], sources)
-                wrote = [side_of(self.target, ids) for ids in best]
-                records = self._look(sources, best, read, wrote)
-            return [self.answer(*each) for each in zip(found, records, strict=True)]
+        return examples
 
-        device = next(self.parameters()).device
-        size = batch_size_for(len(inputs), batch_size, device)
-        lengths = [len(ids) for ids in tokens]
-        alike = [(limit, self.engine.alike(n)) for limit, n in zip(limits, lengths, strict=True)]
-        batches = list(_batches(lengths, alike, size))
-        for i, found in side_by_side(write, batches, device, on_batch):
-            answers[i] = found
-        return answers
+    def warn(self, examples: Sequence[SourceExample]) -> None:
+        """Sources that were cut."""
+        for example in examples:
+            if example.encoded > example.length:
+                log.warning(
+                    "input %d has %d tokens; it was cut to the %d that text.max_length allows",
+                    example.number + 1,
+                    example.encoded,
+                    example.length,
+                )
+
+    def answer(self, examples: Sequence[SourceExample]) -> list[Answer]:
+        """Translate a batch with the engine."""
+        wish = Wish(
+            limits=self.limits(examples[0].limit),
+            options=examples[0].settings,
+            rows=[example.number for example in examples],
+        )
+        found = self.engine.generate([example.tokens for example in examples], wish)
+        return [self.written(hypotheses) for hypotheses in found]
+
+    def look(
+        self, examples: Sequence[SourceExample], answers: Sequence[Answer]
+    ) -> list[AttentionRecord]:
+        """Return where each written token looked at its source: one watched pass over all."""
+        sources = [example.tokens for example in examples]
+        targets = self.tokens_of(answers)
+        read = sides_read(self.source, [example.text for example in examples], sources)
+        return self._look(sources, targets, read, self.sides_written(answers, targets))
 
     def parts(self) -> dict[str, str]:
         """The vocabularies, and what words are aligned by, once it is known."""
@@ -292,23 +298,10 @@ class TextToText(WritingTask[Pairs]):
 
     def _begun(self, tokens: Sequence[list[int]]) -> Begun:
         """The model after reading these sources."""
-        device = next(self.parameters()).device
         source, mask = pad(tokens, end=self.source.stop)
-        state = self.model.start(source.to(device), mask.to(device))
-        first = torch.full((len(tokens),), self.target.start, device=device)
+        state = self.model.start(source.to(self.device), mask.to(self.device))
+        first = torch.full((len(tokens),), self.target.start, device=self.device)
         return Begun(self.model, state, first)
-
-    def _cut(self, tokens: list[list[int]], first: int) -> list[list[int]]:
-        longest = self.config.text.max_length
-        for number, ids in enumerate(tokens, first + 1):
-            if len(ids) > longest:
-                log.warning(
-                    "input %d has %d tokens; it was cut to the %d that text.max_length allows",
-                    number,
-                    len(ids),
-                    longest,
-                )
-        return [ids[:longest] for ids in tokens]
 
     def _forced(self, sources: list[list[int]], targets: list[list[int]]) -> Pairs:
         source = pad(sources, end=self.source.stop)
@@ -323,7 +316,7 @@ class TextToText(WritingTask[Pairs]):
         wrote: list[Side],
     ) -> list[AttentionRecord]:
         """Where each written token looked: one pass over the finished answers, watched."""
-        batch = self._forced(sources, targets).to(next(self.parameters()).device)
+        batch = self._forced(sources, targets).to(self.device)
         weights = self.looks(
             lambda: self.model.hidden(batch.source, batch.target[:, :-1], batch.source_mask)
         )
@@ -354,22 +347,3 @@ def _read_align_by(folder: Path) -> AlignBy:
 
 def _pairs(source: Tensor, source_mask: Tensor, target: Tensor, target_mask: Tensor) -> Pairs:
     return Pairs(source, source_mask, target, predicted_places(target_mask))
-
-
-def _batches(
-    lengths: Sequence[int], alike: Sequence[Hashable], batch_size: int
-) -> Iterator[list[int]]:
-    """Places of inputs that are answered together: neighbours in length, and `alike` in this.
-
-    The longest come first, so that no thread has a long batch left when the others are done.
-    """
-    filled = [i for i, length in enumerate(lengths) if length > 0]
-    order = sorted(filled, key=lambda i: -lengths[i])
-    rows: list[int] = []
-    for i in order:
-        if rows and (len(rows) == batch_size or alike[i] != alike[rows[0]]):
-            yield rows
-            rows = []
-        rows.append(i)
-    if rows:
-        yield rows

@@ -27,12 +27,6 @@ def batch_size_for(inputs: int, most: int, device: torch.device) -> int:
     return min(most, max(SMALLEST, -(-inputs // _workers(device))))
 
 
-def in_batches(inputs: int, most: int, device: torch.device) -> list[Rows]:
-    """The numbers of the inputs in their order, as many at a time."""
-    size = batch_size_for(inputs, most, device)
-    return [list(range(at, min(at + size, inputs))) for at in range(0, inputs, size)]
-
-
 def of_one_length(lengths: Sequence[int]) -> list[Rows]:
     """The numbers of the inputs, those of one length together, the shortest first."""
     alike: dict[int, Rows] = {}
@@ -42,26 +36,20 @@ def of_one_length(lengths: Sequence[int]) -> list[Rows]:
 
 
 def side_by_side(
-    work: Callable[[Rows], Sequence[Result]],
-    batches: Sequence[Rows],
-    device: torch.device,
-    on_batch: Callable[[], None] | None = None,
-) -> Iterator[tuple[int, Result]]:
-    """Each row with what `work` makes of it, batch by batch; `on_batch` is called before each."""
+    work: Callable[[Rows], Result], batches: Sequence[Rows], device: torch.device
+) -> Iterator[tuple[Rows, Result]]:
+    """Yield each batch with the result of `work` for it, in order; cancelled work ends between."""
     keep_freed_memory()
     layouts = shared_layouts()
 
-    def checked(rows: Rows) -> Sequence[Result]:
+    def checked(rows: Rows) -> Result:
         raise_if_cancelled()
         with sharing(layouts):
             return work(rows)
 
     workers = min(_workers(device), len(batches))
     results = map(checked, batches) if workers < 2 else _in_threads(checked, batches, workers)
-    for rows in batches:
-        if on_batch is not None:
-            on_batch()
-        yield from zip(rows, next(results), strict=True)
+    yield from zip(batches, results, strict=True)
 
 
 def _workers(device: torch.device) -> int:
@@ -69,11 +57,11 @@ def _workers(device: torch.device) -> int:
 
 
 def _in_threads(
-    work: Callable[[Rows], Sequence[Result]], batches: Sequence[Rows], workers: int
-) -> Iterator[Sequence[Result]]:
+    work: Callable[[Rows], Result], batches: Sequence[Rows], workers: int
+) -> Iterator[Result]:
     threads = torch.get_num_threads()
 
-    def alone(call: tuple[Context, Rows]) -> Sequence[Result]:
+    def alone(call: tuple[Context, Rows]) -> Result:
         torch.set_num_threads(1)  # of the worker that calls it
         context, rows = call
         return context.run(work, rows)

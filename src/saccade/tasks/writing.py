@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,16 +11,17 @@ import torch
 from saccade.attention.watch import watch
 from saccade.config import Share
 from saccade.data.corpus import Item
-from saccade.decoding import GenerationConfig, Hypothesis, Limits, generate
+from saccade.decoding import Hypothesis, Limits
 from saccade.errors import WatchError
 from saccade.interfaces import Engined
 from saccade.layers.cross_entropy import cross_entropy
-from saccade.lens.record import AttentionRecord, Side
+from saccade.lens.record import Side
 from saccade.metrics import TextMetricsConfig, by_length
 from saccade.metrics.score import scores_of
 from saccade.models import Captioner, Translator
 from saccade.shapes import Float, Int, Tensor
-from saccade.tasks.base import Answer, BatchT, Evaluation, Loss, Task
+from saccade.tasks.answering import Answer, OnBatch
+from saccade.tasks.base import BatchT, Evaluation, Loss, Task
 from saccade.text import Tokenizer
 
 WORD = "▁"
@@ -49,16 +49,12 @@ class WritingTask(Task[BatchT]):
         """The texts by whose length quality is told: what was read."""
         return [item.inputs[0] for item in items]
 
-    @abstractmethod
-    def look(self, inputs: Sequence[Any], outputs: Sequence[str]) -> list[AttentionRecord]:
-        """Where each output looked at its input, were it the answer."""
-
     def evaluate(
         self,
         items: Iterable[Item],
         *,
         quick: bool = False,
-        on_batch: Callable[[], None] | None = None,
+        on_batch: OnBatch | None = None,
         batch_size: int = 64,
         **options: Any,
     ) -> Evaluation:
@@ -67,8 +63,10 @@ class WritingTask(Task[BatchT]):
         if quick:
             options = {"beam": 1, "num_best": 1, **options}
             metrics = replace(metrics, samples=0)
-        inputs = [item.inputs[0] for item in items]
-        found = self.predict(inputs, on_batch=on_batch, batch_size=batch_size, **options)
+        examples = self.prepare([self.question(item) for item in items], **options)
+        if not quick:
+            self.warn(examples)
+        found = self.answer_all(examples, batch_size=batch_size, on_batch=on_batch)
         answers = [answer.text for answer in found]
         tallies = metrics.tally(answers, [item.references for item in items])
         return Evaluation(
@@ -95,21 +93,6 @@ class WritingTask(Task[BatchT]):
         )
         return Loss(found.total, len(places), {"surprise": found.surprise})
 
-    def generate(
-        self, state: Any, rows: Sequence[int], longest: int, options: GenerationConfig
-    ) -> list[list[Hypothesis]]:
-        """What is written from a state, best first; `rows` are the numbers of its inputs."""
-        with torch.no_grad():
-            return generate(
-                self.model,
-                state,
-                start=self.target.start,
-                limits=self.limits(longest),
-                options=options,
-                rows=rows,
-                device=next(self.parameters()).device,
-            )
-
     def limits(self, longest: int) -> Limits:
         """Answers of `longest` tokens at most, among which no control token but the stop is."""
         control = (self.target.pad, self.target.start, self.target.unknown)
@@ -119,13 +102,35 @@ class WritingTask(Task[BatchT]):
             forbidden=(*control, self.target.cls, self.target.sep, self.target.mask),
         )
 
-    def answer(self, hypotheses: Sequence[Hypothesis], record: AttentionRecord | None) -> Answer:
-        """The best of them, with where it looked; the others are alternatives."""
+    def written(self, hypotheses: Sequence[Hypothesis]) -> Answer:
+        """Return the best hypothesis as an answer, with the others as alternatives."""
         chosen, *others = (
-            Answer(self.target.decode(list(each.tokens)), each.score, finished=each.finished)
+            Answer(
+                self.target.decode(list(each.tokens)),
+                each.score,
+                finished=each.finished,
+                tokens=each.tokens,
+            )
             for each in hypotheses
         )
-        return replace(chosen, attention=record, alternatives=tuple(others))
+        return replace(chosen, alternatives=tuple(others))
+
+    def tokens_of(self, answers: Sequence[Answer]) -> list[list[int]]:
+        """Return the generated tokens of answers; those of other texts are encoded."""
+        encoded = self.target.encode_batch([answer.text for answer in answers])
+        return [
+            ids if answer.tokens is None else list(answer.tokens)
+            for answer, ids in zip(answers, encoded, strict=True)
+        ]
+
+    def sides_written(self, answers: Sequence[Answer], tokens: Sequence[list[int]]) -> list[Side]:
+        """Return the written sides of records; words of given texts are as they stand there."""
+        texts = [answer.text for answer in answers]
+        given = sides_read(self.target, texts, tokens)
+        return [
+            side if answer.tokens is None else side_of(self.target, ids)
+            for answer, side, ids in zip(answers, given, tokens, strict=True)
+        ]
 
     def looks(self, run: Callable[[], object]) -> dict[str, Float[Tensor, "b h t n"]]:
         """The weights with which the writer looked at what was read, while `run` ran."""

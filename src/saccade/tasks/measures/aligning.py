@@ -41,7 +41,7 @@ def _records(
     """Where the targets look at the sources, a batch at a time."""
     starts = range(0, len(sources), AT_ONCE)
     parts = [slice(start, start + AT_ONCE) for start in starts]
-    return [record for part in parts for record in task.look(sources[part], targets[part])]
+    return [record for part in parts for record in task.records(sources[part], targets[part])]
 
 
 def _aligned_by(task: TextToText, records: Sequence[AttentionRecord]) -> AlignBy:
