@@ -22,8 +22,8 @@ except ImportError:  # Python 3.10
     import sre_constants as codes
     import sre_parse as parser
 
-LENGTH = 10_000
-"""Characters of the longest string: linear time is about a millisecond, quadratic half a second."""
+LENGTH = 20_000
+"""Characters of the longest string: linear time is milliseconds, quadratic half a second."""
 BUDGET = 0.15
 """Seconds of the processor that one call may take, the fastest of three."""
 PUMPS = 40
