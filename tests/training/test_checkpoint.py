@@ -145,7 +145,7 @@ def test_a_full_disk_at_any_call_keeps_what_was_there(tmp_path, monkeypatch, the
         with monkeypatch.context() as patch:
             for name in ("mkdir", "fsync", "replace"):
                 patch.setattr(os, name, full(getattr(os, name)))
-            patch.setattr(checkpoint, "save", full(checkpoint.save))
+            patch.setattr(checkpoint, "serialized", full(checkpoint.serialized))
             with contextlib.suppress(DiskFullError):
                 write(folder, made(10, worth=99), keep=1)
         if left[0] > 0:
@@ -253,12 +253,12 @@ def test_an_empty_folder_is_damage(tmp_path):
 
 
 def test_what_may_not_be_read_is_not_damaged(tmp_path, monkeypatch):
-    path = write(tmp_path, made(5), keep=2)
+    write(tmp_path, made(5), keep=2)
 
-    def refused(self):
-        raise PermissionError(errno.EACCES, "Permission denied", str(self))
+    def refused(path, **options):
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
-    monkeypatch.setattr(type(path), "read_bytes", refused)
+    monkeypatch.setattr(checkpoint, "fingerprint", refused)
     with pytest.raises(RunError, match="may not be read"):
         newest(tmp_path)
     assert os.listdir(tmp_path) == ["step-5"]

@@ -17,6 +17,7 @@ from tokenizers import Encoding, normalizers
 from tokenizers import Tokenizer as Backend
 
 from saccade.errors import TextError
+from saccade.files import parse_json, read_text
 from saccade.text.alphabet import BYTES, readable, unspell
 from saccade.text.config import VocabularyConfig
 from saccade.text.controls import OURS, Controls, guess, is_ours
@@ -106,7 +107,7 @@ class Tokenizer:
     def load(cls, path: str | os.PathLike[str], *, controls: Controls | None = None) -> "Tokenizer":
         """From a tokenizer.json, ours or another tool's; see `from_string` for `controls`."""
         try:
-            text = Path(path).read_bytes().decode()
+            text = read_text(path)
         except OSError as error:
             raise TextError(f"cannot read the tokenizer {path}: {error.strerror}") from error
         except UnicodeDecodeError as error:
@@ -336,8 +337,8 @@ class Tokenizer:
 
 def _read(text: str, where: str) -> tuple[Backend, dict[str, Any]]:
     try:
-        content = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
+        content = parse_json(text)
+    except ValueError as error:
         raise TextError(f"{where} is no tokenizer.json, it is not whole JSON: {error}") from error
     if not (isinstance(content, dict) and isinstance(content.get("model"), dict)):
         raise TextError(f'{where} is no tokenizer.json: it has no "model" with a vocabulary')

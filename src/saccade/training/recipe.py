@@ -21,11 +21,14 @@ from annotated_types import Ge, Lt
 from saccade import config, tasks
 from saccade.config import Count, Positive, Whole
 from saccade.errors import RecipeError
+from saccade.files import read_text
 from saccade.tasks.base import TaskConfig
 from saccade.training.optim import AverageConfig, OptimConfig
 
 Seed = Annotated[int, Ge(0), Lt(2**32)]
 """As many as torch tells apart."""
+LARGEST = 2**18
+"""Bytes of a recipe; a complete one has a few thousand."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,8 +126,8 @@ def parse(text: str, name: str) -> dict[str, Any]:
 
     try:
         return tomlkit.parse(text).unwrap()
-    except TOMLKitError as error:
-        raise RecipeError(f"{name} is no TOML file: {error}") from None
+    except (TOMLKitError, ValueError, RecursionError) as error:
+        raise RecipeError(f"{name} is not a valid TOML file: {error}") from None
 
 
 def from_table(table: dict[str, Any], name: str) -> Recipe:
@@ -176,7 +179,7 @@ def _text(name: str | Path) -> str:
     path = Path(name)
     if path.suffix == ".toml":
         try:
-            return path.read_text(encoding="utf-8")
+            return read_text(path, LARGEST)
         except (OSError, UnicodeDecodeError) as error:
             raise RecipeError(f"the recipe {path} cannot be read: {error}") from None
     if str(name) not in names():
