@@ -84,7 +84,7 @@ print(before, written - before, peak_mib() - written)
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="needs Linux's own count")
 def test_a_checkpoint_needs_no_second_copy_of_its_tensors(tmp_path):
-    """Three groups of 64 MiB: as whole strings they took 192 MiB more, and to read 384."""
+    """Three groups of 64 MiB: as whole strings they took 256 MiB more."""
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     code = PEAK.format(root=root, folder=str(tmp_path))
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -24,6 +24,8 @@ from saccade.text.controls import OURS, Controls, guess, is_ours
 from saccade.text.counting import require_text
 from saccade.text.training import train
 
+UNUSED = 100_000
+"""Ids without an entry that a vocabulary may have, besides three for each that has one."""
 _UNKNOWN = OURS[3]
 _NFC = normalizers.NFC()
 
@@ -70,6 +72,11 @@ class Tokenizer:
             raise TextError(f"{where} holds a tokenizer without a vocabulary")
         self._entries = {id: entry for entry, id in vocabulary.items()}
         self._size = max(self._entries) + 1
+        if self._size > 4 * len(self._entries) + UNUSED:
+            raise TextError(
+                f"{where} has {len(self._entries):,} entries, but one of them has the id "
+                f"{self._size - 1:,}: there would be rows for ids that nothing has"
+            )
         self._ours = is_ours(vocabulary)
         self._spelled = "ByteLevel" in json.dumps(content.get("decoder"))
         self._inside_words = str(content["model"].get("continuing_subword_prefix") or "")
@@ -345,7 +352,9 @@ def _read(text: str, where: str) -> tuple[Backend, dict[str, Any]]:
     try:
         backend = Backend.from_str(text)
     except Exception as error:  # the library knows no narrower one
-        raise TextError(f"{where} is no tokenizer.json that can be used: {error}") from error
+        raise TextError(
+            f"{where} is no tokenizer.json that can be used: {str(error)[:300]}"
+        ) from error
     # other tools' files may cut and fill every text, and would turn a literal [CLS] into the token
     backend.no_truncation()
     backend.no_padding()

@@ -140,7 +140,7 @@ def from_table(table: dict[str, Any], name: str) -> Recipe:
         names = [field.name for field in fields(kind)]  # type: ignore[arg-type]
         _require_known(options, ["task", *names, "training"])
         if not isinstance(training, dict):
-            raise RecipeError(f"training must be a table of options, got {training!r}")
+            raise RecipeError(f"training must be a table of options, got {training!r:.200}")
         return Recipe(
             task,
             config.read(kind, options),
@@ -170,9 +170,9 @@ def _require_task(table: Mapping[str, Any], name: str) -> None:
 def _require_known(table: Iterable[str], known: Sequence[str]) -> None:
     for key in table:
         if key not in known:
-            near = get_close_matches(key, known, n=1)
+            near = get_close_matches(key[:200], known, n=1)
             hint = f"Did you mean {near[0]}? " if near else ""
-            raise RecipeError(f"{key} is not known. {hint}Known here: {', '.join(known)}")
+            raise RecipeError(f"{key[:200]} is not known. {hint}Known here: {', '.join(known)}")
 
 
 def _text(name: str | Path) -> str:

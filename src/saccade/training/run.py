@@ -25,6 +25,7 @@ from saccade.tasks.base import Task
 from saccade.training import manifest
 from saccade.training import recipe as recipes
 from saccade.training.files import remove_partial, room_on_disk, write_file
+from saccade.training.outline import without_memory
 from saccade.training.recipe import Recipe
 from saccade.training.tensor_files import read_shapes, read_tensors, serialized
 
@@ -45,6 +46,9 @@ FREE = (
 
 SAMPLES, SAMPLE_LENGTH = 64, 500
 """How many validation items are kept, and the characters of one that has no right answer."""
+
+SPARE = 100
+"""Tensors that a model may make and not keep, such as those that are replaced by shared ones."""
 
 BEGINNING = ".beginning"
 """Stands in a folder while the first files of a run are written."""
@@ -168,7 +172,8 @@ class Run:
             text = read_text(path, recipes.LARGEST)
         except (OSError, UnicodeDecodeError) as error:
             raise RunError(f"the run's recipe {path} cannot be read: {error}") from None
-        return recipes.from_table(recipes.parse(text, str(path)), str(path))
+        with _damage_as_error(f"{path} cannot be used"):
+            return recipes.from_table(recipes.parse(text, str(path)), str(path))
 
     def task(self) -> Task[Any]:
         """The trained task, with the best weights there are.
@@ -183,7 +188,8 @@ class Run:
                 "validation; go on with `saccade train ... --resume`"
             )
         shapes = read_shapes(self.weights)
-        with torch.device("meta"):
+        most = 2 * len(shapes) + SPARE
+        with without_memory(most, f"{self.weights} has {len(shapes)} tensors; recipe.toml"):
             outline = self._restored(recipe)
         require_shapes(outline.model, shapes, str(self.weights))
         manifest.require_intact(self.folder)
@@ -214,16 +220,9 @@ class Run:
 
     def _restored(self, recipe: Recipe) -> Task[Any]:
         """The task of the folder, with new weights; whatever cannot be built is a RunError."""
-        try:
+        what = f"{self.folder}: the model that recipe.toml and the vocabularies describe"
+        with _damage_as_error(f"{what} cannot be built"):
             return recipe.options.restored(self.folder)
-        except SaccadeError:
-            raise
-        except _DAMAGE as error:
-            raise RunError(
-                f"{self.folder} cannot be loaded: the model of its recipe.toml and vocabularies "
-                f"cannot be built ({type(error).__name__}: {str(error)[:300]}). Restore the folder "
-                "from a copy"
-            ) from error
 
     def keep_best(self, model: nn.Module) -> None:
         """Write the weights that are the best so far."""
@@ -327,6 +326,19 @@ _MEANING = {
     "device": "the run began on {before} and goes on on {now}",
     "precision": "the run began in {before} and goes on in {now}",
 }
+
+
+@contextmanager
+def _damage_as_error(what: str) -> Iterator[None]:
+    """Errors of files that make no sense become a RunError, which begins with `what`."""
+    try:
+        yield
+    except SaccadeError:
+        raise
+    except _DAMAGE as error:
+        raise RunError(
+            f"{what} ({type(error).__name__}: {str(error)[:300]}). Restore it from a copy"
+        ) from error
 
 
 def tensors_of(model: nn.Module) -> dict[str, Tensor]:

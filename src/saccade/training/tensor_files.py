@@ -72,7 +72,7 @@ def _opened(path: Path) -> safe_open:
     try:
         open_file(path).close()  # safetensors itself would wait for a pipe
         return safe_open(path, "pt")
-    except (OSError, SafetensorError) as error:
+    except (OSError, SafetensorError, MemoryError) as error:
         raise RunError(f"the weights {path} cannot be read: {error}") from None
 
 
