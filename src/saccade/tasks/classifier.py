@@ -17,7 +17,7 @@ from saccade.config import Share
 from saccade.data.cache import Encoded
 from saccade.data.columns import Column
 from saccade.data.corpus import Item, Split
-from saccade.errors import DecodingError, RunError
+from saccade.errors import DecodingError, RunError, brief
 from saccade.files import read_json
 from saccade.metrics import ClassificationMetricsConfig, by_length
 from saccade.metrics.score import scores_of
@@ -161,7 +161,7 @@ def read_about(folder: Path) -> dict[str, Any]:
             raise ValueError(f"temperature must be a number above 0, got {temperature}")
         return {"pairs": False, **facts, "temperature": temperature}
     except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
-        raise RunError(f"{path} cannot be read: {type(error).__name__}: {error}") from None
+        raise RunError(f"{path} cannot be read: {type(error).__name__}: {brief(error)}") from None
 
 
 def refuse(options: Mapping[str, Any]) -> None:

@@ -30,7 +30,7 @@ from saccade.data.images import How, decode_image, in_rgb, read_image, resized
 from saccade.data.lines import file_digest
 from saccade.data.stacked import Array, Stacked
 from saccade.encoders.efficientnet import EfficientNetLite0
-from saccade.errors import DataError, DecodingError, RecipeError, RunError, WeightsError
+from saccade.errors import DataError, DecodingError, RecipeError, RunError, WeightsError, brief
 from saccade.files import read_json
 from saccade.lens.record import ImageSide
 from saccade.shapes import Float, Tensor
@@ -242,7 +242,7 @@ def read_facts(folder: Path) -> dict[str, Any]:
             raise ValueError("mean must be finite numbers, spread such above 0")
         return {"mean": mean, "spread": spread}
     except (OSError, ValueError, TypeError, KeyError, OverflowError) as error:
-        raise RunError(f"{path} cannot be read: {type(error).__name__}: {error}") from None
+        raise RunError(f"{path} cannot be read: {type(error).__name__}: {brief(error)}") from None
 
 
 def pixels_of(config: ImageConfig, channels: int, facts: dict[str, Any]) -> Pixels:

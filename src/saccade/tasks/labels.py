@@ -22,7 +22,7 @@ import torch
 from torch.nn import functional as F
 
 from saccade.data.corpus import Item, Row, Split
-from saccade.errors import DataError, RunError
+from saccade.errors import DataError, RunError, brief
 from saccade.files import read_json
 from saccade.metrics import ClassificationMetricsConfig, Tally
 from saccade.metrics.calibration import (
@@ -463,7 +463,7 @@ def read_labels(folder: Path) -> Labels:
             case kind:
                 raise ValueError(f"there are no labels of the kind {kind!r:.80}")
     except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
-        raise RunError(f"{path} cannot be read: {type(error).__name__}: {error}") from None
+        raise RunError(f"{path} cannot be read: {type(error).__name__}: {brief(error)}") from None
 
 
 def _names(facts: Mapping[str, Any]) -> list[str]:

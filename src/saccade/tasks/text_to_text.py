@@ -20,7 +20,7 @@ from saccade.data.collate import pad, pad_rows
 from saccade.data.columns import Column
 from saccade.data.corpus import Row, Split
 from saccade.decoding import Begun, Eager, GenerationConfig, TextEngine, Wish
-from saccade.errors import DecodingError, RunError
+from saccade.errors import DecodingError, RunError, brief
 from saccade.files import read_json
 from saccade.lens.align import AlignBy
 from saccade.lens.choosing import candidates
@@ -333,7 +333,7 @@ def _read_align_by(folder: Path) -> AlignBy:
     except FileNotFoundError:
         return AlignBy()
     except (OSError, ValueError, AttributeError, TypeError) as error:
-        raise RunError(f"{path} cannot be read: {error}") from None
+        raise RunError(f"{path} cannot be read: {brief(error)}") from None
 
 
 def _pairs(source: Tensor, source_mask: Tensor, target: Tensor, target_mask: Tensor) -> Pairs:

@@ -16,7 +16,7 @@ from jaxtyping import Bool, Int
 from tokenizers import Encoding, normalizers
 from tokenizers import Tokenizer as Backend
 
-from saccade.errors import TextError
+from saccade.errors import TextError, brief
 from saccade.files import parse_json, read_text
 from saccade.text.alphabet import BYTES, readable, unspell
 from saccade.text.config import VocabularyConfig
@@ -346,15 +346,15 @@ def _read(text: str, where: str) -> tuple[Backend, dict[str, Any]]:
     try:
         content = parse_json(text)
     except ValueError as error:
-        raise TextError(f"{where} is no tokenizer.json, it is not whole JSON: {error}") from error
+        raise TextError(
+            f"{where} is no tokenizer.json, it is not whole JSON: {brief(error)}"
+        ) from error
     if not (isinstance(content, dict) and isinstance(content.get("model"), dict)):
         raise TextError(f'{where} is no tokenizer.json: it has no "model" with a vocabulary')
     try:
         backend = Backend.from_str(text)
     except Exception as error:  # the library knows no narrower one
-        raise TextError(
-            f"{where} is no tokenizer.json that can be used: {str(error)[:300]}"
-        ) from error
+        raise TextError(f"{where} is no tokenizer.json that can be used: {brief(error)}") from error
     # other tools' files may cut and fill every text, and would turn a literal [CLS] into the token
     backend.no_truncation()
     backend.no_padding()

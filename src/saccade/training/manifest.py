@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from saccade.errors import RunError
+from saccade.errors import RunError, brief
 from saccade.files import Fingerprint, fingerprint, read_json
 from saccade.training.files import PARTIAL, sync_folder, write_file, write_synced
 
@@ -51,8 +51,8 @@ class Manifest:
             return cls()
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise RunError(
-                f"{path} is damaged: {error}. Restore it from a copy, or run `saccade accept "
-                f"{folder}` to trust the files as they are now"
+                f"{path} is damaged: {brief(error)}. Restore it from a copy, or run "
+                f"`saccade accept {folder}` to trust the files as they are now"
             ) from None
 
     def write(self, folder: Path) -> None:
@@ -94,10 +94,10 @@ def replace_files(
 def require_intact(folder: Path, names: Iterable[str] | None = None) -> None:
     """Raise if a file is not what the manifest lists; all files that it lists, or these."""
     listed = Manifest.read(folder)
-    for name in listed.files if names is None else names:
+    if names is None:  # a file that is needed but missing is missed by whoever reads it
+        names = [name for name in os.listdir(folder) if name in listed.files]
+    for name in names:
         path = folder / name
-        if names is None and not path.exists():
-            continue  # a part that is needed is missed by whoever reads it
         for attempt in range(TRIES):
             accepted = (Manifest.read(folder) if attempt else listed).accepts(name)
             if not accepted or _fingerprint(path, accepted) in accepted:

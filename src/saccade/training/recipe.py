@@ -20,7 +20,7 @@ from annotated_types import Ge, Lt
 
 from saccade import config, tasks
 from saccade.config import Count, Positive, Whole
-from saccade.errors import RecipeError
+from saccade.errors import RecipeError, brief
 from saccade.files import read_text
 from saccade.tasks.base import TaskConfig
 from saccade.training.optim import AverageConfig, OptimConfig
@@ -127,7 +127,7 @@ def parse(text: str, name: str) -> dict[str, Any]:
     try:
         return tomlkit.parse(text).unwrap()
     except (TOMLKitError, ValueError, RecursionError) as error:
-        raise RecipeError(f"{name} is not a valid TOML file: {error}") from None
+        raise RecipeError(f"{name} is not a valid TOML file: {brief(error)}") from None
 
 
 def from_table(table: dict[str, Any], name: str) -> Recipe:

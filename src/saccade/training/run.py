@@ -18,7 +18,7 @@ from torch import nn
 
 from saccade._version import __version__
 from saccade.data.corpus import Item
-from saccade.errors import RunError, SaccadeError
+from saccade.errors import RunError, SaccadeError, brief
 from saccade.files import parse_json, read_json, read_text
 from saccade.shapes import Tensor
 from saccade.tasks.base import Task
@@ -156,7 +156,7 @@ class Run:
         except (FileNotFoundError, NotADirectoryError):
             raise RunError(self._no_run()) from None
         except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
-            raise RunError(f"{path} is damaged: {error}") from None
+            raise RunError(f"{path} is damaged: {brief(error)}") from None
         if number > FORMAT:
             raise RunError(
                 f"{self.folder} was written by a newer Saccade ({about.get('saccade')}, run format "
@@ -171,7 +171,7 @@ class Run:
         try:
             text = read_text(path, recipes.LARGEST)
         except (OSError, UnicodeDecodeError) as error:
-            raise RunError(f"the run's recipe {path} cannot be read: {error}") from None
+            raise RunError(f"the run's recipe {path} cannot be read: {brief(error)}") from None
         with _damage_as_error(f"{path} cannot be used"):
             return recipes.from_table(recipes.parse(text, str(path)), str(path))
 
@@ -337,7 +337,7 @@ def _damage_as_error(what: str) -> Iterator[None]:
         raise
     except _DAMAGE as error:
         raise RunError(
-            f"{what} ({type(error).__name__}: {str(error)[:300]}). Restore it from a copy"
+            f"{what} ({type(error).__name__}: {brief(error)}). Restore it from a copy"
         ) from error
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 from safetensors import SafetensorError, safe_open
 
-from saccade.errors import RunError
+from saccade.errors import RunError, brief
 from saccade.files import open_file
 from saccade.shapes import Tensor
 
@@ -65,7 +65,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
         with _opened(path) as file:
             return {name: file.get_tensor(name).clone() for name in _names(file)}
     except (RuntimeError, AttributeError, TypeError) as error:  # a type that torch does not have
-        raise RunError(f"the weights {path} cannot be read: {error}") from None
+        raise RunError(f"the weights {path} cannot be read: {brief(error)}") from None
 
 
 def _opened(path: Path) -> safe_open:
@@ -73,7 +73,7 @@ def _opened(path: Path) -> safe_open:
         open_file(path).close()  # safetensors itself would wait for a pipe
         return safe_open(path, "pt")
     except (OSError, SafetensorError, MemoryError) as error:
-        raise RunError(f"the weights {path} cannot be read: {error}") from None
+        raise RunError(f"the weights {path} cannot be read: {brief(error)}") from None
 
 
 def _names(file: safe_open) -> list[str]:
