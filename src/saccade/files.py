@@ -10,7 +10,6 @@ import json
 import os
 import stat
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any, BinaryIO
 
 LARGEST = 128 * 2**20
@@ -98,11 +97,6 @@ def fingerprint(path: str | os.PathLike[str]) -> Fingerprint:
             digest.update(piece)
             size += len(piece)
     return Fingerprint(size, digest.hexdigest())
-
-
-def is_there(path: Path) -> bool:
-    """Whether a name leads to anything at all, be it a link that leads nowhere."""
-    return os.path.lexists(path)
 
 
 def _require_regular(mode: int, path: str | os.PathLike[str]) -> None:
