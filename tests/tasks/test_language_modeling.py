@@ -440,7 +440,7 @@ def test_an_evaluation_by_hand(task):
 def test_an_evaluation_can_be_stopped_and_refuses_what_is_wrong(task, monkeypatch):
     calls = []
     monkeypatch.setattr(language_modeling, "READ_AT_ONCE", 8)
-    task.evaluate([Item(("a b c " * 9,), (), 1)], quick=True, on_batch=lambda: calls.append(1))
+    task.evaluate([Item(("a b c " * 9,), (), 1)], quick=True, on_batch=calls.append)
     assert len(calls) > 1
     with pytest.raises(DecodingError, match="no option 'heat'"):
         task.evaluate([Item(("a",), (), 1)], quick=True, heat=3)

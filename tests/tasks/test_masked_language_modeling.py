@@ -337,14 +337,19 @@ def test_wrong_use_is_refused(looking):
         (f"a {HOLE}", {}, DecodingError, "put it into a list"),
         ([f"a {HOLE}", "the cat"], {"first": 6}, DecodingError, r"input 8 has no hole.*\[MASK\]"),
         (["a [mask]"], {}, DecodingError, "input 1 has no hole"),
-        ([f"{HOLE}"], {"beam": 3}, DecodingError, "no option 'beam'; there are: num_best, batch"),
+        (
+            [f"{HOLE}"],
+            {"beam": 3},
+            DecodingError,
+            "no option 'beam'; there are: num_best,",
+        ),
         ([f"{HOLE}"], {"num_best": 0}, DecodingError, "num_best must be at least 1, got 0"),
         ([f"{HOLE}"], {"batch_size": 0}, DecodingError, "batch_size must be at least 1"),
         ([f"\ud800 {HOLE}"], {}, TextError, "input 1 holds the lone surrogate"),
     ):
         with pytest.raises(error, match=said):
             looking.predict(inputs, **options)
-    with pytest.raises(DecodingError, match="no option 'sample'; there are: batch_size"):
+    with pytest.raises(DecodingError, match="no option 'sample'; there are: attention, batch_size"):
         looking.evaluate([Item(("a cat",), (), 1)], sample=True)
     with pytest.raises(DecodingError, match="batch_size must be at least 1, got 0"):
         looking.evaluate([Item(("a cat",), (), 1)], batch_size=0)
@@ -363,13 +368,13 @@ def test_blank_inputs_get_empty_answers(looking):
     assert looking.predict([]) == []
 
 
-def test_stop_is_called_between_batches(looking):
-    calls = []
-    looking.predict([f"a {HOLE}"] * 5, batch_size=2, on_batch=lambda: calls.append(1))
-    assert len(calls) == 3
+def test_on_batch_counts_what_is_answered(looking):
+    counts = []
+    looking.predict(["", *[f"a {HOLE}"] * 5], batch_size=2, on_batch=counts.append)
+    assert counts == [2, 2, 1]
     items = [Item((text,), (), 1) for text in TEXTS]
-    looking.evaluate(items, quick=True, batch_size=2, on_batch=lambda: calls.append(1))
-    assert len(calls) == 7
+    looking.evaluate(items, quick=True, batch_size=2, on_batch=counts.append)
+    assert len(counts) == 7
 
 
 def test_an_evaluation_is_the_loss_of_the_same_places(task, tmp_path):
@@ -477,7 +482,7 @@ def test_the_vocabulary_of_bert(tmp_path):
     task = louder(options.fresh(corpus(tmp_path), vocabulary=folder))
     text = f"The {HOLE} sees walk{HOLE} {HOLE}."
     theirs = Backend.from_file(str(folder / "tokenizer.json"))
-    assert task._open(text, 1).ids == theirs.encode(text, add_special_tokens=False).ids
+    assert task.prepare([text])[0].ids == theirs.encode(text, add_special_tokens=False).ids
     batch = task.force([f"the {HOLE} sees"], ["the dog sees"])
     assert task.tokenizer.pieces(batch.tokens[0].tolist()) == [
         "[CLS]",

@@ -217,7 +217,7 @@ def test_a_reader_without_attention_says_so(tmp_path):
     ("inputs", "options", "said"),
     [
         ("one text", {}, "put it into a list"),
-        (["a"], {"beam": 3}, "a classifier has no option 'beam'"),
+        (["a"], {"beam": 3}, "there is no option 'beam'"),
         (["a"], {"batch_size": 0}, "batch_size"),
         ([("a", "b")], {}, "input 1 must be one text, got 2"),
     ],

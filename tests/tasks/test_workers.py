@@ -29,12 +29,10 @@ def test_each_thread_has_a_batch_if_inputs_are_enough(two_threads):
     assert batch_size_for(64, 64, torch.device("meta")) == 64
 
 
-def test_rows_come_with_their_results_in_order(two_threads):
+def test_batches_come_with_their_results_in_order(two_threads):
     batches = [[3, 1], [4], [0, 2]]
-    calls = []
-    found = side_by_side(lambda rows: [i * i for i in rows], batches, CPU, lambda: calls.append(1))
-    assert list(found) == [(3, 9), (1, 1), (4, 16), (0, 0), (2, 4)]
-    assert len(calls) == 3
+    found = side_by_side(lambda rows: [i * i for i in rows], batches, CPU)
+    assert list(found) == [([3, 1], [9, 1]), ([4], [16]), ([0, 2], [0, 4])]
     assert list(side_by_side(lambda rows: rows, [], CPU)) == []
 
 
@@ -43,9 +41,9 @@ def test_batches_run_at_once_with_a_thread_each(two_threads):
 
     def work(rows):
         together.wait()  # passes only if both batches run at the same time
-        return [torch.get_num_threads() for _ in rows]
+        return torch.get_num_threads()
 
-    assert list(side_by_side(work, [[0], [1]], CPU)) == [(0, 1), (1, 1)]
+    assert list(side_by_side(work, [[0], [1]], CPU)) == [([0], 1), ([1], 1)]
     assert torch.get_num_threads() == 2
     inside = []
     thread = threading.Thread(target=lambda: inside.append(torch.get_num_threads()))
@@ -56,16 +54,16 @@ def test_batches_run_at_once_with_a_thread_each(two_threads):
 
 def test_one_batch_or_one_thread_stays_here(two_threads):
     here = threading.get_ident()
-    assert list(side_by_side(lambda rows: [threading.get_ident()], [[0]], CPU)) == [(0, here)]
+    assert list(side_by_side(lambda rows: threading.get_ident(), [[0]], CPU)) == [([0], here)]
     torch.set_num_threads(1)
-    found = side_by_side(lambda rows: [threading.get_ident()], [[0], [1]], CPU)
+    found = side_by_side(lambda rows: threading.get_ident(), [[0], [1]], CPU)
     assert [each for _, each in found] == [here, here]
 
 
 def test_who_watches_here_watches_there(two_threads):
     token = watchers.set(("somebody",))
     try:
-        found = list(side_by_side(lambda rows: [watchers.get()], [[0], [1], [2]], CPU))
+        found = list(side_by_side(lambda rows: watchers.get(), [[0], [1], [2]], CPU))
     finally:
         watchers.reset(token)
     assert [seen for _, seen in found] == [("somebody",)] * 3
@@ -78,18 +76,17 @@ def test_an_error_ends_it_and_nothing_is_left_changed(two_threads):
         return rows
 
     found = side_by_side(work, [[0], [1], [2], [3]], CPU)
-    assert next(found) == (0, 0)
+    assert next(found) == ([0], [0])
     with pytest.raises(ValueError, match="no"):
         next(found)
     assert torch.get_num_threads() == 2
 
 
 def test_an_interruption_leaves_at_once_and_nothing_is_left_changed(two_threads):
-    def interrupt():
-        raise KeyboardInterrupt
-
+    found = side_by_side(lambda rows: rows, [[0], [1], [2], [3]], CPU)
+    next(found)
     with pytest.raises(KeyboardInterrupt):
-        list(side_by_side(lambda rows: rows, [[0], [1]], CPU, interrupt))
+        found.throw(KeyboardInterrupt)
     assert torch.get_num_threads() == 2
 
 

@@ -84,8 +84,7 @@ def answer_all(
     on_batch: OnBatch | None,
 ) -> list[Any]:
     """Answer examples batch by batch, on a CPU several batches in parallel, and look into them."""
-    if batch_size < 1:
-        raise DecodingError(f"batch_size must be at least 1, got {batch_size}")
+    require_batch_size(batch_size)
     answers: list[Any] = [BLANK] * len(examples)
 
     def answer_batch(rows: Rows) -> Sequence[Answer]:
@@ -148,6 +147,12 @@ def require_several(inputs: object) -> None:
 
     if isinstance(inputs, str | bytes | Path | Image.Image):
         raise DecodingError("predict takes several inputs, got one: put it into a list")
+
+
+def require_batch_size(batch_size: int) -> None:
+    """Raise unless at least one input is answered at a time."""
+    if batch_size < 1:
+        raise DecodingError(f"batch_size must be at least 1, got {batch_size}")
 
 
 def require_no_options(options: Mapping[str, Any], known: Sequence[str] = ()) -> None:

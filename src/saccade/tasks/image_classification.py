@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,11 +25,11 @@ from saccade.shapes import Float, Tensor
 from saccade.tasks.answering import Answer, require_no_options, self_attention
 from saccade.tasks.base import Batch, Loss, Progress, TaskConfig
 from saccade.tasks.classifier import (
-    ABOUT,
     LABEL,
     Classifier,
     LossConfig,
     Rows,
+    read_about,
 )
 from saccade.tasks.images import (
     IMAGE,
@@ -83,10 +82,10 @@ class Config(TaskConfig):
 
     def restored(self, folder: Path) -> ImageClassification:
         """The task of a run folder, with new weights."""
-        about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
+        about = read_about(folder)
         pixels = pixels_of(self.image, self.model.channels, read_facts(folder))
         return ImageClassification(
-            self, pixels, read_labels(folder), temperature=float(about["temperature"])
+            self, pixels, read_labels(folder), temperature=about["temperature"]
         )
 
 

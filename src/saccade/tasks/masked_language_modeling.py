@@ -35,6 +35,7 @@ from saccade.tasks.answering import (
     Answer,
     Example,
     OnBatch,
+    require_batch_size,
     require_no_options,
     self_attention,
 )
@@ -315,6 +316,7 @@ class MaskedLanguageModeling(Task[Gaps]):
         An answer shows the first guesses, with what is right beside those that are wrong.
         """
         require_no_options(options)
+        require_batch_size(batch_size)
         items, metrics = list(items), self.config.metrics
         if quick:
             metrics = replace(metrics, samples=0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,6 +32,7 @@ from saccade.tasks.classifier import (
     Classifier,
     LossConfig,
     Rows,
+    read_about,
 )
 from saccade.tasks.labels import Classification, Labels, LabelsConfig, learn_labels, read_labels
 from saccade.text import Tokenizer, VocabularyConfig
@@ -111,13 +111,13 @@ class Config(TaskConfig):
 
     def restored(self, folder: Path) -> TextClassification:
         """The task of a run folder, with new weights."""
-        about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
+        about = read_about(folder)
         return TextClassification(
             self,
             Tokenizer.load(folder / "tokenizer.json"),
             read_labels(folder),
             pairs=bool(about["pairs"]),
-            temperature=float(about["temperature"]),
+            temperature=about["temperature"],
         )
 
 
