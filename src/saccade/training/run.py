@@ -342,16 +342,12 @@ def _damage_as_error(what: str) -> Iterator[None]:
 
 
 def tensors_of(model: nn.Module) -> dict[str, Tensor]:
-    """The weights of a model; those with several names under the first of them."""
+    """The weights of a model where they are; those with several names under the first of them."""
     names = {
         id(p): name for name, p in reversed(list(model.named_parameters(remove_duplicate=False)))
     }
     once = set(names.values()) | {name for name, _ in model.named_buffers()}
-    return {
-        name: value.detach() if value.is_meta else value.detach().cpu().contiguous()
-        for name, value in model.state_dict().items()
-        if name in once
-    }
+    return {name: value.detach() for name, value in model.state_dict().items() if name in once}
 
 
 def require_shapes(model: nn.Module, shapes: Mapping[str, tuple[int, ...]], where: str) -> None:
