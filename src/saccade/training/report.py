@@ -43,10 +43,7 @@ def write_report(run: Run, task: Task[Any], items: Sequence[Item]) -> None:
         colours=COLOURS,
         curves=_curves(records),
         answers=_answers(found) if found else (),
-        tables=found.tables if found else {},
-        attention=_attention(found) if found else (),
-        heads=found.attention.get("heads") if found else (),
-        validations=validations[-20:],
+        tables={**(_tables(found) if found else {}), "Validations": validations[-20:]},
         recipe=(run.folder / "recipe.toml").read_text(encoding="utf-8"),
     )
     path = run.folder / "report.html"
@@ -63,12 +60,18 @@ def _measured(task: Task[Any], items: Sequence[Item]) -> Evaluation:
         return found
 
 
-def _attention(found: Evaluation) -> list[dict[str, Any]]:
-    """Return what was measured of attention, each number with its sentence."""
-    return [
+def _tables(found: Evaluation) -> dict[str, Any]:
+    """Return the tables of a task and, where attention was measured, each number with its sentence
+    and what was found of each head.
+    """
+    if not found.attention:
+        return dict(found.tables)
+    rows = [
         {"measure": name, "value": found.scores[name].value, "that is": said}
         for name, said in found.meanings.items()
     ]
+    attention = {"How far to believe its attention": rows, "Heads": found.attention["heads"]}
+    return {**found.tables, **attention}
 
 
 def read_metrics(run: Run) -> list[dict[str, Any]]:
@@ -103,10 +106,10 @@ def _curves(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     curves = []
     for title, lines in drawn.items():
         numbered = {(name, number): [line] for number, (name, line) in enumerate(lines.items())}
-        chart = line_chart(numbered, "step", title)
-        if chart is not None:
+        if chart := line_chart(numbered, "step", title):
             names = [(number, name.replace("_", " ")) for name, number in numbered]
-            curves.append({"name": title.replace("_", " "), "chart": chart, "lines": names})
+            alt = f"{title.replace('_', ' ')} by step"
+            curves.append({"chart": chart, "alt": alt, "lines": names if len(names) > 1 else ()})
     return curves
 
 

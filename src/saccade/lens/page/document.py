@@ -6,13 +6,19 @@ parts.html   macros: the attention view, pictures, legends, tables
 
 import base64
 import hashlib
-from collections.abc import Iterable, Mapping
-from functools import cache
 from importlib import resources
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
+
+_TEMPLATES = Environment(
+    loader=PackageLoader("saccade", ""),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
 
 
 def document(template: str, **values: Any) -> str:
@@ -21,7 +27,7 @@ def document(template: str, **values: Any) -> str:
     Values are escaped. Nothing in them can act on the page: its policy allows the script and the
     style of the templates only, and no style in attributes.
     """
-    page = _environment().get_template(template).render({"inputs": "", **values})
+    page = _TEMPLATES.get_template(template).render({"inputs": "", "colours": (), **values})
     return page.encode(errors="replace").decode()  # half a surrogate pair fits in no file
 
 
@@ -37,26 +43,10 @@ def shown(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-@cache
-def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("saccade", ""),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.globals |= {"file": own_file, "digest": _digest}
-    environment.filters |= {"shown": shown, "columns": _columns}
-    return environment
-
-
-def _columns(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the names in any of the rows, in order."""
-    return list(dict.fromkeys(name for row in rows for name in row))
-
-
 def _digest(content: str) -> Markup:
     """Return the source expression by which a policy allows this content."""
     digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
     return Markup(f"'sha256-{digest}'")
+
+
+_TEMPLATES.globals |= {"file": own_file, "digest": _digest, "shown": shown}
