@@ -21,7 +21,7 @@ from saccade.metrics import (
     pointing,
     rouge_l,
 )
-from saccade.metrics.captions import caption_words, cider_tally, common_length, pointing_tally
+from saccade.metrics.captions import caption_words, cider_tally, pointing_tally
 from tests.metrics.corpora import ragged, sentences, worse
 
 BLEUS = {1: bleu_1, 2: bleu_2, 3: bleu_3, 4: bleu_4}
@@ -116,6 +116,26 @@ def test_bleu_is_not_smoothed():
 # ROUGE-L
 
 
+def common_by_table(one, other):
+    """Return the length of the longest common subsequence from its table, row by row."""
+    row = [0] * (len(other) + 1)
+    for a in one:
+        before, row = row, [0]
+        for j, b in enumerate(other):
+            row.append(before[j] + 1 if a == b else max(before[j + 1], row[j]))
+    return row[-1]
+
+
+def rouge_l_by_table(one, other):
+    common = common_by_table(one, other)
+    precision, recall = common / max(1, len(one)), common / max(1, len(other))
+    return 2.44 * precision * recall / (recall + 1.44 * precision) if common else 0.0
+
+
+def rouge_l_of_words(one, other):
+    return rouge_l([" ".join(one)], [[" ".join(other)]], samples=0).value
+
+
 @pytest.mark.parametrize(
     ("one", "other", "length"),
     [
@@ -129,25 +149,17 @@ def test_bleu_is_not_smoothed():
     ],
 )
 def test_known_common_subsequences(one, other, length):
-    assert common_length(one, other) == common_length(other, one) == length
+    assert common_by_table(one, other) == common_by_table(other, one) == length
+    assert rouge_l_of_words(one, other) == pytest.approx(rouge_l_by_table(one, other))
 
 
-def common_by_table(one, other):
-    row = [0] * (len(other) + 1)
-    for a in one:
-        before, row = row, [0]
-        for j, b in enumerate(other):
-            row.append(before[j] + 1 if a == b else max(before[j + 1], row[j]))
-    return row[-1]
-
-
-few = st.text(alphabet="abc", max_size=80)
+few = st.lists(st.sampled_from(["a", "b", "cat"]), max_size=80)
 
 
 @settings(max_examples=150, deadline=None)
 @given(few, few)
-def test_the_fast_length_is_that_of_the_table(one, other):
-    assert common_length(one, other) == common_by_table(one, other)
+def test_rouge_l_is_that_of_the_table(one, other):
+    assert rouge_l_of_words(one, other) == pytest.approx(rouge_l_by_table(one, other))
 
 
 def test_rouge_l_by_hand():

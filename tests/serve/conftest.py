@@ -17,8 +17,8 @@ from saccade.serve import app
 from saccade.serve.gate import Gate
 from saccade.serve.guard import Guard
 from saccade.serve.limits import Limits
-from saccade.serve.measures import Measures
 from saccade.serve.models import Model, Models
+from saccade.serve.prometheus import Measures
 from saccade.tasks.base import Task
 from saccade.training import recipe as recipes
 from saccade.training.run import Run
@@ -195,6 +195,11 @@ def build(tasks: dict[str, Task[Any]]) -> Iterator[Build]:
 def everything(build: Build) -> Gate:
     """A server of all models, patient for the sake of slow machines."""
     return build(seconds=300.0)
+
+
+def metric(gate: Gate, name: str, **labels: str) -> float:
+    """Return the value of a metric of this server; 0 before its first event."""
+    return gate.measures.registry.get_sample_value(name, labels) or 0.0
 
 
 def client(gate: Gate, **options: Any) -> httpx.AsyncClient:

@@ -6,12 +6,13 @@ import threading
 
 import pytest
 from PIL.PngImagePlugin import PngImageFile
+from prometheus_client.parser import text_string_to_metric_families
 
 from saccade.lens.record import AttentionRecord
 from saccade.serve.page import contents
 from saccade.tasks.base import Answer
 from saccade.tasks.labels import Classification
-from tests.serve.conftest import INPUTS, NAMES, asked, in_base64, picture
+from tests.serve.conftest import INPUTS, NAMES, asked, in_base64, metric, picture
 from tests.serve.fakes import Echo
 
 
@@ -294,7 +295,7 @@ def events(response) -> list[str]:
 def test_a_stream_says_the_same_in_pieces(everything, temperature):
     ask = {"model": "book", "prompt": "the", "max_tokens": 20, "temperature": temperature}
     ask |= {"seed": 5, "echo": True}
-    before = everything.measures.abandoned.value("book")
+    before = metric(everything, "saccade_abandoned_total", model="book")
     [choice] = asked(everything, "POST", "/v1/completions", json=ask).json()["choices"]
     *pieces, done = events(
         asked(everything, "POST", "/v1/completions", json={**ask, "stream": True})
@@ -317,7 +318,9 @@ def test_a_stream_says_the_same_in_pieces(everything, temperature):
     said = [json.loads(piece)["choices"][0] for piece in pieces]
     assert "".join(each["text"] for each in said) == choice["text"]
     assert said[-1]["finish_reason"] == "stop"
-    assert everything.measures.abandoned.value("book") == before  # it was all that was wanted
+    assert (
+        metric(everything, "saccade_abandoned_total", model="book") == before
+    )  # it was all that was wanted
 
 
 @pytest.mark.parametrize(
@@ -393,14 +396,30 @@ def test_health_and_measures(build):
     asked(gate, "POST", "/v1/predict", json={"inputs": ["a", "b", "c"]})
     asked(gate, "GET", "/no/such/path?with=secrets")
     found = asked(gate, "GET", "/metrics")
-    assert found.headers["content-type"].startswith("text/plain; version=0.0.4")
-    lines = found.text.splitlines()
-    assert 'saccade_requests_total{route="/v1/predict",status="200"} 1' in lines
-    assert 'saccade_requests_total{route="other",status="404"} 1' in lines
-    assert 'saccade_batch_rows_bucket{model="mood",le="2"} 0' in lines
-    assert 'saccade_batch_rows_bucket{model="mood",le="4"} 1' in lines
-    assert 'saccade_batch_rows_sum{model="mood"} 3' in lines
-    assert 'saccade_pending{model="mood"} 0' in lines
+    assert found.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    families = list(text_string_to_metric_families(found.text))
+    assert {family.name: family.type for family in families} == {
+        "saccade_requests": "counter",
+        "saccade_request_seconds": "histogram",
+        "saccade_batch_rows": "histogram",
+        "saccade_batch_seconds": "histogram",
+        "saccade_abandoned": "counter",
+        "saccade_connections_dropped": "counter",
+        "saccade_pending": "gauge",
+    }
+    samples = {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in families
+        for sample in family.samples
+    }
+    assert samples["saccade_requests_total", "/v1/predict", "200"] == 1
+    assert samples["saccade_requests_total", "other", "404"] == 1
+    assert samples["saccade_request_seconds_count", "/v1/predict"] == 1
+    assert samples["saccade_batch_rows_bucket", "2.0", "mood"] == 0
+    assert samples["saccade_batch_rows_bucket", "4.0", "mood"] == 1
+    assert samples["saccade_batch_rows_sum", "mood"] == 3
+    assert samples["saccade_pending", "mood"] == 0
+    assert not any(name.endswith("_created") for name, *_ in samples)
     assert "secrets" not in found.text
     gate.ending = True
     found = asked(gate, "GET", "/readyz")

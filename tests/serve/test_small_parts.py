@@ -12,39 +12,17 @@ from saccade.errors import ServeError
 from saccade.serve.ends import Ends
 from saccade.serve.guard import Guard, is_loopback
 from saccade.serve.logs import JsonLines, Saying
-from saccade.serve.measures import Counter, Gauge, Histogram, Measures
 from saccade.serve.models import Served
 from saccade.serve.problems import STATUS, Problem
+from saccade.serve.prometheus import Measures
 from saccade.serve.streamer import Streamer
 
 
-def test_a_histogram_counts_up_to_each_bound():
-    taken = Histogram("t", "Times.", ("route",), (0.1, 1, 2.5))
-    for value in (0.05, 0.1, 0.5, 3):
-        taken.observe(value, "/a")
-    assert list(taken.lines()) == [
-        't_bucket{route="/a",le="0.1"} 2',
-        't_bucket{route="/a",le="1"} 3',
-        't_bucket{route="/a",le="2.5"} 3',
-        't_bucket{route="/a",le="+Inf"} 4',
-        't_sum{route="/a"} 3.65',
-        't_count{route="/a"} 4',
-    ]
-
-
-def test_counters_and_gauges_and_what_labels_may_hold():
-    count = Counter("c", "Counts.", ("name",))
-    count.add('a"b\\c\nd')
-    count.add('a"b\\c\nd')
-    assert list(count.lines()) == ['c{name="a\\"b\\\\c\\nd"} 2']
-    assert (count.value('a"b\\c\nd'), count.value("x")) == (2, 0)
-    level = Gauge("g", "A level.", (), lambda: [((), 1.5)])
-    assert list(level.lines()) == ["g 1.5"]
-    measures = Measures()
-    measures.watch(level)
-    assert measures.text().endswith("# HELP g A level.\n# TYPE g gauge\ng 1.5\n")
-    count.add("many", amount=12_345_678)
-    assert 'c{name="many"} 12345678' in list(count.lines())
+def test_servers_of_a_process_count_on_their_own():
+    one, other = Measures(), Measures()
+    one.dropped.labels('a"b\\c\nd').inc()
+    assert b'saccade_connections_dropped_total{reason="a\\"b\\\\c\\nd"} 1.0\n' in one.text()
+    assert b"{" not in other.text()
 
 
 @pytest.mark.parametrize(

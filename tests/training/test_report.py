@@ -10,8 +10,10 @@ from tests.training.runs import train
 EVIL = '<script>alert("1")</script>'
 
 
-TAGS = {"html", "head", "meta", "title", "style", "body", "h1", "h2", "p", "pre", "figure", "svg"}
-TAGS |= {"main", "line", "text", "polyline", "table", "thead", "tbody", "tr", "th", "td"}
+TAGS = {"html", "head", "meta", "title", "style", "body", "h1", "h2", "p", "pre", "figure"}
+TAGS |= {"main", "div", "picture", "source", "img", "ul", "li", "b"}
+IMAGES = {"img", "source"}
+TAGS |= {"table", "thead", "tbody", "tr", "th", "td"}
 
 
 def test_a_users_text_stays_text(place):
@@ -24,7 +26,10 @@ def test_a_users_text_stays_text(place):
     page = (place / out / "report.html").read_text(encoding="utf-8")
     seen = Seen(page)
     assert set(seen.names) <= TAGS
-    assert not {"src", "href", "onerror", "style"} & seen.attributes
+    assert not {"href", "onerror", "style"} & seen.attributes
+    images = [given.get("src") or given["srcset"] for tag, given in seen.tags if tag in IMAGES]
+    assert images
+    assert all(address.startswith("data:image/svg+xml;base64,") for address in images)
     assert "http:" not in page
     assert "https:" not in page
     assert "url(" not in page
@@ -47,9 +52,14 @@ def test_attention_is_measured_with_sentences(place):
 def test_curves_and_answers(place):
     train(place, "run")
     seen = Seen((place / "run" / "report.html").read_text(encoding="utf-8"))
-    for part in ("loss", "exact match", "step 12", "max_steps = 12", "12 steps"):
+    for part in ("valid loss", "exact match", "max_steps = 12", "12 steps"):
         assert part in seen.text, part
     assert "nan" not in seen.text
+    names = [given["alt"] for tag, given in seen.tags if tag == "img"]
+    assert {"loss by step", "learning rate by step", "validation: exact match by step"} <= {*names}
+    assert len(names) == len({*names})
+    legends = [given["class"] for tag, given in seen.tags if tag == "b"]
+    assert legends == ["colour-0", "colour-1", "colour-2"]  # of updates, training, validation
 
 
 def test_it_is_written_when_it_is_old(place):

@@ -61,8 +61,8 @@ def run(
     from saccade.serve.guard import Guard
     from saccade.serve.limits import Limits
     from saccade.serve.logs import Saying, start_logging
-    from saccade.serve.measures import Measures
     from saccade.serve.models import Served, load
+    from saccade.serve.prometheus import Measures
 
     served, say = [Served.parse(text) for text in runs], Saying()
     guard = Guard.of(host, token=_token(token_file), names=allow_host or (), open=app.open_paths())

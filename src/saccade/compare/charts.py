@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
-
 from saccade.compare.comparison import Comparison
-from saccade.lens.chart import COLOURS, Chart
+from saccade.lens.chart import Chart
 from saccade.lens.letters import plain
+from saccade.lens.lines import SIZE, colour, label, line_chart
 from saccade.lens.record import AttentionRecord, ImageSide, Side
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-Points = Sequence[tuple[float, float]]
-
-SIZE = (6.4, 3.2)
 MOST_TOKENS = 60
 """On a side of a map; of longer texts the words are shown, if they are not too many either."""
-
-
-def colour(number: int) -> str:
-    """The colour of a recipe; the ninth has that of the first."""
-    return COLOURS[number % len(COLOURS)]
 
 
 def scores(comparison: Comparison) -> Chart:
@@ -42,7 +29,7 @@ def scores(comparison: Comparison) -> Chart:
         axes.plot([shown.mean], [row], "o", color=ink, markersize=7)
     axes.set_yticks(range(len(found)), [plain(name) for name in found])
     axes.set_ylim(len(found) - 0.5, -0.5)
-    _label(axes, comparison.metric, "")
+    label(axes, comparison.metric, "")
     return chart
 
 
@@ -59,7 +46,7 @@ def curves(comparison: Comparison, what: str, by: str) -> Chart | None:
         ]
         for each in comparison.contenders
     }
-    return _lines(series, by, what)
+    return line_chart(series, by, what)
 
 
 def lengths(comparison: Comparison) -> Chart | None:
@@ -71,7 +58,7 @@ def lengths(comparison: Comparison) -> Chart | None:
         for name, found in rows.items()
     }
     unit = next((row["unit"] for found in rows.values() for row in found), "")
-    return _lines(series, f"{unit} of the input", metric)
+    return line_chart(series, f"{unit} of the input", metric)
 
 
 def attention(record: AttentionRecord) -> Chart | None:
@@ -82,26 +69,3 @@ def attention(record: AttentionRecord) -> Chart | None:
     if all(isinstance(side, Side) and 0 < len(side.words) <= MOST_TOKENS for side in sides):
         return record.figure(words=True)
     return None
-
-
-def _lines(series: Mapping[tuple[str, int], Sequence[Points]], x: str, y: str) -> Chart | None:
-    """Lines in the colours of their recipes; None where there is none to draw."""
-    if not any(len(points) > 1 for lines in series.values() for points in lines):
-        return None
-    numbers = {name: [list(points) for points in lines] for (name, _), lines in series.items()}
-    chart = Chart({"x": x, "y": y, "lines": numbers}, figsize=SIZE)
-    axes = chart.add_subplot()
-    for (_, number), lines in series.items():
-        for points in lines:
-            axes.plot(*zip(*points, strict=True), color=colour(number), marker=".", linewidth=1.5)
-    _label(axes, x, y)
-    return chart
-
-
-def _label(axes: Axes, x: str, y: str) -> None:
-    axes.set_xlabel(plain(x.replace("_", " ")))
-    axes.set_ylabel(plain(y.replace("_", " ")))
-    axes.set_facecolor("none")
-    axes.grid(color="#8884", linewidth=0.6)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)

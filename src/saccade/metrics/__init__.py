@@ -4,7 +4,6 @@ score           Score (what comes out) and Tally (what was counted for each item
 text            BLEU, chrF and TER, by sacreBLEU
 captions        BLEU by order, CIDEr, ROUGE-L and pointing, as captioning has them
 error_rates     exact match, error rates of characters, words and phonemes
-edit_distance   what the error rates count
 classification  accuracy, F1 and Matthews correlation of labels; ClassificationMetricsConfig
 regression      correlations and squared error of numbers
 language        loss, perplexity and bits per character of language models

@@ -14,13 +14,14 @@ scores of the items, which keep the document frequencies of the whole set.
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import NamedTuple
 from unicodedata import category
 
 import numpy as np
 from jaxtyping import Float
+from rapidfuzz.distance import LCSseq
 
 from saccade.errors import MetricError
 from saccade.metrics.score import Tally, ratio, require_items, scored, signature_of
@@ -174,28 +175,8 @@ cider = scored(cider_tally)
 pointing = scored(pointing_tally)
 
 
-def common_length(one: Sequence[Hashable], other: Sequence[Hashable]) -> int:
-    """The length of the longest common subsequence.
-
-    As in `edit_distance`, a column of the table is kept in the bits of an integer: 0 where its
-    number rises (Hyyrö 2004, "Bit-parallel LCS-length computation revisited").
-
-    >>> common_length("police killed the gunman".split(), "the gunman killed police".split())
-    2
-    """
-    where: dict[Hashable, int] = {}
-    for i, symbol in enumerate(one):
-        where[symbol] = where.get(symbol, 0) | 1 << i
-    every = (1 << len(one)) - 1
-    column = every
-    for symbol in other:
-        matches = column & where.get(symbol, 0)
-        column = (column + matches | column - matches) & every
-    return len(one) - bin(column).count("1")
-
-
 def _f_of_common(answer: list[str], reference: list[str]) -> float:
-    common = common_length(answer, reference)
+    common = LCSseq.similarity(answer, reference)
     if common == 0:
         return 0.0
     precision, recall = common / len(answer), common / len(reference)

@@ -22,8 +22,8 @@ from collections.abc import Callable, Hashable, Sequence
 
 import numpy as np
 from jaxtyping import Float
+from rapidfuzz.distance import Levenshtein
 
-from saccade.metrics.edit_distance import edit_distance
 from saccade.metrics.score import Tally, require_items, scored, signature_of
 
 _Symbols = Sequence[Hashable]
@@ -124,7 +124,7 @@ def _edits(
     for answer, of_item in zip(answers, references, strict=True):
         given = prepare(answer)
         wanted = [prepare(reference) for reference in of_item]
-        edits, length = min((edit_distance(given, one), -len(one)) for one in wanted)
+        edits, length = min((Levenshtein.distance(given, one), -len(one)) for one in wanted)
         counts.append((float(edits), float(-length)))
     return _rate(name, counts, references, options, higher_is_better=False)
 

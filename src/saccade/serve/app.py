@@ -13,9 +13,9 @@ from saccade.serve import page
 from saccade.serve.gate import Gate
 from saccade.serve.guard import Guard
 from saccade.serve.limits import Limits
-from saccade.serve.measures import Measures
 from saccade.serve.models import Models
 from saccade.serve.problems import Problem
+from saccade.serve.prometheus import Measures
 from saccade.serve.routes import completions, health, predict, translate
 from saccade.serve.strict import invalid, usual
 

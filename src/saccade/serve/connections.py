@@ -15,8 +15,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from saccade.serve.limits import Limits
 from saccade.serve.logs import note
-from saccade.serve.measures import Measures
 from saccade.serve.problems import Problem
+from saccade.serve.prometheus import Measures
 
 HEAD_BYTES = 2**14
 """Headers of a request. As much is read at once, because h11 counts only heads without an end."""
@@ -53,7 +53,7 @@ class Pool:
 
     def drop(self, connection: "Connection", reason: str) -> None:
         """Close a connection at once and count why."""
-        self._measures.dropped.add(reason)
+        self._measures.dropped.labels(reason).inc()
         self.forget(connection)
         connection.abort()
 

@@ -12,9 +12,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from saccade.serve.guard import Guard
 from saccade.serve.limits import Limits
 from saccade.serve.logs import note, note_failure
-from saccade.serve.measures import Measures
 from saccade.serve.models import Models
 from saccade.serve.problems import Problem
+from saccade.serve.prometheus import Measures
 
 HEADERS = {
     "Cache-Control": "no-store",
@@ -199,8 +199,8 @@ class Gate:
     def _tell(self, method: str, route: str, passage: Passage) -> None:
         seconds = time.monotonic() - passage.started
         status = passage.status or 499  # the client left before anything was said
-        self.measures.requests.add(route, str(status))
-        self.measures.seconds.observe(seconds, route)
+        self.measures.requests.labels(route, str(status)).inc()
+        self.measures.seconds.labels(route).observe(seconds)
         note(
             "request",
             id=passage.id,

@@ -15,8 +15,8 @@ from saccade.errors import SaccadeError, ServeError
 from saccade.interfaces import Engined
 from saccade.serve.batcher import Batcher, Work, characters
 from saccade.serve.limits import Limits
-from saccade.serve.measures import Gauge, Measures
 from saccade.serve.problems import Problem
+from saccade.serve.prometheus import Measures
 from saccade.serve.streamer import End, Streamer
 from saccade.serve.waiting import Waiting
 from saccade.tasks.answering import Answer
@@ -101,7 +101,7 @@ class Model:
                 raise Problem("invalid", str(error)) from error
             finally:
                 if work.future.cancel():
-                    self._measures.abandoned.add(self.name)
+                    self._measures.abandoned.labels(self.name).inc()
         records = (answer.attention for answer in found if answer.attention is not None)
         count = sum(layer.size for record in records for layer in record.weights.values())
         self._require_few_weights(count, "has")
@@ -127,7 +127,7 @@ class Model:
                     raise Problem("invalid", str(error)) from error
                 finally:
                     if not (isinstance(said, End) or waiting.enough):
-                        self._measures.abandoned.add(self.name)
+                        self._measures.abandoned.labels(self.name).inc()
 
     def close(self, seconds: float) -> bool:
         """End its threads; whether they have ended in this time."""
@@ -231,8 +231,8 @@ class Model:
             )
 
     def _observe(self, rows: int, seconds: float) -> None:
-        self._measures.rows.observe(rows, self.name)
-        self._measures.batch_seconds.observe(seconds, self.name)
+        self._measures.rows.labels(self.name).observe(rows)
+        self._measures.batch_seconds.labels(self.name).observe(seconds)
 
 
 class Models:
@@ -240,14 +240,8 @@ class Models:
 
     def __init__(self, models: Sequence[Model], measures: Measures) -> None:
         self._by_name = {model.name: model for model in models}
-        measures.watch(
-            Gauge(
-                "saccade_pending",
-                "Requests that wait or are being answered.",
-                ("model",),
-                lambda: (((model.name,), model.pending) for model in models),
-            )
-        )
+        for model in models:
+            measures.pending.labels(model.name).set_function(partial(getattr, model, "pending"))
 
     def __iter__(self) -> Iterator[Model]:
         return iter(self._by_name.values())

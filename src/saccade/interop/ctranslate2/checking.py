@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 import torch
+from rapidfuzz.distance import Levenshtein
 
 from saccade.data.corpus import Item
 from saccade.decoding import GenerationConfig, Hypothesis, TextEngine, Wish
 from saccade.errors import InteropError
 from saccade.interop.ctranslate2.running import Task, places_of, program_of
 from saccade.interop.ctranslate2.vocabulary import Names
-from saccade.metrics.edit_distance import edit_distance
 from saccade.shapes import Float, Tensor
 from saccade.tasks.text_to_text import TextToText
 from saccade.tasks.workers import of_one_length
@@ -96,7 +96,7 @@ def check(task: Task, engine: TextEngine, items: Sequence[Item] = ()) -> Check:
         pairs = zip(task.engine.generate(ids, wish), engine.generate(ids, wish), strict=True)
         for asked, ([ours], [its]) in zip(ids, pairs, strict=True):
             same += _same(task, asked, ours, its)
-            changes += edit_distance(ours.tokens, its.tokens)
+            changes += Levenshtein.distance(ours.tokens, its.tokens)
             tokens += max(len(ours.tokens), len(its.tokens))
     return Check(
         compared=len(inputs),

@@ -7,39 +7,28 @@ page({"rnn": record, "transformer": record})  models side by side, also with lis
 view.js     the view: `show(element, inputs)`, which other pages can import
 view.css    how it looks
 packed      weights and images in few letters
-document    the frame of this and of all other pages: shell.html, with the style page.css
+document    the templates of this and of all other pages: frame.html, parts.html, page.css
 
 What users wrote stands in the page as JSON that cannot end its element, and is shown as text only.
 """
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from jinja2.utils import htmlsafe_json_dumps
+from markupsafe import Markup
+
 from saccade.errors import FigureError
-from saccade.lens.page.document import document, own_file
+from saccade.lens.page.document import document
 from saccade.lens.page.packed import packed, picture
 from saccade.lens.record import AttentionRecord
 from saccade.lens.sides import AnySide, ImageSide, side_json
 
-__all__ = ["Records", "View", "page", "page_of", "view_inputs", "view_model", "view_of"]
+__all__ = ["Records", "page", "page_of", "view_inputs", "view_json", "view_model"]
 
 Some = AttentionRecord | Sequence[AttentionRecord]
 Records = Some | Mapping[str, Some]
 """One record or several, or those of each model by its name."""
-
-_ELEMENT = """<div id="view" class="lens">
-<noscript>This page draws its records with JavaScript.</noscript></div>
-<script type="application/json" id="inputs">{inputs}</script>"""
-_START = """
-show(
-  document.getElementById("view"),
-  JSON.parse(document.getElementById("inputs").textContent),
-);
-"""
-# so that no text can end the element it stands in, nor begin a comment
-_ESCAPED = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&"}
 
 
 def page(records: Records, *, title: str = "Attention") -> str:
@@ -81,31 +70,16 @@ def view_model(record: AttentionRecord, name: str = "") -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True)
-class View:
-    """The view as a part of a page: an element for its body, the style and the script it needs."""
-
-    element: str
-    style: str
-    script: str
-
-
-def view_of(inputs: Sequence[Sequence[dict[str, Any]]]) -> View:
-    """The view of what `view_inputs` gave; a page can have one."""
+def view_json(inputs: Sequence[Sequence[dict[str, Any]]]) -> Markup:
+    """Return what `view_inputs` gave as JSON that cannot end its element; a page can have one."""
     if not inputs:
         raise FigureError("a page shows at least one record; none was given")
-    given = json.dumps(inputs, allow_nan=False).translate(_ESCAPED)
-    return View(
-        element=_ELEMENT.format(inputs=given),
-        style=own_file("view.css"),
-        script=own_file("view.js") + _START,
-    )
+    return htmlsafe_json_dumps(inputs, allow_nan=False)
 
 
 def page_of(inputs: Sequence[Sequence[dict[str, Any]]], *, title: str = "Attention") -> str:
     """A whole page with what `view_inputs` gave."""
-    view = view_of(inputs)
-    return document(title, view.element, style=view.style, script=view.script)
+    return document("lens/page/view.html", title=title, inputs=view_json(inputs))
 
 
 def _side(side: AnySide) -> dict[str, Any]:

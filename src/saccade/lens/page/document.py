@@ -1,38 +1,52 @@
-"""The frame of every page: one file that fetches nothing and runs no script but its own."""
+"""The templates of every page: one file that fetches nothing and runs no script but its own.
+
+frame.html   what all pages have in common, with the style page.css
+parts.html   macros: the attention view, pictures, legends, tables
+"""
 
 import base64
 import hashlib
-from html import escape
 from importlib import resources
-from string import Template
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+_TEMPLATES = Environment(
+    loader=PackageLoader("saccade", ""),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
 
 
-def document(title: str, body: str, *, style: str = "", script: str = "") -> str:
-    """A whole page with this body, light or dark as the reader likes it.
+def document(template: str, **values: Any) -> str:
+    """Render a template of the package, such as "training/report.html", as a complete page.
 
-    `style` is added to that of all pages; `script` is a module. Nothing else can act on the page,
-    whatever its body holds: neither scripts nor styles, not even in attributes.
+    Values are escaped. Nothing in them can act on the page: its policy allows the script and the
+    style of the templates only, and no style in attributes.
     """
-    style = own_file("page.css") + style
-    policy = ["default-src 'none'", "img-src data:", "base-uri 'none'", "form-action 'none'"]
-    policy.append(f"style-src {_digest(style)}")
-    if script:
-        policy.append(f"script-src {_digest(script)}")
-    page = Template(own_file("shell.html")).substitute(
-        title=escape(title),
-        policy="; ".join(policy),
-        style=style,
-        body=body,
-        script=f'<script type="module">{script}</script>\n' if script else "",
-    )
+    page = _TEMPLATES.get_template(template).render({"inputs": "", "colours": (), **values})
     return page.encode(errors="replace").decode()  # half a surrogate pair fits in no file
 
 
-def own_file(name: str) -> str:
-    """A file beside this one."""
-    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
+def own_file(name: str) -> Markup:
+    """Return the text of a file beside this one."""
+    return Markup(resources.files(__package__).joinpath(name).read_text(encoding="utf-8"))
 
 
-def _digest(content: str) -> str:
-    """As a policy names what it allows."""
-    return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
+def shown(value: Any) -> str:
+    """Return a value of a table as text."""
+    if value is None:
+        return ""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _digest(content: str) -> Markup:
+    """Return the source expression by which a policy allows this content."""
+    digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+    return Markup(f"'sha256-{digest}'")
+
+
+_TEMPLATES.globals |= {"file": own_file, "digest": _digest, "shown": shown}

@@ -6,8 +6,8 @@ from fastapi import APIRouter
 from fastapi.params import Depends
 from starlette.responses import Response
 
-from saccade.serve.measures import MEDIA_TYPE, Measures
 from saccade.serve.problems import Problem, documented
+from saccade.serve.prometheus import CONTENT_TYPE, Measures
 from saccade.serve.schemas import State
 
 OPEN = ("/healthz", "/readyz")
@@ -43,6 +43,6 @@ def router(
     )
     async def metrics() -> Response:
         """Counts and times, as Prometheus reads them."""
-        return Response(measures.text(), media_type=MEDIA_TYPE)
+        return Response(measures.text(), media_type=CONTENT_TYPE)
 
     return routes
