@@ -26,11 +26,9 @@ from saccade.tasks.base import Task
 from saccade.training import recipe as recipes
 from saccade.training.files import remove_partial, room_on_disk, write_file
 from saccade.training.recipe import Recipe
+from saccade.training.upgrade import FORMAT, upgraded
 
 log = logging.getLogger(__name__)
-
-FORMAT = 1
-"""Counts up when a run folder's contents change their meaning."""
 
 FREE = (
     "max_steps",
@@ -162,13 +160,13 @@ class Run:
 
     def recipe(self) -> Recipe:
         """The recipe as it was resolved."""
-        self.about()
+        number = int(self.about()["format"])
         path = self.folder / "recipe.toml"
         try:
             text = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise RunError(f"the run's recipe cannot be read: {error}") from None
-        return recipes.from_table(recipes.parse(text, str(path)), str(path))
+        return recipes.from_table(upgraded(recipes.parse(text, str(path)), number), str(path))
 
     def task(self) -> Task[Any]:
         """The trained task, with the best weights there are."""
