@@ -38,7 +38,7 @@ ENGINES = {"ours": TASKS, "transformers": TASKS}
 
 def encoder_options(attention_dropout: float) -> dict[str, Any]:
     from saccade.encoders.transformer import TransformerEncoderConfig
-    from saccade.positions import PositionConfig
+    from saccade.positions import LearnedConfig
 
     encoder = TransformerEncoderConfig(
         num_layers=LAYERS,
@@ -48,7 +48,7 @@ def encoder_options(attention_dropout: float) -> dict[str, Any]:
         activation="gelu",
         attention_dropout=attention_dropout,
         stem_norm=True,
-        position=PositionConfig(kind="learned", length=512),
+        position=LearnedConfig(length=512),
     )
     return {"encoder": encoder, "dim": DIM, "num_segments": 2, "scale_embedding": False}
 
@@ -73,7 +73,7 @@ def masked(name: str, attention_dropout: float) -> float:
         from saccade.models import MaskedLanguageModelConfig
 
         config = MaskedLanguageModelConfig(**encoder_options(attention_dropout))
-        model: Any = config.build_masked(VOCABULARY)
+        model: Any = config.build(VOCABULARY)
 
         def loss(tokens: Tensor, places: Tensor) -> Tensor:
             states = model.read(tokens).states.flatten(0, 1)
@@ -107,7 +107,7 @@ def finetune(name: str) -> float:
         from saccade.models import TextClassifierConfig
 
         config = TextClassifierConfig(**encoder_options(0.0), dropout=0.1)
-        model: Any = config.build_classifier(VOCABULARY, 2)
+        model: Any = config.build(VOCABULARY, 2)
 
         def loss(tokens: Tensor, mask: Tensor) -> Tensor:
             logits = model(tokens, mask, torch.zeros_like(tokens))

@@ -31,7 +31,7 @@ ENGINES = {name: ["step"] for name in ("ours", "transformers", "products")}
 def ours() -> Any:
     from saccade.encoders.transformer import TransformerEncoderConfig
     from saccade.models import ImageClassifierConfig
-    from saccade.positions import PositionConfig
+    from saccade.positions import LearnedConfig
 
     encoder = TransformerEncoderConfig(
         num_layers=LAYERS,
@@ -39,7 +39,7 @@ def ours() -> Any:
         hidden_dim=HIDDEN,
         activation="gelu",
         dropout=0.0,
-        position=PositionConfig(kind="learned"),
+        position=LearnedConfig(),
     )
     config = ImageClassifierConfig(encoder=encoder, dim=DIM, patch_size=PATCH).sized(SIZE)
     return config.build(CLASSES)

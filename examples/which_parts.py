@@ -9,7 +9,7 @@ what comes out. The models are small; the widths of a real one are options of th
 import torch
 from torch import nn
 
-from saccade.attention import ScoreConfig
+from saccade.attention import AdditiveConfig, GeneralConfig
 from saccade.decoders.recurrent import RecurrentDecoderConfig
 from saccade.decoders.transformer import TransformerDecoderConfig
 from saccade.encoders.convolutional import GridEncoder, ResNet
@@ -26,7 +26,7 @@ from saccade.models import (
     Transformer,
     TranslatorConfig,
 )
-from saccade.positions import PositionConfig
+from saccade.positions import LearnedConfig
 
 VOCABULARY, CLASSES = 1000, 5
 
@@ -39,18 +39,16 @@ def models() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
     """Each model of the line with inputs it takes."""
     text, written = torch.randint(0, VOCABULARY, (2, 9)), torch.randint(0, VOCABULARY, (2, 7))
     image = torch.randn(2, 3, 32, 32)
-    luong = RecurrentDecoderConfig(
-        attention="after", cell="lstm", score=ScoreConfig(kind="general")
-    )
+    luong = RecurrentDecoderConfig(attention="after", cell="lstm", score=GeneralConfig())
     vit = TransformerEncoderConfig(
         num_layers=3,
         num_heads=4,
         hidden_dim=384,
         activation="gelu",
-        position=PositionConfig(kind="learned", grid=(8, 8)),
+        position=LearnedConfig(grid=(8, 8)),
     )
     plain = RecurrentDecoderConfig(attention="none")
-    bahdanau = RecurrentDecoderConfig(attention="before", score=ScoreConfig(kind="additive"))
+    bahdanau = RecurrentDecoderConfig(attention="before", score=AdditiveConfig())
     bert = TextClassifierConfig(encoder=encoder, dim=256, num_segments=2)
 
     def translator(reader: object, writer: object) -> nn.Module:
@@ -71,16 +69,16 @@ def models() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
             Transformer(),
             (torch.randn(1, 5, 512), torch.randn(1, 3, 512)),
         ),
-        "Text classifier (BERT-like)": (bert.build_classifier(VOCABULARY, CLASSES), (text,)),
+        "Text classifier (BERT-like)": (bert.build(VOCABULARY, CLASSES), (text,)),
         "Text classifier (RNN)": (
-            TextClassifierConfig(
-                encoder=recurrent, dim=256, pooling="summary", pooler=False
-            ).build_classifier(VOCABULARY, CLASSES),
+            TextClassifierConfig(encoder=recurrent, dim=256, pooling="summary", pooler=False).build(
+                VOCABULARY, CLASSES
+            ),
             (text,),
         ),
         "Tagger": (Tagger(bert.build(VOCABULARY).encoder, nn.Linear(256, CLASSES)), (text,)),
         "Masked language model": (
-            MaskedLanguageModelConfig(encoder=encoder, dim=256).build_masked(VOCABULARY),
+            MaskedLanguageModelConfig(encoder=encoder, dim=256).build(VOCABULARY),
             (text,),
         ),
         "Language model (GPT-like)": (

@@ -57,6 +57,11 @@ def test_defaults_and_inner_tables():
         ({"name": 3}, "name cannot be 3; it can be: text"),
         ({"name": "a", "nam": 1}, "nam is not known. Did you mean name? Known here: name, shape"),
         (
+            {"name": "a", "shape": {"kind": "round", "side": 3}},
+            "shape.side is not known for kind round. It is a key of kind square. Known here: kind, "
+            "radius",
+        ),
+        (
             {"name": "a", "shape": {"kind": "flat"}},
             "shape.kind cannot be 'flat'; it can be: round, s",
         ),
@@ -117,6 +122,8 @@ def test_plain_and_read_are_opposites(box):
 def test_keys_lists_them_all():
     found = {key.path: (key.allowed, key.default) for key in config.keys(Box)}
     assert found["name"] == ("text", "required")
+    assert found["shape.kind"] == ("round, square", "square")
+    assert "shape<round>.kind" not in found
     assert found["shape<round>.radius"] == ("number above 0", "1.0")
     assert found["shape<square>.side"] == ("whole number above 0", "2")
     assert found["lid.radius"] == ("number above 0", "1.0")

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from difflib import get_close_matches
 from functools import reduce
+from types import MappingProxyType
 from typing import (
     Annotated,
     Any,
@@ -49,12 +50,21 @@ Config = TypeVar("Config")
 Table = Mapping[str, Any]
 
 
-def read(cls: type[Config], table: Table, path: str = "", base: Config | None = None) -> Config:
+def read(
+    cls: type[Config],
+    table: Table,
+    path: str = "",
+    base: Config | None = None,
+    others: Mapping[str, type] = MappingProxyType({}),
+) -> Config:
     """The options in a table; keys that are missing are those of `base`, or have their defaults.
 
-    >>> from saccade.attention import ScoreConfig
-    >>> read(ScoreConfig, {"kind": "additive", "hidden_dim": 64})
-    ScoreConfig(kind='additive', hidden_dim=64)
+    `others` are the option classes, by kind, that could stand here too: an error about an unknown
+    key names those that have it.
+
+    >>> from saccade.attention import AdditiveConfig
+    >>> read(AdditiveConfig, {"kind": "additive", "hidden_dim": 64})
+    AdditiveConfig(kind='additive', hidden_dim=64)
     """
     if not isinstance(table, Mapping):
         raise RecipeError(f"{path or 'this'} must be a table of options, got {table!r:.200}")
@@ -62,7 +72,7 @@ def read(cls: type[Config], table: Table, path: str = "", base: Config | None = 
     known = {field.name: field for field in fields(cls)}  # type: ignore[arg-type]
     for key in table:
         if key not in known:
-            raise RecipeError(_unknown(_join(path, key), key, known, table.get("kind")))
+            raise RecipeError(_unknown(cls, _join(path, key), key, others))
     found = {}
     for name, field in known.items():
         default = field.default if base is None else getattr(base, name)
@@ -137,17 +147,24 @@ class Key:
 
 
 def keys(cls: type, path: str = "", base: Any = None) -> Iterator[Key]:
-    """All keys of an option class and of those inside it, in order; `base` holds the defaults."""
+    """All keys of an option class and of those inside it, in order; `base` holds the defaults.
+
+    Where one of several classes may stand, `a.kind` is one key, and `a<kind>.b` are those of each.
+    """
     hints = get_type_hints(cls, include_extras=True)
     for field in fields(cls):
-        here, choices = _join(path, field.name), classes(hints[field.name])
+        here, choices = _join(path, field.name), kinds(hints[field.name])
         default = field.default if base is None else getattr(base, field.name)
-        if not choices:
-            shown = "required" if default is MISSING else _shown(default)
+        shown = "required" if default is MISSING else _shown(default)
+        if len(choices) > 1:
+            usual = _kind(type(default)) if is_dataclass(default) else shown
+            yield Key(f"{here}.kind", ", ".join(choices), usual, cls)
+        elif not choices:
             yield Key(here, allowed(hints[field.name]), shown, cls)
-        for choice in choices:
-            name = here if len(choices) == 1 else f"{here}<{_kind(choice)}>"
-            yield from keys(choice, name, default if type(default) is choice else None)
+        for kind, choice in choices.items():
+            name = here if len(choices) == 1 else f"{here}<{kind}>"
+            inside = keys(choice, name, default if type(default) is choice else None)
+            yield from (key for key in inside if name == here or key.path != f"{name}.kind")
 
 
 def set_key(table: dict[str, Any], assignment: str) -> None:
@@ -194,19 +211,18 @@ _NAMES = {int: "whole number", float: "number", bool: "true or false", str: "tex
 
 
 def _value(hint: Any, value: Any, path: str, default: Any) -> Any:
-    choices = classes(hint)
-    if not choices or is_dataclass(value):
+    by_kind = kinds(hint)
+    if not by_kind or is_dataclass(value):
         return _checked(hint, value, path)
     if not isinstance(value, Mapping):
         raise RecipeError(f"{path} must be a table of options, got {value!r:.200}")
-    by_kind = {_kind(choice): choice for choice in choices}
     usual = _kind(type(default)) if is_dataclass(default) else None
-    kind = next(iter(by_kind)) if len(choices) == 1 else value.get("kind", usual)
+    kind = next(iter(by_kind)) if len(by_kind) == 1 else value.get("kind", usual)
     if not isinstance(kind, str) or kind not in by_kind:
         said = "is missing" if kind is None else f"cannot be {kind!r:.200}"
-        raise RecipeError(f"{path}.kind {said}; it can be: {', '.join(sorted(by_kind))}")
+        raise RecipeError(f"{path}.kind {said}; it can be: {', '.join(by_kind)}")
     same = type(default) is by_kind[kind]
-    return read(by_kind[kind], value, path, default if same else None)
+    return read(by_kind[kind], value, path, default if same else None, by_kind)
 
 
 def _checked(hint: Any, value: Any, path: str) -> Any:
@@ -228,6 +244,11 @@ def classes(hint: Any) -> list[type]:
     return [hint] if isinstance(hint, type) and is_dataclass(hint) else []
 
 
+def kinds(hint: Any) -> dict[str, Any]:
+    """The option classes that a field may hold, by their kind."""
+    return {_kind(choice): choice for choice in classes(hint)}
+
+
 def _kind(cls: type) -> str:
     for field in fields(cls):
         if field.name == "kind":
@@ -235,10 +256,16 @@ def _kind(cls: type) -> str:
     return cls.__name__
 
 
-def _unknown(path: str, key: str, known: Mapping[str, object], kind: object) -> str:
+def _unknown(cls: type, path: str, key: str, others: Mapping[str, type]) -> str:
+    known = [field.name for field in fields(cls)]
     near = get_close_matches(key[:200], known, n=1)
-    where = f" for kind {kind}" if isinstance(kind, str) else ""
-    hint = f"Did you mean {near[0]}? " if near else ""
+    owners = [kind for kind, other in others.items() if key in (x.name for x in fields(other))]
+    hint = ""
+    if owners:
+        hint = f"It is a key of kind {', '.join(owners)}. "
+    elif near:
+        hint = f"Did you mean {near[0]}? "
+    where = f" for kind {_kind(cls)}" if "kind" in known else ""
     return f"{path[:200]} is not known{where}. {hint}Known here: {', '.join(known)}"
 
 

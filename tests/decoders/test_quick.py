@@ -6,8 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from saccade.attention import ScoreConfig
+from saccade.attention import CosineConfig
 from saccade.attention.watch import watch
+from saccade.config import kinds
 from saccade.decoders import quick
 from saccade.decoders.quick import Linear, Quick, sharing
 from saccade.decoders.transformer import TransformerDecoderConfig
@@ -15,7 +16,14 @@ from saccade.interfaces import Memory
 from saccade.layers.embeddings import OutputProjection, TokenEmbedding
 from saccade.layers.feed_forward import FeedForward
 from saccade.layers.residual import Residual
-from saccade.positions import PositionConfig
+from saccade.positions import (
+    LearnedConfig,
+    NoPositionConfig,
+    PositionConfig,
+    RelativeConfig,
+    RotaryConfig,
+    SinusoidalConfig,
+)
 from saccade.positions.rotary import Rotary
 from tests.encoders.test_readers import randomised
 
@@ -25,16 +33,16 @@ PLAIN = {
     "pre": {},
     "post": {"norm_order": "post"},
     "gelu": {"activation": "gelu_tanh"},
-    "learned": {"position": PositionConfig(kind="learned")},
-    "none": {"position": PositionConfig(kind="none")},
-    "concat": {"position": PositionConfig(kind="sinusoidal", fuse="concat", width=6)},
-    "rotary": {"position": PositionConfig(kind="rotary")},
+    "learned": {"position": LearnedConfig()},
+    "none": {"position": NoPositionConfig()},
+    "concat": {"position": SinusoidalConfig(fuse="concat", width=6)},
+    "rotary": {"position": RotaryConfig()},
     "eps": {"norm_eps": 0.1},
 }
 OTHERS = {
-    "relative": {"position": PositionConfig(kind="relative")},
+    "relative": {"position": RelativeConfig()},
     "grouped": {"num_kv_heads": 1},
-    "cosine": {"score": ScoreConfig(kind="cosine")},
+    "cosine": {"score": CosineConfig()},
     "batch-norm": {"norm": "batch"},
 }
 
@@ -387,7 +395,7 @@ def test_a_packed_matrix_gives_what_the_matrix_gives(shape, biased, rows, uses, 
 @pytest.mark.parametrize("position", ["sinusoidal", "rotary"])
 def test_small_products_are_sums(position, memory_dim, monkeypatch):
     monkeypatch.setattr(quick, "MANY", 0)
-    decoder = build({"position": PositionConfig(kind=position)}, memory_dim)
+    decoder = build({"position": kinds(PositionConfig)[position]()}, memory_dim)
     memory = memory_of(memory_dim)
     ours = written(decoder, memory, quick=True)
     theirs = written(decoder, memory, quick=False)

@@ -6,6 +6,7 @@ from torch import nn
 
 import saccade
 from saccade.attention import ScoreConfig, masks
+from saccade.config import kinds
 from saccade.decoders.recurrent import RecurrentDecoderConfig
 from saccade.decoders.transformer import (
     TransformerDecoderConfig,
@@ -15,7 +16,7 @@ from saccade.decoders.transformer import (
 from saccade.errors import PositionError, ShapeError
 from saccade.interfaces import Memory
 from saccade.layers.embeddings import OutputProjection, TokenEmbedding
-from saccade.positions import PositionConfig
+from saccade.positions import PositionConfig, SinusoidalConfig
 from tests.encoders.test_readers import POSITIONS as READ_POSITIONS
 from tests.encoders.test_readers import SCORES, randomised
 
@@ -28,19 +29,17 @@ def writers():
     for position in READ_POSITIONS[:-1]:  # conditional ones look ahead
         yield (
             f"transformer-{position}",
-            TransformerDecoderConfig(**SMALL, position=PositionConfig(kind=position)),
+            TransformerDecoderConfig(**SMALL, position=kinds(PositionConfig)[position]()),
         )
     yield (
         "transformer-concat",
-        TransformerDecoderConfig(
-            **SMALL, position=PositionConfig(kind="sinusoidal", fuse="concat", width=6)
-        ),
+        TransformerDecoderConfig(**SMALL, position=SinusoidalConfig(fuse="concat", width=6)),
     )
     yield "transformer-grouped", TransformerDecoderConfig(**SMALL, num_kv_heads=1)
     for score in SCORES:
         yield (
             f"transformer-{score}",
-            TransformerDecoderConfig(**SMALL, norm_order="post", score=ScoreConfig(kind=score)),
+            TransformerDecoderConfig(**SMALL, norm_order="post", score=kinds(ScoreConfig)[score]()),
         )
     for cell in ("rnn", "gru", "lstm"):
         for attention in ("none", "before", "after"):
@@ -61,13 +60,13 @@ def writers():
             yield (
                 f"gru-{attention}-{score}",
                 RecurrentDecoderConfig(
-                    attention=attention, dim=8, score=ScoreConfig(kind=score), dropout=0.0
+                    attention=attention, dim=8, score=kinds(ScoreConfig)[score](), dropout=0.0
                 ),
             )
     for score in ("dot", "scaled_dot", "cosine"):
         yield (
             f"gru-before-{score}",
-            RecurrentDecoderConfig(dim=M, score=ScoreConfig(kind=score), dropout=0.0),
+            RecurrentDecoderConfig(dim=M, score=kinds(ScoreConfig)[score](), dropout=0.0),
         )
 
 
@@ -221,7 +220,7 @@ def test_a_memory_is_there_just_where_it_is_read():
 @pytest.mark.parametrize("kind", ["conditional", "relative_2d"])
 def test_positions_that_cannot_write_are_refused(kind):
     with pytest.raises(PositionError, match=kind):
-        build(TransformerDecoderConfig(**SMALL, position=PositionConfig(kind=kind)))
+        build(TransformerDecoderConfig(**SMALL, position=kinds(PositionConfig)[kind]()))
 
 
 def _chosen(memory, rows):

@@ -9,7 +9,7 @@ from saccade.decoders.transformer import TransformerDecoderConfig
 from saccade.decoding import GenerationConfig, Limits, Windowed, beam_search, greedy, sample, stream
 from saccade.errors import DecodingError
 from saccade.models.language_models import LanguageModelConfig
-from saccade.positions import PositionConfig
+from saccade.positions import LearnedConfig, RotaryConfig
 from tests.decoding.steppers import START, STOP, InPlace, limits, random_trigram, run
 
 FIRST = torch.tensor([START])
@@ -87,7 +87,7 @@ SIZE = 6
 @pytest.fixture(params=["learned", "rotary"])
 def model(request):
     """A language model that knows as many places as the window has."""
-    position = PositionConfig(kind=request.param, length=SIZE)
+    position = {"learned": LearnedConfig(length=SIZE), "rotary": RotaryConfig()}[request.param]
     block = TransformerDecoderConfig(num_layers=2, num_heads=2, hidden_dim=16, position=position)
     model = LanguageModelConfig(decoder=block, dim=8, tie_output=False).build(11).eval()
     with torch.no_grad():

@@ -6,22 +6,27 @@ import torch
 from saccade.encoders.convolutional import FeatureMap, GridEncoder, ResNetConfig
 from saccade.encoders.efficientnet import EfficientNetConfig, EfficientNetLite0
 from saccade.encoders.patches import OverlappingPatchStem, PatchReaderConfig, PatchStem
-from saccade.encoders.stems import placed
 from saccade.encoders.transformer import TransformerEncoderConfig
 from saccade.errors import RecipeError, ShapeError
-from saccade.positions import PositionConfig, Sinusoidal
-from saccade.positions.base import Grid
-
-SMALL = TransformerEncoderConfig(
-    num_layers=1, num_heads=2, hidden_dim=8, position=PositionConfig(kind="learned")
+from saccade.positions import (
+    LearnedConfig,
+    Relative2dConfig,
+    RelativeConfig,
+    RotaryConfig,
+    Sinusoidal,
+    SinusoidalConfig,
 )
+from saccade.positions.base import Grid
+from saccade.positions.config import sized
+
+SMALL = TransformerEncoderConfig(num_layers=1, num_heads=2, hidden_dim=8, position=LearnedConfig())
 
 
 @pytest.mark.parametrize("size", [16, 28, 30])
 @pytest.mark.parametrize("stem_stride", [1, 2])
 def test_the_grid_of_a_resnet_is_foretold(size, stem_stride):
     config = ResNetConfig(channels=1, widths=(3, 4, 5), blocks=1, stem_stride=stem_stride)
-    grid = config.build_reader().stem.network(torch.randn(1, 1, size, size))
+    grid = config.build().stem.network(torch.randn(1, 1, size, size))
     assert tuple(grid.shape[1:]) == (config.memory_dim, *config.grid(size))
 
 
@@ -31,8 +36,8 @@ def test_the_grid_of_efficientnet_is_foretold_C1(size):
     with torch.no_grad():
         grid = EfficientNetLite0().eval()(torch.randn(1, 3, size, size))
     assert tuple(grid.shape[1:]) == (config.memory_dim, *config.grid(size))
-    assert isinstance(config.build_reader().stem.network, EfficientNetLite0)
-    assert isinstance(EfficientNetConfig().build_reader().stem.network, FeatureMap)
+    assert isinstance(config.build().stem.network, EfficientNetLite0)
+    assert isinstance(EfficientNetConfig().build().stem.network, FeatureMap)
 
 
 def test_cells_of_a_grid_know_where_they_stand():
@@ -71,20 +76,20 @@ def test_patches_that_overlap_stand_in_the_same_cells():
 def test_positions_get_the_grid_of_the_image():
     config = PatchReaderConfig(encoder=SMALL, dim=8, patch_size=4).sized(12)
     assert config.encoder.position.grid == (3, 3)
-    assert config.build_reader()(torch.randn(1, 3, 12, 12)).states.shape == (1, 9, 8)
-    assert config.build_reader(class_token=True)(torch.randn(1, 3, 12, 12)).states.shape[1] == 10
-    assert placed(PositionConfig(kind="rotary"), (3, 3)).grid is None
-    assert placed(PositionConfig(kind="relative_2d", grid=(4, 3)), (3, 3)).grid == (4, 3)
+    assert config.build()(torch.randn(1, 3, 12, 12)).states.shape == (1, 9, 8)
+    assert config.make_reader(class_token=True)(torch.randn(1, 3, 12, 12)).states.shape[1] == 10
+    assert sized(RotaryConfig(), (3, 3)) == RotaryConfig()
+    assert sized(Relative2dConfig(grid=(4, 3)), (3, 3)).grid == (4, 3)
     with pytest.raises(RecipeError, match="3 x 3 cells"):
-        placed(PositionConfig(kind="learned", grid=(3, 2)), (3, 3))
+        sized(LearnedConfig(grid=(3, 2)), (3, 3))
     with pytest.raises(RecipeError, match="is for text"):
-        placed(PositionConfig(kind="relative"), (3, 3))
-    learned = ResNetConfig(widths=(4,), blocks=1, position=PositionConfig(kind="learned"))
-    assert learned.sized(6).build_reader()(torch.randn(1, 3, 6, 6)).states.shape == (1, 36, 4)
+        sized(RelativeConfig(), (3, 3))
+    learned = ResNetConfig(widths=(4,), blocks=1, position=LearnedConfig())
+    assert learned.sized(6).build()(torch.randn(1, 3, 6, 6)).states.shape == (1, 36, 4)
 
 
 def test_grids_without_self_attention_refuse_what_acts_inside_it():
-    for position in (PositionConfig(kind="rotary"), PositionConfig(fuse="concat")):
+    for position in (RotaryConfig(), SinusoidalConfig(fuse="concat")):
         with pytest.raises(RecipeError, match="does not work on the cells of a grid"):
             ResNetConfig(position=position)
     with pytest.raises(RecipeError, match="widths is empty"):

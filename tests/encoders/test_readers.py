@@ -6,6 +6,7 @@ from torch import nn
 
 import saccade
 from saccade.attention import ScoreConfig
+from saccade.config import kinds
 from saccade.encoders.patches import PatchStem, patches
 from saccade.encoders.recurrent import RecurrentEncoderConfig
 from saccade.encoders.stems import TokenStem, VectorStem
@@ -17,7 +18,7 @@ from saccade.encoders.transformer import (
 from saccade.errors import PositionError, ShapeError
 from saccade.layers.dropout import Dropout
 from saccade.layers.embeddings import TokenEmbedding
-from saccade.positions import PositionConfig
+from saccade.positions import NoPositionConfig, PositionConfig
 
 B, N, D = 3, 7, 12
 SMALL = {"num_layers": 2, "num_heads": 3, "hidden_dim": 17, "dropout": 0.0}
@@ -81,25 +82,25 @@ def readers():
     for position in POSITIONS:
         yield (
             f"transformer-{position}",
-            TransformerEncoderConfig(**SMALL, position=PositionConfig(kind=position)),
+            TransformerEncoderConfig(**SMALL, position=kinds(PositionConfig)[position]()),
         )
     for fuse in ("sinusoidal", "learned"):
         yield (
             f"transformer-{fuse}-concat",
             TransformerEncoderConfig(
-                **SMALL, position=PositionConfig(kind=fuse, fuse="concat", width=6)
+                **SMALL, position=kinds(PositionConfig)[fuse](fuse="concat", width=6)
             ),
         )
     for score in SCORES:
         yield (
             f"transformer-{score}",
-            TransformerEncoderConfig(**SMALL, norm_order="post", score=ScoreConfig(kind=score)),
+            TransformerEncoderConfig(**SMALL, norm_order="post", score=kinds(ScoreConfig)[score]()),
         )
     yield "transformer-grouped", TransformerEncoderConfig(**SMALL, num_kv_heads=1)
     for position in ("sinusoidal", "learned", "complex", "conditional"):
         yield (
             f"gru-{position}",
-            RecurrentEncoderConfig(dim=5, dropout=0.0, position=PositionConfig(kind=position)),
+            RecurrentEncoderConfig(dim=5, dropout=0.0, position=kinds(PositionConfig)[position]()),
         )
     for cell in ("rnn", "gru", "lstm"):
         for both in (False, True):
@@ -154,7 +155,7 @@ def test_every_layer_can_be_watched():
 
 
 def test_a_set_of_vectors_has_no_order_I8_I9():
-    config = TransformerEncoderConfig(**SMALL, position=PositionConfig(kind="none"))
+    config = TransformerEncoderConfig(**SMALL, position=NoPositionConfig())
     encoder = config.build(VectorStem(D, input_dim=5), D).eval()
     x, order = torch.randn(B, N, 5), torch.randperm(N)
     torch.testing.assert_close(
@@ -179,7 +180,7 @@ def test_patches_are_a_convolution_I10():
 def test_patch_readers_with_every_position_for_images(kind):
     config = TransformerEncoderConfig(
         **SMALL | {"num_heads": 2},
-        position=PositionConfig(kind=kind, grid=(4, 4)),
+        position=kinds(PositionConfig)[kind]().with_cells((4, 4)),
     )
     encoder = config.build(PatchStem(16, 2), 16).eval()
     image = torch.randn(2, 3, 8, 8)

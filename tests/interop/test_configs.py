@@ -24,7 +24,7 @@ from saccade.models import (
     TextEncoderConfig,
     TranslatorConfig,
 )
-from saccade.positions import PositionConfig
+from saccade.positions import LearnedConfig, SinusoidalConfig
 from tests.interop import test_bert, test_gpt2, test_marian
 from tests.interop.references import assert_same_model, randomised, tokens
 
@@ -37,14 +37,14 @@ READER = TransformerEncoderConfig(
     norm_eps=1e-3,
     dropout=0.1,
     attention_dropout=0.1,
-    position=PositionConfig(kind="learned", length=23),
+    position=LearnedConfig(length=23),
     stem_norm=True,
 )
 WRITER = TransformerDecoderConfig(
-    num_layers=2, num_heads=3, hidden_dim=19, position=PositionConfig(kind="learned", length=23)
+    num_layers=2, num_heads=3, hidden_dim=19, position=LearnedConfig(length=23)
 )
 BERT = {"encoder": READER, "dim": 21, "num_segments": 3, "scale_embedding": False}
-HALVES = PositionConfig(kind="sinusoidal", layout="halves")
+HALVES = SinusoidalConfig(layout="halves")
 
 EXPECTED: dict[str, Any] = {
     "BertModel": TextEncoderConfig(**BERT),
@@ -60,7 +60,7 @@ EXPECTED: dict[str, Any] = {
             activation="gelu_tanh",
             norm_eps=1e-3,
             attention_dropout=0.1,
-            position=PositionConfig(kind="learned", length=23),
+            position=LearnedConfig(length=23),
         ),
         dim=21,
         scale_embedding=False,
@@ -101,9 +101,9 @@ def built(config: Any) -> nn.Module:
     if isinstance(config, TranslatorConfig):
         return config.build(31, 31)
     if isinstance(config, TextClassifierConfig):
-        return config.build_classifier(31, 5)
+        return config.build(31, 5)
     if isinstance(config, MaskedLanguageModelConfig):
-        return config.build_masked(31)
+        return config.build(31)
     return config.build(31)
 
 
@@ -261,11 +261,11 @@ def test_a_bias_on_the_logits_changes_no_other_weight() -> None:
 
 
 def test_the_head_of_a_masked_language_model_is_as_the_encoder() -> None:
-    model = MaskedLanguageModelConfig(encoder=READER, dim=21, tie_output=False).build_masked(31)
+    model = MaskedLanguageModelConfig(encoder=READER, dim=21, tie_output=False).build(31)
     assert model.transform[2].eps == 1e-3
     assert model.output.weight is not model.encoder.stem.embedding.weight
     recurrent = RecurrentEncoderConfig(dim=8)
-    assert MaskedLanguageModelConfig(encoder=recurrent).build_masked(31).transform[2].eps == 1e-5
+    assert MaskedLanguageModelConfig(encoder=recurrent).build(31).transform[2].eps == 1e-5
 
 
 # --- other vocabularies

@@ -16,7 +16,8 @@ import pytest
 import torch
 from PIL import Image
 
-from saccade.attention import ScoreConfig
+from saccade.attention import GeneralConfig, ScoreConfig
+from saccade.config import kinds
 from saccade.decoders.recurrent import RecurrentDecoderConfig
 from saccade.decoders.transformer import TransformerDecoderConfig
 from saccade.decoding import GenerationConfig
@@ -38,7 +39,16 @@ from saccade.models import (
     TextClassifierConfig,
     TranslatorConfig,
 )
-from saccade.positions import PositionConfig
+from saccade.positions import (
+    ComplexConfig,
+    ConditionalConfig,
+    LearnedConfig,
+    NoPositionConfig,
+    PositionConfig,
+    RelativeConfig,
+    RotaryConfig,
+    SinusoidalConfig,
+)
 from saccade.tasks import (
     image_classification,
     image_to_text,
@@ -62,9 +72,7 @@ WRITER = TransformerDecoderConfig(num_layers=1, **BLOCK)
 GRU_READER = RecurrentEncoderConfig(dim=7, num_layers=2)
 GRU_WRITER = RecurrentDecoderConfig(dim=5, num_layers=2)
 RESNET = ResNetConfig(channels=3, widths=(6, 8), blocks=1)
-PATCHES = PatchReaderConfig(
-    encoder=replace(READER, position=PositionConfig(kind="learned")), dim=12, patch_size=4
-)
+PATCHES = PatchReaderConfig(encoder=replace(READER, position=LearnedConfig()), dim=12, patch_size=4)
 
 
 @pytest.fixture(autouse=True)
@@ -294,15 +302,12 @@ def test_an_image_classifier(tmp_path: Path, example: Any, photo: Path) -> None:
 
 
 POSITIONS = [
-    PositionConfig(kind=kind, length=20, **more)
-    for kind, more in [
-        ("none", {}),
-        ("sinusoidal", {"layout": "halves", "fuse": "concat", "width": 4}),
-        ("learned", {}),
-        ("relative", {"max_distance": 3}),
-        ("rotary", {}),
-        ("complex", {}),
-    ]
+    NoPositionConfig(),
+    SinusoidalConfig(layout="halves", fuse="concat", width=4),
+    LearnedConfig(length=20),
+    RelativeConfig(max_distance=3),
+    RotaryConfig(base=100.0),
+    ComplexConfig(),
 ]
 VARIANTS: dict[str, Callable[[], Any]] = {
     **{
@@ -313,15 +318,15 @@ VARIANTS: dict[str, Callable[[], Any]] = {
     },
     **{
         f"score {kind}": lambda kind=kind: translator(
-            replace(READER, score=ScoreConfig(kind=kind)),
-            replace(WRITER, score=ScoreConfig(kind=kind), num_kv_heads=1, norm_order="post"),
+            replace(READER, score=kinds(ScoreConfig)[kind]()),
+            replace(WRITER, score=kinds(ScoreConfig)[kind](), num_kv_heads=1, norm_order="post"),
         )
         for kind in ("dot", "cosine", "general", "low_rank", "additive")
     },
     **{
         f"cells {cell} {attention}": lambda cell=cell, attention=attention: translator(
             replace(GRU_READER, cell=cell, bidirectional=attention != "none"),
-            replace(GRU_WRITER, cell=cell, attention=attention, score=ScoreConfig(kind="general")),
+            replace(GRU_WRITER, cell=cell, attention=attention, score=GeneralConfig()),
         )
         for cell in ("rnn", "gru", "lstm")
         for attention in ("none", "before", "after")
@@ -335,7 +340,7 @@ VARIANTS: dict[str, Callable[[], Any]] = {
     "recurrent reader, Transformer writer": lambda: translator(GRU_READER, WRITER),
     "Transformer reader, recurrent writer": lambda: translator(READER, GRU_WRITER),
     "conditional text": lambda: masked_language_model(
-        replace(READER, position=PositionConfig(kind="conditional"), norm="batch")
+        replace(READER, position=ConditionalConfig(), norm="batch")
     ),
     "recurrent text": lambda: text_classifier(GRU_READER, pooling="summary"),
     "several labels": lambda: text_classifier(labels=Several(["a", "b"], ","), pooling="mean"),
@@ -351,7 +356,7 @@ VARIANTS: dict[str, Callable[[], Any]] = {
     **{
         f"image positions {kind}": lambda kind=kind: image_classifier(
             ImageClassifierConfig(
-                encoder=replace(READER, position=PositionConfig(kind=kind)),
+                encoder=replace(READER, position=kinds(PositionConfig)[kind]()),
                 dim=16,
                 patch_size=2,
                 stem="convolutional",

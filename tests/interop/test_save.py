@@ -12,7 +12,7 @@ import safetensors.torch
 import torch
 from torch import nn
 
-from saccade.attention import ScoreConfig
+from saccade.attention import CosineConfig
 from saccade.decoders.transformer import TransformerDecoderConfig
 from saccade.encoders.recurrent import RecurrentEncoderConfig
 from saccade.encoders.transformer import TransformerEncoderConfig
@@ -29,7 +29,7 @@ from saccade.models import (
     Translator,
     TranslatorConfig,
 )
-from saccade.positions import PositionConfig
+from saccade.positions import LearnedConfig, NoPositionConfig, RelativeConfig, SinusoidalConfig
 from tests.interop.references import (
     CLOSE,
     assert_same_model,
@@ -39,7 +39,7 @@ from tests.interop.references import (
     tokens,
 )
 
-LEARNED = PositionConfig(kind="learned", length=23)
+LEARNED = LearnedConfig(length=23)
 READER = TransformerEncoderConfig(
     num_layers=2,
     num_heads=3,
@@ -58,13 +58,13 @@ VIEWER = ImageClassifierConfig(
         num_heads=3,
         hidden_dim=19,
         activation="gelu",
-        position=PositionConfig(kind="learned", grid=(2, 5)),
+        position=LearnedConfig(grid=(2, 5)),
     ),
     dim=21,
     patch_size=3,
     channels=2,
 )
-HALVES = PositionConfig(kind="sinusoidal", layout="halves")
+HALVES = SinusoidalConfig(layout="halves")
 MARIAN = TranslatorConfig(
     encoder=TransformerEncoderConfig(
         num_layers=1, num_heads=3, hidden_dim=19, norm_order="post", position=HALVES
@@ -77,7 +77,7 @@ MARIAN = TranslatorConfig(
 
 
 def interleaved() -> TranslatorConfig:
-    position = PositionConfig(kind="sinusoidal")
+    position = SinusoidalConfig()
     return replace(
         MARIAN,
         encoder=replace(MARIAN.encoder, position=position),
@@ -95,7 +95,7 @@ def translator(config: TranslatorConfig = MARIAN, target: int = 31) -> Translato
 @pytest.mark.parametrize("num_segments", [0, 2])
 def test_a_text_classifier(num_segments: int, tmp_path: Path) -> None:
     config = TextClassifierConfig(encoder=READER, dim=21, num_segments=num_segments)
-    ours = randomised(config.build_classifier(31, 5))
+    ours = randomised(config.build(31, 5))
     theirs = read_back(ours, tmp_path)
     text, mask = tokens(31, 2, 11), padding(7, 11)
     logits = theirs(text, attention_mask=mask.long()).logits
@@ -105,7 +105,7 @@ def test_a_text_classifier(num_segments: int, tmp_path: Path) -> None:
 
 def test_a_masked_language_model_whose_shared_embedding_is_scaled(tmp_path: Path) -> None:
     """The format has no scale: the embedding is multiplied, the output is written as it is."""
-    ours = randomised(MaskedLanguageModelConfig(encoder=READER, dim=21).build_masked(31))
+    ours = randomised(MaskedLanguageModelConfig(encoder=READER, dim=21).build(31))
     before = {name: x.clone() for name, x in ours.state_dict().items()}
     text, mask = tokens(31, 2, 11), padding(7, 11)
     expected = ours(text, mask) * mask.unsqueeze(-1)
@@ -270,15 +270,15 @@ def one_block_twice(model: Any) -> nn.Module:
             r"encoder.layers.0.around_attention.order is 'pre', there 'post'.*and 4 more",
         ),
         (
-            lambda: reader(position=PositionConfig(kind="none")),
+            lambda: reader(position=NoPositionConfig()),
             "encoder.position .* is Position.*needs a Learned",
         ),
         (
-            lambda: reader(position=PositionConfig(kind="learned", fuse="concat", width=3)),
+            lambda: reader(position=LearnedConfig(fuse="concat", width=3)),
             "encoder.position.fuse is 'concat', there 'add'",
         ),
         (
-            lambda: reader(score=ScoreConfig(kind="cosine")),
+            lambda: reader(score=CosineConfig()),
             "attend.score is Cosine, there ScaledDot",
         ),
         (lambda: reader(num_kv_heads=1), "self_attention.num_kv_heads is 1, there 3"),
@@ -296,20 +296,16 @@ def one_block_twice(model: Any) -> nn.Module:
             r"activation ELU\(alpha=1.0\) has no name there; known are relu",
         ),
         (
-            lambda: TextClassifierConfig(encoder=READER, dim=21, pooling="mean").build_classifier(
-                31, 5
-            ),
+            lambda: TextClassifierConfig(encoder=READER, dim=21, pooling="mean").build(31, 5),
             "pooling is 'mean', there 'first'",
         ),
         (
-            lambda: TextClassifierConfig(encoder=READER, dim=21, pooler=False).build_classifier(
-                31, 5
-            ),
+            lambda: TextClassifierConfig(encoder=READER, dim=21, pooler=False).build(31, 5),
             "pooler is Identity, there Sequential",
         ),
         (lambda: writer(norm_order="post"), "decoder.norm of this LanguageModel is Identity"),
         (
-            lambda: writer(position=PositionConfig(kind="relative")),
+            lambda: writer(position=RelativeConfig()),
             "decoder.position .* is Relative",
         ),
         (
@@ -322,7 +318,7 @@ def one_block_twice(model: Any) -> nn.Module:
             "decoder.layers.0.self_attention.projection.weight, there its own",
         ),
         (lambda: viewer(pooling="mean"), r"pooling is 'mean', there 'first'"),
-        (lambda: viewer(position=PositionConfig(kind="learned", length=11)), "11 places in a row"),
+        (lambda: viewer(position=LearnedConfig(length=11)), "11 places in a row"),
         (lambda: viewer(norm_order="post"), "encoder.norm of this ImageClassifier is Identity"),
         (
             lambda: interleaved().build(31, 31),

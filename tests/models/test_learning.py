@@ -5,6 +5,7 @@ import torch
 
 import saccade
 from saccade.attention import ScoreConfig
+from saccade.config import kinds
 from saccade.decoders.recurrent import RecurrentDecoderConfig
 from saccade.decoders.transformer import TransformerDecoderConfig
 from saccade.encoders.recurrent import RecurrentEncoderConfig
@@ -20,8 +21,8 @@ LONG, SHORT = range(1, 13), range(1, 7)
 def transformer(score="scaled_dot", position="sinusoidal", norm_order="pre"):
     options = {
         **BLOCK,
-        "score": ScoreConfig(kind=score),
-        "position": PositionConfig(kind=position),
+        "score": kinds(ScoreConfig)[score](),
+        "position": kinds(PositionConfig)[position](),
         "norm_order": norm_order,
     }
     return TranslatorConfig(
@@ -39,7 +40,7 @@ def recurrent(attention, cell="gru", score="additive", dim=64, *, feed_context=T
             attention=attention,
             cell=cell,
             dim=2 * dim,
-            score=ScoreConfig(kind=score),
+            score=kinds(ScoreConfig)[score](),
             feed_context=feed_context,
             dropout=dropout,
         ),

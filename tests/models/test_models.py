@@ -5,10 +5,11 @@ import torch
 from torch import nn
 
 import saccade
+from saccade.config import kinds
 from saccade.decoders.recurrent import RecurrentDecoderConfig
 from saccade.decoders.transformer import TransformerDecoderConfig
 from saccade.decoding import Limits, beam_search, greedy, sample
-from saccade.encoders.convolutional import GridEncoder, ResNet
+from saccade.encoders.convolutional import GridEncoder, ResNet, ResNetConfig
 from saccade.encoders.recurrent import RecurrentEncoderConfig
 from saccade.encoders.transformer import TransformerEncoderConfig
 from saccade.errors import ShapeError
@@ -18,6 +19,7 @@ from saccade.models import (
     CaptionerConfig,
     ImageClassifier,
     ImageClassifierConfig,
+    ImageEncoder,
     LanguageModelConfig,
     MaskedLanguageModelConfig,
     Tagger,
@@ -25,7 +27,7 @@ from saccade.models import (
     Transformer,
     TranslatorConfig,
 )
-from saccade.positions import PositionConfig
+from saccade.positions import LearnedConfig, PositionConfig
 from tests.encoders.test_readers import randomised
 
 B, S, T, V, C = 3, 7, 5, 23, 4
@@ -56,8 +58,8 @@ def translator(encoder, decoder, **options):
 
 
 def captioner(decoder):
-    encoder = GridEncoder(ResNet(widths=(8, 12), blocks=1), dim=16)
-    return CaptionerConfig(decoder=DECODERS[decoder], dim=16).build(encoder, 16, V).eval()
+    encoder = ResNetConfig(widths=(8, 12), blocks=1, dim=16)
+    return CaptionerConfig(encoder=encoder, decoder=DECODERS[decoder], dim=16).build(V).eval()
 
 
 def language_model(**options):
@@ -244,14 +246,14 @@ def test_many_to_one_and_many_to_many_B8(encoder, pooling):
     config = TextClassifierConfig(
         encoder=ENCODERS[encoder], dim=16, num_segments=2, pooling=pooling
     )
-    classifier = config.build_classifier(V, C).eval()
+    classifier = config.build(V, C).eval()
     tokens, segments = torch.randint(0, V, (B, S)), torch.randint(0, 2, (B, S))
     logits = classifier(tokens, REAL, segments)
     assert logits.shape == (B, C)
     alone = classifier(tokens[1:2, :4], None, segments[1:2, :4])
     torch.testing.assert_close(logits[1:2], alone, atol=1e-5, rtol=1e-5)
     assert (classifier(tokens, REAL, 1 - segments) - logits).abs().max() > 1e-6
-    tagger = Tagger(config.build(V).encoder, nn.Linear(config.memory_dim, C)).eval()
+    tagger = Tagger(classifier.encoder, nn.Linear(config.memory_dim, C)).eval()
     assert tagger(tokens, REAL).shape == (B, S, C)
 
 
@@ -268,11 +270,11 @@ def test_the_last_layer_reads_for_the_first_token_alone_with_the_same_result(
     what, position, norm_order
 ):
     encoder = TransformerEncoderConfig(
-        **BLOCK, norm_order=norm_order, position=PositionConfig(kind=position)
+        **BLOCK, norm_order=norm_order, position=kinds(PositionConfig)[position]()
     )
     if what == "text":
         config = TextClassifierConfig(encoder=encoder, dim=16, dropout=0.0)
-        model = randomised(config.build_classifier(V, C))
+        model = randomised(config.build(V, C))
         given, options = (torch.randint(1, V, (B, S)), REAL), {"mask": REAL}
         inputs = (given[0], None)
     else:
@@ -300,7 +302,7 @@ def test_the_last_layer_reads_for_the_first_token_alone_with_the_same_result(
 
 def test_masked_language_model():
     config = MaskedLanguageModelConfig(encoder=ENCODERS["transformer"], dim=16)
-    model = config.build_masked(V).eval()
+    model = config.build(V).eval()
     tokens = torch.randint(0, V, (B, S))
     assert model(tokens, REAL).shape == (B, S, V)
     assert model.output.weight is model.encoder.stem.embedding.weight
@@ -321,9 +323,7 @@ def test_language_model_goes_on_after_a_prompt():
 @pytest.mark.parametrize("pooling", ["first", "mean"])
 def test_vit_I5(pooling):
     config = ImageClassifierConfig(
-        encoder=TransformerEncoderConfig(
-            **BLOCK, position=PositionConfig(kind="learned", grid=(4, 4))
-        ),
+        encoder=TransformerEncoderConfig(**BLOCK, position=LearnedConfig(grid=(4, 4))),
         dim=16,
         patch_size=2,
         channels=1,
@@ -331,7 +331,7 @@ def test_vit_I5(pooling):
     )
     model = config.build(C).eval()
     assert model(torch.randn(B, 1, 8, 8)).shape == (B, C)
-    encoder = config.build_encoder()
+    encoder = ImageEncoder(config.make_reader(class_token=config.class_token))
     assert encoder(torch.randn(B, 1, 8, 8)).shape == (B, 16 + (pooling == "first"), 16)
 
 

@@ -6,17 +6,25 @@ step by step what it computes at once.
 """
 
 import random
+from dataclasses import fields
 
 import pytest
 import torch
 from torch.nn import functional as F
 
+from saccade import config
+from saccade.attention import ScoreConfig
 from saccade.errors import SaccadeError
+from saccade.positions import PositionConfig
 from saccade.training import recipe
 
 V, B, S, T, STEPS = 23, 3, 7, 5, 3
 LENGTHS = torch.tensor([7, 4, 1])
 REAL = torch.arange(S) < LENGTHS[:, None]
+
+
+def names_of(options):
+    return [field.name for field in fields(options)]
 
 
 class Draw:
@@ -36,9 +44,9 @@ class Draw:
         self.set(key, value)
         return value
 
-    def now_and_then(self, key, *values):
+    def now_and_then(self, key, *values, chance=0.08):
         """Mostly leave a key alone: most combinations of keys exclude each other."""
-        if self.random.random() < 0.08:
+        if self.random.random() < chance:
             self.one_of(key, *values)
 
     def position(self, key, kinds):
@@ -46,19 +54,19 @@ class Draw:
         if kind in ("sinusoidal", "learned") and self.random.random() < 0.25:
             self.set(f"{key}.fuse", "concat")
             self.one_of(f"{key}.width", 4, 6, 8, 30)
-        if kind == "relative":
-            self.one_of(f"{key}.max_distance", 1, 3)
-        self.now_and_then(f"{key}.layout", "halves")
-        self.now_and_then(f"{key}.max_distance", 2)
-        self.now_and_then(f"{key}.length", 3)
+        self.options(key, config.kinds(PositionConfig), kind)
 
     def score(self, key):
-        kind = self.one_of(
-            f"{key}.kind", "dot", "scaled_dot", "cosine", "general", "low_rank", "additive"
-        )
-        if kind in ("low_rank", "additive"):
-            self.one_of(f"{key}.hidden_dim", None, 3)
-        self.now_and_then(f"{key}.hidden_dim", 2)
+        scores = config.kinds(ScoreConfig)
+        self.options(key, scores, self.one_of(f"{key}.kind", *scores))
+
+    def options(self, key, classes, kind):
+        """Options of a kind, and now and then one of another kind, which must be rejected."""
+        for name, values in VALUES.items():
+            if name in names_of(classes[kind]):
+                self.one_of(f"{key}.{name}", None, *values)
+            elif any(name in names_of(other) for other in classes.values()):
+                self.now_and_then(f"{key}.{name}", *values, chance=0.02)
 
     def block(self, key, kinds):
         self.set(f"{key}.kind", "transformer")
@@ -104,16 +112,17 @@ class Draw:
             self.block(key, kinds)
 
 
-ALL = [
-    "none",
-    "sinusoidal",
-    "learned",
-    "relative",
-    "relative_2d",
-    "rotary",
-    "complex",
-    "conditional",
-]
+ALL = list(config.kinds(PositionConfig))
+VALUES = {
+    "base": (100.0,),
+    "layout": ("halves",),
+    "length": (3, 30),
+    "grid": ("[2, 2]",),
+    "max_distance": (1, 3),
+    "kernel_size": (1, 2, 5),
+    "hidden_dim": (2, 3),
+}
+"""Values for the options of scores and positions; a test checks that none is left out."""
 
 
 def text_to_text(draw):
@@ -142,7 +151,7 @@ def masked_language_modeling(draw):
     draw.one_of("model.tie_output", True, False)
     draw.one_of("model.scale_embedding", True, True, False)
     draw.set("text.max_length", 16)
-    return "bert-mini-masked", lambda options: options.model.build_masked(V)
+    return "bert-mini-masked", lambda options: options.model.build(V)
 
 
 def text_classification(draw):
@@ -153,7 +162,7 @@ def text_classification(draw):
     draw.one_of("model.scale_embedding", True, True, False)
     draw.now_and_then("model.num_segments", 2)
     draw.set("text.max_length", 16)
-    return "bert-mini", lambda options: options.model.build_classifier(V, 4)
+    return "bert-mini", lambda options: options.model.build(V, 4)
 
 
 def image_classification(draw):
@@ -182,7 +191,7 @@ def image_to_text(draw):
         from dataclasses import replace
 
         model = options.model
-        return replace(model, encoder=model.encoder.sized(8)).build_whole(V)
+        return replace(model, encoder=model.encoder.sized(8)).build(V)
 
     return "caption-attention", build
 
@@ -296,6 +305,12 @@ def check(seed):
         error.add_note(f"seed {seed}: saccade train {name} " + " ".join(draw.changes))
         raise
     return True
+
+
+def test_every_option_of_scores_and_positions_is_drawn():
+    every = [*config.kinds(PositionConfig).values(), *config.kinds(ScoreConfig).values()]
+    names = {name for options in every for name in names_of(options)}
+    assert names == {"kind", "fuse", "width", *VALUES}
 
 
 def test_some_random_recipes_work_or_are_rejected_with_the_key():

@@ -188,8 +188,8 @@ def test_bad_options_and_files_are_refused(tmp_path):
         ("model.patch_size=3", "images of 8 x 8 pixels .* patches of 3"),
         ("model.channels=2", "channels can be 1 .* or 3"),
         ("model.encoder.position.grid=[4,3]", r"position.grid is \[4, 3\], .* 4 x 4 cells"),
-        ("model.encoder.position.kind=complex", "'complex' is for text; an image can have none"),
-        ("model.kind=cnn", "model.kind cannot be 'cnn'; it can be: resnet, vit"),
+        ("model.encoder.position.kind=complex", '"complex" is for text; an image can have none'),
+        ("model.kind=cnn", "model.kind cannot be 'cnn'; it can be: vit, resnet"),
         ("image.how=stretch", "image.how cannot be 'stretch'"),
     ],
 )

@@ -329,7 +329,7 @@ def test_weights_can_be_trained_on(tmp_path, weights):
         ("augment.mixup=0.5", RecipeError, "captions cannot be mixed"),
         ("image.scale=data", RecipeError, "does not fit EfficientNet"),
         ("model.encoder.position.kind=rotary", RecipeError, "does not work on the cells"),
-        ("model.encoder.kind=vgg", RecipeError, "it can be: efficientnet, resnet, vit"),
+        ("model.encoder.kind=vgg", RecipeError, "it can be: resnet, vit, efficientnet"),
     ],
 )
 def test_recipes_that_make_no_sense_are_refused(tmp_path, change, error, said):

@@ -1,22 +1,25 @@
 """Every key of a model's options changes the model, or the recipe is rejected with that key."""
 
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from typing import Annotated, Literal, get_args, get_origin, get_type_hints
 
 import pytest
 import torch
 
+from saccade.attention import ScoreConfig
+from saccade.config import kinds
 from saccade.errors import RecipeError, SaccadeError
+from saccade.positions import PositionConfig
 from saccade.training import recipe
 
 V = 31
 BUILDERS = {
     "text_to_text": lambda model: model.build(V, V),
     "language_modeling": lambda model: model.build(V),
-    "masked_language_modeling": lambda model: model.build_masked(V),
-    "text_classification": lambda model: model.build_classifier(V, 3),
+    "masked_language_modeling": lambda model: model.build(V),
+    "text_classification": lambda model: model.build(V, 3),
     "image_classification": lambda model: model.sized(32).build(3),
-    "image_to_text": lambda model: replace(model, encoder=model.encoder.sized(64)).build_whole(V),
+    "image_to_text": lambda model: replace(model, encoder=model.encoder.sized(64)).build(V),
 }
 SMALL = {
     "transformer": {"num_layers": 2, "num_heads": 4, "hidden_dim": 16},
@@ -100,17 +103,28 @@ def others(hint, value):
     return [other for part in inside if part is not type(None) for other in others(part, value)]
 
 
+def names(options):
+    return [field.name for field in fields(options)]
+
+
 def changes(options, path=""):
-    """Each key of the options with another value."""
+    """Each key of the options with another value, after the change of kind that it needs.
+
+    Of scores and positions, those of every other kind are among them.
+    """
     hints = get_type_hints(type(options), include_extras=True)
-    for name in options.__dataclass_fields__:
+    for name in names(options):
         value, key = getattr(options, name), f"{path}{name}"
-        if hasattr(value, "__dataclass_fields__"):
+        if is_dataclass(value):
             yield from changes(value, f"{key}.")
-        elif (key not in ELSEWHERE and name != "kind") or (
-            name == "kind" and path.endswith(("score.", "position."))
-        ):
-            yield from ((key, other) for other in others(hints[name], value))
+            if name in ("score", "position"):
+                for kind, other in kinds(hints[name]).items():
+                    if kind != value.kind:
+                        yield f"{key}.kind", kind, None
+                        for inside, another, _ in changes(other(), f"{key}."):
+                            yield inside, another, (f"{key}.kind", kind)
+        elif key not in ELSEWHERE and name != "kind":
+            yield from ((key, other, None) for other in others(hints[name], value))
 
 
 def changed(table, key, value):
@@ -127,12 +141,20 @@ def changed(table, key, value):
 @pytest.mark.parametrize("name", TABLES)
 def test_every_model_key_changes_the_model_or_is_rejected(name):
     table = TABLES[name]
-    before = built(table)
+    before = {None: built(table)}
     options = recipe.from_table(table, "recipe").options.model
     effects = []
-    for key, value in changes(options, "model."):
+    for key, value, kind in changes(options, "model."):
+        start = table if kind is None else changed(table, *kind)
+        if kind not in before:
+            try:
+                before[kind] = built(start)
+            except SaccadeError:  # a kind that this model cannot have, which is a case of its own
+                before[kind] = None
+        if before[kind] is None:
+            continue
         try:
-            effects.append(built(changed(table, key, value)) != before)
+            effects.append(built(changed(start, key, value)) != before[kind])
         except SaccadeError as rejected:
             message = str(rejected)
         else:
@@ -155,7 +177,7 @@ def test_built_in_recipes_have_no_key_without_effect(name):
         ("transformer-tiny", "model.encoder.score.hidden_dim=4", r"model.encoder.score.hidden_dim"),
         ("rnn", "model.decoder.feed_context=false", r"decoder.feed_context = false: has no effect"),
         ("rnn-attention", "model.encoder.position.kind=rotary", "encoder.position.kind = rotary"),
-        ("rnn-attention", "model.encoder.position.kind=relative", "acts inside of attention"),
+        ("rnn-attention", "model.encoder.position.kind=relative", "acts inside attention"),
         ("rnn", "model.scale_embedding=false", "model.scale_embedding = false"),
         ("bert-mini-masked", "masking.span_end=0.5", 'masking.span_end.*unless.*"spans"'),
         ("vit-tiny", "augment.magnitude=0.9", "augment.magnitude = 0.9: has no effect"),
@@ -197,11 +219,26 @@ def test_a_change_may_make_other_keys_of_the_recipe_idle(tmp_path):
         recipe.load(written, ["training.seed=3"])
 
 
+@pytest.mark.parametrize(("name", "union"), [("position", PositionConfig), ("score", ScoreConfig)])
+def test_a_key_of_another_kind_is_rejected_with_the_kinds_that_have_it(name, union):
+    every = {key for options in kinds(union).values() for key in names(options)}
+    checked = 0
+    for kind, options in kinds(union).items():
+        for key in every - set(names(options)):
+            table = changed(TABLES["vit"], f"model.encoder.{name}.kind", kind)
+            with pytest.raises(RecipeError) as rejected:
+                recipe.from_table(changed(table, f"model.encoder.{name}.{key}", 7), "mine.toml")
+            message = str(rejected.value)
+            owners = [other for other, x in kinds(union).items() if key in names(x)]
+            assert f"model.encoder.{name}.{key} is not known for kind {kind}. " in message
+            assert f"It is a key of kind {', '.join(owners)}. Known here: kind" in message
+            checked += 1
+    assert checked >= 4
+
+
 def test_options_of_an_old_run_still_load():
     """A key without effect is an error in a new recipe, not in the record of an old run."""
-    table = TABLES["transformer-transformer"]
-    odd = changed(table, "model.encoder.position.max_distance", 7)
-    odd = changed(odd, "model.decoder.position.fuse", "concat")
+    odd = changed(TABLES["transformer-transformer"], "model.decoder.position.width", 6)
     recipe.from_table(odd, "recipe").options.model.build(V, V)
-    with pytest.raises(SaccadeError, match="max_distance"):
+    with pytest.raises(SaccadeError, match=r"decoder\.position\.width = 6: has no effect"):
         built(odd)

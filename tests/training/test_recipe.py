@@ -108,7 +108,7 @@ def test_another_kind_empties_its_table():
         ),
         (
             "model.encoder.kind=cnn",
-            "model.encoder.kind cannot be 'cnn'; it can be: recurrent, transformer",
+            "model.encoder.kind cannot be 'cnn'; it can be: transformer, recurrent",
         ),
         (
             "model.encoder.num_head=3",

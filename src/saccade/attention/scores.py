@@ -4,27 +4,33 @@ Every score is a module called as `score(query, keys)`: (..., q, d), (..., k, e)
 comes in two steps: `prepare(keys)`, which does not depend on the query, so that a loop over queries
 does it once, and `compare(query, prepared)`. A `FactoredScore` is one that is a plain dot product
 of transformed queries and keys; it says which, and so runs on torch's fused kernel, where the
-(q, k) matrix is never built. To add a score write one class here: subclass `FactoredScore` if you
-can give the factors, `Score` if not.
+(q, k) matrix is never built. To add a score write one class here, with its options beside it:
+subclass `FactoredScore` if you can give the factors, `Score` if not. A score whose options stand in
+`ScoreConfig` can be named in a recipe.
 """
 
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import torch
 from torch import nn
 from torch.autograd.function import FunctionCtx, once_differentiable
 
-from saccade.config import Conflict, Count, without_effect
+from saccade.config import Count, kinds
 from saccade.errors import ShapeError
 from saccade.shapes import Float, Tensor
 
 
 class Score(nn.Module, ABC):
-    """Query and keys in, one number for each pair out."""
+    """Query and keys in, one number for each pair out.
+
+    `needs_equal_widths` is true of scores that compare vectors of one width only.
+    """
+
+    needs_equal_widths: ClassVar[bool] = False
 
     def prepare(self, keys: Float[Tensor, "*c k e"]) -> Float[Tensor, "*c k r"]:
         """What of the score can be computed from the keys alone."""
@@ -72,6 +78,8 @@ class Dot(FactoredScore):
     [[11.0, 2.0]]
     """
 
+    needs_equal_widths = True
+
     def factor(self, query: Float[Tensor, "*b q d"], prepared: Float[Tensor, "*c k e"]) -> Factor:
         _require_equal_widths(query, prepared)
         return Factor(query, 1.0)
@@ -84,6 +92,8 @@ class ScaledDot(FactoredScore):
     division brings it back to 1, so that softmax does not saturate as vectors get wider.
     """
 
+    needs_equal_widths = True
+
     def factor(self, query: Float[Tensor, "*b q d"], prepared: Float[Tensor, "*c k e"]) -> Factor:
         _require_equal_widths(query, prepared)
         return Factor(query, 1.0 / math.sqrt(prepared.shape[-1]))
@@ -91,6 +101,8 @@ class ScaledDot(FactoredScore):
 
 class Cosine(FactoredScore):
     """e(q, k) = q · k / (|q| |k|), between -1 and 1; a zero vector scores 0."""
+
+    needs_equal_widths = True
 
     def prepare(self, keys: Float[Tensor, "*c k e"]) -> Float[Tensor, "*c k e"]:
         return _unit(keys)
@@ -235,43 +247,113 @@ def _pieces(vectors: Tensor, size: int) -> Iterator[tuple[slice, Tensor]]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScoreConfig:
-    """Which score, and the width of its hidden layer where it has one.
+class BaseScoreConfig(ABC):
+    """The part that the options of all scores share; `score` is the class they build."""
 
-    hidden_dim   the rank of "low_rank", the hidden width of "additive"; the key width if None
-    """
+    score: ClassVar[type[Score]]
 
-    kind: Literal["dot", "scaled_dot", "cosine", "general", "low_rank", "additive"] = "scaled_dot"
-    hidden_dim: Count | None = None
-
-    def conflicts(self) -> Iterator[Conflict]:
-        """Only two scores have a hidden layer."""
-        if self.kind not in ("low_rank", "additive"):
-            reason = 'unless score.kind is "low_rank" or "additive"'
-            yield from without_effect(self, ["hidden_dim"], reason)
+    kind: str
 
     def build(self, query_dim: int, key_dim: int) -> Score:
         """The score between queries and keys of these widths."""
-        if self.kind in ("dot", "scaled_dot", "cosine") and query_dim != key_dim:
+        if self.score.needs_equal_widths and query_dim != key_dim:
+            options = kinds(ScoreConfig).items()
+            allowed = [kind for kind, other in options if not other.score.needs_equal_widths]
             raise ShapeError(
                 f'score.kind = "{self.kind}" needs queries and keys of one width, got queries of '
-                f"width {query_dim} and keys of width {key_dim}; use general, low_rank or "
-                "additive, or make the widths equal"
+                f"width {query_dim} and keys of width {key_dim}; use {', '.join(allowed)}, or make "
+                "the widths equal"
             )
-        hidden_dim = key_dim if self.hidden_dim is None else self.hidden_dim
-        match self.kind:
-            case "dot":
-                return Dot()
-            case "scaled_dot":
-                return ScaledDot()
-            case "cosine":
-                return Cosine()
-            case "general":
-                return General(query_dim, key_dim)
-            case "low_rank":
-                return LowRank(query_dim, key_dim, hidden_dim)
-            case "additive":
-                return Additive(query_dim, key_dim, hidden_dim)
+        return self.make(query_dim, key_dim)
+
+    @abstractmethod
+    def make(self, query_dim: int, key_dim: int) -> Score:
+        """The same for widths that fit."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DotConfig(BaseScoreConfig):
+    """q · k."""
+
+    score: ClassVar[type[Score]] = Dot
+    kind: Literal["dot"] = "dot"
+
+    def make(self, query_dim: int, key_dim: int) -> Dot:
+        """The score."""
+        return Dot()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScaledDotConfig(BaseScoreConfig):
+    """q · k / √d_k."""
+
+    score: ClassVar[type[Score]] = ScaledDot
+    kind: Literal["scaled_dot"] = "scaled_dot"
+
+    def make(self, query_dim: int, key_dim: int) -> ScaledDot:
+        """The score."""
+        return ScaledDot()
+
+
+@dataclass(frozen=True, kw_only=True)
+class CosineConfig(BaseScoreConfig):
+    """q · k / (|q| |k|)."""
+
+    score: ClassVar[type[Score]] = Cosine
+    kind: Literal["cosine"] = "cosine"
+
+    def make(self, query_dim: int, key_dim: int) -> Cosine:
+        """The score."""
+        return Cosine()
+
+
+@dataclass(frozen=True, kw_only=True)
+class GeneralConfig(BaseScoreConfig):
+    """qᵀ W k."""
+
+    score: ClassVar[type[Score]] = General
+    kind: Literal["general"] = "general"
+
+    def make(self, query_dim: int, key_dim: int) -> General:
+        """The score."""
+        return General(query_dim, key_dim)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LowRankConfig(BaseScoreConfig):
+    """(U q) · (V k).
+
+    hidden_dim   the rank; the width of the keys if left out
+    """
+
+    score: ClassVar[type[Score]] = LowRank
+    kind: Literal["low_rank"] = "low_rank"
+    hidden_dim: Count | None = None
+
+    def make(self, query_dim: int, key_dim: int) -> LowRank:
+        """The score."""
+        return LowRank(query_dim, key_dim, self.hidden_dim or key_dim)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdditiveConfig(BaseScoreConfig):
+    """vᵀ tanh(W q + U k).
+
+    hidden_dim   the width of the hidden layer; that of the keys if left out
+    """
+
+    score: ClassVar[type[Score]] = Additive
+    kind: Literal["additive"] = "additive"
+    hidden_dim: Count | None = None
+
+    def make(self, query_dim: int, key_dim: int) -> Additive:
+        """The score."""
+        return Additive(query_dim, key_dim, self.hidden_dim or key_dim)
+
+
+ScoreConfig = (
+    DotConfig | ScaledDotConfig | CosineConfig | GeneralConfig | LowRankConfig | AdditiveConfig
+)
 
 
 def _unit(vectors: Tensor) -> Tensor:

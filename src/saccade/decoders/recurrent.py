@@ -16,7 +16,7 @@ from typing import Literal
 import torch
 from torch import nn
 
-from saccade.attention import Attend, Prepared, ScoreConfig, masks
+from saccade.attention import AdditiveConfig, Attend, Prepared, ScoreConfig, masks
 from saccade.attention.attend import one_call
 from saccade.cancellation import raise_if_cancelled
 from saccade.config import Conflict, Count, Share, without_effect
@@ -41,7 +41,7 @@ class RecurrentDecoderConfig:
     cell: Cell = "gru"
     dim: Count = 256
     num_layers: Count = 1
-    score: ScoreConfig = ScoreConfig(kind="additive")
+    score: ScoreConfig = AdditiveConfig()
     feed_context: bool = True
     dropout: Share = 0.2
     attention_dropout: Share = 0.0

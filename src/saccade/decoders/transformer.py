@@ -13,12 +13,13 @@ from saccade.attention.attend import watchers
 from saccade.attention.masks import Mask
 from saccade.config import Count
 from saccade.decoders.quick import Quick
-from saccade.errors import PositionError, ShapeError
+from saccade.errors import ShapeError
 from saccade.interfaces import Memory, Positional
 from saccade.layers.block import BlockConfig
 from saccade.layers.dropout import Dropout
 from saccade.layers.embeddings import OutputProjection, TokenEmbedding
-from saccade.positions import Position, PositionConfig
+from saccade.positions import Position, PositionConfig, SinusoidalConfig
+from saccade.positions.config import require_writable
 from saccade.shapes import Bool, Float, Int, Tensor
 
 
@@ -280,7 +281,7 @@ class TransformerDecoderConfig(BlockConfig):
 
     kind: Literal["transformer"] = "transformer"
     num_layers: Count = 6
-    position: PositionConfig = PositionConfig()
+    position: PositionConfig = SinusoidalConfig()
 
     def build(
         self,
@@ -290,11 +291,7 @@ class TransformerDecoderConfig(BlockConfig):
         memory_dim: int | None = None,
     ) -> TransformerDecoder:
         """The decoder of width `dim`; without `memory_dim` it reads no memory."""
-        if self.position.kind in ("conditional", "relative_2d"):
-            raise PositionError(
-                f'decoder.position.kind = "{self.position.kind}" cannot write text: it looks ahead '
-                "or needs an image; use sinusoidal, learned, relative, rotary, complex or none"
-            )
+        require_writable(self.position, "decoder.position")
         return TransformerDecoder(
             embedding,
             [TransformerDecoderLayer(dim, self, memory_dim) for _ in range(self.num_layers)],

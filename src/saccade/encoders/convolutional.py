@@ -13,12 +13,13 @@ from torch import nn
 
 from saccade.cancellation import raise_if_cancelled
 from saccade.config import Conflict, Count, Share
-from saccade.encoders.stems import Stemmed, placed
+from saccade.encoders.stems import Stemmed
 from saccade.errors import MaskError, RecipeError, ShapeError
 from saccade.interfaces import Memory
 from saccade.layers.dropout import Dropout
-from saccade.positions import Position, PositionConfig
+from saccade.positions import NoPositionConfig, Position, PositionConfig
 from saccade.positions.base import Grid
+from saccade.positions.config import grid_conflicts, require_added, require_grid_width, sized
 from saccade.shapes import Bool, Float, Tensor
 
 GridNorm = Literal["batch", "group"]
@@ -238,20 +239,15 @@ class GridReaderConfig(ABC):
     """
 
     dim: Count | None = None
-    position: PositionConfig = PositionConfig(kind="none")
+    position: PositionConfig = NoPositionConfig()
     dropout: Share = 0.0
 
     def __post_init__(self) -> None:
-        if self.position.kind in ("relative_2d", "rotary") or self.position.widening:
-            raise RecipeError(
-                f"position.kind = {self.position.kind!r} with position.fuse = "
-                f"{self.position.fuse!r} does not work on the cells of a grid, which do not attend "
-                "to each other; use none, sinusoidal, learned or conditional, and add"
-            )
+        require_added(self.position)
 
     def conflicts(self) -> Iterator[Conflict]:
         """Options of positions in text."""
-        yield from self.position.image_conflicts("position")
+        yield from grid_conflicts(self.position, "position")
 
     @property
     @abstractmethod
@@ -269,11 +265,11 @@ class GridReaderConfig(ABC):
 
     def sized(self: Config, size: int) -> Config:
         """The same for square images of `size` pixels, with places for their cells."""
-        return replace(self, position=placed(self.position, self.grid(size)))
+        return replace(self, position=sized(self.position, self.grid(size)))
 
     def around(self, network: nn.Module) -> GridEncoder:
         """The reader of this network's grid."""
-        self.position.require_grid_width(self.memory_dim, self.memory_dim)
+        require_grid_width(self.position, self.memory_dim, self.memory_dim)
         return GridEncoder(
             network,
             self.dim,
@@ -283,8 +279,8 @@ class GridReaderConfig(ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ResNetConfig(GridReaderConfig):
-    """The options of our own ResNet as a reader.
+class ResNetOptions(GridReaderConfig):
+    """The options that a ResNet has with a head and without.
 
     channels      1 reads images in grey, 3 in colour
     widths        of the features, stage by stage; each stage but the first halves the grid
@@ -318,8 +314,17 @@ class ResNetConfig(GridReaderConfig):
             side = -(-side // 2)
         return side, side
 
-    def build_reader(self) -> GridEncoder:
+    def make_reader(self) -> GridEncoder:
         """The reader, with new weights."""
         return self.around(
             ResNet(self.channels, self.widths, self.blocks, self.stem_stride, self.norm)
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResNetConfig(ResNetOptions):
+    """A ResNet as a reader of images."""
+
+    def build(self) -> GridEncoder:
+        """The reader, with new weights."""
+        return self.make_reader()

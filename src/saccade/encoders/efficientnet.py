@@ -186,7 +186,7 @@ class EfficientNetConfig(GridReaderConfig):
         """Five strides of 2, each rounded up."""
         return -(-size // 32), -(-size // 32)
 
-    def build_reader(self) -> GridEncoder:
+    def build(self) -> GridEncoder:
         """The reader of images where they are trained on, else of features.
 
         Weights that are not there are new: those of a run stand in its own file.

@@ -9,11 +9,12 @@ from torch import nn
 from torch.nn import functional as F
 
 from saccade.config import Conflict, Count
-from saccade.encoders.stems import Stemmed, placed
+from saccade.encoders.stems import Stemmed
 from saccade.encoders.transformer import TransformerEncoder, TransformerEncoderConfig
 from saccade.errors import RecipeError, ShapeError
-from saccade.positions import PositionConfig
+from saccade.positions import LearnedConfig
 from saccade.positions.base import Grid
+from saccade.positions.config import grid_conflicts, require_grid_width, sized
 from saccade.shapes import Float, Tensor
 
 
@@ -97,12 +98,12 @@ def patches(image: Float[Tensor, "b c height width"], size: int) -> Float[Tensor
     return F.unfold(image, size, stride=size).transpose(1, 2)
 
 
-Config = TypeVar("Config", bound="PatchReaderConfig")
+Config = TypeVar("Config", bound="PatchOptions")
 
 
 @dataclass(frozen=True, kw_only=True)
-class PatchReaderConfig:
-    """A Transformer encoder over the patches of an image (ViT).
+class PatchOptions:
+    """The options that a Vision Transformer has with a head and without.
 
     dim          the width throughout
     patch_size   the side of a patch, in pixels
@@ -113,7 +114,7 @@ class PatchReaderConfig:
 
     kind: Literal["vit"] = "vit"
     encoder: TransformerEncoderConfig = TransformerEncoderConfig(
-        position=PositionConfig(kind="learned"), activation="gelu"
+        position=LearnedConfig(), activation="gelu"
     )
     dim: Count = 192
     patch_size: Count = 16
@@ -122,7 +123,7 @@ class PatchReaderConfig:
 
     def conflicts(self) -> Iterator[Conflict]:
         """Options of positions in text."""
-        yield from self.encoder.position.image_conflicts("encoder.position")
+        yield from grid_conflicts(self.encoder.position, "encoder.position")
 
     @property
     def memory_dim(self) -> int:
@@ -140,14 +141,23 @@ class PatchReaderConfig:
                 f"images of {size} x {size} pixels (image.size) do not fall into patches of "
                 f"{self.patch_size} (patch_size); change one of them"
             )
-        position = placed(self.encoder.position, self.grid(size))
+        position = sized(self.encoder.position, self.grid(size))
         return replace(self, encoder=replace(self.encoder, position=position))
 
-    def build_reader(self, *, class_token: bool = False) -> TransformerEncoder:
+    def make_reader(self, *, class_token: bool) -> TransformerEncoder:
         """The reader, with a class token or without; learned positions need a grid, see `sized`."""
         position = self.encoder.position
-        position.require_grid_width(self.dim, self.dim // self.encoder.num_heads)
+        require_grid_width(position, self.dim, self.dim // self.encoder.num_heads)
         stems = {"linear": PatchStem, "convolutional": OverlappingPatchStem}
         width = position.token_dim(self.dim)
         stem = stems[self.stem](width, self.patch_size, self.channels, class_token=class_token)
         return self.encoder.build(stem, self.dim)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PatchReaderConfig(PatchOptions):
+    """A Transformer encoder over the patches of an image (ViT) as a reader."""
+
+    def build(self) -> TransformerEncoder:
+        """The reader, without a class token."""
+        return self.make_reader(class_token=False)

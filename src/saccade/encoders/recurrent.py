@@ -11,7 +11,8 @@ from saccade.config import Conflict, Count, Share
 from saccade.interfaces import Memory
 from saccade.layers.dropout import Dropout
 from saccade.layers.recurrent import Cell, Recurrent
-from saccade.positions import Position, PositionConfig
+from saccade.positions import NoPositionConfig, Position, PositionConfig
+from saccade.positions.config import recurrent_conflicts
 from saccade.shapes import Bool, Tensor
 
 
@@ -62,7 +63,7 @@ class RecurrentEncoderConfig:
     num_layers: Count = 1
     bidirectional: bool = True
     dropout: Share = 0.2
-    position: PositionConfig = PositionConfig(kind="none")
+    position: PositionConfig = NoPositionConfig()
 
     @property
     def memory_dim(self) -> int:
@@ -70,8 +71,8 @@ class RecurrentEncoderConfig:
         return self.dim * (2 if self.bidirectional else 1)
 
     def conflicts(self) -> Iterator[Conflict]:
-        """Positions that act inside of attention."""
-        yield from self.position.recurrent_conflicts("position")
+        """Positions that act inside attention."""
+        yield from recurrent_conflicts(self.position, "position")
 
     def build(self, stem: nn.Module, dim: int) -> RecurrentEncoder:
         """The encoder behind a stem of vectors of width `dim` (positions included)."""

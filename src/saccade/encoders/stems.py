@@ -3,15 +3,12 @@
 A stem is a module `stem(*inputs) -> Stemmed`. Behind it every reader is the same.
 """
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import torch
 from torch import nn
 
-from saccade.errors import RecipeError
 from saccade.layers.embeddings import TokenEmbedding
-from saccade.positions import PositionConfig
 from saccade.positions.base import Places
 from saccade.shapes import Float, Int, Tensor
 
@@ -47,29 +44,6 @@ class VectorStem(nn.Module):
     def forward(self, vectors: Float[Tensor, "b n d"]) -> Stemmed:
         """The vectors themselves."""
         return Stemmed(self.project(vectors), _counted(vectors))
-
-
-def placed(position: PositionConfig, grid: tuple[int, int]) -> PositionConfig:
-    """The positions of an image with so many cells (down, across).
-
-    A grid that is left out becomes this one, and a smaller one is refused; encodings without a
-    table stay as they are, and those of text are refused.
-    """
-    if position.kind in ("relative", "complex"):
-        raise RecipeError(
-            f"position.kind = {position.kind!r} is for text; an image can have none, sinusoidal, "
-            "learned, relative_2d, rotary or conditional"
-        )
-    if position.kind not in ("learned", "relative_2d"):
-        return position
-    if position.grid is None:
-        return replace(position, grid=grid)
-    if position.grid[0] < grid[0] or position.grid[1] < grid[1]:
-        raise RecipeError(
-            f"position.grid is {list(position.grid)}, but images of this size have {grid[0]} x "
-            f"{grid[1]} cells; leave it out, or make it larger"
-        )
-    return position
 
 
 def _counted(tokens: Tensor) -> Tensor:

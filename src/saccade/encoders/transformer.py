@@ -15,7 +15,7 @@ from saccade.encoders.stems import VectorStem
 from saccade.interfaces import Memory, Positional
 from saccade.layers.block import BlockConfig
 from saccade.layers.dropout import Dropout
-from saccade.positions import Position, PositionConfig
+from saccade.positions import Position, PositionConfig, SinusoidalConfig
 from saccade.shapes import Bool, Float, Tensor
 
 
@@ -122,7 +122,7 @@ class TransformerEncoderConfig(BlockConfig):
 
     kind: Literal["transformer"] = "transformer"
     num_layers: Count = 6
-    position: PositionConfig = PositionConfig()
+    position: PositionConfig = SinusoidalConfig()
     stem_norm: bool = False
     stochastic_depth: Share = 0.0
 

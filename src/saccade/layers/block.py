@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from saccade.attention import MultiHeadAttention, ScoreConfig
+from saccade.attention import MultiHeadAttention, ScaledDotConfig, ScoreConfig
 from saccade.config import Count, Positive, Share
 from saccade.errors import ShapeError
 from saccade.layers.activations import Activation, name_of
@@ -28,7 +28,7 @@ class BlockConfig:
     dropout: Share = 0.1
     attention_dropout: Share = 0.0
     activation_dropout: Share = 0.0
-    score: ScoreConfig = ScoreConfig()
+    score: ScoreConfig = ScaledDotConfig()
     num_kv_heads: Count | None = None
     norm: Norm = "layer"
     norm_eps: Positive = 1e-5

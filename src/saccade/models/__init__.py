@@ -31,6 +31,7 @@ from saccade.models.text_classifier import (
     TextClassifierConfig,
     TextEncoder,
     TextEncoderConfig,
+    TextReaderConfig,
 )
 from saccade.models.transformer import Transformer
 from saccade.models.translator import Translator, TranslatorConfig
@@ -51,6 +52,7 @@ __all__ = [
     "TextClassifierConfig",
     "TextEncoder",
     "TextEncoderConfig",
+    "TextReaderConfig",
     "Transformer",
     "Translator",
     "TranslatorConfig",

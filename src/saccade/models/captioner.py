@@ -4,8 +4,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from torch import nn
-
 from saccade.config import Conflict, Count
 from saccade.encoders.convolutional import ResNetConfig
 from saccade.encoders.efficientnet import EfficientNetConfig
@@ -62,18 +60,15 @@ class CaptionerConfig:
         """Options of the decoder that do not fit."""
         yield from decoder_conflicts(self.decoder, tie_output=self.tie_output)
 
-    def build_whole(self, vocabulary: int) -> Captioner:
+    def build(self, vocabulary: int) -> Captioner:
         """The model over this vocabulary."""
-        return self.build(self.encoder.build_reader(), self.encoder.memory_dim, vocabulary)
-
-    def build(self, encoder: nn.Module, memory_dim: int, vocabulary: int) -> Captioner:
-        """The same behind another reader of images, whose states are this wide."""
+        encoder, width = self.encoder.build(), self.encoder.memory_dim
         decoder = build_decoder(
             self.decoder,
             vocabulary,
             self.dim,
-            memory_dim=memory_dim,
-            summary_dim=memory_dim,
+            memory_dim=width,
+            summary_dim=width,
             tie_output=self.tie_output,
         )
         return Captioner(encoder, decoder)

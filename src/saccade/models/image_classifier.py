@@ -6,8 +6,8 @@ from typing import ClassVar, Literal
 from torch import nn
 
 from saccade.config import Share
-from saccade.encoders.convolutional import GridNorm, ResNetConfig
-from saccade.encoders.patches import PatchReaderConfig
+from saccade.encoders.convolutional import GridNorm, ResNetOptions
+from saccade.encoders.patches import PatchOptions
 from saccade.interfaces import Memory
 from saccade.layers.dropout import Dropout
 from saccade.layers.pooling import Pooling
@@ -53,7 +53,7 @@ class ImageClassifier(ImageEncoder):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImageClassifierConfig(PatchReaderConfig):
+class ImageClassifierConfig(PatchOptions):
     """A Vision Transformer with a head.
 
     pooling   "first": a class token is read with the patches, and labelled; "mean": the mean of all
@@ -69,14 +69,10 @@ class ImageClassifierConfig(PatchReaderConfig):
         """Whether a class token stands before the patches."""
         return self.pooling == "first"
 
-    def build_encoder(self) -> ImageEncoder:
-        """The reader alone."""
-        return ImageEncoder(self.build_reader(class_token=self.class_token))
-
     def build(self, num_classes: int) -> ImageClassifier:
         """The classifier."""
         return ImageClassifier(
-            self.build_encoder().encoder,
+            self.make_reader(class_token=self.class_token),
             nn.Linear(self.dim, num_classes),
             pooling=self.pooling,
             dropout=self.dropout,
@@ -84,7 +80,7 @@ class ImageClassifierConfig(PatchReaderConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConvolutionalClassifierConfig(ResNetConfig):
+class ConvolutionalClassifierConfig(ResNetOptions):
     """A ResNet with a head over the mean of its cells."""
 
     class_token: ClassVar[bool] = False
@@ -93,4 +89,4 @@ class ConvolutionalClassifierConfig(ResNetConfig):
     def build(self, num_classes: int) -> ImageClassifier:
         """The classifier."""
         head = nn.Linear(self.memory_dim, num_classes)
-        return ImageClassifier(self.build_reader(), head, pooling="summary")
+        return ImageClassifier(self.make_reader(), head, pooling="summary")

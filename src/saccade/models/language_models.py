@@ -9,12 +9,11 @@ from torch import nn
 from saccade.attention import masks
 from saccade.config import Conflict, Count, Share
 from saccade.decoders.transformer import TransformerDecoder, TransformerDecoderConfig
-from saccade.encoders.stems import TokenStem
 from saccade.encoders.transformer import TransformerEncoderConfig
 from saccade.layers.activations import Activation, activation
 from saccade.layers.dropout import Dropout
 from saccade.layers.embeddings import OutputProjection, TokenEmbedding
-from saccade.models.text_classifier import TextEncoder, TextEncoderConfig
+from saccade.models.text_classifier import TextEncoder, TextReaderConfig
 from saccade.models.writer import decoder_conflicts
 from saccade.shapes import Bool, Float, Int, Tensor
 
@@ -132,7 +131,7 @@ class LanguageModelConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MaskedLanguageModelConfig(TextEncoderConfig):
+class MaskedLanguageModelConfig(TextReaderConfig):
     """A reader of text and an output over its vocabulary.
 
     head_activation  between the states and the output; the norm there is as the encoder's
@@ -154,13 +153,13 @@ class MaskedLanguageModelConfig(TextEncoderConfig):
                 "encoder.position.fuse)",
             )
 
-    def build_masked(self, vocabulary: int) -> MaskedLanguageModel:
+    def build(self, vocabulary: int) -> MaskedLanguageModel:
         """The model over this vocabulary."""
-        embedding, width = self.build_embedding(vocabulary), self.memory_dim
+        embedding, width = self.make_embedding(vocabulary), self.memory_dim
         tied = embedding if self.tie_output and embedding.dim == width else None
         eps = self.encoder.norm_eps if isinstance(self.encoder, TransformerEncoderConfig) else 1e-5
         return MaskedLanguageModel(
-            self.encoder.build(TokenStem(embedding), self.dim),
+            self.make_encoder(embedding),
             OutputProjection(width, vocabulary, tied=tied, bias=True),
             nn.Sequential(
                 nn.Linear(width, width),

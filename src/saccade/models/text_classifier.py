@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from torch import nn
 
 from saccade.config import Conflict, Count, Share, Whole, without_effect
-from saccade.encoders.recurrent import RecurrentEncoderConfig
+from saccade.encoders.recurrent import RecurrentEncoder, RecurrentEncoderConfig
 from saccade.encoders.stems import TokenStem
-from saccade.encoders.transformer import TransformerEncoderConfig
+from saccade.encoders.transformer import TransformerEncoder, TransformerEncoderConfig
 from saccade.interfaces import Memory
 from saccade.layers.dropout import Dropout
 from saccade.layers.embeddings import TokenEmbedding
 from saccade.layers.pooling import Pooling
 from saccade.models.pooled import read_as_one
+from saccade.positions.config import text_conflicts
 from saccade.shapes import Bool, Float, Int, Tensor
 
 
@@ -94,8 +95,8 @@ class Tagger(TextEncoder):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextEncoderConfig:
-    """A reader of text.
+class TextReaderConfig:
+    """The options that all readers of text share.
 
     dim              the width of embeddings, and of a Transformer throughout
     num_segments     how many kinds of tokens are told apart: 2 for models that read pairs
@@ -109,7 +110,7 @@ class TextEncoderConfig:
 
     def conflicts(self) -> Iterator[Conflict]:
         """Positions of images, and options of Transformers."""
-        yield from self.encoder.position.text_conflicts("encoder.position")
+        yield from text_conflicts(self.encoder.position, "encoder.position")
         if self.encoder.kind == "recurrent":
             reason = "on the embeddings of a recurrent encoder"
             yield from without_effect(self, ["scale_embedding"], reason)
@@ -121,7 +122,7 @@ class TextEncoderConfig:
             return self.encoder.memory_dim
         return self.dim
 
-    def build_embedding(self, vocabulary: int) -> TokenEmbedding:
+    def make_embedding(self, vocabulary: int) -> TokenEmbedding:
         """The embedding of its tokens."""
         return TokenEmbedding(
             vocabulary,
@@ -130,14 +131,22 @@ class TextEncoderConfig:
             num_segments=self.num_segments,
         )
 
-    def build(self, vocabulary: int) -> TextEncoder:
-        """The reader over this vocabulary."""
-        stem = TokenStem(self.build_embedding(vocabulary))
-        return TextEncoder(self.encoder.build(stem, self.dim))
+    def make_encoder(self, embedding: TokenEmbedding) -> TransformerEncoder | RecurrentEncoder:
+        """The encoder behind this embedding."""
+        return self.encoder.build(TokenStem(embedding), self.dim)
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextClassifierConfig(TextEncoderConfig):
+class TextEncoderConfig(TextReaderConfig):
+    """A reader of text, without a head."""
+
+    def build(self, vocabulary: int) -> TextEncoder:
+        """The reader over this vocabulary."""
+        return TextEncoder(self.make_encoder(self.make_embedding(vocabulary)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextClassifierConfig(TextReaderConfig):
     """A reader of text and a head for its label.
 
     pooling  which vector stands for the text
@@ -149,11 +158,11 @@ class TextClassifierConfig(TextEncoderConfig):
     pooler: bool = True
     dropout: Share = 0.1
 
-    def build_classifier(self, vocabulary: int, num_classes: int) -> TextClassifier:
+    def build(self, vocabulary: int, num_classes: int) -> TextClassifier:
         """The classifier over this vocabulary."""
         width = self.memory_dim
         return TextClassifier(
-            self.build(vocabulary).encoder,
+            self.make_encoder(self.make_embedding(vocabulary)),
             nn.Linear(width, num_classes),
             pooling=self.pooling,
             pooler=nn.Sequential(nn.Linear(width, width), nn.Tanh()) if self.pooler else None,

@@ -13,6 +13,7 @@ from saccade.errors import ShapeError
 from saccade.interfaces import Memory
 from saccade.layers.embeddings import TokenEmbedding
 from saccade.models.writer import DecoderConfig, Writer, build_decoder, decoder_conflicts
+from saccade.positions.config import text_conflicts
 from saccade.shapes import Bool, Float, Int, Tensor
 
 EncoderConfig = TransformerEncoderConfig | RecurrentEncoderConfig
@@ -79,7 +80,7 @@ class TranslatorConfig:
         """Options of the two sides that do not fit each other."""
         if self.share_embeddings and _widening(self.encoder) != _widening(self.decoder):
             yield Conflict("share_embeddings", _UNSHARED)
-        yield from self.encoder.position.text_conflicts("encoder.position")
+        yield from text_conflicts(self.encoder.position, "encoder.position")
         yield from decoder_conflicts(self.decoder, tie_output=self.tie_output)
         if "transformer" not in (self.encoder.kind, self.decoder.kind):
             reason = "without a Transformer"

@@ -9,6 +9,7 @@ from saccade.config import Conflict
 from saccade.decoders.recurrent import RecurrentDecoder, RecurrentDecoderConfig
 from saccade.decoders.transformer import TransformerDecoder, TransformerDecoderConfig
 from saccade.layers.embeddings import OutputProjection, TokenEmbedding
+from saccade.positions.config import text_conflicts
 from saccade.shapes import Float, Int, Tensor
 
 UNTIED = (
@@ -52,7 +53,7 @@ def decoder_conflicts(config: DecoderConfig, *, tie_output: bool) -> Iterator[Co
     """Yield the conflicts of a decoder at the key `decoder` with its model."""
     if not isinstance(config, TransformerDecoderConfig):
         return
-    yield from config.position.text_conflicts("decoder.position")
+    yield from text_conflicts(config.position, "decoder.position")
     if tie_output and config.position.widening:
         yield Conflict("tie_output", UNTIED.format(key="decoder.position.fuse"))
 

@@ -13,29 +13,38 @@ scores. Places are counted from 0 in text; in images they are a `Grid` of rows a
     Conditional   computed from the neighbourhood                       (Chu et al. 2021)
     Position      none: what the others start from
 
+Beside each class stand its options, such as `RotaryConfig`; `PositionConfig` is any of them.
 `rejected` holds schemes that do not work, to show why.
 """
 
-from saccade.positions.base import Grid, Placed, Position
-from saccade.positions.complex import Complex
-from saccade.positions.conditional import Conditional
+from saccade.positions.base import Grid, NoPositionConfig, Placed, Position
+from saccade.positions.complex import Complex, ComplexConfig
+from saccade.positions.conditional import Conditional, ConditionalConfig
 from saccade.positions.config import PositionConfig
-from saccade.positions.learned import Learned
-from saccade.positions.relative import Relative
-from saccade.positions.relative2d import Relative2d
-from saccade.positions.rotary import Rotary
-from saccade.positions.sinusoidal import Sinusoidal
+from saccade.positions.learned import Learned, LearnedConfig
+from saccade.positions.relative import Relative, RelativeConfig
+from saccade.positions.relative2d import Relative2d, Relative2dConfig
+from saccade.positions.rotary import Rotary, RotaryConfig
+from saccade.positions.sinusoidal import Sinusoidal, SinusoidalConfig
 
 __all__ = [
     "Complex",
+    "ComplexConfig",
     "Conditional",
+    "ConditionalConfig",
     "Grid",
     "Learned",
+    "LearnedConfig",
+    "NoPositionConfig",
     "Placed",
     "Position",
     "PositionConfig",
     "Relative",
     "Relative2d",
+    "Relative2dConfig",
+    "RelativeConfig",
     "Rotary",
+    "RotaryConfig",
     "Sinusoidal",
+    "SinusoidalConfig",
 ]

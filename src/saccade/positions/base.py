@@ -1,13 +1,15 @@
 """Position: the seam that every positional encoding fills, and the places it is asked about."""
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal, TypeVar
 
 import torch
 from torch import nn
 
-from saccade.errors import PositionError, ShapeError
+from saccade.config import Conflict, Count, without_effect
+from saccade.errors import PositionError, RecipeError, ShapeError
 from saccade.shapes import Bool, Float, Int, Tensor
 
 Fuse = Literal["add", "concat"]
@@ -57,14 +59,25 @@ Places = Int[Tensor, "..."] | Grid
 class Position(nn.Module):
     """No position: tokens, queries and keys pass as they are. Subclasses override their hook.
 
-    `widening` is by how much `embed` makes the tokens wider; `acts_inside` says that it works
-    inside of attention, by `rotate` or `bias`, so that attention need not ask where it does not.
-    `mixes_tokens` says that `embed` reads the neighbours of a token, so padding must be zero.
+    Models ask each encoding for these facts:
+
+    on_text, on_grids   whether it works on text and on the cells of an image
+    acts_inside         whether it works inside attention, by `rotate` or `bias`
+    mixes_tokens        whether `embed` reads the neighbours of a token, so that padding must be
+                        zero and no text can be written step by step
+    widening            by how much `embed` makes the tokens wider
     """
 
+    on_text: ClassVar[bool] = True
+    on_grids: ClassVar[bool] = True
+    acts_inside: ClassVar[bool] = False
+    mixes_tokens: ClassVar[bool] = False
     widening = 0
-    acts_inside = False
-    mixes_tokens = False
+
+    @classmethod
+    def can_write(cls) -> bool:
+        """Whether a decoder can use it: it works on text, and no token reads a later one."""
+        return cls.on_text and not cls.mixes_tokens
 
     def embed(self, x: Float[Tensor, "*b n d"], at: Places) -> Float[Tensor, "*b n e"]:
         """The tokens with their places in them."""
@@ -167,3 +180,122 @@ class Absolute(Position):
 
     def extra_repr(self) -> str:
         return f"{self.dim}, fuse={self.fuse!r}"
+
+
+Config = TypeVar("Config", bound="BasePositionConfig")
+
+
+@dataclass(frozen=True, kw_only=True)
+class BasePositionConfig(ABC):
+    """The part that the options of all positional encodings share.
+
+    `encoding` is the class they build, whose facts say where it works. `text_only` and `grid_only`
+    name the keys that have no effect elsewhere.
+    """
+
+    encoding: ClassVar[type[Position]]
+    text_only: ClassVar[tuple[str, ...]] = ()
+    grid_only: ClassVar[tuple[str, ...]] = ()
+
+    kind: str
+
+    @property
+    def widening(self) -> int:
+        """By how much the tokens get wider: their own width is the model's less this."""
+        return 0
+
+    @property
+    def places(self) -> int | None:
+        """The number of places in a text; None if there is no limit."""
+        return None
+
+    def token_dim(self, dim: int) -> int:
+        """Return the width of the tokens' own vectors in a model of width `dim`."""
+        if dim <= self.widening:
+            raise ShapeError(
+                f"position.width = {self.widening} leaves no room for tokens in a model of width "
+                f'{dim} (dim); make one of them fit, or use position.fuse = "add"'
+            )
+        return dim - self.widening
+
+    def with_cells(self: Config, cells: tuple[int, int]) -> Config:
+        """Return the same options with places for the cells (down, across) of an image."""
+        return self
+
+    def wave_dim(self, dim: int, head_dim: int) -> int | None:
+        """The width that is filled with waves, of these two; None if there are no waves."""
+        return None
+
+    def room_conflict(self, key: str, tokens: int, limit: str) -> Iterator[Conflict]:
+        """Yield a conflict if texts of `tokens`, as `limit` of a recipe allows, find no place."""
+        if self.places is not None and self.places < tokens:
+            reason = f"{limit} allows {tokens} tokens, the end-of-sequence token included; change "
+            yield Conflict(f"{key}.length", f"{reason}one of them")
+
+    def require_room(self, tokens: int, key: str) -> None:
+        """Raise if texts of `tokens`, as `key` of a recipe allows, find no place."""
+        if self.places is not None and self.places < tokens:
+            raise RecipeError(
+                f"{key} = {tokens} needs as many learned positions, but position.length is "
+                f"{self.places}; change one of them"
+            )
+
+    def build(self, dim: int, head_dim: int) -> Position:
+        """The encoding for tokens of width `dim` (positions included) in heads of `head_dim`."""
+        try:
+            return self.make(dim, head_dim)
+        except ShapeError as error:
+            raise ShapeError(f'position.kind = "{self.kind}": {error}') from None
+
+    @abstractmethod
+    def make(self, dim: int, head_dim: int) -> Position:
+        """The same, with errors that do not name the key."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AbsoluteConfig(BasePositionConfig):
+    """The options that all encodings with one vector a place share.
+
+    fuse    "add" to the tokens, or "concat" to them, which leaves the tokens less width
+    width   the width of concatenated positions
+    """
+
+    fuse: Fuse = "add"
+    width: Count = 32
+
+    @property
+    def widening(self) -> int:
+        """The width of what is concatenated."""
+        return self.width if self.fuse == "concat" else 0
+
+    def conflicts(self) -> Iterator[Conflict]:
+        """Positions that are added have the tokens' width."""
+        if self.fuse == "add":
+            yield from without_effect(self, ["width"], 'with position.fuse = "add"')
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoPositionConfig(BasePositionConfig):
+    """No position: attention reads a set."""
+
+    encoding: ClassVar[type[Position]] = Position
+    kind: Literal["none"] = "none"
+
+    def make(self, dim: int, head_dim: int) -> Position:
+        """Tokens pass as they are."""
+        return Position()
+
+
+def grid_for(grid: tuple[int, int] | None, cells: tuple[int, int]) -> tuple[int, int]:
+    """Return the grid of a table for an image with these cells (down, across).
+
+    A grid that is left out is as large as the image; one that is smaller raises.
+    """
+    if grid is None:
+        return cells
+    if grid[0] < cells[0] or grid[1] < cells[1]:
+        raise RecipeError(
+            f"position.grid is {list(grid)}, but images of this size have {cells[0]} x {cells[1]} "
+            "cells; leave it out, or make it larger"
+        )
+    return grid

@@ -1,10 +1,13 @@
 """Complex: a token is a wave r·e^(i(ωp + θ)) of its place p (Wang et al. 2019)."""
 
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
 import torch
 from torch import nn
 
 from saccade.errors import PositionError, ShapeError
-from saccade.positions.base import Grid, Places, Position
+from saccade.positions.base import BasePositionConfig, Grid, Places, Position
 from saccade.positions.waves import frequencies, require_even, turned
 from saccade.shapes import Float, Tensor
 
@@ -16,6 +19,8 @@ class Complex(Position):
     learned number a pair, shared by all words (the paper's word-sharing scheme), starting at the
     frequencies of `Sinusoidal`. Real and imaginary parts go on as ordinary numbers.
     """
+
+    on_grids = False
 
     def __init__(self, dim: int, *, base: float = 10_000.0) -> None:
         super().__init__()
@@ -35,3 +40,15 @@ class Complex(Position):
 
     def extra_repr(self) -> str:
         return f"{2 * len(self.frequency)}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComplexConfig(BasePositionConfig):
+    """Tokens turned by their place at learned frequencies."""
+
+    encoding: ClassVar[type[Position]] = Complex
+    kind: Literal["complex"] = "complex"
+
+    def make(self, dim: int, head_dim: int) -> Complex:
+        """The encoding of tokens of width `dim`."""
+        return Complex(dim)

@@ -1,9 +1,13 @@
 """Conditional: a place is known by its neighbours (Chu et al. 2021, CPE by a PEG)."""
 
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
 from torch import nn
 
-from saccade.errors import PositionError
-from saccade.positions.base import Grid, Places, Position
+from saccade.config import Count
+from saccade.errors import PositionError, RecipeError
+from saccade.positions.base import BasePositionConfig, Grid, Places, Position
 from saccade.shapes import Float, Tensor
 
 
@@ -42,3 +46,26 @@ class Conditional(Position):
         out = x.clone()
         out[..., placed, :] = x[..., placed, :] + read[..., cell, :]
         return out
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConditionalConfig(BasePositionConfig):
+    """Positions computed from the neighbourhood.
+
+    kernel_size   the side of the neighbourhood that a token reads, an odd number of cells
+    """
+
+    encoding: ClassVar[type[Position]] = Conditional
+    kind: Literal["conditional"] = "conditional"
+    kernel_size: Count = 3
+
+    def __post_init__(self) -> None:
+        if self.kernel_size % 2 == 0:
+            raise RecipeError(
+                f"kernel_size is {self.kernel_size}, and a token has as many neighbours on either "
+                "side; use an odd number"
+            )
+
+    def make(self, dim: int, head_dim: int) -> Conditional:
+        """The encoding of tokens of width `dim`."""
+        return Conditional(dim, self.kernel_size)

@@ -1,10 +1,22 @@
 """Learned: one vector a place, learned like any other weight (Gehring et al. 2017; Devlin 2019)."""
 
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
 import torch
 from torch import nn
 
+from saccade.config import Count
 from saccade.errors import PositionError
-from saccade.positions.base import Absolute, Fuse, Grid, Places
+from saccade.positions.base import (
+    Absolute,
+    AbsoluteConfig,
+    Fuse,
+    Grid,
+    Places,
+    Position,
+    grid_for,
+)
 from saccade.shapes import Float, Tensor
 
 
@@ -49,3 +61,33 @@ def _require_below(at: Tensor, length: int, name: str) -> None:
             f"{name} {largest} (counted from 0) is beyond the {length} places of this learned "
             "table; shorten the input, or use sinusoidal, relative or rotary positions"
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearnedConfig(AbsoluteConfig):
+    """A learned table.
+
+    length   the number of places in a text
+    grid     (height, width) in cells for an image; left out, it is as large as the image
+    """
+
+    encoding: ClassVar[type[Position]] = Learned
+    text_only: ClassVar[tuple[str, ...]] = ("length",)
+    grid_only: ClassVar[tuple[str, ...]] = ("grid",)
+
+    kind: Literal["learned"] = "learned"
+    length: Count = 512
+    grid: tuple[Count, Count] | None = None
+
+    @property
+    def places(self) -> int:
+        """The length of the table."""
+        return self.length
+
+    def with_cells(self, cells: tuple[int, int]) -> "LearnedConfig":
+        """A table for these cells."""
+        return replace(self, grid=grid_for(self.grid, cells))
+
+    def make(self, dim: int, head_dim: int) -> Learned:
+        """A table for an image if there is a grid, else for text."""
+        return Learned(self.widening or dim, self.grid or self.length, fuse=self.fuse)

@@ -1,12 +1,15 @@
 """Relative: the distance between query and key, in text (Shaw et al. 2018)."""
 
 import math
+from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 import torch
 from torch import nn
 
+from saccade.config import Count
 from saccade.errors import PositionError, ShapeError
-from saccade.positions.base import Grid, Places, Position
+from saccade.positions.base import BasePositionConfig, Grid, Places, Position
 from saccade.shapes import Float, Int, Tensor
 
 
@@ -19,6 +22,7 @@ class Relative(Position):
     no (q, k, d) tensor exists.
     """
 
+    on_grids = False
     acts_inside = True
 
     def __init__(self, head_dim: int, max_distance: int) -> None:
@@ -53,3 +57,19 @@ def by_distance(
     while 2 < index.ndim < every.ndim:
         index = index.unsqueeze(-3)
     return every.gather(-1, index.expand(*every.shape[:-1], index.shape[-1]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RelativeConfig(BasePositionConfig):
+    """The distance between query and key, in text.
+
+    max_distance   distances beyond this are not told apart
+    """
+
+    encoding: ClassVar[type[Position]] = Relative
+    kind: Literal["relative"] = "relative"
+    max_distance: Count = 16
+
+    def make(self, dim: int, head_dim: int) -> Relative:
+        """The encoding for heads of this width."""
+        return Relative(head_dim, self.max_distance)

@@ -1,10 +1,14 @@
 """Relative2d: the distance in rows and in columns, in images (Bello et al. 2019)."""
 
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
 import torch
 from torch import nn
 
+from saccade.config import Count
 from saccade.errors import PositionError
-from saccade.positions.base import Grid, Places, Position
+from saccade.positions.base import BasePositionConfig, Grid, Places, Position, grid_for
 from saccade.positions.relative import by_distance
 from saccade.shapes import Float, Tensor
 
@@ -17,6 +21,7 @@ class Relative2d(Position):
     any other: its bias is 0.
     """
 
+    on_text = False
     acts_inside = True
 
     def __init__(self, head_dim: int, height: int, width: int) -> None:
@@ -51,3 +56,28 @@ class Relative2d(Position):
 
     def extra_repr(self) -> str:
         return f"head_dim={self.row_weight.shape[1]}, {self.height}x{self.width}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Relative2dConfig(BasePositionConfig):
+    """The distance in rows and in columns, in images.
+
+    grid   (height, width) in cells; left out, it is as large as the image
+    """
+
+    encoding: ClassVar[type[Position]] = Relative2d
+    kind: Literal["relative_2d"] = "relative_2d"
+    grid: tuple[Count, Count] | None = None
+
+    def with_cells(self, cells: tuple[int, int]) -> "Relative2dConfig":
+        """Distances between these cells."""
+        return replace(self, grid=grid_for(self.grid, cells))
+
+    def make(self, dim: int, head_dim: int) -> Relative2d:
+        """The encoding for heads of this width; the grid must be known."""
+        if self.grid is None:
+            raise PositionError(
+                'position.kind = "relative_2d" needs the size of the image in cells; give '
+                "position.grid = [height, width]"
+            )
+        return Relative2d(head_dim, *self.grid)

@@ -1,7 +1,11 @@
 """Rotary: queries and keys turned by their place (Su et al. 2021, RoFormer)."""
 
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from saccade.config import Positive
 from saccade.errors import ShapeError
-from saccade.positions.base import Places, Position
+from saccade.positions.base import BasePositionConfig, Places, Position
 from saccade.positions.waves import Layout, angles, require_even, turned
 from saccade.shapes import Float, Tensor
 
@@ -45,3 +49,25 @@ class Rotary(Position):
 
     def extra_repr(self) -> str:
         return f"{self.head_dim}, base={self.base:g}, layout={self.layout!r}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RotaryConfig(BasePositionConfig):
+    """Queries and keys turned by their place.
+
+    base     ω_j = base^(-2j/dim): the larger, the slower the last pairs turn
+    layout   which numbers form a pair: neighbours ("interleaved"), or one of each half ("halves")
+    """
+
+    encoding: ClassVar[type[Position]] = Rotary
+    kind: Literal["rotary"] = "rotary"
+    base: Positive = 10_000.0
+    layout: Layout = "interleaved"
+
+    def wave_dim(self, dim: int, head_dim: int) -> int:
+        """That of each head."""
+        return head_dim
+
+    def make(self, dim: int, head_dim: int) -> Rotary:
+        """The encoding for heads of this width."""
+        return Rotary(head_dim, base=self.base, layout=self.layout)

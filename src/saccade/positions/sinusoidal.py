@@ -1,10 +1,13 @@
 """Sinusoidal: waves of falling frequency (Vaswani et al. 2017, section 3.5)."""
 
+from dataclasses import dataclass
 from functools import lru_cache
+from typing import ClassVar, Literal
 
 import torch
 
-from saccade.positions.base import Absolute, Fuse, Places
+from saccade.config import Positive
+from saccade.positions.base import Absolute, AbsoluteConfig, Fuse, Places, Position
 from saccade.positions.waves import Layout, angles, require_even
 from saccade.shapes import Float, Tensor
 
@@ -53,3 +56,27 @@ def _remembered(
 ) -> Float[Tensor, "n d"]:
     """The vectors of the places before `length`, a power of 2: computed once."""
     return waves(torch.arange(length, device=device), dim, base, layout).to(dtype)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SinusoidalConfig(AbsoluteConfig):
+    """Waves of falling frequency.
+
+    base     ω_j = base^(-2j/dim): the larger, the longer the last waves
+    layout   sine and cosine of a frequency side by side ("interleaved"), or all sines before all
+             cosines ("halves")
+    """
+
+    encoding: ClassVar[type[Position]] = Sinusoidal
+    kind: Literal["sinusoidal"] = "sinusoidal"
+    base: Positive = 10_000.0
+    layout: Layout = "interleaved"
+
+    def wave_dim(self, dim: int, head_dim: int) -> int:
+        """That of the tokens, or of what is concatenated."""
+        return self.widening or dim
+
+    def make(self, dim: int, head_dim: int) -> Sinusoidal:
+        """The encoding, as wide as the tokens or as what is concatenated."""
+        width = self.wave_dim(dim, head_dim)
+        return Sinusoidal(width, base=self.base, layout=self.layout, fuse=self.fuse)

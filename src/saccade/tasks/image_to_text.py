@@ -210,7 +210,7 @@ class ImageToText(WritingTask[Captioned]):
         self.target, self.metrics = target, config.metrics
         self.selects = config.metrics.names[0]
         reader = config.model.encoder.sized(config.image.size)
-        self.model: Captioner = replace(config.model, encoder=reader).build_whole(len(target))
+        self.model: Captioner = replace(config.model, encoder=reader).build(len(target))
         self.grid = reader.grid(config.image.size)
         self.engine: Engine[Tensor, Wish, Hypothesis] = Eager(self._begun)
 

@@ -169,7 +169,7 @@ class MaskedLanguageModeling(Task[Gaps]):
         self.config, self.columns = config, config.columns
         self.tokenizer, self.masking = tokenizer, config.masking.build(tokenizer)
         self.around = {"start": tokenizer.cls, "end": tokenizer.sep}
-        self.model: MaskedLanguageModel = config.model.build_masked(len(tokenizer))
+        self.model: MaskedLanguageModel = config.model.build(len(tokenizer))
         pieces = tokenizer.pieces(tokenizer.ordinary.tolist())
         self._with_space = torch.tensor([piece.startswith(WORD) for piece in pieces])
         # whether the space before a word is part of its first piece

@@ -158,7 +158,7 @@ class TextClassification(Classifier[Labelled]):
         super().__init__(labels, config.metrics, temperature)
         self.config, self.columns = config, config.columns
         self.tokenizer, self.pairs = tokenizer, pairs
-        self.model: TextClassifier = config.model.build_classifier(len(tokenizer), labels.outputs)
+        self.model: TextClassifier = config.model.build(len(tokenizer), labels.outputs)
         self.controls, self.reads = (3, "pair") if pairs else (2, "text")
         if config.text.max_length < 2 * self.controls:
             raise RecipeError(

@@ -25,6 +25,7 @@ from saccade.errors import RecipeError, brief
 from saccade.files import read_text
 from saccade.tasks.base import TaskConfig
 from saccade.training.optim import AverageConfig, OptimConfig
+from saccade.training.upgrade import upgraded
 
 Seed = Annotated[int, Ge(0), Lt(2**32)]
 """As many as torch tells apart."""
@@ -111,7 +112,7 @@ def load(
     `model` holds options of another model, which replace the recipe's where it has such; `changes`
     come last.
     """
-    table = parse(_text(name), str(name))
+    table = upgraded(parse(_text(name), str(name)))
     if model is not None:
         _require_task(table, str(name))
         kinds = config.classes(get_type_hints(tasks.config_of(table["task"]))["model"])

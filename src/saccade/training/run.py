@@ -28,11 +28,9 @@ from saccade.training.files import remove_partial, room_on_disk, write_file
 from saccade.training.outline import without_memory
 from saccade.training.recipe import Recipe
 from saccade.training.tensor_files import read_shapes, read_tensors, serialized
+from saccade.training.upgrade import FORMAT, upgraded
 
 log = logging.getLogger(__name__)
-
-FORMAT = 1
-"""Counts up when a run folder's contents change their meaning."""
 
 FREE = (
     "max_steps",
@@ -166,14 +164,15 @@ class Run:
 
     def recipe(self) -> Recipe:
         """The recipe as it was resolved."""
-        self.about()
+        number = int(self.about()["format"])
         path = self.folder / "recipe.toml"
         try:
             text = read_text(path, recipes.LARGEST)
         except (OSError, UnicodeDecodeError) as error:
             raise RunError(f"the run's recipe {path} cannot be read: {brief(error)}") from None
         with _damage_as_error(f"{path} cannot be used"):
-            return recipes.from_table(recipes.parse(text, str(path)), str(path))
+            table = upgraded(recipes.parse(text, str(path)), number)
+            return recipes.from_table(table, str(path))
 
     def task(self) -> Task[Any]:
         """The trained task, with the best weights there are.

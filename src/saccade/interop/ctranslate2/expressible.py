@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+from saccade.attention import Dot, ScaledDot
+from saccade.config import kinds
 from saccade.decoders.transformer import TransformerDecoderConfig
 from saccade.encoders.transformer import TransformerEncoderConfig
 from saccade.errors import InteropError
@@ -10,10 +12,8 @@ from saccade.models import TranslatorConfig
 from saccade.models.language_models import LanguageModelConfig
 from saccade.models.translator import EncoderConfig
 from saccade.models.writer import DecoderConfig
-from saccade.positions import PositionConfig
-
-SCORES = ("scaled_dot", "dot")
-POSITIONS = ("none", "sinusoidal", "learned", "relative", "rotary")
+from saccade.positions import Position, PositionConfig, Relative, Rotary
+from saccade.positions.base import Absolute
 
 
 def require_expressible(config: TranslatorConfig | LanguageModelConfig) -> None:
@@ -43,12 +43,18 @@ def _obstacles(config: TranslatorConfig | LanguageModelConfig) -> Iterator[str]:
 def _in_block(path: str, block: BlockConfig) -> Iterator[str]:
     if block.norm != "layer":
         yield f'{path}.norm is "{block.norm}", and it has layer norm'
-    if block.score.kind not in SCORES:
-        yield f'{path}.score.kind is "{block.score.kind}", and it has {" and ".join(SCORES)}'
+    if block.score.score not in (Dot, ScaledDot):
+        yield f'{path}.score.kind is "{block.score.kind}", and it has scaled_dot and dot'
 
 
 def _in_position(path: str, position: PositionConfig) -> Iterator[str]:
-    if position.kind not in POSITIONS:
-        yield f'{path}.kind is "{position.kind}", and it has {", ".join(POSITIONS)}'
+    if not _is_known(position.encoding):
+        names = [kind for kind, other in kinds(PositionConfig).items() if _is_known(other.encoding)]
+        yield f'{path}.kind is "{position.kind}", and it has {", ".join(names)}'
     if position.widening:
         yield f'{path}.fuse is "concat", and it can only add positions'
+
+
+def _is_known(encoding: type[Position]) -> bool:
+    """It has tables that are added to the tokens, and two encodings inside attention."""
+    return encoding in (Position, Relative, Rotary) or issubclass(encoding, Absolute)

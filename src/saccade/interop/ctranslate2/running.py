@@ -65,7 +65,7 @@ def places_of(task: Task) -> int:
         return task.config.text.block
     config, model = task.config, task.config.model
     sides = [side.position for side in (model.encoder, model.decoder) if side.kind == "transformer"]
-    ends = [position.length for position in sides if position.kind == "learned"]
+    ends = [position.places for position in sides if position.places is not None]
     longest = max(config.text.max_length + 1, config.generation.max_length, FEWEST_PLACES)
     return min([longest, *ends])
 

@@ -14,6 +14,7 @@ from torch import nn
 
 from saccade.attention import MultiHeadAttention
 from saccade.attention.projection import Packed
+from saccade.attention.scores import Dot
 from saccade.decoders.transformer import (
     TransformerDecoder,
     TransformerDecoderConfig,
@@ -32,7 +33,8 @@ from saccade.models import LanguageModel, Translator, TranslatorConfig
 from saccade.models.language_models import LanguageModelConfig
 from saccade.positions.base import Absolute
 from saccade.positions.learned import Learned
-from saccade.positions.relative import Relative
+from saccade.positions.relative import Relative, RelativeConfig
+from saccade.positions.rotary import RotaryConfig
 from saccade.shapes import Tensor
 
 ACTIVATIONS = {
@@ -86,7 +88,7 @@ def _encoder(model: TransformerEncoder, config: TransformerEncoderConfig, dim: i
         _norm(spec.layer_norm, model.norm)
     for slots, layer in zip(spec.layer, model.layers, strict=True):
         assert isinstance(layer, TransformerEncoderLayer)
-        _self_attention(slots, layer, config, model.position)
+        _self_attention(slots, layer, model.position)
         _feed_forward(slots, layer)
     return spec
 
@@ -102,9 +104,9 @@ def _decoder(
         _norm(spec.layer_norm, model.norm)
     _linear(spec.projection, model.output.weight, model.output.bias)
     for slots, layer in zip(spec.layer, model.blocks(), strict=True):
-        _self_attention(slots, layer, config, model.position)
+        _self_attention(slots, layer, model.position)
         if layer.cross is not None:
-            _cross_attention(slots.attention, layer.cross, config)
+            _cross_attention(slots.attention, layer.cross)
             _norm(slots.attention.layer_norm, layer.around_cross.norm)
         _feed_forward(slots, layer)
     return spec
@@ -116,11 +118,12 @@ def _options(config: Side, dim: int) -> dict[str, Any]:
         "pre_norm": config.norm_order == "pre",
         "activation": package(".specs.common_spec").Activation[ACTIVATIONS[config.activation]],
         "num_heads_kv": config.num_kv_heads,
-        "relative_position": position.kind == "relative",
+        "relative_position": isinstance(position, RelativeConfig),
     }
-    if position.kind == "rotary":
+    if isinstance(position, RotaryConfig):
         options["rotary_dim"] = dim // config.num_heads
         options["rotary_interleave"] = position.layout == "interleaved"
+        options["rotary_base"] = position.base
     return options
 
 
@@ -141,10 +144,7 @@ def _table(position: nn.Module, places: int, dim: int) -> Tensor:
 
 
 def _self_attention(
-    slots: Any,
-    layer: TransformerEncoderLayer | TransformerDecoderLayer,
-    config: Side,
-    position: nn.Module,
+    slots: Any, layer: TransformerEncoderLayer | TransformerDecoderLayer, position: nn.Module
 ) -> None:
     attention, theirs = layer.self_attention, slots.self_attention
     projection = attention.projection
@@ -152,7 +152,7 @@ def _self_attention(
     _linear(theirs.linear[0], projection.weight, projection.bias)
     _linear(theirs.linear[1], attention.out_proj.weight, attention.out_proj.bias)
     _norm(theirs.layer_norm, layer.around_attention.norm)
-    scale = _scale(theirs, attention, config)
+    scale = _scale(theirs, attention)
     if isinstance(position, Relative):
         # ours divides what the places add by √d, whatever the score; theirs as the score does
         table = position.weight / (scale * math.sqrt(attention.head_dim))
@@ -160,7 +160,7 @@ def _self_attention(
         del theirs.relative_position_values
 
 
-def _cross_attention(theirs: Any, attention: MultiHeadAttention, config: Side) -> None:
+def _cross_attention(theirs: Any, attention: MultiHeadAttention) -> None:
     projection = attention.projection
     assert isinstance(projection, Packed)
     width = projection.widths[0]
@@ -169,12 +169,12 @@ def _cross_attention(theirs: Any, attention: MultiHeadAttention, config: Side) -
         bias = None if projection.bias is None else projection.bias[rows]
         _linear(slot, projection.weight[rows], bias)
     _linear(theirs.linear[2], attention.out_proj.weight, attention.out_proj.bias)
-    _scale(theirs, attention, config)
+    _scale(theirs, attention)
 
 
-def _scale(theirs: Any, attention: MultiHeadAttention, config: Side) -> float:
+def _scale(theirs: Any, attention: MultiHeadAttention) -> float:
     """What the dot products are multiplied by."""
-    scale = 1.0 if config.score.kind == "dot" else attention.head_dim**-0.5
+    scale = 1.0 if isinstance(attention.attend.score, Dot) else attention.head_dim**-0.5
     theirs.queries_scale = np.float32(scale)
     return scale
 

@@ -35,8 +35,9 @@ from saccade.models import (
     TextClassifierConfig,
     TextEncoder,
     TextEncoderConfig,
+    TextReaderConfig,
 )
-from saccade.positions import Learned, PositionConfig
+from saccade.positions import Learned, LearnedConfig
 
 EMBEDDING = "encoder.stem.embedding"
 
@@ -96,7 +97,7 @@ class Bert(Family[BertOptions]):
         Condition("add_cross_attention", "a BERT that reads a memory is"),
     )
 
-    def config(self, architecture: str, options: BertOptions) -> TextEncoderConfig | None:
+    def config(self, architecture: str, options: BertOptions) -> TextReaderConfig | None:
         """The reader, and the head of its class; a tagger is none of our recipes."""
         reader = _reader(options)
         kind = self.architectures[architecture]
@@ -114,9 +115,9 @@ class Bert(Family[BertOptions]):
         """The reader, and the head of its class."""
         match self.config(architecture, options):
             case TextClassifierConfig() as config:
-                return config.build_classifier(options.vocab_size, options.num_labels)
+                return config.build(options.vocab_size, options.num_labels)
             case MaskedLanguageModelConfig() as config:
-                return config.build_masked(options.vocab_size)
+                return config.build(options.vocab_size)
             case TextEncoderConfig() as config:
                 return config.build(options.vocab_size)
         return Tagger(
@@ -194,7 +195,7 @@ def _reader(options: BertOptions) -> TextEncoderConfig:
             dropout=options.hidden_dropout_prob,
             attention_dropout=options.attention_probs_dropout_prob,
             norm_eps=options.layer_norm_eps,
-            position=PositionConfig(kind="learned", length=options.max_position_embeddings),
+            position=LearnedConfig(length=options.max_position_embeddings),
             stem_norm=True,
         ),
         dim=options.hidden_size,

@@ -8,9 +8,9 @@ from torch import nn
 
 from saccade.interop.huggingface.names import Names
 from saccade.interop.huggingface.options import Condition
-from saccade.models import LanguageModelConfig, TextEncoderConfig, TranslatorConfig
+from saccade.models import LanguageModelConfig, TextReaderConfig, TranslatorConfig
 
-ModelConfig = TextEncoderConfig | LanguageModelConfig | TranslatorConfig
+ModelConfig = TextReaderConfig | LanguageModelConfig | TranslatorConfig
 Options = TypeVar("Options")
 
 

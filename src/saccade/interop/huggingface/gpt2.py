@@ -26,7 +26,7 @@ from saccade.interop.huggingface.options import (
 )
 from saccade.interop.huggingface.structure import part
 from saccade.models import LanguageModel, LanguageModelConfig
-from saccade.positions import Learned, PositionConfig
+from saccade.positions import Learned, LearnedConfig
 
 BLOCK = (
     *layer("self_attention.projection", "attn.c_attn", form=Transposed()),
@@ -85,7 +85,7 @@ class Gpt2(Family[Gpt2Options]):
                 dropout=options.resid_pdrop,
                 attention_dropout=options.attn_pdrop,
                 norm_eps=options.layer_norm_epsilon,
-                position=PositionConfig(kind="learned", length=options.n_positions),
+                position=LearnedConfig(length=options.n_positions),
             ),
             dim=dim,
             tie_output=options.tie_word_embeddings,

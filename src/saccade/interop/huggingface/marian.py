@@ -37,7 +37,7 @@ from saccade.interop.huggingface.options import (
 from saccade.interop.huggingface.structure import part
 from saccade.layers.embeddings import OutputProjection, TokenEmbedding
 from saccade.models import Translator, TranslatorConfig
-from saccade.positions import PositionConfig
+from saccade.positions import SinusoidalConfig
 
 SOURCE, TARGET, OUTPUT = "encoder.stem.embedding", "decoder.embedding", "decoder.output"
 
@@ -112,7 +112,7 @@ class Marian(Family[MarianOptions]):
             "dropout": options.dropout,
             "attention_dropout": options.attention_dropout,
             "activation_dropout": options.activation_dropout,
-            "position": PositionConfig(kind="sinusoidal", layout="halves"),
+            "position": SinusoidalConfig(layout="halves"),
         }
         return TranslatorConfig(
             encoder=TransformerEncoderConfig(

@@ -31,6 +31,7 @@ from saccade.models import (
     Translator,
     TranslatorConfig,
 )
+from saccade.positions import PositionConfig
 from saccade.tasks import (
     Task,
     TaskConfig,
@@ -185,7 +186,7 @@ def _classifier(folder: Folder) -> Draft:
     options = text_classification.Config(
         model=config,
         text=text_classification.TextConfig(
-            vocabulary=_made_like(tokenizer), max_length=config.encoder.position.length
+            vocabulary=_made_like(tokenizer), max_length=_places(config.encoder.position)
         ),
         labels=labels.LabelsConfig(
             kind=kind["kind"], separator=kind.get("separator", SEPARATORS[0])
@@ -207,7 +208,7 @@ def _masked_language_model(folder: Folder) -> Draft:
     options = masked_language_modeling.Config(
         model=config,
         text=masked_language_modeling.TextConfig(
-            vocabulary=_made_like(tokenizer), max_length=config.encoder.position.length
+            vocabulary=_made_like(tokenizer), max_length=_places(config.encoder.position)
         ),
     )
     return Draft(options, {TOKENIZER: tokenizer.to_string()}, _cut_to(tokenizer))
@@ -223,12 +224,17 @@ def _language_model(folder: Folder) -> Draft:
         model=config,
         text=language_modeling.TextConfig(
             vocabulary=_made_like(tokenizer),
-            block=config.decoder.position.length,
+            block=_places(config.decoder.position),
             layout=layout,
             opening=str(folder.ours.get("opening", "")),
         ),
     )
     return Draft(options, {TOKENIZER: tokenizer.to_string()}, _cut_to(tokenizer))
+
+
+def _places(position: PositionConfig) -> int:
+    assert position.places is not None
+    return position.places
 
 
 READERS: Mapping[str, Callable[[Folder], Draft]] = {

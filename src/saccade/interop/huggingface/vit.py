@@ -27,7 +27,7 @@ from saccade.interop.huggingface.options import (
 )
 from saccade.interop.huggingface.structure import part
 from saccade.models import ImageClassifier, ImageEncoder
-from saccade.positions import Learned, PositionConfig
+from saccade.positions import Learned, LearnedConfig
 
 BLOCK = (
     *layer("around_attention.norm", "layernorm_before"),
@@ -87,7 +87,7 @@ class Vit(Family[VitOptions]):
             dropout=options.hidden_dropout_prob,
             attention_dropout=options.attention_probs_dropout_prob,
             norm_eps=options.layer_norm_eps,
-            position=PositionConfig(kind="learned", grid=grid),
+            position=LearnedConfig(grid=grid),
         ).build(PatchStem(dim, patch_size, options.num_channels), dim)
         if not options.qkv_bias:
             for i in range(options.num_hidden_layers):
