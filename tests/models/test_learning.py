@@ -15,7 +15,10 @@ from saccade.positions import PositionConfig
 from tests.learning import REVERSE, STOP, VOCABULARY, exact_match, make_batch, train
 
 BLOCK = {"num_layers": 2, "num_heads": 4, "hidden_dim": 128, "dropout": 0.0}
-LONG, SHORT = range(1, 13), range(1, 7)
+LONG, MIDDLE, SHORT = range(1, 13), range(1, 9), range(1, 7)
+each_length = pytest.mark.parametrize(
+    "lengths", [MIDDLE, pytest.param(LONG, marks=pytest.mark.slow)], ids=["middle", "long"]
+)
 
 
 def transformer(score="scaled_dot", position="sinusoidal", norm_order="pre"):
@@ -55,9 +58,9 @@ def learned(config, lengths=LONG, steps=1500, learning_rate=3e-3):
     return model
 
 
-def alignment_error(model, name):
+def alignment_error(model, name, lengths=LONG):
     """The share of wrong links on reversed sequences, where i was written from n - 1 - i (K5)."""
-    batch = make_batch(300, LONG, torch.Generator().manual_seed(3))
+    batch = make_batch(300, lengths, torch.Generator().manual_seed(3))
     with torch.no_grad(), saccade.watch(model) as seen:
         model(batch.source, batch.target[:, :-1], batch.source_mask)
     wrong, total = torch.zeros(seen[name].weights.shape[1]), 0
@@ -72,9 +75,10 @@ def alignment_error(model, name):
     return (wrong / total).min().item()
 
 
-def test_transformer_learns():
-    model = learned(transformer(), learning_rate=2e-3)
-    assert exact_match(model, lengths=LONG) >= 0.99
+@each_length
+def test_transformer_learns(lengths):
+    model = learned(transformer(), lengths, learning_rate=2e-3)
+    assert exact_match(model, lengths=lengths) >= 0.99
 
 
 @pytest.mark.slow  # nearly two minutes; attention after each step stands for both in `make test`
@@ -86,10 +90,11 @@ def test_recurrent_with_attention_before_each_step_learns(record_property):
     record_property("alignment_error", alignment_error(model, "decoder"))
 
 
-def test_recurrent_with_attention_after_each_step_learns_and_aligns_K5(record_property):
-    model = learned(recurrent("after", "lstm", "general", dropout=0.1))
-    assert exact_match(model, lengths=LONG) >= 0.99
-    error = alignment_error(model, "decoder")
+@each_length
+def test_recurrent_with_attention_after_each_step_learns_and_aligns_K5(lengths, record_property):
+    model = learned(recurrent("after", "lstm", "general", dropout=0.1), lengths)
+    assert exact_match(model, lengths=lengths) >= 0.99
+    error = alignment_error(model, "decoder", lengths)
     record_property("alignment_error", error)
     assert error < 0.05
 
