@@ -57,7 +57,7 @@ def read(cls: type[Config], table: Table, path: str = "", base: Config | None = 
     ScoreConfig(kind='additive', hidden_dim=64)
     """
     if not isinstance(table, Mapping):
-        raise RecipeError(f"{path or 'this'} must be a table of options, got {table!r}")
+        raise RecipeError(f"{path or 'this'} must be a table of options, got {table!r:.200}")
     hints = get_type_hints(cls, include_extras=True)
     known = {field.name: field for field in fields(cls)}  # type: ignore[arg-type]
     for key in table:
@@ -198,12 +198,12 @@ def _value(hint: Any, value: Any, path: str, default: Any) -> Any:
     if not choices or is_dataclass(value):
         return _checked(hint, value, path)
     if not isinstance(value, Mapping):
-        raise RecipeError(f"{path} must be a table of options, got {value!r}")
+        raise RecipeError(f"{path} must be a table of options, got {value!r:.200}")
     by_kind = {_kind(choice): choice for choice in choices}
     usual = _kind(type(default)) if is_dataclass(default) else None
     kind = next(iter(by_kind)) if len(choices) == 1 else value.get("kind", usual)
-    if kind not in by_kind:
-        said = "is missing" if kind is None else f"cannot be {kind!r}"
+    if not isinstance(kind, str) or kind not in by_kind:
+        said = "is missing" if kind is None else f"cannot be {kind!r:.200}"
         raise RecipeError(f"{path}.kind {said}; it can be: {', '.join(sorted(by_kind))}")
     same = type(default) is by_kind[kind]
     return read(by_kind[kind], value, path, default if same else None)
@@ -218,7 +218,7 @@ def _checked(hint: Any, value: Any, path: str) -> Any:
     try:
         return TypeAdapter(hint).validate_python(value, strict=True)
     except ValidationError:
-        raise RecipeError(f"{path} cannot be {value!r}; it can be: {allowed(hint)}") from None
+        raise RecipeError(f"{path} cannot be {value!r:.200}; it can be: {allowed(hint)}") from None
 
 
 def classes(hint: Any) -> list[type]:
@@ -236,10 +236,10 @@ def _kind(cls: type) -> str:
 
 
 def _unknown(path: str, key: str, known: Mapping[str, object], kind: object) -> str:
-    near = get_close_matches(key, known, n=1)
+    near = get_close_matches(key[:200], known, n=1)
     where = f" for kind {kind}" if isinstance(kind, str) else ""
     hint = f"Did you mean {near[0]}? " if near else ""
-    return f"{path} is not known{where}. {hint}Known here: {', '.join(known)}"
+    return f"{path[:200]} is not known{where}. {hint}Known here: {', '.join(known)}"
 
 
 def _join(path: str, name: str) -> str:
