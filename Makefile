@@ -18,6 +18,7 @@ check: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	tools/javascript/check
 
 test-slow: $(READY)
 	$(PYTEST) -m slow
@@ -41,4 +42,4 @@ $(READY): pyproject.toml constraints.txt
 	touch $(READY)
 
 clean:
-	rm -rf .venv runs build dist *.egg-info src/*.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv tools/javascript/node_modules runs build dist *.egg-info src/*.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -3,8 +3,10 @@
 import asyncio
 import json
 import logging
+import re
 import sys
 import threading
+from importlib.resources import files
 
 import pytest
 
@@ -148,3 +150,11 @@ def test_a_text_that_does_not_come_keeps_nobody_from_ending():
 
     asyncio.run(listen())
     assert streamer.close(60.0) is True
+
+
+def test_every_element_that_scripts_ask_for_is_in_the_page():
+    page = files("saccade.serve.page")
+    named = re.findall(r'^ +"?([\w-]+)"?: HTML', page.joinpath("parts.js").read_text(), re.M)
+    ids = re.findall(r' id="([\w-]+)"', page.joinpath("index.html").read_text())
+    assert len(named) > 10
+    assert set(named) <= set(ids)

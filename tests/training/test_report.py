@@ -62,6 +62,14 @@ def test_curves_and_answers(place):
     assert legends == ["colour-0", "colour-1", "colour-2"]  # of updates, training, validation
 
 
+def test_wide_tables_scroll_by_themselves(place):
+    train(place, "run", max_steps=2)
+    seen = Seen((place / "run" / "report.html").read_text(encoding="utf-8"))
+    tables = [at for at, (tag, _) in enumerate(seen.tags) if tag == "table"]
+    assert tables
+    assert all(seen.tags[at - 1][1]["class"].split()[0] == "wide" for at in tables)
+
+
 def test_it_is_written_when_it_is_old(place):
     train(place, "run", max_steps=4)
     run = Run(place / "run")

@@ -37,6 +37,12 @@ const COLOURS = blended(
 const PAPER = { sheet: "#ffffff", ink: "#1d2126", looks: "#2563c9" };
 const SVG = "http://www.w3.org/2000/svg";
 
+/** @typedef {{ kind: "text", tokens: string[], words: string[], word_of: (number | null)[] }} Text */
+/** @typedef {{ kind: "image", grid: [number, number], class_token: boolean, image: string }} Picture */
+/** @typedef {{ name: string, heads: number, weights: string | Float32Array }} Layer */
+/** @typedef {{ name: string, read: Text | Picture, wrote: Text | Picture | null, layers: Layer[] }} Model */
+/** @typedef {{ side: any, labels: string[], of: (number | null)[], first?: number }} Units */
+
 const viewers = new WeakMap(); // the last one of each element
 
 /** Show the inputs inside the element, in place of what is there, which stays until then. What was
@@ -79,8 +85,12 @@ function sideOf({ png, ...side }) {
 
 /** A table of weights: a row for each that looks, a column for each that is looked at. */
 class Matrix {
+  /** @param {number} rows
+      @param {number} columns */
   constructor(rows, columns, values = new Float32Array(rows * columns)) {
-    Object.assign(this, { rows, columns, values });
+    this.rows = rows;
+    this.columns = columns;
+    this.values = values;
   }
 
   static identity(size) {
@@ -103,7 +113,9 @@ class Matrix {
 
   average() {
     const found = new Float32Array(this.columns);
-    for (let i = 0; i < this.rows; i++) this.row(i).forEach((v, j) => (found[j] += v / this.rows));
+    this.values.forEach((weight, i) => {
+      found[i % this.columns] += weight / this.rows;
+    });
     return found;
   }
 
@@ -149,8 +161,14 @@ function isPacked(weights) {
 
 /** The weights of one model, each layer unpacked when it is first asked for. */
 class Layers {
+  /** @param {Layer[]} layers
+      @param {number} rows
+      @param {number} columns */
   constructor(layers, rows, columns) {
-    Object.assign(this, { layers, rows, columns, unpacked: new Map() });
+    this.layers = layers;
+    this.rows = rows;
+    this.columns = columns;
+    this.unpacked = new Map();
   }
 
   /** Those of a choice of layer ("mean", "rollout" or a number) and head (a number or null). */
@@ -189,7 +207,7 @@ class Layers {
         const row = mixed.row(i);
         row[i] += 1;
         const sum = row.reduce((a, b) => a + b, 0);
-        row.forEach((weight, j) => (row[j] = weight / sum));
+        for (let j = 0; j < row.length; j++) row[j] /= sum;
       }
       found = mixed.times(found);
     }
@@ -225,7 +243,10 @@ class Layers {
 // sides
 
 /** What can be pointed at on a side: its words or its tokens, and to which each token belongs.
-    Of an image, words are its cells and tokens its cells after the class token. */
+    Of an image, words are its cells and tokens its cells after the class token.
+    @param {Text | Picture} side
+    @param {boolean} words
+    @returns {Units} */
 function unitsOf(side, words) {
   if (side.kind === "text") {
     const { tokens } = side;
@@ -240,15 +261,20 @@ function unitsOf(side, words) {
   return { side, labels: ["class token", ...names], of: [0, ...cells.map((c) => c + 1)], first: 1 };
 }
 
-/** Weights between units: summed over tokens that are looked at, averaged over those that look. */
+/** Weights between units: summed over tokens that are looked at, averaged over those that look.
+    @param {Matrix} matrix
+    @param {Units} wrote
+    @param {Units} read */
 function pooled(matrix, wrote, read) {
   const found = new Matrix(wrote.labels.length, read.labels.length);
   const pieces = new Float32Array(found.rows);
-  wrote.of.forEach((unit) => unit !== null && pieces[unit]++);
+  for (const unit of wrote.of) if (unit !== null) pieces[unit]++;
   wrote.of.forEach((unit, i) => {
     if (unit === null) return;
     const [into, row] = [found.row(unit), matrix.row(i)];
-    read.of.forEach((other, j) => other !== null && (into[other] += row[j] / pieces[unit]));
+    read.of.forEach((other, j) => {
+      if (other !== null) into[other] += row[j] / pieces[unit];
+    });
   });
   return found;
 }
@@ -267,7 +293,8 @@ function shortened(text, longest) {
   return letters.length > longest ? `${letters.slice(0, longest - 1).join("")}…` : text;
 }
 
-/** A line that tells an input from others. */
+/** A line that tells an input from others.
+    @param {Model} model */
 function summary({ read, wrote }) {
   const [from, to] = [read, wrote].map((side) => {
     if (side === null) return "";
@@ -278,12 +305,25 @@ function summary({ read, wrote }) {
 
 // the document
 
-/** An element with these attributes and children; a text is a text and nothing else. */
+/** An element with these attributes and children; a text is a text and nothing else.
+    @template {keyof HTMLElementTagNameMap} Tag
+    @param {Tag} tag
+    @param {Record<string, any>} attributes
+    @param {...(Node | string)} children */
 export function make(tag, attributes = {}, ...children) {
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
   node.append(...children);
   return node;
+}
+
+/** What draws on a canvas.
+    @param {HTMLCanvasElement} canvas
+    @param {CanvasRenderingContext2DSettings} [settings] */
+export function brush(canvas, settings) {
+  const paper = canvas.getContext("2d", settings);
+  if (!paper) throw new Error("this browser cannot draw on a canvas");
+  return paper;
 }
 
 /** A text of a user's inside a sentence, whatever its direction. */
@@ -317,7 +357,9 @@ export function deed(label, act) {
   const said = make("span", { role: "status" });
   const button = make("button", { type: "button" }, label);
   button.addEventListener("click", async () => {
-    said.textContent = await Promise.resolve().then(act).catch((error) => error.message);
+    said.textContent = await Promise.resolve()
+      .then(act)
+      .catch((error) => error.message);
     setTimeout(() => (said.textContent = ""), SAID);
   });
   return make("span", { class: "deed" }, button, said);
@@ -338,7 +380,7 @@ function copiedBySelection(text) {
   field.select();
   const done = document.execCommand("copy");
   field.remove();
-  focused?.focus();
+  if (focused instanceof HTMLElement) focused.focus();
   if (!done) throw new Error("this browser does not let pages copy");
 }
 
@@ -374,7 +416,7 @@ class TextView {
   constructor(units, name, pointer) {
     this.pointer = pointer;
     this.buttons = units.labels.map((label) => make("button", { type: "button" }, label));
-    this.buttons.forEach((button) => (button.tabIndex = -1));
+    for (const button of this.buttons) button.tabIndex = -1;
     if (this.buttons.length) this.buttons[0].tabIndex = 0;
     this.element = make(
       "div",
@@ -399,7 +441,8 @@ class TextView {
   }
 
   enter(index) {
-    this.buttons.forEach((button, i) => (button.tabIndex = i === index ? 0 : -1));
+    for (const button of this.buttons) button.tabIndex = -1;
+    this.buttons[index].tabIndex = 0;
     this.pointer.over(index);
   }
 
@@ -433,7 +476,7 @@ class TextView {
   shade(values) {
     const most = values ? greatest(values) : 0;
     this.buttons.forEach((button, i) => {
-      button.style.setProperty("--weight", most ? values[i] / most : 0);
+      button.style.setProperty("--weight", String(most ? values[i] / most : 0));
     });
   }
 
@@ -448,7 +491,11 @@ class TextView {
 /** An image whose cells can be pointed at, walked through with arrow keys, and covered. */
 class ImageView {
   constructor(units, name, pointer, bitmap) {
-    Object.assign(this, { units, pointer, grid: units.side.grid, marked: null, values: null });
+    this.units = units;
+    this.pointer = pointer;
+    this.grid = units.side.grid;
+    this.marked = null;
+    this.values = null;
     const [rows, columns] = this.grid;
     this.canvas = make("canvas", {
       tabindex: 0,
@@ -457,8 +504,8 @@ class ImageView {
     });
     this.element = make("div", { class: "image" }, this.canvas);
     if (units.first) this.element.append(this.classToken());
-    this.paper = this.canvas.getContext("2d", { willReadFrequently: true });
-    this.place(bitmap);
+    this.paper = brush(this.canvas, { willReadFrequently: true });
+    this.plain = this.place(bitmap);
     this.listen();
   }
 
@@ -479,7 +526,7 @@ class ImageView {
     const { width, height } = this.canvas;
     this.paper.imageSmoothingEnabled = bitmap.width > width; // pixels of small images stay visible
     this.paper.drawImage(bitmap, 0, 0, width, height);
-    this.plain = this.paper.getImageData(0, 0, width, height);
+    return this.paper.getImageData(0, 0, width, height);
   }
 
   listen() {
@@ -522,8 +569,8 @@ class ImageView {
   }
 
   shade(values) {
-    const most = values && values.length ? greatest(values) : 0;
-    this.button?.style.setProperty("--weight", most ? values[0] / most : 0);
+    const most = values?.length ? greatest(values) : 0;
+    this.button?.style.setProperty("--weight", String(most ? values[0] / most : 0));
     this.values = values;
     this.draw();
   }
@@ -550,7 +597,7 @@ class ImageView {
     const cell = this.marked - this.units.first;
     const [width, height] = [this.canvas.width / columns, this.canvas.height / rows];
     const [left, top] = [(cell % columns) * width, Math.floor(cell / columns) * height];
-    for (const [edge, line] of [["black", 4], ["white", 2]]) {
+    for (const [edge, line] of Object.entries({ black: 4, white: 2 })) {
       this.paper.strokeStyle = edge;
       this.paper.lineWidth = line;
       this.paper.strokeRect(left + 2, top + 2, width - 4, height - 4);
@@ -586,7 +633,8 @@ function blended(colours, number) {
   );
 }
 
-/** For each pixel the two cells whose middles it lies between, and the share of the second. */
+/** For each pixel the two cells whose middles it lies between, and the share of the second.
+    @returns {[number, number, number][]} */
 function between(pixels, cells) {
   return Array.from({ length: pixels }, (_, pixel) => {
     const place = clamped(((pixel + 0.5) / pixels) * cells - 0.5, 0, cells - 1);
@@ -605,7 +653,12 @@ function softened(cells, columns, [left, right, toRight], [top, bottom, down]) {
 /** All weights at once, with the number of the one that is pointed at. */
 class MapView {
   constructor(wrote, read, pointer) {
-    Object.assign(this, { wrote, read, pointer, cell: null, matrix: null });
+    this.wrote = wrote;
+    this.read = read;
+    this.pointer = pointer;
+    this.cell = null;
+    this.matrix = null;
+    this.layout = { left: 0, top: 0, cell: MAP.cell.least };
     this.canvas = make("canvas", {
       tabindex: 0,
       role: "application",
@@ -695,7 +748,7 @@ class MapView {
 
   draw() {
     if (!this.matrix?.values.length || !this.box.clientWidth) return;
-    const paper = this.canvas.getContext("2d");
+    const paper = brush(this.canvas);
     const font = `${MAP.label.font}px ${getComputedStyle(this.box).fontFamily}`;
     paper.font = font;
     this.layout = this.arranged(paper);
@@ -729,9 +782,11 @@ class MapView {
     const { left, top, cell } = this.layout;
     const pixels = new ImageData(columns, rows);
     const strength = 255 / (this.scale || 1);
-    values.forEach((weight, i) => (pixels.data[4 * i + 3] = weight * strength));
+    values.forEach((weight, i) => {
+      pixels.data[4 * i + 3] = weight * strength;
+    });
     const sheet = make("canvas", { width: columns, height: rows });
-    const ink = sheet.getContext("2d");
+    const ink = brush(sheet);
     ink.putImageData(pixels, 0, 0);
     ink.globalCompositeOperation = "source-in";
     ink.fillStyle = colour(this.box, "--looks");
@@ -764,7 +819,7 @@ class MapView {
   svg() {
     const { rows, columns } = this.matrix;
     const cell = MAP.figure;
-    const paper = make("canvas").getContext("2d");
+    const paper = brush(make("canvas"));
     paper.font = `${MAP.label.font}px sans-serif`;
     const [left, top] = [roomFor(paper, this.wrote), roomFor(paper, this.read)];
     const [width, height] = [left + columns * cell + 1, top + rows * cell + 1];
@@ -899,15 +954,19 @@ class StrongestView {
 
   item(label, value, most) {
     const bar = make("i", { "aria-hidden": "true" });
-    bar.style.setProperty("--weight", value / most);
+    bar.style.setProperty("--weight", String(value / most));
     return make("li", {}, quoted(label), bar, make("span", {}, shown(value)));
   }
 }
 
 /** One model's attention: its choice of layer and head, both sides, the strongest and the map. */
 class Panel {
+  /** @param {Model} model */
   constructor(model, settings, pointer, bitmaps) {
-    Object.assign(this, { model, settings, pointer, turn: 0 });
+    this.model = model;
+    this.settings = settings;
+    this.pointer = pointer;
+    this.turn = 0;
     const sides = { read: model.read, wrote: model.wrote ?? model.read };
     this.units = {
       read: unitsOf(sides.read, settings.words),
@@ -975,7 +1034,7 @@ class Panel {
     const heads = this.layers.heads(layer);
     const kept = head !== null && head < heads.least ? head : null;
     if (layer !== this.chosen?.layer) {
-      this.controls.lastChild.replaceWith(this.headChoice(heads, kept));
+      this.controls.lastChild?.replaceWith(this.headChoice(heads, kept));
     }
     this.chosen = { layer, head: kept };
     const mine = ++this.turn;
@@ -1037,6 +1096,7 @@ class Panel {
   }
 }
 
+/** @param {Text | Picture} side */
 function tokensOf(side) {
   if (side.kind === "text") return side.tokens.length;
   return side.grid[0] * side.grid[1] + Number(side.class_token);
@@ -1052,10 +1112,17 @@ function counted(items, name) {
 
 /** All inputs: the choice among them, what holds for all panels, and what is pointed at. */
 class Viewer {
+  /** @param {HTMLElement} element
+      @param {Model[][]} inputs
+      @param {any} [before] the viewer whose place it takes */
   constructor(element, inputs, before) {
     const first = inputs[0]?.[0];
     const caption = first?.read.kind === "image" && first.wrote !== null;
-    Object.assign(this, { element, inputs, panels: [], hovered: null, pinned: null });
+    this.element = element;
+    this.inputs = inputs;
+    this.panels = [];
+    this.hovered = null;
+    this.pinned = null;
     this.asked = { ...before?.asked }; // settings that the reader chose
     this.settings = { words: caption, cover: true, ...this.asked };
     const again = before && sameItems(layersOf(before.inputs), layersOf(inputs));
@@ -1092,7 +1159,10 @@ class Viewer {
     }
     const sides = this.inputs.flat().flatMap(({ read, wrote }) => [read, wrote ?? read]);
     if (sides.some(({ kind }) => kind === "text")) {
-      const kinds = [["tokens", "tokens"], ["words", "words"]];
+      const kinds = [
+        ["tokens", "tokens"],
+        ["words", "words"],
+      ];
       const chosen = this.settings.words ? "words" : "tokens";
       bar.append(choice("Show", kinds, chosen, (value) => this.set({ words: value === "words" })));
     }
@@ -1186,6 +1256,7 @@ function layersOf(inputs) {
   return (inputs[0] ?? []).flatMap(({ layers }) => ["", ...layers.map(({ name }) => name)]);
 }
 
+/** @param {Text | Picture} side */
 async function bitmapOf(side) {
   return side.kind === "image" ? createImageBitmap(new Blob([bytesOf(side.image)])) : null;
 }

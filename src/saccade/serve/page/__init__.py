@@ -5,6 +5,7 @@ column.js   one model and its answer, whole or as a stream
 answer.js   what an answer looks like
 input.js    the fields for a text, two texts or an image
 options.js  the fields for how answers are written
+parts.js    the elements of index.html, with their types
 server.js   requests, the token, and what goes wrong
 
 Where a model looked is shown by the view of the lens's page, whose files are parts of this one.

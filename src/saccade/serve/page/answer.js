@@ -38,7 +38,7 @@ function bars(probabilities) {
   const list = make("ol", { class: "bars" });
   for (const [label, probability] of all.slice(0, MOST_LABELS)) {
     const bar = make("i", { "aria-hidden": "true" });
-    bar.style.setProperty("--share", probability);
+    bar.style.setProperty("--share", String(probability));
     const number = make("span", {}, `${(100 * probability).toFixed(1)} %`);
     list.append(make("li", {}, named(label), make("span", { class: "track" }, bar), number));
   }

@@ -3,7 +3,7 @@
 A question that is no longer asked is dropped, and so is its answer, should it still come. */
 
 import { answerElements } from "./answer.js";
-import { Refused, ask, pieces } from "./server.js";
+import { ask, pieces, Refused } from "./server.js";
 import { copied, deed, make } from "./view.js";
 
 const SEEDS = 2 ** 32;
@@ -14,7 +14,12 @@ const SEEDS = 2 ** 32;
 put(column) when it is to be asked once more. */
 class Column {
   constructor(model, page) {
-    Object.assign(this, { model, page, turn: 0, pending: false, record: null, controller: null });
+    this.model = model;
+    this.page = page;
+    this.turn = 0;
+    this.pending = false;
+    this.record = null;
+    this.controller = null;
     this.body = make("div", { class: "body", "aria-live": "polite" });
     this.said = make("p", { class: "quiet said", role: "status" });
     this.wrong = make("div", { role: "alert" });
@@ -22,6 +27,11 @@ class Column {
     this.element = make("article", { class: "sheet" }, make("h2", {}, model.id));
     this.element.append(this.body, this.said, this.wrong, this.deeds);
     this.clear();
+  }
+
+  /** What stands here until there is an answer. */
+  get hint() {
+    return "";
   }
 
   /** Something else is about to be asked: what stands here is no longer the answer. */
@@ -131,6 +141,13 @@ async function withAttention(question, talk) {
 
 /** A language model: it writes on when told to, until it is stopped. */
 export class Streaming extends Column {
+  constructor(model, page) {
+    super(model, page);
+    this.question = {};
+    this.text = document.createTextNode("");
+    this.count = 0;
+  }
+
   get live() {
     return false;
   }

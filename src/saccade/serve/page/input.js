@@ -6,7 +6,7 @@ inputFor(reads, changed).element   the fields
 
 `changed(at once)` is called when there is something else; typing waits until it pauses. */
 
-import { make } from "./view.js";
+import { brush, make } from "./view.js";
 
 const LARGE = 4 * 2 ** 20; // bytes of an image that is made smaller before it is sent
 const LONGEST_SIDE = 1600; // pixels, then
@@ -36,7 +36,9 @@ class TextInput {
   }
 
   set texts(texts) {
-    this.areas.forEach(({ area }, i) => (area.value = texts[i] ?? ""));
+    this.areas.forEach(({ area }, i) => {
+      area.value = texts[i] ?? "";
+    });
   }
 
   value() {
@@ -52,9 +54,13 @@ class TextInput {
 
 class ImageInput {
   constructor(changed) {
-    Object.assign(this, { changed, sent: null, turn: 0 });
+    this.changed = changed;
+    this.sent = null;
+    this.turn = 0;
+    /** @type {string[]} */
+    this.texts = []; // it has none
     this.file = make("input", { type: "file", id: "image", accept: KINDS, class: "unseen" });
-    this.file.addEventListener("change", () => this.choose(this.file.files[0]));
+    this.file.addEventListener("change", () => this.choose(this.file.files?.[0]));
     this.said = make("p", { class: "quiet", role: "status" });
     this.shown = make("div", { class: "shown" });
     this.zone = make(
@@ -116,7 +122,7 @@ async function modest(file) {
   const scale = Math.min(1, LONGEST_SIDE / Math.max(bitmap.width, bitmap.height));
   const [width, height] = [bitmap.width, bitmap.height].map((side) => Math.ceil(side * scale));
   const canvas = make("canvas", { width, height });
-  canvas.getContext("2d").drawImage(bitmap, 0, 0, width, height);
+  brush(canvas).drawImage(bitmap, 0, 0, width, height);
   const smaller = await new Promise((done) => canvas.toBlob(done, "image/jpeg", 0.92));
   return [smaller, `A large file: it is sent as ${width} × ${height} pixels.`];
 }

@@ -3,16 +3,19 @@
 import { columnFor } from "./column.js";
 import { inputFor } from "./input.js";
 import { Options } from "./options.js";
+import { at } from "./parts.js";
 import { ask, token } from "./server.js";
 import { fromRecord, make, show } from "./view.js";
 
 const PAUSE = 250; // milliseconds without typing after which it is asked
 
-const at = (id) => document.getElementById(id);
-
 class Page {
   constructor() {
-    Object.assign(this, { models: [], columns: [], records: [], input: null, timer: 0 });
+    this.models = [];
+    this.columns = [];
+    this.records = [];
+    this.input = inputFor("text", () => {});
+    this.timer = 0;
     this.options = new Options(() => this.changed(false));
     this.listen();
   }
@@ -30,10 +33,10 @@ class Page {
       if (event.key === "Escape") this.stop();
       if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) this.go();
     });
-    for (const kind of ["paste", "drop"]) {
-      document.addEventListener(kind, (event) => this.input?.take(event) && event.preventDefault());
+    for (const kind of /** @type {const} */ (["paste", "drop"])) {
+      document.addEventListener(kind, (event) => this.input.take(event) && event.preventDefault());
     }
-    for (const kind of ["dragover", "drop"]) {
+    for (const kind of /** @type {const} */ (["dragover", "drop"])) {
       // a file that misses its place must not replace the page
       document.addEventListener(kind, (event) => {
         if (event.dataTransfer?.types.includes("Files")) event.preventDefault();
@@ -70,7 +73,7 @@ class Page {
     // other letters fit in no header
     token.set(/^[\x20-\x7e]*$/.test(given) ? given : "?");
     await this.open();
-    if (at("token").hidden) at("work").querySelector("select").focus();
+    if (at("token").hidden) at("model").focus();
   }
 
   lock() {
@@ -105,7 +108,7 @@ class Page {
     at("other").value = kept?.id ?? "";
     at("other").disabled = !others.length;
     at("about").textContent = aboutModel(first);
-    this.columns.forEach((column) => column.drop());
+    for (const column of this.columns) column.drop();
     const chosen = kept ? [first, kept] : [first];
     this.columns = chosen.map((model) => columnFor(model, this));
     at("answers").replaceChildren(...this.columns.map(({ element }) => element));
@@ -117,7 +120,7 @@ class Page {
 
   read(reads) {
     if (this.reads === reads) return;
-    const before = this.input?.texts ?? [];
+    const before = this.input.texts;
     this.reads = reads;
     this.input = inputFor(reads, (atOnce) => this.changed(atOnce));
     if (reads !== "image") this.input.texts = before;
@@ -174,7 +177,13 @@ class Page {
     if (waits) return;
     const looked = this.columns.filter(({ record }) => record);
     at("looked").hidden = !looked.length;
-    if (sameItems(looked.map(({ record }) => record), this.records)) return;
+    if (
+      sameItems(
+        looked.map(({ record }) => record),
+        this.records,
+      )
+    )
+      return;
     this.records = looked.map(({ record }) => record);
     const several = this.columns.length > 1;
     const inputs = looked.map(({ model, record }) => fromRecord(several ? model.id : "", record));

@@ -2,6 +2,7 @@
 
 What is left empty is not sent, so that it is as the model's own recipe has it. */
 
+import { at } from "./parts.js";
 import { make } from "./view.js";
 
 // name in the API, label, attributes of the field
@@ -18,9 +19,10 @@ const STREAMING = [
 
 export class Options {
   constructor(changed) {
-    Object.assign(this, { changed, inputs: new Map() });
-    this.element = document.getElementById("options");
-    this.fields = document.getElementById("fields");
+    this.changed = changed;
+    this.inputs = new Map();
+    this.element = at("options");
+    this.fields = at("fields");
   }
 
   /** Have the fields that these models take; what stands in them stays. */

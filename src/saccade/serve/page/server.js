@@ -10,6 +10,8 @@ const TRIES = 4; // when the server is full
 const LONGEST_WAIT = 10; // seconds
 const KEPT = "saccade-token";
 
+/** @typedef {{ signal?: AbortSignal, wait?: (seconds: number) => void }} Talk */
+
 /** Something that was not answered; `code` is the server's, or "gone" if there is no server. */
 export class Refused extends Error {
   constructor(code, message) {
@@ -41,11 +43,17 @@ export const token = {
   },
 };
 
+/** @param {string} path
+    @param {any} [body]
+    @param {Talk} talk */
 export async function ask(path, body, talk = {}) {
   const response = await answered(path, body, talk);
   return read(() => response.json());
 }
 
+/** @param {string} path
+    @param {any} body
+    @param {Talk} talk */
 export async function* pieces(path, body, talk = {}) {
   const response = await answered(path, body, talk);
   const lines = response.body.pipeThrough(new TextDecoderStream()).getReader();
@@ -55,7 +63,7 @@ export async function* pieces(path, body, talk = {}) {
       const { value, done } = await read(() => lines.read());
       if (done) throw new Refused("gone", "The server ended in the middle of its answer.");
       const events = (rest + value).split("\n\n");
-      rest = events.pop();
+      rest = events.pop() ?? "";
       for (const event of events) {
         const said = event.replace(/^data: /, "");
         if (said === "[DONE]") return;
@@ -69,7 +77,10 @@ export async function* pieces(path, body, talk = {}) {
   }
 }
 
-/** A good response; while the server is full, it is asked again a few times. */
+/** A good response; while the server is full, it is asked again a few times.
+    @param {string} path
+    @param {any} body
+    @param {Talk} talk */
 async function answered(path, body, { signal, wait }) {
   for (let left = TRIES - 1; ; left--) {
     const response = await read(() => fetch(path, request(body, signal)));
@@ -83,6 +94,7 @@ async function answered(path, body, { signal, wait }) {
 }
 
 function request(body, signal) {
+  /** @type {Record<string, string>} */
   const headers = token.value ? { Authorization: `Bearer ${token.value}` } : {};
   if (body === undefined) return { headers, signal };
   if (body.inputs?.some((input) => input instanceof Blob)) {
@@ -119,6 +131,7 @@ async function read(get) {
   }
 }
 
+/** @returns {Promise<void>} */
 function passed(seconds, signal) {
   return new Promise((resolve, reject) => {
     const over = () => reject(new DOMException("no longer wanted", "AbortError"));

@@ -1,0 +1,29 @@
+/* The elements of index.html that scripts read or change, by their ids. */
+
+/** @typedef {{
+      about: HTMLElement,
+      answers: HTMLElement,
+      deeds: HTMLElement,
+      fields: HTMLElement,
+      go: HTMLButtonElement,
+      input: HTMLElement,
+      looked: HTMLElement,
+      model: HTMLSelectElement,
+      more: HTMLElement,
+      options: HTMLElement,
+      other: HTMLSelectElement,
+      stop: HTMLButtonElement,
+      token: HTMLElement,
+      "token-field": HTMLInputElement,
+      "token-said": HTMLElement,
+      trouble: HTMLElement,
+      view: HTMLElement,
+      work: HTMLElement,
+    }} Parts */
+
+/** @template {keyof Parts} Id
+    @param {Id} id
+    @returns {Parts[Id]} */
+export function at(id) {
+  return /** @type {any} */ (document.getElementById(id));
+}
