@@ -67,7 +67,7 @@ def read(
     AdditiveConfig(kind='additive', hidden_dim=64)
     """
     if not isinstance(table, Mapping):
-        raise RecipeError(f"{path or 'this'} must be a table of options, got {table!r}")
+        raise RecipeError(f"{path or 'this'} must be a table of options, got {table!r:.200}")
     hints = get_type_hints(cls, include_extras=True)
     known = {field.name: field for field in fields(cls)}  # type: ignore[arg-type]
     for key in table:
@@ -215,11 +215,11 @@ def _value(hint: Any, value: Any, path: str, default: Any) -> Any:
     if not by_kind or is_dataclass(value):
         return _checked(hint, value, path)
     if not isinstance(value, Mapping):
-        raise RecipeError(f"{path} must be a table of options, got {value!r}")
+        raise RecipeError(f"{path} must be a table of options, got {value!r:.200}")
     usual = _kind(type(default)) if is_dataclass(default) else None
     kind = next(iter(by_kind)) if len(by_kind) == 1 else value.get("kind", usual)
-    if kind not in by_kind:
-        said = "is missing" if kind is None else f"cannot be {kind!r}"
+    if not isinstance(kind, str) or kind not in by_kind:
+        said = "is missing" if kind is None else f"cannot be {kind!r:.200}"
         raise RecipeError(f"{path}.kind {said}; it can be: {', '.join(by_kind)}")
     same = type(default) is by_kind[kind]
     return read(by_kind[kind], value, path, default if same else None, by_kind)
@@ -234,7 +234,7 @@ def _checked(hint: Any, value: Any, path: str) -> Any:
     try:
         return TypeAdapter(hint).validate_python(value, strict=True)
     except ValidationError:
-        raise RecipeError(f"{path} cannot be {value!r}; it can be: {allowed(hint)}") from None
+        raise RecipeError(f"{path} cannot be {value!r:.200}; it can be: {allowed(hint)}") from None
 
 
 def classes(hint: Any) -> list[type]:
@@ -258,7 +258,7 @@ def _kind(cls: type) -> str:
 
 def _unknown(cls: type, path: str, key: str, others: Mapping[str, type]) -> str:
     known = [field.name for field in fields(cls)]
-    near = get_close_matches(key, known, n=1)
+    near = get_close_matches(key[:200], known, n=1)
     owners = [kind for kind, other in others.items() if key in (x.name for x in fields(other))]
     hint = ""
     if owners:
@@ -266,7 +266,7 @@ def _unknown(cls: type, path: str, key: str, others: Mapping[str, type]) -> str:
     elif near:
         hint = f"Did you mean {near[0]}? "
     where = f" for kind {_kind(cls)}" if "kind" in known else ""
-    return f"{path} is not known{where}. {hint}Known here: {', '.join(known)}"
+    return f"{path[:200]} is not known{where}. {hint}Known here: {', '.join(known)}"
 
 
 def _join(path: str, name: str) -> str:

@@ -101,3 +101,9 @@ class MetricError(SaccadeError, ValueError):
 
 class DataError(SaccadeError, ValueError):
     """Data that is missing, broken or not as expected; the message names the file and the line."""
+
+
+def brief(error: BaseException, most: int = 300) -> str:
+    """The message of an error, cut: those of damaged files may hold much of the file."""
+    text = str(error) or type(error).__name__
+    return text if len(text) <= most else f"{text[:most]} …"

@@ -58,7 +58,18 @@ def test_version_and_wrong_verbs(saccade):
     assert "Usage:" in saccade().out + saccade().err
 
 
-VERBS = ["train", "evaluate", "predict", "compare", "export", "import", "demo", "recipes", "doctor"]
+VERBS = [
+    "train",
+    "evaluate",
+    "predict",
+    "compare",
+    "export",
+    "import",
+    "demo",
+    "recipes",
+    "doctor",
+    "accept",
+]
 
 
 @pytest.mark.parametrize("verb", VERBS)

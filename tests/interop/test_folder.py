@@ -1,6 +1,7 @@
 """Files: what older ones hold, and what is refused, with what is said about it."""
 
 import json
+import os
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -322,3 +323,17 @@ def test_an_index_that_points_outside(sharded: Path) -> None:
     (sharded / "model.safetensors.index.json").write_text(json.dumps(index))
     with pytest.raises(WeightsError, match=r"points outside of its folder, to \.\./secret"):
         huggingface.load(sharded)
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
+def test_pipes_are_not_waited_for(bert: Path, name: str) -> None:
+    (bert / name).unlink()
+    os.mkfifo(bert / name)
+    with pytest.raises(SaccadeError, match=name):
+        huggingface.load(bert)
+
+
+def test_a_deep_config_is_said(bert: Path) -> None:
+    (bert / "config.json").write_text('{"a":' * 200_000)
+    with pytest.raises(InteropError, match=r"config\.json is not JSON: it is nested too deeply"):
+        huggingface.load(bert)

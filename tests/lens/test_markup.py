@@ -1,13 +1,14 @@
 """Tags carried over: by hand, and balanced whatever the text and the alignment."""
 
 import re
+import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from saccade.lens.align import word_spans
-from saccade.lens.markup import read_markup
+from saccade.lens.markup import find_tags, read_markup
 
 TAG = re.compile(r"<(/?)([a-z]+)[^<>]*?(/?)>")
 
@@ -124,3 +125,113 @@ def test_words_are_counted_without_tags():
     [element] = marked.elements
     assert element.words == (1, 3)
     assert len(word_spans(marked.text)) == 4
+
+
+REFERENCE = re.compile(
+    r"""<!--.*?-->|<(/?)([A-Za-z_][\w:.-]*)(?:\s(?:[^<>"']|"[^"]*"|'[^']*')*)?/?>""", re.DOTALL
+)
+"""The same tags in one expression, which is clear but takes quadratic time."""
+
+fragments = st.lists(
+    st.sampled_from(
+        [
+            "<b>",
+            "</b",
+            "<a ",
+            "<!--",
+            "-->",
+            "<x:y",
+            "/",
+            ">",
+            '"',
+            "'",
+            " ",
+            "\n",
+            "=",
+            "é",
+            "<",
+            "-",
+        ]
+    ),
+    max_size=16,
+).map("".join)
+
+
+@given(fragments)
+def test_tags_are_those_of_the_reference(text):
+    tags = [(tag.start, tag.end, tag.name, tag.closing) for tag in find_tags(text)]
+    assert tags == [
+        (tag.start(), tag.end(), tag[2] or "", bool(tag[1])) for tag in REFERENCE.finditer(text)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("before", "repeated", "after"),
+    [
+        ("word", "<br />", "."),
+        ("word", "<br />", " word"),
+        ("", "<!--", ""),
+        ("", "<!-- x -->", "x"),
+        ("", "<a ", ">"),
+        ("", "<a \"'", ""),
+        ("<a ", "\"<a '\" '", ""),
+        ("<a ", '"<a "', ""),
+        ("", "<b>x", ""),
+        ("", "<b>x</b> ", ""),
+        ("", "<b>x <i>y</b> z</i> ", ""),
+        ("", "</b>", ""),
+        ("a", "<", "b"),
+    ],
+)
+def test_time_is_linear(before, repeated, after):
+    """Four times the text takes about four times as long, not sixteen; few words are aligned."""
+
+    def seconds(count):
+        text = before + repeated * count + after
+        began = time.process_time()
+        marked = read_markup(text)
+        answer = " ".join(marked.text.split()[:40])
+        marked.put_back(answer, {(i, (i * 7) % 40) for i in range(len(answer.split()))})
+        return time.process_time() - began
+
+    assert min(seconds(12) for _ in range(2)) < 0.1  # exponential time would end here
+    short, long = (min(seconds(count) for _ in range(2)) for count in (300, 1200))
+    assert long < 10 * short + 0.02
+
+
+def test_elements_may_be_nested_deeper_than_python_calls():
+    depth = 3000
+    marked = read_markup("<b>" * depth + "x" + "</b>" * depth)
+    assert marked.put_back("y", {(0, 0)}) == "<b>" * depth + "y" + "</b>" * depth
+    assert marked.put_back("", set()) == "<b>" * depth + "</b>" * depth
+
+
+@given(st.integers(2, 9), st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8)), max_size=9))
+def test_the_best_range_is_that_of_a_search_of_all(words, links):
+    """Each element gets the range with the most of its targets that crosses none before it."""
+    text = " ".join(f"<b>{i}</b>" for i in range(9))
+    said = read_markup(text).put_back(
+        " ".join("uvwxyzrst"[:words]), {(s, t) for s, t in links if t < words}
+    )
+    placed = []
+    for source in range(9):
+        hits = sorted({t for s, t in links if s == source and t < words})
+        ranges = [(i, j + 1) for i in hits for j in hits if i <= j]
+        allowed = [r for r in ranges if not any(crosses(r, other) for other in placed)]
+        if allowed:
+            held = [(sum(a <= hit < b for hit in hits), a - b) for a, b in allowed]
+            placed.append(allowed[held.index(max(held))])
+    open_at, found = [], []
+    for part in re.findall(r"<b></b>|</?b>|\w", said):
+        if part == "<b>":
+            open_at.append(len([p for p in found if p is None]))
+        elif part == "</b>":
+            found.append((open_at.pop(), len([p for p in found if p is None])))
+        elif part != "<b></b>":
+            found.append(None)
+    assert sorted(p for p in found if p) == sorted(placed)
+
+
+def crosses(one, other):
+    (a, b), (c, d) = one, other
+    return a < c < b < d or c < a < d < b

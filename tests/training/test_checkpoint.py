@@ -3,12 +3,14 @@
 import contextlib
 import copy
 import errno
+import hashlib
 import json
 import logging
 import os
 import shutil
 
 import pytest
+import safetensors.torch
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -145,7 +147,7 @@ def test_a_full_disk_at_any_call_keeps_what_was_there(tmp_path, monkeypatch, the
         with monkeypatch.context() as patch:
             for name in ("mkdir", "fsync", "replace"):
                 patch.setattr(os, name, full(getattr(os, name)))
-            patch.setattr(checkpoint, "save", full(checkpoint.save))
+            patch.setattr(checkpoint, "serialized", full(checkpoint.serialized))
             with contextlib.suppress(DiskFullError):
                 write(folder, made(10, worth=99), keep=1)
         if left[0] > 0:
@@ -253,12 +255,12 @@ def test_an_empty_folder_is_damage(tmp_path):
 
 
 def test_what_may_not_be_read_is_not_damaged(tmp_path, monkeypatch):
-    path = write(tmp_path, made(5), keep=2)
+    write(tmp_path, made(5), keep=2)
 
-    def refused(self):
-        raise PermissionError(errno.EACCES, "Permission denied", str(self))
+    def refused(path, **options):
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
-    monkeypatch.setattr(type(path), "read_bytes", refused)
+    monkeypatch.setattr(checkpoint, "fingerprint", refused)
     with pytest.raises(RunError, match="may not be read"):
         newest(tmp_path)
     assert os.listdir(tmp_path) == ["step-5"]
@@ -296,3 +298,25 @@ def test_an_optimizer_comes_back_to_the_bit():
     both = [stepped(2, begun), stepped(2, begun)]
     assert same(both[0][1], both[1][1])
     assert not same(both[0][1], begun[1])
+
+
+def test_checkpoints_of_older_versions_are_read(tmp_path):
+    """They were made by safetensors as whole strings; the files are the same."""
+    path = tmp_path / "step-7"
+    path.mkdir()
+    contents = {
+        f"{group}.safetensors": safetensors.torch.save(dict(tensors))
+        for group, tensors in made(7).tensors.items()
+    }
+    contents["state.json"] = json.dumps(made(7).state, indent=1).encode()
+    files = {
+        name: {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+        for name, content in contents.items()
+    }
+    contents["MANIFEST.json"] = json.dumps({"step": 7, "files": files}, indent=1).encode()
+    for name, content in contents.items():
+        (path / name).write_bytes(content)
+    assert equal(newest(tmp_path), made(7))
+    again = write(tmp_path / "again", made(7), keep=1)
+    for name, content in contents.items():
+        assert (again / name).read_bytes() == content

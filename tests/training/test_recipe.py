@@ -179,13 +179,13 @@ def test_values_that_a_part_refuses(change):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"task = ", "is no TOML file"),
+        (b"task = ", "is not a valid TOML file"),
         (b"\xff", "cannot be read"),
         (b"", "task is missing; it can be: "),
         (b"task = 3", "task is missing"),
         (b'task = "text_to_text"', "model is missing"),
         (b'task = "text_to_text"\n[model]\n', "model.decoder is missing"),
-        (b'task = "a"\ntask = "b"', "is no TOML file"),
+        (b'task = "a"\ntask = "b"', "is not a valid TOML file"),
     ],
 )
 def test_a_broken_file_is_named(tmp_path, content, said):

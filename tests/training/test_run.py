@@ -12,6 +12,7 @@ import torch
 import saccade
 from saccade import cli
 from saccade.errors import RecipeError, RunError, TrainingError
+from saccade.files import fingerprint
 from saccade.training import checkpoint, files, run, session
 from saccade.training.run import Run
 from tests.training.runs import arguments, everything, outcome, prepare, train
@@ -39,6 +40,7 @@ def command(monkeypatch, capsys, *arguments):
 def test_what_lies_in_a_run(finished):
     names = set(os.listdir(finished / "run")) - {".lock", "tensorboard"}
     assert names == {
+        "MANIFEST.json",
         "alignment.json",
         "checkpoints",
         "metrics.jsonl",
@@ -253,14 +255,17 @@ def test_a_full_disk_at_each_file_keeps_the_run(place, monkeypatch, capsys):
 
         def full(path, content, left=left):
             left[0] -= 1
+            content = content if isinstance(content, bytes) else b"".join(content)
             if left[0] == 0:
                 path.write_bytes(content[: len(content) // 2])
                 raise OSError(errno.ENOSPC, "No space left on device", str(path))
             path.write_bytes(content)
+            return fingerprint(path)
 
         with monkeypatch.context() as patch:
             patch.setattr(files, "write_synced", full)
             patch.setattr("saccade.training.checkpoint.write_synced", full)
+            patch.setattr("saccade.training.manifest.write_synced", full)
             code, said = command(patch, capsys, *arguments(place, "run", "--resume"))
         if code == 0:
             break

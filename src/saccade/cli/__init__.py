@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 from saccade._version import __version__
+from saccade.cli.accept import run as accept
 from saccade.cli.compare import run as compare
 from saccade.cli.demo import run as demo
 from saccade.cli.doctor import run as doctor
@@ -43,6 +44,7 @@ app.command("import")(import_)
 app.command("demo")(demo)
 app.command("recipes")(recipes)
 app.command("doctor")(doctor)
+app.command("accept")(accept)
 
 
 @app.callback(invoke_without_command=True)

@@ -1,7 +1,7 @@
 """The Transformer encoder: blocks of self-attention and feed-forward (Vaswani et al. 2017)."""
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -137,7 +137,7 @@ class TransformerEncoderConfig(BlockConfig):
             dropout=self.dropout,
         )
 
-    def skips(self) -> list[float]:
+    def skips(self) -> Iterator[float]:
         """The chance of each layer l of L to be left out: l / L of the last one's."""
         depth = self.num_layers
-        return [self.stochastic_depth * layer / depth for layer in range(1, depth + 1)]
+        return (self.stochastic_depth * layer / depth for layer in range(1, depth + 1))

@@ -26,6 +26,7 @@ import filelock
 
 from saccade._version import __version__
 from saccade.errors import EngineError
+from saccade.files import fingerprint, read_json
 from saccade.interop import ctranslate2
 from saccade.interop.ctranslate2 import Check
 from saccade.training.files import PARTIAL, sync_folder, write_synced
@@ -106,7 +107,7 @@ def _locked(place: Path, name: str) -> Iterator[None]:
 def _read(folder: Path, origin: dict[str, str]) -> Kept | None:
     """What lies there, if it was made of just this and is what was written."""
     try:
-        about = json.loads((folder / ABOUT).read_bytes())
+        about = read_json(folder / ABOUT)
         if about["origin"] != origin:
             return None
         for name, digest in about["files"].items():
@@ -157,8 +158,4 @@ def _tried(folder: Path, make: Callable[[Path], Check]) -> tuple[Check, str | No
 
 
 def _digest(path: Path) -> str:
-    found = hashlib.sha256()
-    with path.open("rb") as file:
-        while part := file.read(1 << 20):
-            found.update(part)
-    return found.hexdigest()
+    return fingerprint(path).sha256

@@ -22,6 +22,6 @@ def names() -> list[str]:
 def config_of(name: str) -> type[TaskConfig]:
     """The options of a task, by its name."""
     if name not in names():
-        raise RecipeError(f"task cannot be {name!r}; it can be: {', '.join(names())}")
+        raise RecipeError(f"task cannot be {name!r:.200}; it can be: {', '.join(names())}")
     config: type[TaskConfig] = import_module(f"{__name__}.{name}").Config
     return config

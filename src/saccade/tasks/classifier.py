@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,8 @@ from saccade.config import Share
 from saccade.data.cache import Encoded
 from saccade.data.columns import Column
 from saccade.data.corpus import Item, Split
-from saccade.errors import DecodingError
+from saccade.errors import DecodingError, RunError, brief
+from saccade.files import read_json
 from saccade.metrics import ClassificationMetricsConfig, by_length
 from saccade.metrics.score import scores_of
 from saccade.shapes import Float, Tensor
@@ -146,6 +149,19 @@ class Classifier(Task[BatchT]):
             all_labels.FILE: json.dumps(self.labels.facts(), indent=1, ensure_ascii=False),
             ABOUT: json.dumps(facts, indent=1),
         }
+
+
+def read_about(folder: Path) -> dict[str, Any]:
+    """What a run folder holds of its classifier: at least the temperature."""
+    path = folder / ABOUT
+    try:
+        facts = read_json(path)
+        temperature = float(facts["temperature"])
+        if not 0 < temperature < math.inf:
+            raise ValueError(f"temperature must be a number above 0, got {temperature}")
+        return {"pairs": False, **facts, "temperature": temperature}
+    except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
+        raise RunError(f"{path} cannot be read: {type(error).__name__}: {brief(error)}") from None
 
 
 def refuse(options: Mapping[str, Any]) -> None:

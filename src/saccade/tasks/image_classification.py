@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,11 +24,11 @@ from saccade.models import ConvolutionalClassifierConfig, ImageClassifier, Image
 from saccade.shapes import Float, Tensor
 from saccade.tasks.base import Batch, Loss, Progress, TaskConfig, require_batch_size
 from saccade.tasks.classifier import (
-    ABOUT,
     LABEL,
     Classifier,
     LossConfig,
     Rows,
+    read_about,
     refuse,
 )
 from saccade.tasks.images import (
@@ -83,10 +82,10 @@ class Config(TaskConfig):
 
     def restored(self, folder: Path) -> ImageClassification:
         """The task of a run folder, with new weights."""
-        about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
+        about = read_about(folder)
         pixels = pixels_of(self.image, self.model.channels, read_facts(folder))
         return ImageClassification(
-            self, pixels, read_labels(folder), temperature=float(about["temperature"])
+            self, pixels, read_labels(folder), temperature=about["temperature"]
         )
 
 

@@ -22,7 +22,7 @@ from saccade.data.columns import Column
 from saccade.data.corpus import Item, Row, Split
 from saccade.decoding import GenerationConfig
 from saccade.encoders.efficientnet import EfficientNetConfig
-from saccade.errors import RecipeError
+from saccade.errors import RecipeError, RunError
 from saccade.lens.pointing import Pointing, pointing_game
 from saccade.lens.record import AttentionRecord
 from saccade.metrics import TextMetricsConfig
@@ -39,6 +39,7 @@ from saccade.tasks.base import (
     require_batch_size,
 )
 from saccade.tasks.images import (
+    FILE,
     IMAGE,
     PRETRAINED,
     EncodedImages,
@@ -168,7 +169,9 @@ class Config(TaskConfig):
         """The task of a run folder, with new weights."""
         facts, reader = read_facts(folder), self.model.encoder
         if isinstance(reader, EfficientNetConfig) and self.frozen:
-            view: View = Features(self.image, reader.weights, str(facts["weights"]))
+            if "weights" not in facts:
+                raise RunError(f"{folder / FILE} lacks the SHA-256 of the weights of the reader")
+            view: View = Features(self.image, reader.weights, facts["weights"])
         else:
             view = pixels_of(self.image, reader.channels, facts)
         return ImageToText(self, view, Tokenizer.load(folder / VOCABULARY))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -30,7 +31,8 @@ from saccade.data.images import How, decode_image, in_rgb, read_image, resized
 from saccade.data.lines import file_digest
 from saccade.data.stacked import Array, Stacked
 from saccade.encoders.efficientnet import EfficientNetLite0
-from saccade.errors import DataError, DecodingError, RecipeError, RunError, WeightsError
+from saccade.errors import DataError, DecodingError, RecipeError, RunError, WeightsError, brief
+from saccade.files import read_json
 from saccade.lens.record import ImageSide
 from saccade.shapes import Float, Tensor
 from saccade.tasks.base import Progress, json_kind
@@ -231,15 +233,24 @@ def read_facts(folder: Path) -> dict[str, Any]:
     """What a run folder says of its view."""
     path = folder / FILE
     try:
-        return dict(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError) as error:
-        raise RunError(f"{path} cannot be read: {error}") from None
+        facts = read_json(path)
+        if not isinstance(facts, dict):
+            raise ValueError(f"it must hold an object, not {json_kind(facts)}")
+        if "weights" in facts:
+            return {"weights": str(facts["weights"])}
+        mean, spread = (tuple(map(float, facts[name])) for name in ("mean", "spread"))
+        if not all(map(math.isfinite, mean)) or not all(0 < x < math.inf for x in spread):
+            raise ValueError("mean must be finite numbers, spread such above 0")
+        return {"mean": mean, "spread": spread}
+    except (OSError, ValueError, TypeError, KeyError, OverflowError) as error:
+        raise RunError(f"{path} cannot be read: {type(error).__name__}: {brief(error)}") from None
 
 
 def pixels_of(config: ImageConfig, channels: int, facts: dict[str, Any]) -> Pixels:
     """The pixels of a run, scaled as they were."""
-    scale = Scale(tuple(map(float, facts["mean"])), tuple(map(float, facts["spread"])))
-    return Pixels(config, channels, scale)
+    if any(len(facts.get(name, ())) != channels for name in ("mean", "spread")):
+        raise RunError(f"{FILE} must hold the mean and the spread of {channels} channels")
+    return Pixels(config, channels, Scale(facts["mean"], facts["spread"]))
 
 
 def facts_json(view: View) -> dict[str, str]:

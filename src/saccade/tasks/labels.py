@@ -23,7 +23,8 @@ from torch.nn import functional as F
 
 from saccade.config import Conflict, without_effect
 from saccade.data.corpus import Item, Row, Split
-from saccade.errors import DataError, RunError
+from saccade.errors import DataError, RunError, brief
+from saccade.files import read_json
 from saccade.metrics import ClassificationMetricsConfig, Tally
 from saccade.metrics.calibration import (
     expected_calibration_error_tally,
@@ -452,16 +453,32 @@ def read_labels(folder: Path) -> Labels:
     """The labels of a run folder."""
     path = folder / FILE
     try:
-        facts = json.loads(path.read_text(encoding="utf-8"))
+        facts = read_json(path)
         match facts["kind"]:
             case "one":
-                return Classes(facts["names"])
+                return Classes(_names(facts))
             case "several":
-                return Several(facts["names"], facts["separator"])
-            case _:
-                return Number(float(facts["mean"]), float(facts["scale"]))
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise RunError(f"{path} cannot be read: {error}") from None
+                if not isinstance(facts["separator"], str) or not facts["separator"]:
+                    raise ValueError("separator must be a text")
+                return Several(_names(facts), facts["separator"])
+            case "number":
+                mean, scale = float(facts["mean"]), float(facts["scale"])
+                if not math.isfinite(mean) or not 0 < scale < math.inf:
+                    raise ValueError("mean must be a finite number, scale one above 0")
+                return Number(mean, scale)
+            case kind:
+                raise ValueError(f"there are no labels of the kind {kind!r:.80}")
+    except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
+        raise RunError(f"{path} cannot be read: {type(error).__name__}: {brief(error)}") from None
+
+
+def _names(facts: Mapping[str, Any]) -> list[str]:
+    names = facts["names"]
+    if not isinstance(names, list) or not names or not all(isinstance(n, str) for n in names):
+        raise ValueError("names must be a list of texts")
+    if len(set(names)) < len(names):
+        raise ValueError("a name stands there twice")
+    return names
 
 
 def parted(text: str, separator: str) -> list[str]:

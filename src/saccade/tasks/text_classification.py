@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -39,6 +38,7 @@ from saccade.tasks.classifier import (
     Classifier,
     LossConfig,
     Rows,
+    read_about,
     refuse,
 )
 from saccade.tasks.labels import Classification, Labels, LabelsConfig, learn_labels, read_labels
@@ -116,13 +116,13 @@ class Config(TaskConfig):
 
     def restored(self, folder: Path) -> TextClassification:
         """The task of a run folder, with new weights."""
-        about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
+        about = read_about(folder)
         return TextClassification(
             self,
             Tokenizer.load(folder / "tokenizer.json"),
             read_labels(folder),
             pairs=bool(about["pairs"]),
-            temperature=float(about["temperature"]),
+            temperature=about["temperature"],
         )
 
 

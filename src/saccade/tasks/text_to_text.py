@@ -22,7 +22,8 @@ from saccade.data.columns import Column
 from saccade.data.corpus import Row, Split
 from saccade.decoders.recurrent import RecurrentDecoderConfig
 from saccade.decoding import Begun, Eager, GenerationConfig, TextEngine, Wish
-from saccade.errors import DecodingError, RunError
+from saccade.errors import DecodingError, RunError, brief
+from saccade.files import read_json
 from saccade.lens.align import AlignBy
 from saccade.lens.choosing import candidates
 from saccade.lens.record import AttentionRecord, Side
@@ -345,11 +346,11 @@ def _read_align_by(folder: Path) -> AlignBy:
     """What a run folder says that words are aligned by, if it was found out."""
     path = folder / ALIGNMENT
     try:
-        return AlignBy.of(json.loads(path.read_text(encoding="utf-8")))
+        return AlignBy.of(read_json(path))
     except FileNotFoundError:
         return AlignBy()
-    except (OSError, ValueError, AttributeError) as error:
-        raise RunError(f"{path} cannot be read: {error}") from None
+    except (OSError, ValueError, AttributeError, TypeError) as error:
+        raise RunError(f"{path} cannot be read: {brief(error)}") from None
 
 
 def _pairs(source: Tensor, source_mask: Tensor, target: Tensor, target_mask: Tensor) -> Pairs:

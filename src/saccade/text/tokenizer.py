@@ -16,13 +16,16 @@ from jaxtyping import Bool, Int
 from tokenizers import Encoding, normalizers
 from tokenizers import Tokenizer as Backend
 
-from saccade.errors import TextError
+from saccade.errors import TextError, brief
+from saccade.files import parse_json, read_text
 from saccade.text.alphabet import BYTES, readable, unspell
 from saccade.text.config import VocabularyConfig
 from saccade.text.controls import OURS, Controls, guess, is_ours
 from saccade.text.counting import require_text
 from saccade.text.training import train
 
+UNUSED = 100_000
+"""Ids without an entry that a vocabulary may have, besides three for each that has one."""
 _UNKNOWN = OURS[3]
 _NFC = normalizers.NFC()
 
@@ -69,6 +72,11 @@ class Tokenizer:
             raise TextError(f"{where} holds a tokenizer without a vocabulary")
         self._entries = {id: entry for entry, id in vocabulary.items()}
         self._size = max(self._entries) + 1
+        if self._size > 4 * len(self._entries) + UNUSED:
+            raise TextError(
+                f"{where} has {len(self._entries):,} entries, but one of them has the id "
+                f"{self._size - 1:,}: there would be rows for ids that nothing has"
+            )
         self._ours = is_ours(vocabulary)
         self._spelled = "ByteLevel" in json.dumps(content.get("decoder"))
         self._inside_words = str(content["model"].get("continuing_subword_prefix") or "")
@@ -106,7 +114,7 @@ class Tokenizer:
     def load(cls, path: str | os.PathLike[str], *, controls: Controls | None = None) -> "Tokenizer":
         """From a tokenizer.json, ours or another tool's; see `from_string` for `controls`."""
         try:
-            text = Path(path).read_bytes().decode()
+            text = read_text(path)
         except OSError as error:
             raise TextError(f"cannot read the tokenizer {path}: {error.strerror}") from error
         except UnicodeDecodeError as error:
@@ -336,15 +344,17 @@ class Tokenizer:
 
 def _read(text: str, where: str) -> tuple[Backend, dict[str, Any]]:
     try:
-        content = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise TextError(f"{where} is no tokenizer.json, it is not whole JSON: {error}") from error
+        content = parse_json(text)
+    except ValueError as error:
+        raise TextError(
+            f"{where} is no tokenizer.json, it is not whole JSON: {brief(error)}"
+        ) from error
     if not (isinstance(content, dict) and isinstance(content.get("model"), dict)):
         raise TextError(f'{where} is no tokenizer.json: it has no "model" with a vocabulary')
     try:
         backend = Backend.from_str(text)
     except Exception as error:  # the library knows no narrower one
-        raise TextError(f"{where} is no tokenizer.json that can be used: {error}") from error
+        raise TextError(f"{where} is no tokenizer.json that can be used: {brief(error)}") from error
     # other tools' files may cut and fill every text, and would turn a literal [CLS] into the token
     backend.no_truncation()
     backend.no_padding()

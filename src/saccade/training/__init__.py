@@ -5,6 +5,9 @@ loop          the training loop, on one screen
 optim         AdamW, learning rates over time, averages of weights
 run           the run folder: what lies in it, who may write to it, what fits it
 checkpoint    everything to go on from a step, whole or not there
+manifest      sizes and SHA-256 of a run's files, by which damage is found
+outline       models without memory, to be compared with the weights first
+tensor_files  safetensors files, written and read one tensor after another
 files         writing that a crash cannot tear
 distributed   several processes on one model
 machine       what the memory allocator should know

@@ -3,14 +3,13 @@
     checkpoints/step-40/  weights.safetensors  optimizer.safetensors  average.safetensors
                           state.json  MANIFEST.json (sizes and sha256 of the others)
 
-One is written under another name, synced, and renamed when it is complete; only then are older
-ones removed. A step that is done again replaces what it was; until then that one waits under
-another name, from which it is put back. One that does not fit its manifest is set aside as
-corrupt-step-N, and the one before it is used. Random numbers need no place in it: they are a
-function of the seed and the batch.
+One is written under another name, one tensor after another, synced, and renamed when it is
+complete; only then are older ones removed. A step that is done again replaces what it was; until
+then that one waits under another name, from which it is put back. One that does not fit its
+manifest is set aside as corrupt-step-N, and the one before it is used. Random numbers need no place
+in it: they are a function of the seed and the batch.
 """
 
-import hashlib
 import json
 import logging
 import os
@@ -21,10 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load, save
 
 from saccade.errors import RunError
+from saccade.files import Fingerprint, fingerprint, parse_json, read_file
 from saccade.shapes import Tensor
 from saccade.training.files import (
     PARTIAL,
@@ -33,6 +31,7 @@ from saccade.training.files import (
     sync_folder,
     write_synced,
 )
+from saccade.training.tensor_files import read_tensors, serialized
 
 log = logging.getLogger(__name__)
 
@@ -61,15 +60,15 @@ def write(folder: Path, checkpoint: Checkpoint, *, keep: int) -> Path:
         tidy(folder)
         try:
             partial.mkdir()
-            contents = {
-                f"{group}.safetensors": save(_ready(tensors))
+            written = {
+                f"{group}.safetensors": write_synced(
+                    partial / f"{group}.safetensors", serialized(tensors)
+                )
                 for group, tensors in checkpoint.tensors.items()
             }
-            contents[STATE] = _json(dict(checkpoint.state))
-            manifest = {name: _entry(content) for name, content in contents.items()}
-            contents[MANIFEST] = _json({"step": checkpoint.step, "files": manifest})
-            for name, content in contents.items():
-                write_synced(partial / name, content)
+            written[STATE] = write_synced(partial / STATE, _json(dict(checkpoint.state)))
+            files = {name: found.plain() for name, found in written.items()}
+            write_synced(partial / MANIFEST, _json({"step": checkpoint.step, "files": files}))
             sync_folder(partial)
             if final.exists():
                 os.replace(final, waiting)
@@ -114,26 +113,26 @@ def newest(folder: Path) -> Checkpoint | None:
 def read(path: Path) -> Checkpoint:
     """The checkpoint in a folder; a RunError if it is not just what was written."""
     try:
-        listed = (path / MANIFEST).read_bytes()
-        manifest = json.loads(listed)
+        listed = read_file(path / MANIFEST)
+        manifest = parse_json(listed)
         if _json(manifest) != listed or f"step-{manifest['step']}" != path.name:
             raise _DamagedError(f"the checkpoint {path} is damaged: so is its {MANIFEST}")
-        contents = {}
+        tensors = {}
         for name, entry in manifest["files"].items():
-            contents[name] = (path / name).read_bytes()
-            if _entry(contents[name]) != entry:
+            if Path(name).name != name:
+                raise _DamagedError(f"the checkpoint {path} is damaged: it lists {name!r}")
+            if fingerprint(path / name) != Fingerprint.of(entry):
                 raise _DamagedError(
                     f"the checkpoint {path} is damaged: {name} is not what was written"
                 )
-        tensors = {
-            name.removesuffix(".safetensors"): load(content)
-            for name, content in contents.items()
-            if name.endswith(".safetensors")
-        }
-        return Checkpoint(int(manifest["step"]), tensors, json.loads(contents[STATE]))
+            if name.endswith(".safetensors"):
+                tensors[name.removesuffix(".safetensors")] = read_tensors(path / name)
+        return Checkpoint(int(manifest["step"]), tensors, parse_json(read_file(path / STATE)))
     except PermissionError as error:
         raise RunError(f"the checkpoint {path} may not be read: {error}") from error
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
+    except _DamagedError:
+        raise
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RunError) as error:
         raise _DamagedError(f"the checkpoint {path} is damaged: {error}") from error
 
 
@@ -164,14 +163,6 @@ def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Te
 
 class _DamagedError(RunError):
     """A checkpoint that is not what was written."""
-
-
-def _ready(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-
-
-def _entry(content: bytes) -> dict[str, Any]:
-    return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
 
 
 def _json(value: Any) -> bytes:

@@ -2,12 +2,14 @@
 
 import contextlib
 import errno
+import hashlib
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from saccade.errors import DiskFullError, RunError
+from saccade.files import Fingerprint
 
 PARTIAL = ".partial-"
 """What is not yet whole has a name that begins with this."""
@@ -42,12 +44,16 @@ def write_file(path: Path, content: bytes) -> None:
     sync_folder(path.parent)
 
 
-def write_synced(path: Path, content: bytes) -> None:
-    """Write a new file and wait until the disk has it."""
+def write_synced(path: Path, content: bytes | Iterable[bytes | memoryview]) -> Fingerprint:
+    """Write a new file, as a whole or in pieces, and wait until the disk has it."""
+    digest, size = hashlib.sha256(), 0
     with path.open("wb") as file:
-        file.write(content)
+        for piece in [content] if isinstance(content, bytes) else content:
+            size += file.write(piece)
+            digest.update(piece)
         file.flush()
         os.fsync(file.fileno())
+    return Fingerprint(size, digest.hexdigest())
 
 
 def sync_folder(folder: Path) -> None:

@@ -15,7 +15,7 @@ from saccade.interop.huggingface.vocabulary import TOKENIZER, read_vocabulary
 from saccade.models import TranslatorConfig
 from saccade.shapes import Tensor
 from saccade.tasks.base import Task
-from saccade.training.run import Run, read_tensors, tensors_of
+from saccade.training.run import Run, tensors_of
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def open_initial(where: str | Path) -> Initial:
         if not run.weights.exists():
             raise RunError(f"{folder} has no weights yet, so nothing can begin with them")
         model = config.plain(run.recipe().options)["model"]
-        return Initial(folder, model, read_tensors(run.weights))
+        return Initial(folder, model, run.best_tensors())
     if not (folder / "config.json").is_file():
         raise RunError(
             f"--init takes a run folder (with run.json) or a Hugging Face folder (with "

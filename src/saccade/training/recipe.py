@@ -21,13 +21,16 @@ from annotated_types import Ge, Lt
 
 from saccade import config, tasks
 from saccade.config import Count, Positive, Whole
-from saccade.errors import RecipeError
+from saccade.errors import RecipeError, brief
+from saccade.files import read_text
 from saccade.tasks.base import TaskConfig
 from saccade.training.optim import AverageConfig, OptimConfig
 from saccade.training.upgrade import upgraded
 
 Seed = Annotated[int, Ge(0), Lt(2**32)]
 """As many as torch tells apart."""
+LARGEST = 2**18
+"""Bytes of a recipe; a complete one has a few thousand."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,8 +153,8 @@ def parse(text: str, name: str) -> dict[str, Any]:
 
     try:
         return tomlkit.parse(text).unwrap()
-    except TOMLKitError as error:
-        raise RecipeError(f"{name} is no TOML file: {error}") from None
+    except (TOMLKitError, ValueError, RecursionError) as error:
+        raise RecipeError(f"{name} is not a valid TOML file: {brief(error)}") from None
 
 
 def from_table(table: dict[str, Any], name: str) -> Recipe:
@@ -164,7 +167,7 @@ def from_table(table: dict[str, Any], name: str) -> Recipe:
         names = [field.name for field in fields(kind)]  # type: ignore[arg-type]
         _require_known(options, ["task", *names, "training"])
         if not isinstance(training, dict):
-            raise RecipeError(f"training must be a table of options, got {training!r}")
+            raise RecipeError(f"training must be a table of options, got {training!r:.200}")
         return Recipe(
             task,
             config.read(kind, options),
@@ -194,16 +197,16 @@ def _require_task(table: Mapping[str, Any], name: str) -> None:
 def _require_known(table: Iterable[str], known: Sequence[str]) -> None:
     for key in table:
         if key not in known:
-            near = get_close_matches(key, known, n=1)
+            near = get_close_matches(key[:200], known, n=1)
             hint = f"Did you mean {near[0]}? " if near else ""
-            raise RecipeError(f"{key} is not known. {hint}Known here: {', '.join(known)}")
+            raise RecipeError(f"{key[:200]} is not known. {hint}Known here: {', '.join(known)}")
 
 
 def _text(name: str | Path) -> str:
     path = Path(name)
     if path.suffix == ".toml":
         try:
-            return path.read_text(encoding="utf-8")
+            return read_text(path, LARGEST)
         except (OSError, UnicodeDecodeError) as error:
             raise RecipeError(f"the recipe {path} cannot be read: {error}") from None
     if str(name) not in names():

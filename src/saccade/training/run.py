@@ -14,18 +14,20 @@ from typing import Any
 
 import filelock
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load, save
 from torch import nn
 
 from saccade._version import __version__
 from saccade.data.corpus import Item
-from saccade.errors import RunError
+from saccade.errors import RunError, SaccadeError, brief
+from saccade.files import parse_json, read_json, read_text
 from saccade.shapes import Tensor
 from saccade.tasks.base import Task
+from saccade.training import manifest
 from saccade.training import recipe as recipes
 from saccade.training.files import remove_partial, room_on_disk, write_file
+from saccade.training.outline import without_memory
 from saccade.training.recipe import Recipe
+from saccade.training.tensor_files import read_shapes, read_tensors, serialized
 from saccade.training.upgrade import FORMAT, upgraded
 
 log = logging.getLogger(__name__)
@@ -42,6 +44,9 @@ FREE = (
 
 SAMPLES, SAMPLE_LENGTH = 64, 500
 """How many validation items are kept, and the characters of one that has no right answer."""
+
+SPARE = 100
+"""Tensors that a model may make and not keep, such as those that are replaced by shared ones."""
 
 BEGINNING = ".beginning"
 """Stands in a folder while the first files of a run are written."""
@@ -123,17 +128,16 @@ class Run:
             write_file(self.folder / "recipe.toml", recipe.to_toml().encode())
             write_file(self.metrics, b"")
             if initial is not None:
-                write_file(self.initial, save(dict(initial)))
+                manifest.replace_files(self.folder, {self.initial.name: serialized(initial)})
             about = {"format": FORMAT, "saccade": __version__, **facts}
             write_file(self.folder / "run.json", json.dumps(about, indent=1).encode())
             (self.folder / BEGINNING).unlink()
 
     def keep_parts(self, task: Task[Any]) -> None:
         """Write what the task needs besides recipe and weights."""
-        for name, content in task.parts().items():
-            path = self.folder / name
-            with room_on_disk(path, "what was there is kept"):
-                write_file(path, content.encode())
+        contents = {name: content.encode() for name, content in task.parts().items()}
+        with room_on_disk(self.folder, "what was there is kept"):
+            manifest.replace_files(self.folder, contents)
 
     def strangers(self) -> list[str]:
         """What lies in a folder that is no run yet, and was not put there by beginning one."""
@@ -145,12 +149,12 @@ class Run:
         """What the run was begun with: its format, data and threads."""
         path = self.folder / "run.json"
         try:
-            about = json.loads(path.read_bytes())
+            about = read_json(path)
             number = int(about["format"])
         except (FileNotFoundError, NotADirectoryError):
             raise RunError(self._no_run()) from None
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise RunError(f"{path} is damaged: {error}") from None
+        except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
+            raise RunError(f"{path} is damaged: {brief(error)}") from None
         if number > FORMAT:
             raise RunError(
                 f"{self.folder} was written by a newer Saccade ({about.get('saccade')}, run format "
@@ -163,34 +167,66 @@ class Run:
         number = int(self.about()["format"])
         path = self.folder / "recipe.toml"
         try:
-            text = path.read_text(encoding="utf-8")
+            text = read_text(path, recipes.LARGEST)
         except (OSError, UnicodeDecodeError) as error:
-            raise RunError(f"the run's recipe cannot be read: {error}") from None
-        return recipes.from_table(upgraded(recipes.parse(text, str(path)), number), str(path))
+            raise RunError(f"the run's recipe {path} cannot be read: {brief(error)}") from None
+        with _damage_as_error(f"{path} cannot be used"):
+            table = upgraded(recipes.parse(text, str(path)), number)
+            return recipes.from_table(table, str(path))
 
     def task(self) -> Task[Any]:
-        """The trained task, with the best weights there are."""
-        task = self.recipe().options.restored(self.folder)
+        """The trained task, with the best weights there are.
+
+        Its model is first built without memory, and compared with the header of the weights: a
+        damaged recipe or vocabulary may ask for more memory than there is.
+        """
+        recipe = self.recipe()
         if not self.weights.exists():
             raise RunError(
                 f"{self.folder} has no weights yet: its training has not come to a first "
                 "validation; go on with `saccade train ... --resume`"
             )
-        fill(task.model, self.weights)
+        shapes = read_shapes(self.weights)
+        most = 2 * len(shapes) + SPARE
+        with without_memory(most, f"{self.weights} has {len(shapes)} tensors; recipe.toml"):
+            outline = self._restored(recipe)
+        require_shapes(outline.model, shapes, str(self.weights))
+        manifest.require_intact(self.folder)
+        task = self._restored(recipe)
+        put_tensors(task.model, read_tensors(self.weights), str(self.weights))
         return task.eval()
+
+    def best_tensors(self) -> dict[str, Tensor]:
+        """The best weights, by name."""
+        manifest.require_intact(self.folder, [self.weights.name])
+        return read_tensors(self.weights)
+
+    def accept(self) -> list[str]:
+        """Trust the files as they are now; gives the names of those that have changed."""
+        self.about()
+        with self.locked(), room_on_disk(self.folder, "what was there is kept"):
+            return manifest.accept(self.folder)
 
     def beginning(self, seed: int) -> Task[Any]:
         """The task as the run began: new weights by the seed, but for those taken from another."""
+        recipe = self.recipe()
+        manifest.require_intact(self.folder)
         torch.manual_seed(seed)
-        task = self.recipe().options.restored(self.folder)
+        task = self._restored(recipe)
         if self.initial.exists():
             task.model.load_state_dict(read_tensors(self.initial), strict=False)
         return task
 
+    def _restored(self, recipe: Recipe) -> Task[Any]:
+        """The task of the folder, with new weights; whatever cannot be built is a RunError."""
+        what = f"{self.folder}: the model that recipe.toml and the vocabularies describe"
+        with _damage_as_error(f"{what} cannot be built"):
+            return recipe.options.restored(self.folder)
+
     def keep_best(self, model: nn.Module) -> None:
         """Write the weights that are the best so far."""
         with room_on_disk(self.weights, "the best weights before are kept"):
-            write_file(self.weights, save(tensors_of(model)))
+            manifest.replace_files(self.folder, {self.weights.name: serialized(tensors_of(model))})
 
     def keep_samples(self, items: Sequence[Item]) -> None:
         """Keep some items of text; of those without a right answer the beginning is enough."""
@@ -204,7 +240,7 @@ class Run:
     def samples(self) -> list[Item]:
         """What was kept; nothing where a run is older, imported, or its samples cannot be read."""
         try:
-            rows = [json.loads(line) for line in self.sampled.read_text("utf-8").splitlines()]
+            rows = [parse_json(line) for line in read_text(self.sampled).splitlines()]
             return [
                 Item(tuple(row["inputs"]), tuple(row["references"]), line)
                 for line, row in enumerate(rows, start=1)
@@ -268,6 +304,18 @@ class Run:
         return f"{self.folder} is not a run folder: it has no run.json, but {inside}"
 
 
+_DAMAGE = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    OSError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+"""What building a model raises if the files that describe it make no sense."""
+
 _MEANING = {
     "data": "the data has changed since the run began; it goes on with the new data",
     "threads": "the run began with {before} threads and goes on with {now}: "
@@ -279,47 +327,49 @@ _MEANING = {
 }
 
 
+@contextmanager
+def _damage_as_error(what: str) -> Iterator[None]:
+    """Errors of files that make no sense become a RunError, which begins with `what`."""
+    try:
+        yield
+    except SaccadeError:
+        raise
+    except _DAMAGE as error:
+        raise RunError(
+            f"{what} ({type(error).__name__}: {brief(error)}). Restore it from a copy"
+        ) from error
+
+
 def tensors_of(model: nn.Module) -> dict[str, Tensor]:
-    """The weights of a model; those with several names under the first of them."""
+    """The weights of a model where they are; those with several names under the first of them."""
     names = {
         id(p): name for name, p in reversed(list(model.named_parameters(remove_duplicate=False)))
     }
     once = set(names.values()) | {name for name, _ in model.named_buffers()}
-    return {
-        name: value.detach().cpu().contiguous()
-        for name, value in model.state_dict().items()
-        if name in once
-    }
+    return {name: value.detach() for name, value in model.state_dict().items() if name in once}
 
 
-def put_tensors(model: nn.Module, tensors: Mapping[str, Tensor], where: str) -> None:
-    """Give a model these weights; all of its own must be there, and no other."""
+def require_shapes(model: nn.Module, shapes: Mapping[str, tuple[int, ...]], where: str) -> None:
+    """Raise unless these are the names and shapes of the model's own weights."""
     wanted = tensors_of(model)
-    if wanted.keys() != tensors.keys():
-        odd = sorted(wanted.keys() ^ tensors.keys())[:4]
+    if wanted.keys() != shapes.keys():
+        odd = sorted(wanted.keys() ^ shapes.keys())[:4]
         raise RunError(
             f"{where} holds the weights of another model: they differ in {', '.join(odd)}"
         )
     for name, value in wanted.items():
-        if value.shape != tensors[name].shape:
+        if value.shape != shapes[name]:
             raise RunError(
-                f"{where}: {name} has shape {tuple(tensors[name].shape)}, "
+                f"{where}: {name} has shape {tuple(shapes[name])}, "
                 f"the model needs {tuple(value.shape)}"
             )
+
+
+def put_tensors(model: nn.Module, tensors: Mapping[str, Tensor], where: str) -> None:
+    """Give a model these weights; all of its own must be there, and no other."""
+    shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    require_shapes(model, shapes, where)
     model.load_state_dict(dict(tensors), strict=False)
-
-
-def read_tensors(path: Path) -> dict[str, Tensor]:
-    """The weights in a file."""
-    try:
-        return load(path.read_bytes())
-    except (OSError, SafetensorError) as error:
-        raise RunError(f"the weights {path} cannot be read: {error}") from None
-
-
-def fill(model: nn.Module, path: Path) -> None:
-    """Give a model the weights of a file."""
-    put_tensors(model, read_tensors(path), str(path))
 
 
 def _finite(value: Any) -> Any:

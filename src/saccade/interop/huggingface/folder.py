@@ -13,6 +13,7 @@ import safetensors.torch
 import torch
 
 from saccade.errors import InteropError, WeightsError
+from saccade.files import open_file, read_json
 from saccade.shapes import Tensor
 
 CONFIG = "config.json"
@@ -126,6 +127,7 @@ def _shards(folder: Path) -> list[Path]:
 
 def _opened(path: Path) -> safetensors.safe_open:
     try:
+        open_file(path).close()  # safetensors itself would wait for a pipe
         return safetensors.safe_open(path, "pt")
     except OSError as error:
         raise WeightsError(f"cannot read the weights {path}: {error}") from error
@@ -135,7 +137,7 @@ def _opened(path: Path) -> safetensors.safe_open:
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        read = json.loads(path.read_text(encoding="utf-8"))
+        read = read_json(path)
     except OSError as error:
         raise InteropError(f"cannot read {path}: {error}") from error
     except ValueError as error:

@@ -7,7 +7,6 @@
 Numbers in, numbers out, without torch: docs/onnx.md shows how texts and images become such numbers.
 """
 
-import json
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -17,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from saccade.errors import InteropError
+from saccade.files import read_json
 from saccade.interop.onnx.packages import runtime
 
 FACTS = "saccade.json"
@@ -28,7 +28,7 @@ def load(folder: str | Path) -> "Exported":
     """What `saccade export --to onnx` wrote."""
     path = Path(folder) / FACTS
     try:
-        facts = json.loads(path.read_text(encoding="utf-8"))
+        facts = read_json(path)
         return Exported(Path(folder), {"graphs": facts["graphs"], **facts})
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InteropError(

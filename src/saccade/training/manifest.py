@@ -1,0 +1,143 @@
+"""The manifest of a run folder: the size and SHA-256 of each file that training wrote.
+
+    MANIFEST.json  {"files": {"model.safetensors": {"bytes": ..., "sha256": ...}, ...}}
+
+A file is replaced in three steps: the manifest lists the new fingerprint beside the old one (under
+"replaced"), the file gets its name, the manifest forgets the old fingerprint. So a crash at any
+moment leaves a file that the manifest knows. Files that a manifest does not list, and all files of
+runs from before there were manifests, are not checked.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from saccade.errors import RunError, brief
+from saccade.files import Fingerprint, fingerprint, read_json
+from saccade.training.files import PARTIAL, sync_folder, write_file, write_synced
+
+MANIFEST = "MANIFEST.json"
+TRIES = 3
+"""How often a file is compared while a training replaces it."""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """The fingerprints of files by name, and those of files that are being replaced."""
+
+    files: Mapping[str, Fingerprint] = field(default_factory=dict)
+    replaced: Mapping[str, tuple[Fingerprint, ...]] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, folder: Path) -> Manifest:
+        """The manifest of a folder; an empty one if there is none."""
+        path = folder / MANIFEST
+        try:
+            table = read_json(path)
+            if not isinstance(table, dict) or not table.keys() <= {"files", "replaced"}:
+                raise ValueError('it must hold "files" and at most "replaced"')
+            files = {_plain_name(name): Fingerprint.of(x) for name, x in table["files"].items()}
+            replaced = {
+                _plain_name(name): tuple(map(Fingerprint.of, some))
+                for name, some in table.get("replaced", {}).items()
+            }
+            return cls(files, replaced)
+        except (FileNotFoundError, NotADirectoryError):
+            return cls()
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise RunError(
+                f"{path} is damaged: {brief(error)}. Restore it from a copy, or run "
+                f"`saccade accept {folder}` to trust the files as they are now"
+            ) from None
+
+    def write(self, folder: Path) -> None:
+        """Put it into a folder."""
+        table: dict[str, Any] = {"files": {n: found.plain() for n, found in self.files.items()}}
+        if self.replaced:
+            table["replaced"] = {
+                name: [found.plain() for found in some] for name, some in self.replaced.items()
+            }
+        write_file(folder / MANIFEST, json.dumps(table, indent=1).encode())
+
+    def accepts(self, name: str) -> tuple[Fingerprint, ...]:
+        """What the file of this name may be; nothing if it is not listed."""
+        listed = (self.files[name],) if name in self.files else ()
+        return listed + self.replaced.get(name, ())
+
+
+def replace_files(
+    folder: Path, contents: Mapping[str, bytes | Iterable[bytes | memoryview]]
+) -> None:
+    """Write files of a run and list them; a crash leaves each as it was or as it is to be."""
+    partial = {name: folder / f"{PARTIAL}{os.getpid()}-{name}" for name in contents}
+    try:
+        new = {name: write_synced(partial[name], content) for name, content in contents.items()}
+        before = Manifest.read(folder)
+        old = {name: before.accepts(name) for name in new if before.accepts(name)}
+        files = {**before.files, **new}
+        Manifest(files, {**before.replaced, **old}).write(folder)
+        for name in contents:
+            os.replace(partial[name], folder / name)
+        sync_folder(folder)
+        left = {name: some for name, some in before.replaced.items() if name not in new}
+        Manifest(files, left).write(folder)
+    finally:
+        for path in partial.values():
+            path.unlink(missing_ok=True)
+
+
+def require_intact(folder: Path, names: Iterable[str] | None = None) -> None:
+    """Raise if a file is not what the manifest lists; all files that it lists, or these."""
+    listed = Manifest.read(folder)
+    if names is None:  # a file that is needed but missing is missed by whoever reads it
+        names = [name for name in os.listdir(folder) if name in listed.files]
+    for name in names:
+        path = folder / name
+        for attempt in range(TRIES):
+            accepted = (Manifest.read(folder) if attempt else listed).accepts(name)
+            if not accepted or _fingerprint(path, accepted) in accepted:
+                break
+        else:
+            raise RunError(
+                f"{path} is damaged or was changed: its SHA-256 is not the one in {MANIFEST}. "
+                f"Restore the file from a copy; if the change was made on purpose, run "
+                f"`saccade accept {folder}`"
+            )
+
+
+def accept(folder: Path) -> list[str]:
+    """List the files as they are now; gives the names of those that have changed."""
+    try:
+        before = Manifest.read(folder).files
+    except RunError:
+        before = {}
+    other = {MANIFEST, "run.json"}
+    names = [path.name for path in folder.glob("*.safetensors")]
+    names += [path.name for path in folder.glob("*.json") if path.name not in other]
+    try:
+        found = {name: fingerprint(folder / name) for name in sorted(names)}
+    except OSError as error:
+        raise RunError(f"{error.filename} cannot be read: {error.strerror}") from None
+    Manifest(found).write(folder)
+    return [name for name in found if found[name] != before.get(name)]
+
+
+def _fingerprint(path: Path, accepted: tuple[Fingerprint, ...]) -> Fingerprint | None:
+    """That of a file; None without reading it if its size alone tells that it is another."""
+    try:
+        if path.stat().st_size not in {one.bytes for one in accepted}:
+            return None
+        return fingerprint(path)
+    except OSError as error:
+        raise RunError(f"{path} cannot be read: {error.strerror}") from None
+
+
+def _plain_name(name: str) -> str:
+    if not name or Path(name).name != name:
+        raise ValueError(f"{name!r:.80} is not the name of a file in this folder")
+    return name
