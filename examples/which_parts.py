@@ -12,7 +12,7 @@ from torch import nn
 from saccade.attention import AdditiveConfig, GeneralConfig
 from saccade.decoders.recurrent import RecurrentDecoderConfig
 from saccade.decoders.transformer import TransformerDecoderConfig
-from saccade.encoders.convolutional import GridEncoder, ResNet
+from saccade.encoders.convolutional import GridEncoder, ResNet, ResNetConfig
 from saccade.encoders.recurrent import RecurrentEncoderConfig
 from saccade.encoders.transformer import TransformerEncoderConfig
 from saccade.models import (
@@ -56,9 +56,9 @@ def models() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
         return config.build(VOCABULARY, VOCABULARY)
 
     def captioner(writer: object) -> nn.Module:
-        reader = GridEncoder(ResNet(widths=(32, 64, 128)), dim=256)
-        config = CaptionerConfig(decoder=writer, dim=256)  # type: ignore[arg-type]
-        return config.build(reader, 256, VOCABULARY)
+        reader = ResNetConfig(dim=256)
+        config = CaptionerConfig(encoder=reader, decoder=writer, dim=256)  # type: ignore[arg-type]
+        return config.build(VOCABULARY)
 
     return {
         "RNN encoder-decoder": (translator(recurrent, plain), (text, written)),
@@ -76,7 +76,10 @@ def models() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
             ),
             (text,),
         ),
-        "Tagger": (Tagger(bert.build(VOCABULARY).encoder, nn.Linear(256, CLASSES)), (text,)),
+        "Tagger": (
+            Tagger(bert.build(VOCABULARY, CLASSES).encoder, nn.Linear(256, CLASSES)),
+            (text,),
+        ),
         "Masked language model": (
             MaskedLanguageModelConfig(encoder=encoder, dim=256).build(VOCABULARY),
             (text,),

@@ -30,7 +30,6 @@ SMALL = (
     "model.dim=64",
     "model.decoder.num_layers=2",
     "model.decoder.hidden_dim=256",
-    f"model.decoder.position.length={TESTED}",
 )
 
 

@@ -181,9 +181,13 @@ def test_watched_shapes_E5():
 
 @pytest.mark.parametrize("extras", ["plain", "bias_kv", "both"])
 @pytest.mark.parametrize("position", ["none", "rotary", "relative"])
-@pytest.mark.parametrize("num_kv_heads", [2, 4])
-def test_cached_is_uncached(num_kv_heads, position, extras):
-    attention = MultiHeadAttention(16, 4, num_kv_heads=num_kv_heads, **EXTRAS[extras]).eval()
+@pytest.mark.parametrize(
+    "heads",
+    [{"num_kv_heads": 2}, {}, {"qk_norm": True, "num_kv_heads": 1}],
+    ids=["groups", "each", "normed"],
+)
+def test_cached_is_uncached(heads, position, extras):
+    attention = MultiHeadAttention(16, 4, **heads, **EXTRAS[extras]).eval()
     where = {"none": None, "rotary": Rotary(4), "relative": Relative(4, 3)}[position]
     x = torch.randn(B, 11, 16)
     with torch.no_grad():
@@ -195,6 +199,38 @@ def test_cached_is_uncached(num_kv_heads, position, extras):
         ]
     torch.testing.assert_close(torch.cat(steps, 1), whole, atol=1e-6, rtol=1e-5)
     assert cache.length == 11
+
+
+@pytest.mark.parametrize("head_dim", [3, 16])
+def test_heads_may_have_any_width(head_dim):
+    """One head of another width is what its formula says; `head="full"` is the width itself."""
+    attention = MultiHeadAttention(8, 2, head_dim=head_dim).eval()
+    x = torch.randn(B, 5, 8)
+    maps, biases = attention.projection.weight, attention.projection.bias
+    query, keys, values = (x @ maps.T + biases).unflatten(-1, (3, 2, head_dim)).unbind(2)
+    scores = torch.einsum("bqhd,bkhd->bhqk", query, keys) / head_dim**0.5
+    context = torch.einsum("bhqk,bkhd->bqhd", scores.softmax(-1), values)
+    expected = attention.out_proj(context.flatten(2))
+    torch.testing.assert_close(attention(x), expected, atol=1e-6, rtol=1e-5)
+
+
+def test_normed_queries_and_keys_are_those_of_the_formula():
+    attention = MultiHeadAttention(8, 2, qk_norm=True, norm_eps=1e-3).eval()
+    for norm in (attention.query_norm, attention.key_norm):
+        torch.nn.init.normal_(norm.weight)
+    x = torch.randn(B, 5, 8)
+    maps, biases = attention.projection.weight, attention.projection.bias
+    query, keys, values = (x @ maps.T + biases).unflatten(-1, (3, 2, 4)).unbind(2)
+    query, keys = (
+        vectors / (vectors.square().mean(-1, keepdim=True) + 1e-3).sqrt() * norm.weight
+        for vectors, norm in ((query, attention.query_norm), (keys, attention.key_norm))
+    )
+    scores = torch.einsum("bqhd,bkhd->bhqk", query, keys) / 2
+    context = torch.einsum("bhqk,bkhd->bqhd", scores.softmax(-1), values)
+    expected = attention.out_proj(context.flatten(2))
+    torch.testing.assert_close(attention(x), expected, atol=1e-6, rtol=1e-5)
+    memory = torch.randn(B, 7, 8)
+    torch.testing.assert_close(attention(x, attention.project(memory)), attention(x, memory))
 
 
 def test_a_projected_memory_is_the_memory():
@@ -230,6 +266,7 @@ def test_the_score_may_be_learned():
     [
         (lambda: MultiHeadAttention(10, 3), "dim=10 cannot be split into num_heads=3"),
         (lambda: MultiHeadAttention(10, 0), "num_heads=0"),
+        (lambda: MultiHeadAttention(10, 2, head="full", head_dim=3), "head_dim=3 .* 10 wide"),
         (lambda: MultiHeadAttention(12, 4, num_kv_heads=3), "num_heads=4 .* num_kv_heads=3"),
         (lambda: MultiHeadAttention(12, 4)(torch.randn(2, 3, 11)), "query of width 12, got 11"),
         (

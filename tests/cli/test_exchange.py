@@ -142,13 +142,18 @@ def again(saccade, folder: Path, run: Path):
 # --- out, and in again
 
 
-@pytest.mark.parametrize("changes", [(), SEPARATE], ids=["one vocabulary", "two"])
+UNBIASED = ("model.encoder.bias=false", "model.decoder.bias=false")
+
+
+@pytest.mark.parametrize(
+    "changes", [(), SEPARATE, UNBIASED], ids=["one vocabulary", "two", "no biases"]
+)
 def test_a_translator_goes_out_and_in(saccade, tmp_path, changes):
     task = translator(tmp_path / "run", *changes)
     folder = exported(saccade, tmp_path / "run")
     tokenizer, model = theirs("AutoModelForSeq2SeqLM", folder)
     target = tokenizer
-    if changes:
+    if changes == SEPARATE:
         target = transformers.PreTrainedTokenizerFast.from_pretrained(folder / "target")
     found = encoded(tokenizer, TEXTS)
     batch = task.force(TEXTS, [*SENTENCES, "mat"])
@@ -631,6 +636,11 @@ def test_an_empty_folder_may_be_exported_to(saccade, tmp_path):
         (["model.encoder.norm_order=pre"], "order is 'pre', there 'post'"),
         (["model.encoder.stem_norm=false"], "encoder.stem_norm of this TextClassifier is Identity"),
         (["model.pooling=mean"], "pooling is 'mean', there 'first'"),
+        (["model.encoder.norm=rms"], 'model.encoder.norm is "rms", and it has "layer"'),
+        (["model.encoder.feed_forward=gated"], 'model.encoder.feed_forward is "gated"'),
+        (["model.encoder.head=full"], 'model.encoder.head is "full", and it has "split"'),
+        (["model.encoder.head_dim=5"], "model.encoder.head_dim is 5, and it has null"),
+        (["model.encoder.qk_norm=true"], "model.encoder.qk_norm is true, and it has false"),
     ],
 )
 def test_a_model_without_a_counterpart_says_why(saccade, tmp_path, changes, told):

@@ -38,12 +38,18 @@ PLAIN = {
     "concat": {"position": SinusoidalConfig(fuse="concat", width=6)},
     "rotary": {"position": RotaryConfig()},
     "eps": {"norm_eps": 0.1},
+    "no-bias": {"bias": False},
+    "full-heads": {"head": "full"},
+    "narrow-heads": {"head_dim": 4, "position": RotaryConfig(base=100.0)},
 }
 OTHERS = {
     "relative": {"position": RelativeConfig()},
     "grouped": {"num_kv_heads": 1},
     "cosine": {"score": CosineConfig()},
     "batch-norm": {"norm": "batch"},
+    "rms-norm": {"norm": "rms"},
+    "gated": {"feed_forward": "gated"},
+    "qk-norm": {"qk_norm": True},
 }
 
 

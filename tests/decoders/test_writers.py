@@ -181,12 +181,13 @@ def test_feeding_the_context_widens_the_cells_A10(attention):
         assert all(p.grad is not None for p in decoder.parameters())
 
 
+@pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("activation", ["relu", "gelu"])
 @pytest.mark.parametrize("norm_first", [False, True])
-def test_layer_equals_torch_H2(norm_first, activation):
+def test_layer_equals_torch_H2(norm_first, activation, bias):
     twin = randomised(
         nn.TransformerDecoderLayer(
-            D, 3, 17, activation=activation, norm_first=norm_first, batch_first=True
+            D, 3, 17, activation=activation, norm_first=norm_first, batch_first=True, bias=bias
         )
     ).eval()
     ours = TransformerDecoderLayer.from_torch(twin)

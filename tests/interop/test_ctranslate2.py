@@ -55,6 +55,15 @@ VARIANTS = {
     "groups, rotary": both(num_kv_heads=2, position=position("rotary")),
     "groups, relative": both(num_kv_heads=2, position=position("relative", max_distance=3)),
     **{name: both(activation=name) for name in ("gelu", "gelu_tanh", "silu", "tanh")},
+    "rms": both(norm="rms"),
+    "rms, post": both(norm="rms", norm_order="post"),
+    "gated": both(feed_forward="gated", activation="silu"),
+    "no bias": both(bias="false"),
+    "narrow heads": both(head_dim=6, position=position("rotary", base=100.0)),
+    "wide heads": both(head_dim=24),
+    "full heads": both(head="full"),
+    "qk_norm": ["model.encoder.qk_norm=true"],
+    "all": both(norm="rms", feed_forward="gated", bias="false", num_kv_heads=2),
 }
 
 
@@ -167,6 +176,14 @@ PLACES = {
     "rotary": ["model.decoder.position={ kind = 'rotary' }", "model.decoder.num_kv_heads=2"],
     "relative": ["model.decoder.position={ kind = 'relative', max_distance = 4 }"],
     "none": ["model.decoder.position={ kind = 'none' }", "model.decoder.norm_order=post"],
+    "open block": [
+        "model.decoder.position={ kind = 'rotary', layout = 'halves', base = 100.0 }",
+        "model.decoder.norm=rms",
+        "model.decoder.feed_forward=gated",
+        "model.decoder.bias=false",
+        "model.decoder.qk_norm=true",
+        "model.decoder.head_dim=6",
+    ],
 }
 
 
@@ -235,7 +252,8 @@ def test_int8_leaves_our_weights_alone(tmp_path, written):
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        (["model.encoder.norm=batch"], 'model.encoder.norm is "batch", and it has layer norm'),
+        (["model.encoder.norm=batch"], 'model.encoder.norm is "batch", and it has layer and rms'),
+        (["model.decoder.qk_norm=true"], "model.decoder.qk_norm is true, and it has no such norm"),
         (
             ["model.decoder.score={ kind = 'additive' }"],
             'model.decoder.score.kind is "additive", and it has scaled_dot and dot',

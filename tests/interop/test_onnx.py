@@ -331,6 +331,20 @@ VARIANTS: dict[str, Callable[[], Any]] = {
         for cell in ("rnn", "gru", "lstm")
         for attention in ("none", "before", "after")
     },
+    "open block": lambda: translator(
+        *(
+            replace(
+                side,
+                norm="rms",
+                feed_forward="gated",
+                activation="silu",
+                bias=False,
+                head_dim=5,
+                qk_norm=True,
+            )
+            for side in (READER, WRITER)
+        )
+    ),
     "two layers": lambda: translator(
         replace(READER, num_layers=2), replace(WRITER, num_layers=2, norm_order="post")
     ),

@@ -9,7 +9,7 @@ from saccade.errors import ShapeError
 from saccade.interfaces import Memory
 from saccade.layers.activations import activation, name_of
 from saccade.layers.embeddings import OutputProjection, TokenEmbedding
-from saccade.layers.feed_forward import FeedForward
+from saccade.layers.feed_forward import FeedForward, GatedFeedForward
 from saccade.layers.norms import norm
 from saccade.layers.pooling import pool
 from saccade.layers.recurrent import Recurrent
@@ -25,6 +25,17 @@ def test_layer_norm_ignores_the_batch_and_batch_norm_does_not_H5():
     assert (by_batch(x)[:1] - by_batch(x[:1])).abs().max() > 1e-2
     assert by_layer(x).mean(-1).abs().max() < 1e-6
     assert by_batch(x).mean((0, 1)).abs().max() < 1e-6
+
+
+def test_rms_norm_is_torchs_and_leaves_the_mean():
+    x = torch.randn(B, N, D)
+    twin, ours = nn.RMSNorm(D, eps=1e-3), norm("rms", D, 1e-3)
+    nn.init.normal_(twin.weight)
+    ours.load_state_dict(twin.state_dict())
+    expected = x / (x.square().mean(-1, keepdim=True) + 1e-3).sqrt() * twin.weight
+    torch.testing.assert_close(ours(x), expected)
+    torch.testing.assert_close(ours(x), twin(x))
+    assert norm("layer", D, bias=False).bias is None
 
 
 def test_the_two_norm_orders_H4():
@@ -60,6 +71,16 @@ def test_feed_forward_is_two_layers_with_an_activation_between_H6(name, function
     network, x = FeedForward(D, 11, name), torch.randn(B, N, D)
     expected = network.narrow(function(network.widen(x)))
     torch.testing.assert_close(network(x), expected)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_gated_feed_forward_multiplies_two_layers(bias):
+    network, x = GatedFeedForward(D, 11, "silu", bias=bias), torch.randn(B, N, D)
+    shape = {name: tuple(value.shape) for name, value in network.named_parameters()}
+    assert shape["gate.weight"] == shape["widen.weight"] == (11, D)
+    assert ("gate.bias" in shape) == ("widen.bias" in shape) == ("narrow.bias" in shape) == bias
+    widened, gate = (F.linear(x, m.weight, m.bias) for m in (network.widen, network.gate))
+    torch.testing.assert_close(network(x), network.narrow(F.silu(widened) * gate))
 
 
 def test_activations_of_torch_have_names():

@@ -76,7 +76,16 @@ class Draw:
         self.set(f"{key}.hidden_dim", 13)
         self.one_of(f"{key}.norm_order", "pre", "post")
         self.one_of(f"{key}.activation", "relu", "gelu", "gelu_tanh", "silu", "tanh")
-        self.now_and_then(f"{key}.norm", "batch")
+        if self.random.random() < 0.4:
+            self.one_of(f"{key}.norm", "rms", "rms", "batch")
+        self.one_of(f"{key}.feed_forward", None, None, "gated")
+        self.one_of(f"{key}.bias", None, None, False)
+        self.one_of(f"{key}.qk_norm", None, None, True)
+        if self.random.random() < 0.2:
+            self.set(f"{key}.head", "full")
+            self.now_and_then(f"{key}.head_dim", 4)
+        else:
+            self.one_of(f"{key}.head_dim", None, None, 4, 6)
         self.now_and_then(f"{key}.attention_dropout", 0.1)
         self.now_and_then(f"{key}.activation_dropout", 0.1)
         self.one_of(f"{key}.dropout", 0.0, 0.1)

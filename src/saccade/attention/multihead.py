@@ -26,6 +26,9 @@ class MultiHeadAttention(nn.Module):
     """Self-attention (`attention(x)`) and cross-attention (`attention(x, memory)`).
 
     key_dim, value_dim  widths of memory and values as they come in; `dim` where left out
+    head_dim            the width of a head, where it is not dim / num_heads
+    qk_norm             an RMS norm on the queries and keys of each head, with `norm_eps` (Henry et
+                        al. 2020; Dehghani et al. 2023): scores stay bounded however the maps grow
     num_kv_heads        fewer keys and values than queries: groups of heads share them
                         (Ainslie et al. 2023)
     score               how queries fit keys, within a head of width `head_dim`; scaled dot if None
@@ -43,6 +46,9 @@ class MultiHeadAttention(nn.Module):
         num_kv_heads: int | None = None,
         score: Score | None = None,
         head: Literal["split", "full"] = "split",
+        head_dim: int | None = None,
+        qk_norm: bool = False,
+        norm_eps: float = 1e-5,
         dropout: float = 0.0,
         bias: bool = True,
         add_bias_kv: bool = False,
@@ -57,7 +63,7 @@ class MultiHeadAttention(nn.Module):
             dim if key_dim is None else key_dim,
             dim if value_dim is None else value_dim,
         )
-        self.head_dim = _head_dim(dim, num_heads, head)
+        self.head_dim = _head_dim(dim, num_heads, head, head_dim)
         if self.num_kv_heads < 1 or num_heads % self.num_kv_heads:
             raise ShapeError(
                 f"num_heads={num_heads} must be a multiple of num_kv_heads={self.num_kv_heads}"
@@ -68,6 +74,9 @@ class MultiHeadAttention(nn.Module):
             self.projection = Packed(dim, width, kv_width, bias=bias)
         else:
             self.projection = Separate(self.dims, width, kv_width, bias=bias)
+        self.query_norm, self.key_norm = (
+            nn.RMSNorm(self.head_dim, eps=norm_eps) if qk_norm else nn.Identity() for _ in range(2)
+        )
         self.attend = Attend(ScaledDot() if score is None else score, dropout)
         self.out_proj = nn.Linear(width, dim, bias=bias)
         nn.init.xavier_uniform_(self.out_proj.weight)
@@ -128,7 +137,8 @@ class MultiHeadAttention(nn.Module):
         self._check_widths(None, memory, values)
         keys, values = self.projection.memory(memory, values)
         # each head's vectors side by side, else every reading would copy them so
-        return Projected(self._split(keys).contiguous(), self._split(values).contiguous())
+        keys = self.key_norm(self._split(keys))
+        return Projected(keys.contiguous(), self._split(values).contiguous())
 
     @classmethod
     def from_torch(cls, twin: nn.MultiheadAttention) -> "MultiHeadAttention":
@@ -173,12 +183,14 @@ class MultiHeadAttention(nn.Module):
         """Queries, keys and values, each split into heads (b, h, n, head_dim)."""
         if isinstance(memory, Projected):
             self._check_widths(query)
-            return self._split(self.projection.query(query)), memory.keys, memory.values
+            query = self.query_norm(self._split(self.projection.query(query)))
+            return query, memory.keys, memory.values
         memory = query if memory is None else memory
         values = memory if values is None else values
         self._check_widths(query, memory, values)
         query, keys, values = self.projection(query, memory, values)
-        return self._split(query), self._split(keys), self._split(values)
+        query, keys = self.query_norm(self._split(query)), self.key_norm(self._split(keys))
+        return query, keys, self._split(values)
 
     def _split(self, vectors: Tensor) -> Tensor:
         return vectors.unflatten(-1, (-1, self.head_dim)).transpose(1, 2)
@@ -232,7 +244,14 @@ def _sharing(query: Tensor, rows: int) -> Tensor:
     return query.reshape(rows, -1, query.shape[-1])
 
 
-def _head_dim(dim: int, num_heads: int, head: str) -> int:
+def _head_dim(dim: int, num_heads: int, head: str, head_dim: int | None) -> int:
+    if head_dim is not None:
+        if head == "full":
+            raise ShapeError(
+                f'head_dim={head_dim} does not go with head="full", whose heads are {dim} wide; '
+                "leave one of them out"
+            )
+        return head_dim
     if head == "full":
         return dim
     if head != "split":

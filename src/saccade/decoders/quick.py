@@ -79,7 +79,7 @@ class Around(NamedTuple):
 
     shape: tuple[int, ...]
     weight: Tensor
-    bias: Tensor
+    bias: Tensor | None
     eps: float
     before: bool
 
@@ -91,7 +91,7 @@ class Around(NamedTuple):
         return cls(
             norm.normalized_shape,
             norm.weight.detach(),
-            norm.bias.detach(),
+            None if norm.bias is None else norm.bias.detach(),
             norm.eps,
             residual.order == "pre",
         )
@@ -307,7 +307,6 @@ def _is_plain_residual(residual: Residual) -> bool:
         _is(residual, Residual)
         and _is(norm, nn.LayerNorm)
         and norm.weight is not None
-        and norm.bias is not None
         and _is(residual.dropout, Dropout)
         and _is(residual.skip, nn.Identity, StochasticDepth)
     )
@@ -317,6 +316,8 @@ def _is_plain_attention(attention: MultiHeadAttention, *, own: bool) -> bool:
     inputs = attention.projection
     return (
         _is(attention, MultiHeadAttention)
+        and _is(attention.query_norm, nn.Identity)
+        and _is(attention.key_norm, nn.Identity)
         and _is(attention.attend, Attend)
         and _is(attention.attend.score, ScaledDot)
         and (

@@ -1,7 +1,7 @@
 """The Transformer decoder: causal self-attention, cross-attention, feed-forward, in a stack."""
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -11,7 +11,7 @@ from torch import nn
 from saccade.attention import Cache, MultiHeadAttention, Projected, masks
 from saccade.attention.attend import watchers
 from saccade.attention.masks import Mask
-from saccade.config import Count
+from saccade.config import Conflict, Count
 from saccade.decoders.quick import Quick
 from saccade.errors import ShapeError
 from saccade.interfaces import Memory, Positional
@@ -283,6 +283,13 @@ class TransformerDecoderConfig(BlockConfig):
     num_layers: Count = 6
     position: PositionConfig = SinusoidalConfig()
 
+    def conflicts(self) -> Iterator[Conflict]:
+        """Those of any block, and a norm that reads the tokens to come."""
+        yield from super().conflicts()
+        if self.norm == "batch":
+            reason = "normalises over all tokens, later ones too, so it cannot write; use layer or "
+            yield Conflict("norm", f"{reason}rms")
+
     def build(
         self,
         embedding: TokenEmbedding,
@@ -296,7 +303,7 @@ class TransformerDecoderConfig(BlockConfig):
             embedding,
             [TransformerDecoderLayer(dim, self, memory_dim) for _ in range(self.num_layers)],
             output,
-            position=self.position.build(dim, dim // self.num_heads),
+            position=self.position.build(dim, self.head_width(dim)),
             norm=self.make_last_norm(dim),
             dropout=self.dropout,
         )

@@ -147,7 +147,7 @@ class PatchOptions:
     def make_reader(self, *, class_token: bool) -> TransformerEncoder:
         """The reader, with a class token or without; learned positions need a grid, see `sized`."""
         position = self.encoder.position
-        require_grid_width(position, self.dim, self.dim // self.encoder.num_heads)
+        require_grid_width(position, self.dim, self.encoder.head_width(self.dim))
         stems = {"linear": PatchStem, "convolutional": OverlappingPatchStem}
         width = position.token_dim(self.dim)
         stem = stems[self.stem](width, self.patch_size, self.channels, class_token=class_token)

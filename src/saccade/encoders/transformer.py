@@ -131,7 +131,7 @@ class TransformerEncoderConfig(BlockConfig):
         return TransformerEncoder(
             stem,
             [TransformerEncoderLayer(dim, self, skip=skip) for skip in self.skips()],
-            position=self.position.build(dim, dim // self.num_heads),
+            position=self.position.build(dim, self.head_width(dim)),
             stem_norm=self.make_norm(dim) if self.stem_norm else None,
             norm=self.make_last_norm(dim),
             dropout=self.dropout,

@@ -1,8 +1,9 @@
 """Normalisation of token vectors.
 
 Layer norm (Ba et al. 2016) normalises each token over its own features, so a sentence comes out the
-same alone or in a batch. Batch norm (Ioffe and Szegedy 2015) normalises each feature over all
-tokens of the batch, which ties the sentences of a batch together; it is here for comparison.
+same alone or in a batch. RMS norm (Zhang and Sennrich 2019) divides by the root mean square alone
+and leaves the mean where it is. Batch norm (Ioffe and Szegedy 2015) normalises each feature over
+all tokens of the batch, which ties the sentences of a batch together; it is here for comparison.
 """
 
 from typing import Literal
@@ -11,12 +12,18 @@ from torch import nn
 
 from saccade.shapes import Float, Tensor
 
-Norm = Literal["layer", "batch"]
+Norm = Literal["layer", "rms", "batch"]
 
 
-def norm(kind: Norm, dim: int, eps: float = 1e-5) -> nn.Module:
-    """The norm of that kind for tokens of width `dim`."""
-    return nn.LayerNorm(dim, eps=eps) if kind == "layer" else BatchNorm(dim, eps=eps)
+def norm(kind: Norm, dim: int, eps: float = 1e-5, *, bias: bool = True) -> nn.Module:
+    """The norm of that kind for tokens of width `dim`; only a layer norm can be without a bias."""
+    match kind:
+        case "layer":
+            return nn.LayerNorm(dim, eps=eps, bias=bias)
+        case "rms":
+            return nn.RMSNorm(dim, eps=eps)
+        case "batch":
+            return BatchNorm(dim, eps=eps)
 
 
 class BatchNorm(nn.Module):

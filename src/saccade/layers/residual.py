@@ -56,10 +56,12 @@ class Residual(nn.Module):
         kind: Norm = "layer",
         eps: float = 1e-5,
         skip: float = 0.0,
+        *,
+        bias: bool = True,
     ) -> None:
         super().__init__()
         self.order = order
-        self.norm = norm(kind, dim, eps)
+        self.norm = norm(kind, dim, eps, bias=bias)
         self.dropout = Dropout(dropout)
         self.skip = StochasticDepth(skip) if skip else nn.Identity()
 

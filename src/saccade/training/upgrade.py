@@ -41,5 +41,5 @@ def upgraded(table: Mapping[str, Any], number: int | None = None) -> dict[str, A
 def _effective(name: str, table: dict[str, Any], number: int | None) -> dict[str, Any]:
     if name not in _EFFECTIVE or not (number == 1 or table.keys() >= _WRITTEN_OUT):
         return table
-    kept = ("kind", *_EFFECTIVE[name].get(table.get("kind", ""), ()))
+    kept = ("kind", *_EFFECTIVE[name].get(str(table.get("kind")), ()))
     return {key: table[key] for key in table if key in kept}

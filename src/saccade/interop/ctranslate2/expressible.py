@@ -36,13 +36,16 @@ def _obstacles(config: TranslatorConfig | LanguageModelConfig) -> Iterator[str]:
             yield from _in_position(f"model.{name}.position", side.position)
         else:
             yield f'model.{name}.kind is "{side.kind}", and it runs Transformers only'
+    reads = isinstance(config, TranslatorConfig)
+    if reads and isinstance(config.decoder, TransformerDecoderConfig) and config.decoder.qk_norm:
+        yield "model.decoder.qk_norm is true, and it has no such norm where a memory is read"
     if len({block.norm_eps for block in blocks}) > 1:
         yield "model.encoder.norm_eps and model.decoder.norm_eps differ, and it has one for all"
 
 
 def _in_block(path: str, block: BlockConfig) -> Iterator[str]:
-    if block.norm != "layer":
-        yield f'{path}.norm is "{block.norm}", and it has layer norm'
+    if block.norm == "batch":
+        yield f'{path}.norm is "batch", and it has layer and rms norms'
     if block.score.score not in (Dot, ScaledDot):
         yield f'{path}.score.kind is "{block.score.kind}", and it has scaled_dot and dot'
 

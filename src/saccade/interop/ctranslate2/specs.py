@@ -28,7 +28,7 @@ from saccade.encoders.transformer import (
 )
 from saccade.interop.ctranslate2.package import package
 from saccade.layers.embeddings import TokenEmbedding
-from saccade.layers.feed_forward import FeedForward
+from saccade.layers.feed_forward import FeedForward, GatedFeedForward
 from saccade.models import LanguageModel, Translator, TranslatorConfig
 from saccade.models.language_models import LanguageModelConfig
 from saccade.positions.base import Absolute
@@ -119,9 +119,13 @@ def _options(config: Side, dim: int) -> dict[str, Any]:
         "activation": package(".specs.common_spec").Activation[ACTIVATIONS[config.activation]],
         "num_heads_kv": config.num_kv_heads,
         "relative_position": isinstance(position, RelativeConfig),
+        "rms_norm": config.norm == "rms",
+        "ffn_glu": config.feed_forward == "gated",
+        "qk_norm": config.qk_norm,
+        "head_dim": config.head_width(dim),
     }
     if isinstance(position, RotaryConfig):
-        options["rotary_dim"] = dim // config.num_heads
+        options["rotary_dim"] = config.head_width(dim)
         options["rotary_interleave"] = position.layout == "interleaved"
         options["rotary_base"] = position.base
     return options
@@ -173,7 +177,10 @@ def _cross_attention(theirs: Any, attention: MultiHeadAttention) -> None:
 
 
 def _scale(theirs: Any, attention: MultiHeadAttention) -> float:
-    """What the dot products are multiplied by."""
+    """What the dot products are multiplied by, after the norms of queries and keys."""
+    if isinstance(attention.query_norm, nn.RMSNorm):
+        _norm(theirs.q_norm, attention.query_norm)
+        _norm(theirs.k_norm, attention.key_norm)
     scale = 1.0 if isinstance(attention.attend.score, Dot) else attention.head_dim**-0.5
     theirs.queries_scale = np.float32(scale)
     return scale
@@ -183,6 +190,8 @@ def _feed_forward(slots: Any, layer: TransformerEncoderLayer | TransformerDecode
     ours: FeedForward = layer.feed_forward
     _linear(slots.ffn.linear_0, ours.widen.weight, ours.widen.bias)
     _linear(slots.ffn.linear_1, ours.narrow.weight, ours.narrow.bias)
+    if isinstance(ours, GatedFeedForward):
+        _linear(slots.ffn.linear_0_noact, ours.gate.weight, ours.gate.bias)
     _norm(slots.ffn.layer_norm, layer.around_feed_forward.norm)
 
 
@@ -193,8 +202,11 @@ def _linear(slots: Any, weight: Tensor, bias: Tensor | None) -> None:
 
 
 def _norm(slots: Any, norm: nn.Module) -> None:
-    assert isinstance(norm, nn.LayerNorm)
-    slots.gamma, slots.beta = _array(norm.weight), _array(norm.bias)
+    assert isinstance(norm, nn.LayerNorm | nn.RMSNorm)
+    slots.gamma = _array(norm.weight)
+    if isinstance(norm, nn.LayerNorm):  # one without a beta would be an RMS norm there
+        zeros = torch.zeros_like(norm.weight)
+        slots.beta = _array(zeros if norm.bias is None else norm.bias)
 
 
 def _array(values: Tensor) -> npt.NDArray[np.float32]:

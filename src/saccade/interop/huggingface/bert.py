@@ -12,7 +12,7 @@ from saccade.encoders.transformer import (
     TransformerEncoderLayer,
 )
 from saccade.interop.huggingface.family import Family
-from saccade.interop.huggingface.fitting import unscaled, with_segments
+from saccade.interop.huggingface.fitting import unscaled, with_biases, with_segments
 from saccade.interop.huggingface.names import Entry, Names, layer, repeated, tensor
 from saccade.interop.huggingface.options import (
     Condition,
@@ -180,8 +180,8 @@ class Bert(Family[BertOptions]):
         )
 
     def fitted(self, model: nn.Module) -> nn.Module:
-        """BERT does not scale its embeddings, and always has segments."""
-        return with_segments(unscaled(model, EMBEDDING), EMBEDDING)
+        """BERT does not scale its embeddings, and always has segments and biases."""
+        return with_biases(with_segments(unscaled(model, EMBEDDING), EMBEDDING))
 
 
 def _reader(options: BertOptions) -> TextEncoderConfig:

@@ -6,6 +6,7 @@ from typing import TypeVar
 import torch
 from torch import nn
 
+from saccade.attention.projection import Packed
 from saccade.interop.huggingface.structure import part
 from saccade.layers.embeddings import OutputProjection, TokenEmbedding
 from saccade.shapes import Tensor
@@ -50,6 +51,21 @@ def with_output_bias(model: M, output: str) -> M:
     model = copy.deepcopy(model)
     projection = part(model, output, OutputProjection)
     projection.bias = nn.Parameter(torch.zeros_like(projection.weight[:, 0]))
+    return model
+
+
+def with_biases(model: M) -> M:
+    """With biases of zeros in the linear maps and layer norms that have none."""
+
+    def without(model: nn.Module) -> list[nn.Linear | nn.LayerNorm | Packed]:
+        kinds = nn.Linear | nn.LayerNorm | Packed
+        return [x for x in model.modules() if isinstance(x, kinds) and x.bias is None]
+
+    if not without(model):
+        return model
+    model = copy.deepcopy(model)
+    for module in without(model):
+        module.bias = nn.Parameter(module.weight.new_zeros(len(module.weight)))
     return model
 
 

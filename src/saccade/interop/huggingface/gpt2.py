@@ -12,7 +12,7 @@ from saccade.decoders.transformer import (
     TransformerDecoderLayer,
 )
 from saccade.interop.huggingface.family import Family
-from saccade.interop.huggingface.fitting import unscaled
+from saccade.interop.huggingface.fitting import unscaled, with_biases
 from saccade.interop.huggingface.names import Names, Transposed, layer, repeated, tensor
 from saccade.interop.huggingface.options import (
     Condition,
@@ -133,5 +133,5 @@ class Gpt2(Family[Gpt2Options]):
         )
 
     def fitted(self, model: nn.Module) -> nn.Module:
-        """GPT-2 does not scale its embeddings."""
-        return unscaled(model, "decoder.embedding")
+        """GPT-2 does not scale its embeddings, and has biases."""
+        return with_biases(unscaled(model, "decoder.embedding"))

@@ -23,7 +23,7 @@ from saccade.encoders.transformer import (
 )
 from saccade.errors import InteropError
 from saccade.interop.huggingface.family import Family
-from saccade.interop.huggingface.fitting import with_output_bias
+from saccade.interop.huggingface.fitting import with_biases, with_output_bias
 from saccade.interop.huggingface.names import Batched, Names, layer, repeated, tensor
 from saccade.interop.huggingface.options import (
     Condition,
@@ -193,8 +193,8 @@ class Marian(Family[MarianOptions]):
         )
 
     def fitted(self, model: nn.Module) -> nn.Module:
-        """Marian has a bias on its logits, and what its two embeddings share its output shares."""
-        model = with_output_bias(model, OUTPUT)
+        """Marian has all biases, and what its two embeddings share its output shares."""
+        model = with_biases(with_output_bias(model, OUTPUT))
         source = part(model, SOURCE, TokenEmbedding)
         target = part(model, TARGET, TokenEmbedding)
         if source is target and part(model, OUTPUT, OutputProjection).weight is not target.weight:

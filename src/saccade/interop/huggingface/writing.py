@@ -2,7 +2,7 @@
 
 import copy
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from torch import nn
 from saccade.decoding import GenerationConfig
 from saccade.errors import InteropError
 from saccade.interop.huggingface.exchange import load, save
+from saccade.interop.huggingface.family import ModelConfig
 from saccade.interop.huggingface.structure import part
 from saccade.interop.huggingface.vocabulary import (
     TARGET,
@@ -21,6 +22,7 @@ from saccade.interop.huggingface.vocabulary import (
     token_ids,
     write_vocabulary,
 )
+from saccade.layers.block import BlockConfig
 from saccade.models import TextClassifier, Translator
 from saccade.tasks import Task
 from saccade.tasks.labels import Labels, Number, Several
@@ -31,6 +33,14 @@ from saccade.tasks.text_to_text import TextToText
 from saccade.text import Tokenizer
 
 GENERATION = "generation_config.json"
+ONLY: Mapping[str, object] = {
+    "norm": "layer",
+    "feed_forward": "plain",
+    "head": "split",
+    "head_dim": None,
+    "qk_norm": False,
+}
+"""What all families have of a block."""
 CLOSE = 1e-4
 """By how much a logit may differ from ours, in relation to the largest."""
 
@@ -39,12 +49,14 @@ CLOSE = 1e-4
 class Draft:
     """What is to be written.
 
+    config        the options of the model
     facts         what config.json says besides the network
     target        the vocabulary of the target, where it has one of its own
     generation    how answers are written, where the model writes
     """
 
     model: nn.Module
+    config: ModelConfig
     facts: Mapping[str, Any]
     vocabulary: Tokenizer
     frame: Frame
@@ -57,6 +69,10 @@ def write_task(task: Task[Any], folder: str | Path) -> None:
     """Write a task as a folder, and see that it gives the same answers when it is read."""
     folder = Path(folder)
     draft = _draft(task)
+    if obstacles := list(_obstacles(draft.config)):
+        raise InteropError(
+            f"transformers cannot run this {type(draft.model).__name__}: {'; '.join(obstacles)}"
+        )
     save(draft.model, folder, draft.facts)
     write_vocabulary(folder, draft.vocabulary, draft.frame, draft.max_length)
     if draft.target is not None:
@@ -80,6 +96,19 @@ def _draft(task: Task[Any]) -> Draft:
     raise InteropError(f"the task {task.name} has no counterpart in transformers")
 
 
+def _obstacles(model: ModelConfig) -> Iterator[str]:
+    """The keys of blocks that no family has a place for."""
+    for side in ("encoder", "decoder"):
+        block = getattr(model, side, None)
+        if not isinstance(block, BlockConfig):
+            continue
+        split = block.head_width(model.dim) == model.dim // block.num_heads
+        for key, only in ONLY.items():
+            value = getattr(block, key)
+            if value != only and not (split and key.startswith("head")):
+                yield f"model.{side}.{key} is {json.dumps(value)}, and it has {json.dumps(only)}"
+
+
 def _translator(task: TextToText) -> Draft:
     """The start is ours in generation, the stop ends both sides."""
     longest = task.config.text.max_length + 1
@@ -92,6 +121,7 @@ def _translator(task: TextToText) -> Draft:
     options = task.config.generation
     return Draft(
         model=task.model,
+        config=task.config.model,
         facts={**writes, "max_position_embeddings": max(longest, options.max_length + 1)},
         vocabulary=task.source,
         target=None if task.target is task.source else task.target,
@@ -113,6 +143,7 @@ def _classifier(task: TextClassification) -> Draft:
         ours["separator"] = found.separator
     return Draft(
         model=_in_its_own_units(task.model, found),
+        config=task.config.model,
         facts={**facts, **_labels(found), "saccade": ours},
         vocabulary=task.tokenizer,
         frame=_around(segments=task.config.model.num_segments > 1),
@@ -125,6 +156,7 @@ def _masked_language_model(task: MaskedLanguageModeling) -> Draft:
     ours = {"space_before": puts_space_before(task.tokenizer)}
     return Draft(
         model=task.model,
+        config=task.config.model,
         facts={**token_ids(task.tokenizer), "saccade": ours},
         vocabulary=task.tokenizer,
         frame=_around(segments=task.config.model.num_segments > 1, typed=True),
@@ -152,6 +184,7 @@ def _language_model(task: LanguageModeling) -> Draft:
     }
     return Draft(
         model=task.model,
+        config=task.config.model,
         facts={**ends, "saccade": ours},
         vocabulary=task.tokenizer,
         frame=Frame(single=(*before, "A"), opening=opening),
