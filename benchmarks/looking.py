@@ -17,7 +17,7 @@ from quality import data_folder
 
 import saccade
 from saccade.data.lines import read_lines
-from saccade.tasks.base import Answer
+from saccade.tasks import Answer
 
 TEST = "multi30k/tok/test_2016_flickr.lc.norm.tok.en.gz"
 WAYS = ("plain", "attention", "alignment")

@@ -60,7 +60,7 @@ def main(
 
 def divided(write: Callable[[torch.Tensor], int], source: torch.Tensor) -> int:
     """The tokens written, a part of the batch in each thread, as `predict` divides it."""
-    from saccade.tasks.workers import in_batches, side_by_side
+    from saccade.tasks._shared.parallel_batches import in_batches, side_by_side
 
     def write_rows(rows: list[int]) -> list[int]:
         with torch.no_grad():

@@ -19,7 +19,7 @@ from saccade.data import sources
 from saccade.data.cache import Encoded
 from saccade.data.corpus import Item
 from saccade.encoders.efficientnet import EfficientNetLite0, _name_in_file
-from saccade.tasks.base import Batch, Task
+from saccade.tasks import Batch, Task
 from saccade.training import recipe as recipes
 from saccade.training.recipe import Recipe
 

@@ -23,7 +23,7 @@ from told import Told
 
 import saccade
 from saccade.lens.chart import COLOURS, Chart
-from saccade.tasks.base import Task
+from saccade.tasks import Task
 from saccade.training.screen import Screen
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from k09_heads_differ import SMALL
 from saccade.data.builtin import Builtin, mood, phrases
 from saccade.lens.chart import COLOURS, Chart
 from saccade.metrics.score import Score
-from saccade.tasks.base import Evaluation
+from saccade.tasks import Evaluation
 from saccade.training.session import AttentionOptions, assess
 
 FALL, OVER = "comprehensiveness", "comprehensiveness_over_random"

@@ -50,6 +50,7 @@ from saccade.positions import (
     SinusoidalConfig,
 )
 from saccade.tasks import (
+    Task,
     image_classification,
     image_to_text,
     language_modeling,
@@ -57,9 +58,8 @@ from saccade.tasks import (
     text_classification,
     text_to_text,
 )
-from saccade.tasks.base import Task
-from saccade.tasks.images import ImageConfig, Pixels, Scale
-from saccade.tasks.labels import Classes, Number, Several
+from saccade.tasks._shared.images import ImageConfig, Pixels, Scale
+from saccade.tasks._shared.labels import Classes, Number, Several
 from saccade.text import Tokenizer, VocabularyConfig
 from saccade.training import exchange
 from tests.interop.references import randomised

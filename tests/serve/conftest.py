@@ -19,7 +19,7 @@ from saccade.serve.guard import Guard
 from saccade.serve.limits import Limits
 from saccade.serve.models import Model, Models
 from saccade.serve.prometheus import Measures
-from saccade.tasks.base import Task
+from saccade.tasks import Task
 from saccade.training import recipe as recipes
 from saccade.training.run import Run
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from saccade.cancellation import Cancelled, raise_if_cancelled
 from saccade.errors import DataError
-from saccade.tasks.base import Answer, Task
+from saccade.tasks import Answer, Task
 
 
 class Echo(Task[Any]):

@@ -14,7 +14,7 @@ import torch
 from saccade.cancellation import Cancelled, cancellable
 from saccade.layers.residual import Residual
 from saccade.serve.batcher import Work
-from saccade.tasks import images
+from saccade.tasks._shared import images
 from tests.serve.conftest import INPUTS, asked, client
 from tests.serve.fakes import eventually
 

@@ -18,8 +18,8 @@ from saccade.lens.record import AttentionRecord, Side
 from saccade.serve import strict
 from saccade.serve.gate import Gate
 from saccade.serve.server import configure, listen
-from saccade.tasks.base import Answer
-from saccade.tasks.labels import Classification
+from saccade.tasks import Answer
+from saccade.tasks._shared.labels import Classification
 from tests.serve.conftest import TOKEN, picture
 from tests.serve.fakes import Echo, Teller, eventually
 from tests.serve.hostile import HOSTILE

@@ -10,8 +10,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from saccade.lens.record import AttentionRecord
 from saccade.serve.page import contents
-from saccade.tasks.base import Answer
-from saccade.tasks.labels import Classification
+from saccade.tasks import Answer
+from saccade.tasks._shared.labels import Classification
 from tests.serve.conftest import INPUTS, NAMES, asked, in_base64, metric, picture
 from tests.serve.fakes import Echo
 

@@ -5,10 +5,10 @@ import torch
 
 from saccade.attention import Attend
 from saccade.decoding import frontier
-from saccade.tasks.base import Streams
-from saccade.tasks.classifier import Classifier
+from saccade.tasks import Streams
+from saccade.tasks._shared.classifier import Classifier
+from saccade.tasks._shared.writing import WritingTask
 from saccade.tasks.measures import with_attention
-from saccade.tasks.writing import WritingTask
 from saccade.training.optim import Average, AverageConfig
 from saccade.training.run import tensors_of
 from saccade.training.tensor_files import serialized

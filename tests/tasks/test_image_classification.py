@@ -25,7 +25,7 @@ from saccade.errors import (
 )
 from saccade.layers.residual import StochasticDepth
 from saccade.models import ImageClassifierConfig
-from saccade.tasks import images as all_images
+from saccade.tasks._shared import images as all_images
 from saccade.tasks.image_classification import ImageClassification
 from saccade.training import recipe as recipes
 from saccade.training import session

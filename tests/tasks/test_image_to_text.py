@@ -14,8 +14,8 @@ from saccade.data import sources
 from saccade.encoders.efficientnet import EfficientNetLite0, _name_in_file
 from saccade.errors import DataError, DecodingError, RecipeError, RunError, WatchError, WeightsError
 from saccade.models import Captioner
+from saccade.tasks._shared.images import Features
 from saccade.tasks.image_to_text import ImageToText, unevenness
-from saccade.tasks.images import Features
 from saccade.training import recipe as recipes
 from saccade.training import session
 from saccade.training.screen import Screen

@@ -12,7 +12,14 @@ from saccade.data import sources
 from saccade.data.corpus import Item
 from saccade.errors import DataError, MetricError, RunError
 from saccade.metrics import ClassificationMetricsConfig
-from saccade.tasks.labels import Classes, LabelsConfig, Number, Several, learn_labels, read_labels
+from saccade.tasks._shared.labels import (
+    Classes,
+    LabelsConfig,
+    Number,
+    Several,
+    learn_labels,
+    read_labels,
+)
 from saccade.tasks.text_classification import LABEL, PAIR, TEXT
 
 METRICS = ClassificationMetricsConfig(samples=0)

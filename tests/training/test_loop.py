@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from saccade.errors import RecipeError, TrainingError
-from saccade.tasks.base import Loss
+from saccade.tasks import Loss
 from saccade.tasks.text_to_text import TextToText
 from saccade.training import checkpoint
 from saccade.training.interruption import Interruption

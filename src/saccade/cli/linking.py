@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from saccade.lens.align import Link
-    from saccade.tasks.base import Task
+    from saccade.tasks import Task
     from saccade.tasks.text_to_text import TextToText
 
 

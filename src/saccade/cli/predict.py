@@ -107,7 +107,7 @@ def run(
 
     from saccade import engines
     from saccade.lens.record import SUFFIXES
-    from saccade.tasks.base import Streams
+    from saccade.tasks import Streams
     from saccade.training import session
     from saccade.training.screen import Screen
 
@@ -166,7 +166,7 @@ def _show(prompt: str, pieces: Iterator[str]) -> None:
 
 def _require_fit(task: Any, *, align: bool, markup: bool, stream: bool) -> None:
     """Refuse what this task cannot do."""
-    from saccade.tasks.base import Streams
+    from saccade.tasks import Streams
 
     if (align or markup) and not task.aligns:
         option = "--align" if align else "--markup"

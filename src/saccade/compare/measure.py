@@ -14,8 +14,7 @@ from saccade.data import sources
 from saccade.data.corpus import Item
 from saccade.errors import DataError, WatchError
 from saccade.metrics.score import Score
-from saccade.tasks.answering import Answer
-from saccade.tasks.base import Task
+from saccade.tasks import Answer, Task
 from saccade.training import checkpoint, session
 from saccade.training.report import read_metrics
 from saccade.training.run import Run

@@ -12,7 +12,7 @@ from saccade.engines.ctranslate2 import CTranslate2
 from saccade.errors import EngineError, InteropError
 from saccade.interop import ctranslate2
 from saccade.interop.ctranslate2 import Check
-from saccade.tasks.base import Task
+from saccade.tasks import Task
 from saccade.tasks.language_modeling import LanguageModeling
 from saccade.tasks.text_to_text import TextToText
 from saccade.training import session

@@ -20,7 +20,7 @@ import torch
 from saccade.cancellation import Cancelled, cancellable, raise_if_cancelled
 from saccade.decoders.quick import Layouts, sharing
 from saccade.serve.limits import Limits
-from saccade.tasks.base import Task
+from saccade.tasks import Task
 
 Observe = Callable[[int, float], None]
 """Told of each batch: its rows and the seconds it took."""

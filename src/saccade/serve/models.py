@@ -19,8 +19,7 @@ from saccade.serve.problems import Problem
 from saccade.serve.prometheus import Measures
 from saccade.serve.streamer import End, Streamer
 from saccade.serve.waiting import Waiting
-from saccade.tasks.answering import Answer
-from saccade.tasks.base import Streams, Task
+from saccade.tasks import Answer, Streams, Task
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 PAIR = re.compile(r"([a-z]{2,3})-([a-z]{2,3})")

@@ -1,23 +1,35 @@
-"""The jobs: text to text, and those to come. One module each, whose name is the `task` of a recipe.
+"""The tasks: one module each, whose name is the `task` of a recipe.
 
-A module holds a `Task` and a `Config`, its options. Nothing else lists them: see `base.py`.
+A module holds a `Task` and a `Config`, its options. Nothing else lists them: see `_shared/base.py`
+for the seam. `measures` tells how far to believe the attention of a task.
 """
 
 from importlib import import_module
 from pkgutil import iter_modules
 
 from saccade.errors import RecipeError
-from saccade.tasks.answering import Answer
-from saccade.tasks.base import Batch, Evaluation, Loss, Task, TaskConfig
+from saccade.tasks._shared.answering import Answer, Example, OnBatch
+from saccade.tasks._shared.base import Batch, Evaluation, Loss, Progress, Streams, Task, TaskConfig
 
-__all__ = ["Answer", "Batch", "Evaluation", "Loss", "Task", "TaskConfig", "config_of", "names"]
-
-_SHARED = {"base", "classifier", "images", "labels", "measures", "workers", "writing"}
+__all__ = [
+    "Answer",
+    "Batch",
+    "Evaluation",
+    "Example",
+    "Loss",
+    "OnBatch",
+    "Progress",
+    "Streams",
+    "Task",
+    "TaskConfig",
+    "config_of",
+    "names",
+]
 
 
 def names() -> list[str]:
-    """The tasks there are."""
-    return sorted(module.name for module in iter_modules(__path__) if module.name not in _SHARED)
+    """Return the names of all tasks: the modules here; packages hold what tasks share."""
+    return sorted(module.name for module in iter_modules(__path__) if not module.ispkg)
 
 
 def config_of(name: str) -> type[TaskConfig]:

@@ -22,16 +22,16 @@ from saccade.lens.record import AttentionRecord
 from saccade.metrics import ClassificationMetricsConfig
 from saccade.models import ConvolutionalClassifierConfig, ImageClassifier, ImageClassifierConfig
 from saccade.shapes import Float, Tensor
-from saccade.tasks.answering import Answer, require_no_options, self_attention
-from saccade.tasks.base import Batch, Loss, Progress, TaskConfig
-from saccade.tasks.classifier import (
+from saccade.tasks._shared.answering import Answer, require_no_options, self_attention
+from saccade.tasks._shared.base import Batch, Loss, Progress, TaskConfig
+from saccade.tasks._shared.classifier import (
     LABEL,
     Classifier,
     LossConfig,
     Rows,
     read_about,
 )
-from saccade.tasks.images import (
+from saccade.tasks._shared.images import (
     IMAGE,
     EncodedImages,
     Gallery,
@@ -47,7 +47,13 @@ from saccade.tasks.images import (
     pixels_of,
     read_facts,
 )
-from saccade.tasks.labels import Classification, Labels, LabelsConfig, learn_labels, read_labels
+from saccade.tasks._shared.labels import (
+    Classification,
+    Labels,
+    LabelsConfig,
+    learn_labels,
+    read_labels,
+)
 
 FORMAT = 1
 """Counts up when the same row would be encoded otherwise, so that no old cache is read."""

@@ -30,9 +30,9 @@ from saccade.metrics import TextMetricsConfig
 from saccade.metrics.captions import pointing_tally
 from saccade.models import Captioner, CaptionerConfig
 from saccade.shapes import Bool, Float, Int, Tensor
-from saccade.tasks.answering import Answer, OnBatch
-from saccade.tasks.base import Batch, Evaluation, Loss, Progress, TaskConfig
-from saccade.tasks.images import (
+from saccade.tasks._shared.answering import Answer, OnBatch
+from saccade.tasks._shared.base import Batch, Evaluation, Loss, Progress, TaskConfig
+from saccade.tasks._shared.images import (
     FILE,
     IMAGE,
     PRETRAINED,
@@ -54,8 +54,8 @@ from saccade.tasks.images import (
     read_facts,
     require_weights,
 )
-from saccade.tasks.writing import LossConfig as WritingLossConfig
-from saccade.tasks.writing import WritingTask, predicted_places, side_of
+from saccade.tasks._shared.writing import LossConfig as WritingLossConfig
+from saccade.tasks._shared.writing import WritingTask, predicted_places, side_of
 from saccade.text import Tokenizer, VocabularyConfig
 
 TEXT = Column("text", ("caption", "captions", "sentence", "description"))

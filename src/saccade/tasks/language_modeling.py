@@ -39,8 +39,8 @@ from saccade.metrics.score import IntervalsConfig
 from saccade.models import LanguageModel
 from saccade.models.language_models import LanguageModelConfig
 from saccade.shapes import Int, Tensor
-from saccade.tasks.answering import Answer, Example, OnBatch, self_attention
-from saccade.tasks.base import Batch, Evaluation, Loss, Progress, Task, TaskConfig
+from saccade.tasks._shared.answering import Answer, Example, OnBatch, self_attention
+from saccade.tasks._shared.base import Batch, Evaluation, Loss, Progress, Task, TaskConfig
 from saccade.text import Tokenizer, VocabularyConfig
 
 log = logging.getLogger(__name__)

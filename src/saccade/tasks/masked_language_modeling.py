@@ -31,7 +31,7 @@ from saccade.metrics.language import loss_tally, perplexity_tally
 from saccade.metrics.score import IntervalsConfig, Tally, ratio, scores_of, signature_of
 from saccade.models import MaskedLanguageModel, MaskedLanguageModelConfig
 from saccade.shapes import Bool, Float, Int, Tensor
-from saccade.tasks.answering import (
+from saccade.tasks._shared.answering import (
     Answer,
     Example,
     OnBatch,
@@ -39,7 +39,7 @@ from saccade.tasks.answering import (
     require_no_options,
     self_attention,
 )
-from saccade.tasks.base import Batch, Evaluation, Loss, Progress, Task, TaskConfig
+from saccade.tasks._shared.base import Batch, Evaluation, Loss, Progress, Task, TaskConfig
 from saccade.text import Tokenizer, VocabularyConfig
 from saccade.text.counting import require_text
 

@@ -24,9 +24,9 @@ from saccade.lens.record import AttentionRecord, Side
 from saccade.metrics import ClassificationMetricsConfig
 from saccade.models import TextClassifier, TextClassifierConfig
 from saccade.shapes import Bool, Float, Int, Tensor
-from saccade.tasks.answering import Answer, Example, require_no_options, self_attention
-from saccade.tasks.base import Batch, Loss, Progress, TaskConfig, json_kind
-from saccade.tasks.classifier import (
+from saccade.tasks._shared.answering import Answer, Example, require_no_options, self_attention
+from saccade.tasks._shared.base import Batch, Loss, Progress, TaskConfig, json_kind
+from saccade.tasks._shared.classifier import (
     ABOUT,
     LABEL,
     Classifier,
@@ -34,7 +34,13 @@ from saccade.tasks.classifier import (
     Rows,
     read_about,
 )
-from saccade.tasks.labels import Classification, Labels, LabelsConfig, learn_labels, read_labels
+from saccade.tasks._shared.labels import (
+    Classification,
+    Labels,
+    LabelsConfig,
+    learn_labels,
+    read_labels,
+)
 from saccade.text import Tokenizer, VocabularyConfig
 
 __all__ = ["ABOUT", "LABEL", "PAIR", "TEXT", "Config", "TextClassification", "TextConfig"]

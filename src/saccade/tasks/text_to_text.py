@@ -30,9 +30,9 @@ from saccade.lens.record import AttentionRecord, Side
 from saccade.metrics import TextMetricsConfig
 from saccade.models import Translator, TranslatorConfig
 from saccade.shapes import Bool, Int, Tensor
-from saccade.tasks.answering import Answer, Example
-from saccade.tasks.base import Batch, Loss, Progress, TaskConfig
-from saccade.tasks.writing import (
+from saccade.tasks._shared.answering import Answer, Example
+from saccade.tasks._shared.base import Batch, Loss, Progress, TaskConfig
+from saccade.tasks._shared.writing import (
     LossConfig,
     WritingTask,
     predicted_places,

@@ -14,7 +14,7 @@ from saccade.interop.huggingface.fitting import with_rows
 from saccade.interop.huggingface.vocabulary import TOKENIZER, read_vocabulary
 from saccade.models import TranslatorConfig
 from saccade.shapes import Tensor
-from saccade.tasks.base import Task
+from saccade.tasks import Task
 from saccade.training.run import Run, tensors_of
 
 

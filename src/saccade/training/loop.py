@@ -20,7 +20,7 @@ from saccade.data.batching import Plan, batches, padding_share
 from saccade.data.cache import Encoded
 from saccade.data.corpus import Item
 from saccade.errors import StoppedError, TrainingError
-from saccade.tasks.base import Evaluation, Task
+from saccade.tasks import Evaluation, Task
 from saccade.training import checkpoint
 from saccade.training.checkpoint import Checkpoint
 from saccade.training.distributed import World

@@ -23,7 +23,7 @@ from saccade import config, tasks
 from saccade.config import Count, Positive, Whole
 from saccade.errors import RecipeError, brief
 from saccade.files import read_text
-from saccade.tasks.base import TaskConfig
+from saccade.tasks import TaskConfig
 from saccade.training.optim import AverageConfig, OptimConfig
 from saccade.training.upgrade import upgraded
 

@@ -9,7 +9,7 @@ from typing import Any
 from saccade.data.corpus import Item
 from saccade.errors import WatchError
 from saccade.lens.page.document import document
-from saccade.tasks.base import Evaluation, Task
+from saccade.tasks import Evaluation, Task
 from saccade.tasks.measures import with_attention
 from saccade.training.files import room_on_disk, write_file
 from saccade.training.run import Run

@@ -21,7 +21,7 @@ from saccade.data.corpus import Item
 from saccade.errors import RunError, SaccadeError, brief
 from saccade.files import parse_json, read_json, read_text
 from saccade.shapes import Tensor
-from saccade.tasks.base import Task
+from saccade.tasks import Task
 from saccade.training import manifest
 from saccade.training import recipe as recipes
 from saccade.training.files import remove_partial, room_on_disk, write_file

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 if TYPE_CHECKING:
-    from saccade.tasks.base import Evaluation
+    from saccade.tasks import Evaluation
     from saccade.training import loop
     from saccade.training.recipe import TrainingConfig
 

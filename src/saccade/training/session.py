@@ -19,7 +19,7 @@ from saccade.data.layout import SPLITS
 from saccade.data.memory import keep_freed_memory
 from saccade.errors import DataError, RunError
 from saccade.interfaces import Engined
-from saccade.tasks.base import Evaluation, Task
+from saccade.tasks import Evaluation, Task
 from saccade.tasks.measures import require_measurable, with_attention
 from saccade.tasks.text_to_text import TextToText
 from saccade.training import checkpoint, distributed

@@ -20,8 +20,8 @@ from saccade.errors import InteropError
 from saccade.interop.ctranslate2.running import Task, places_of, program_of
 from saccade.interop.ctranslate2.vocabulary import Names
 from saccade.shapes import Float, Tensor
+from saccade.tasks._shared.parallel_batches import of_one_length
 from saccade.tasks.text_to_text import TextToText
-from saccade.tasks.workers import of_one_length
 from saccade.text import Tokenizer
 
 MADE, LONGEST_MADE = 24, 16

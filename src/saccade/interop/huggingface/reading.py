@@ -35,12 +35,12 @@ from saccade.positions import PositionConfig
 from saccade.tasks import (
     Task,
     TaskConfig,
-    labels,
     language_modeling,
     masked_language_modeling,
     text_classification,
     text_to_text,
 )
+from saccade.tasks._shared import labels
 from saccade.text import Tokenizer, VocabularyConfig
 
 SEPARATORS = (",", ";", "|", "\t")

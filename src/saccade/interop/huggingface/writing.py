@@ -25,7 +25,7 @@ from saccade.interop.huggingface.vocabulary import (
 from saccade.layers.block import BlockConfig
 from saccade.models import TextClassifier, Translator
 from saccade.tasks import Task
-from saccade.tasks.labels import Labels, Number, Several
+from saccade.tasks._shared.labels import Labels, Number, Several
 from saccade.tasks.language_modeling import LanguageModeling
 from saccade.tasks.masked_language_modeling import MaskedLanguageModeling
 from saccade.tasks.text_classification import TextClassification

@@ -13,10 +13,10 @@ from saccade.interop.onnx.twins import followable
 from saccade.positions.learned import Learned
 from saccade.shapes import Float, Tensor
 from saccade.tasks import Task
-from saccade.tasks.classifier import Classifier
+from saccade.tasks._shared.classifier import Classifier
+from saccade.tasks._shared.images import Features, Pixels
 from saccade.tasks.image_classification import ImageClassification
 from saccade.tasks.image_to_text import ImageToText
-from saccade.tasks.images import Features, Pixels
 from saccade.tasks.language_modeling import LanguageModeling
 from saccade.tasks.masked_language_modeling import MaskedLanguageModeling
 from saccade.tasks.text_classification import TextClassification

@@ -11,7 +11,7 @@ from starlette.types import Receive, Scope, Send
 
 from saccade.serve.models import Model
 from saccade.serve.waiting import Waiting
-from saccade.tasks.answering import Answer
+from saccade.tasks import Answer
 
 Pieces = Iterable[str]
 """JSON in pieces, which are written when they are wanted."""

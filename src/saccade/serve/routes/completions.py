@@ -20,7 +20,7 @@ from saccade.serve.schemas import CompletionAnswer, CompletionRequest
 from saccade.serve.streamer import End
 from saccade.serve.strict import StrictRoute
 from saccade.serve.waiting import Waiting
-from saccade.tasks.answering import Answer
+from saccade.tasks import Answer
 
 EVENTS = "text/event-stream"
 

@@ -12,7 +12,7 @@ from saccade.serve.problems import WORK, Problem, documented
 from saccade.serve.routes.asking import Pieces, listed, record_of, waiting, with_raw, written
 from saccade.serve.schemas import ModelEntry, ModelList, PredictAnswer, PredictRequest
 from saccade.serve.strict import IMAGE, REQUEST, StrictRoute
-from saccade.tasks.answering import Answer
+from saccade.tasks import Answer
 
 UPLOADS = ("/v1/predict",)
 """The paths that accept uploads."""

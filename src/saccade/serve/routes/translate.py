@@ -12,7 +12,7 @@ from saccade.serve.problems import WORK, documented
 from saccade.serve.routes.asking import Pieces, listed, record_of, waiting, with_raw, written
 from saccade.serve.schemas import Language, TranslateAnswer, TranslateRequest
 from saccade.serve.strict import StrictRoute
-from saccade.tasks.answering import Answer
+from saccade.tasks import Answer
 
 
 def router(models: Models) -> APIRouter:

@@ -17,14 +17,14 @@ from typing import Any
 from saccade.attention.attend import Attend
 from saccade.errors import WatchError
 from saccade.lens.gold import Gold
-from saccade.tasks.base import Evaluation, Task
-from saccade.tasks.classifier import Classifier
+from saccade.tasks._shared.base import Evaluation, Task
+from saccade.tasks._shared.classifier import Classifier
+from saccade.tasks._shared.writing import WritingTask
 from saccade.tasks.measures.aligning import align_both_ways, measure_alignment
 from saccade.tasks.measures.erasing import measure_erasure
 from saccade.tasks.measures.finding import Finding
 from saccade.tasks.measures.heads import measure_heads
 from saccade.tasks.text_to_text import TextToText
-from saccade.tasks.writing import WritingTask
 
 __all__ = ["MOST", "Finding", "align_both_ways", "require_measurable", "with_attention"]
 

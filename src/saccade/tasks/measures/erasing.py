@@ -13,8 +13,8 @@ from jaxtyping import Float
 from saccade.data.corpus import Item
 from saccade.lens.erasure import SHARES, Erased, attended, erasable, erase
 from saccade.lens.record import ImageSide
-from saccade.tasks.base import Task
-from saccade.tasks.classifier import Classifier
+from saccade.tasks._shared.base import Task
+from saccade.tasks._shared.classifier import Classifier
 from saccade.tasks.measures.finding import Finding, batches, mean
 
 

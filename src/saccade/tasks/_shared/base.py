@@ -23,7 +23,7 @@ from saccade.data.corpus import items as grouped
 from saccade.decoding import GenerationConfig
 from saccade.errors import DataError, WatchError
 from saccade.shapes import Float, Tensor
-from saccade.tasks.answering import Answer, Example, OnBatch, answer_all, require_several
+from saccade.tasks._shared.answering import Answer, Example, OnBatch, answer_all, require_several
 
 if TYPE_CHECKING:
     import numpy as np

@@ -17,7 +17,7 @@ from torch import nn
 
 from saccade.attention.watch import watch
 from saccade.errors import DecodingError
-from saccade.tasks.workers import Rows, batch_size_for, side_by_side
+from saccade.tasks._shared.parallel_batches import Rows, batch_size_for, side_by_side
 
 if TYPE_CHECKING:
     from saccade.lens.record import AttentionRecord

@@ -34,7 +34,7 @@ from saccade.metrics.calibration import (
 from saccade.metrics.classification import confusion
 from saccade.metrics.regression import number_tallies
 from saccade.shapes import Float, Tensor
-from saccade.tasks.answering import Answer
+from saccade.tasks._shared.answering import Answer
 
 FILE = "labels.json"
 SHOWN = 12

@@ -20,8 +20,8 @@ from saccade.metrics import TextMetricsConfig, by_length
 from saccade.metrics.score import scores_of
 from saccade.models import Captioner, Translator
 from saccade.shapes import Float, Int, Tensor
-from saccade.tasks.answering import Answer, OnBatch
-from saccade.tasks.base import BatchT, Evaluation, Loss, Task
+from saccade.tasks._shared.answering import Answer, OnBatch
+from saccade.tasks._shared.base import BatchT, Evaluation, Loss, Task
 from saccade.text import Tokenizer
 
 WORD = "▁"

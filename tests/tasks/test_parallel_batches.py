@@ -7,7 +7,7 @@ import torch
 
 from saccade.attention.attend import watchers
 from saccade.cancellation import Cancelled, cancellable
-from saccade.tasks.workers import batch_size_for, side_by_side
+from saccade.tasks._shared.parallel_batches import batch_size_for, side_by_side
 
 CPU = torch.device("cpu")
 

@@ -35,8 +35,8 @@ from saccade.errors import DataError, DecodingError, RecipeError, RunError, Weig
 from saccade.files import read_json
 from saccade.lens.record import ImageSide
 from saccade.shapes import Float, Tensor
-from saccade.tasks.answering import Example
-from saccade.tasks.base import Progress, json_kind
+from saccade.tasks._shared.answering import Example
+from saccade.tasks._shared.base import Progress, json_kind
 
 IMAGE = Column("image", ("img", "image_path", "file", "filename", "path", "photo"), image=True)
 FILE = "images.json"

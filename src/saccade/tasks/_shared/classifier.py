@@ -22,10 +22,10 @@ from saccade.files import read_json
 from saccade.metrics import ClassificationMetricsConfig, by_length
 from saccade.metrics.score import scores_of
 from saccade.shapes import Float, Tensor
-from saccade.tasks import labels as all_labels
-from saccade.tasks.answering import OnBatch
-from saccade.tasks.base import BatchT, Evaluation, Task
-from saccade.tasks.labels import Labels
+from saccade.tasks._shared import labels as all_labels
+from saccade.tasks._shared.answering import OnBatch
+from saccade.tasks._shared.base import BatchT, Evaluation, Task
+from saccade.tasks._shared.labels import Labels
 
 LABEL = Column("label", ("labels", "class", "category", "target", "score"), numbers=True)
 ABOUT = "classifier.json"
