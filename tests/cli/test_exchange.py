@@ -250,7 +250,7 @@ def test_a_masked_language_model_goes_out_and_in(saccade, tmp_path, kind):
     tokenizer, model = theirs("AutoModelForMaskedLM", folder)
     holes = ["the [MASK] sat on a [MASK].", "[MASK] cat", "a un[MASK]ed mat [MASK]", "a </s>[MASK]"]
     for text in holes:
-        asked = task._open(text, 1)
+        [asked] = task.prepare([text])
         ids = [task.tokenizer.cls, *asked.ids, task.tokenizer.sep]
         found = tokenizer(text.replace("[MASK]", tokenizer.mask_token), return_tensors="pt")
         assert found.input_ids.tolist() == [ids]
