@@ -199,7 +199,7 @@ def main() -> None:
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, OPEN_FILES), hard))
         log = Path(folder) / "log"
-        with serving(named, 64, log) as server:
+        with serving(named, log, "--queue", "64") as server:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
             said = asyncio.run(measure(server, options.connections, log))
             server.process.send_signal(signal.SIGTERM)
