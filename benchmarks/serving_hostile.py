@@ -24,7 +24,7 @@ from pathlib import Path
 from serving import TRANSLATOR, WRITER, Demands, Server, make_runs, serving
 
 MOST_SECONDS = 0.1
-"""That /healthz may take beside a hostile request."""
+"""The longest time that /healthz may take beside a hostile request."""
 JSON, BOUNDARY = "application/json", "b" * 70
 ROUTES = {
     "/v1/predict": (b'"model": "en-fr"', b'"inputs"'),
@@ -33,7 +33,7 @@ ROUTES = {
 }
 """The routes that read a body: fields that they need, and the one that holds the texts."""
 OPEN_FILES = 1_024
-"""Of the server: what many systems allow."""
+"""The server's limit on open files, a common default."""
 
 
 def filled(head: bytes, unit: bytes, tail: bytes, size: int) -> bytes:

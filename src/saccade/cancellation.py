@@ -1,4 +1,4 @@
-"""Cancellation: long work ends early when nobody waits for its result any more.
+"""Cancellation: end long work early when its result is no longer wanted.
 
     with cancellable(lambda: time.monotonic() > deadline):
         task.predict(inputs)    # raises Cancelled soon after the deadline

@@ -109,7 +109,7 @@ Opened = TypeVar("Opened")
 
 
 def _opened(data: bytes, where: str, how: Callable[[bytes, str], Opened]) -> Opened:
-    """What `how` makes of the bytes of a file, with errors that say what is wrong with it."""
+    """Decode the bytes of a file with `how`; raise errors that describe the fault of the file."""
     if not data:
         raise DataError(f"{where} is empty (0 bytes); an image is expected")
     kind = _kind(data, SIGNATURES)

@@ -1,4 +1,4 @@
-"""The perceptron of a Transformer block, plain or gated: what is not linear besides softmax."""
+"""The perceptron of a Transformer block, plain or gated: its non-linear part."""
 
 from torch import nn
 

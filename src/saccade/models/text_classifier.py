@@ -99,7 +99,7 @@ class TextReaderConfig:
     """The options that all readers of text share.
 
     dim              the width of embeddings, and of a Transformer throughout
-    num_segments     how many kinds of tokens are told apart: 2 for models that read pairs
+    num_segments     number of token segments; 2 for models that read pairs
     scale_embedding  a Transformer multiplies its embeddings by √dim
     """
 

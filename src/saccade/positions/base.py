@@ -206,7 +206,7 @@ class BasePositionConfig(ABC):
 
     @property
     def places(self) -> int | None:
-        """The number of places in a text; None if there is no limit."""
+        """The number of places in a text; None if it is unlimited."""
         return None
 
     def token_dim(self, dim: int) -> int:

@@ -65,7 +65,7 @@ class RotaryConfig(BasePositionConfig):
     layout: Layout = "interleaved"
 
     def wave_dim(self, dim: int, head_dim: int) -> int:
-        """That of each head."""
+        """The width of each head."""
         return head_dim
 
     def make(self, dim: int, head_dim: int) -> Rotary:

@@ -73,7 +73,7 @@ class SinusoidalConfig(AbsoluteConfig):
     layout: Layout = "interleaved"
 
     def wave_dim(self, dim: int, head_dim: int) -> int:
-        """That of the tokens, or of what is concatenated."""
+        """The width of the tokens, or of the concatenated positions."""
         return self.widening or dim
 
     def make(self, dim: int, head_dim: int) -> Sinusoidal:

@@ -45,7 +45,7 @@ class Work:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """What is bounded where several are answered together."""
+        """The quantities that are bounded when several requests share a batch."""
         length = sum(characters(each) for each in self.inputs)
         return len(self.inputs), length, self.pixels, self.weights
 

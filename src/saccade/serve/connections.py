@@ -24,7 +24,7 @@ CHUNKS, CHUNK_BYTES = 256, 256
 """A chunked body may have this many chunks, and one more for each so many bytes: h11 needs about
 as long for a chunk of one byte as for a large one."""
 LINGER_SECONDS = 5.0
-"""That a client gets to read why its request was not read to the end."""
+"""How long a client has to read why its request was not read to the end."""
 LOG_SECONDS = 60.0
 """At most one line about the limit of connections is logged in this time."""
 

@@ -137,7 +137,7 @@ class ImageClassification(Classifier[LabelledImages]):
         return Loss(float(share) * own + (1 - float(share)) * other, len(images))
 
     def logits(self, images: UInt8[Tensor, "b c h w"]) -> Float[Tensor, "b classes"]:
-        """Of each image, in float32."""
+        """Return the logits of each image, in float32."""
         return self.model(self.pixels.read(images)).float()
 
     def encode(self, split: Split, folder: Path, progress: Progress | None = None) -> Encoded:

@@ -495,7 +495,7 @@ class MaskedLanguageModeling(Task[Gaps]):
         )
 
     def _window(self, length: int, holes: list[int], number: int) -> slice:
-        """What of a long input is read: the tokens around its holes."""
+        """Return the part of a long input that is read: the tokens around its holes."""
         most = self.config.text.max_length - CONTROLS
         if length <= most:
             return slice(0, length)

@@ -394,7 +394,7 @@ class TextClassification(Classifier[Labelled]):
 
     @torch.no_grad()
     def _logits(self, pieces: Sequence[Texts]) -> Float[Tensor, "n c"]:
-        """Of each piece, on the CPU; a few at a time, since a long text has any number of them."""
+        """Return the logits of each window, on the CPU, a few at a time: a long text has many."""
         self.ready()
         order = sorted(range(len(pieces)), key=lambda i: sum(map(len, pieces[i])))
         logits = torch.empty(len(pieces), self.labels.outputs)

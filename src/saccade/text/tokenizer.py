@@ -25,7 +25,7 @@ from saccade.text.counting import require_text
 from saccade.text.training import train
 
 UNUSED = 100_000
-"""Ids without an entry that a vocabulary may have, besides three for each that has one."""
+"""Ids without an entry that a vocabulary may have, in addition to three per entry."""
 _UNKNOWN = OURS[3]
 _NFC = normalizers.NFC()
 

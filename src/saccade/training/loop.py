@@ -229,7 +229,7 @@ class Trainer:
         )
 
     def compare(self, progress: Progress) -> tuple[tuple[float, float], bool, float] | None:
-        """What the weights are worth, whether that is the best so far, and the seconds of the run.
+        """Return the value of the weights, whether it is the best so far, and the run's seconds.
 
         None if the validation was interrupted.
         """

@@ -65,7 +65,7 @@ class Manifest:
         write_file(folder / MANIFEST, json.dumps(table, indent=1).encode())
 
     def accepts(self, name: str) -> tuple[Fingerprint, ...]:
-        """What the file of this name may be; nothing if it is not listed."""
+        """Return the accepted fingerprints of a file; none if it is not listed."""
         listed = (self.files[name],) if name in self.files else ()
         return listed + self.replaced.get(name, ())
 
@@ -128,7 +128,7 @@ def accept(folder: Path) -> list[str]:
 
 
 def _fingerprint(path: Path, accepted: tuple[Fingerprint, ...]) -> Fingerprint | None:
-    """That of a file; None without reading it if its size alone tells that it is another."""
+    """Return the fingerprint of a file; None, without reading it, if its size differs."""
     try:
         if path.stat().st_size not in {one.bytes for one in accepted}:
             return None

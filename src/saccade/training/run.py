@@ -314,7 +314,7 @@ _DAMAGE = (
     TypeError,
     ValueError,
 )
-"""What building a model raises if the files that describe it make no sense."""
+"""The errors of building a model from files that make no sense."""
 
 _MEANING = {
     "data": "the data has changed since the run began; it goes on with the new data",

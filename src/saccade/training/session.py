@@ -202,7 +202,7 @@ class _Job:
 
     @property
     def device(self) -> torch.device:
-        """That of this process."""
+        """The device of this process."""
         return self.world.device
 
     def open(self, *, resume: bool) -> None:

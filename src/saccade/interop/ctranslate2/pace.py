@@ -15,7 +15,7 @@ from saccade.cancellation import raise_if_cancelled
 from saccade.decoding import Hypothesis
 
 SECONDS, LONGEST = 0.5, 1.0
-"""What a call should take, and what one for a single input may be expected to take."""
+"""The target duration of a call, and the longest expected duration for a single input."""
 PROBES = 2
 """Short calls that are timed before the first long one; the fastest counts."""
 MEMORY = 0.7
@@ -48,7 +48,7 @@ class Pace:
         return self._probed * beam * tokens <= LONGEST
 
     def write(self, write: Write, inputs: Sequence[list[int]], beam: int, tokens: int) -> Written:
-        """What `write` writes, at most `tokens` for each input, in calls of about `SECONDS`."""
+        """Return the output of `write`, at most `tokens` per input, in calls of about `SECONDS`."""
         written: Written = []
         while len(written) < len(inputs):
             raise_if_cancelled()
@@ -62,7 +62,7 @@ class Pace:
 
 
 def _timed(write: Callable[[], Written], beam: int) -> tuple[Written, float]:
-    """What was written, and the seconds for one token of one beam."""
+    """Return the output, and the seconds per token and beam."""
     started = perf_counter()
     written = write()
     seconds = perf_counter() - started

@@ -177,7 +177,7 @@ def _cross_attention(theirs: Any, attention: MultiHeadAttention) -> None:
 
 
 def _scale(theirs: Any, attention: MultiHeadAttention) -> float:
-    """What the dot products are multiplied by, after the norms of queries and keys."""
+    """Return the factor of the dot products, after the norms of queries and keys."""
     if isinstance(attention.query_norm, nn.RMSNorm):
         _norm(theirs.q_norm, attention.query_norm)
         _norm(theirs.k_norm, attention.key_norm)

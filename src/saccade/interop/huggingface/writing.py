@@ -40,7 +40,7 @@ ONLY: Mapping[str, object] = {
     "head_dim": None,
     "qk_norm": False,
 }
-"""What all families have of a block."""
+"""The parts of a block that all families have."""
 CLOSE = 1e-4
 """By how much a logit may differ from ours, in relation to the largest."""
 

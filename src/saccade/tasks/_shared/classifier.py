@@ -144,7 +144,7 @@ class Classifier(Task[BatchT]):
 
 
 def read_about(folder: Path) -> dict[str, Any]:
-    """What a run folder holds of its classifier: at least the temperature."""
+    """Return the facts about a classifier in a run folder: at least the temperature."""
     path = folder / ABOUT
     try:
         facts = read_json(path)

@@ -328,7 +328,7 @@ class Gallery:
         return torch.from_numpy(np.stack(found))
 
     def examples(self, examples: Sequence[ImageExample]) -> Tensor:
-        """What is kept of the images of a batch (b, c, h, w)."""
+        """Return the arrays of the images of a batch (b, c, h, w)."""
         found = [self._one(example.given, example.number + 1) for example in examples]
         return torch.from_numpy(np.stack(found))
 
