@@ -49,8 +49,8 @@ class Plan:
 
     The batches of epoch 0, 1, 2 … follow each other without end. An update takes the next `size`
     = world × accumulate of them; process `rank` reads every world-th, `accumulate` in all. So it
-    does not matter to the update how many processes share the work. An update
-    begins after the batches that were read before it, so a training that is resumed with another number of
+    does not matter to the update how many processes share the work. An update begins after the
+    batches that were read before it, so a training that is resumed with another number of
     processes skips none and reads none twice.
     """
 
