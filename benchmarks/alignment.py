@@ -23,10 +23,10 @@ from quality import data_folder
 
 from saccade.cli.linking import with_tags
 from saccade.data.builtin import phrases
-from saccade.data.lines import read_lines
-from saccade.lens.align import Link, from_pharaoh, to_pharaoh
-from saccade.lens.gold import read_gold
-from saccade.lens.measure import alignment_error_rate
+from saccade.data.sources.text_files import read_lines
+from saccade.lens.alignment.error_rate import alignment_error_rate
+from saccade.lens.alignment.extraction import Link, from_pharaoh, to_pharaoh
+from saccade.lens.alignment.gold import read_gold
 from saccade.training import session
 
 PUBLISHED = {

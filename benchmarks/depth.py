@@ -16,7 +16,7 @@ import side_by_side
 import torch
 from quality import data_folder
 
-from saccade.data.lines import read_lines
+from saccade.data.sources.text_files import read_lines
 
 ENGINES = ("ctranslate2", "eager")
 BEAMS = {"greedy": 1, "beam": 5}

@@ -18,9 +18,9 @@ from pathlib import Path
 from quality import data_folder
 
 from saccade.cli.launch import launch
-from saccade.data.lines import read_lines
+from saccade.data.sources.text_files import read_lines
 from saccade.training import session
-from saccade.training.screen import Screen
+from saccade.training.console import Screen
 
 SEEDS, LABELS, TEST, STEPS = 5, 200, 1000, 300
 BOTH = ("model.encoder.norm_order=pre", "text.vocabulary.size=4000")

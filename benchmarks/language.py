@@ -142,7 +142,7 @@ def sentence_lengths() -> np.ndarray:
 
 
 def by_length(lengths: np.ndarray) -> Iterator[np.ndarray]:
-    from saccade.data.batching import Plan
+    from saccade.data.batches.plan import Plan
 
     plan = Plan(lengths=lengths[:, None], budget=ROWS * int(lengths.mean()), seed=0)
     for step in range(8 * STEPS):

@@ -16,7 +16,7 @@ from pathlib import Path
 from quality import data_folder
 
 import saccade
-from saccade.data.lines import read_lines
+from saccade.data.sources.text_files import read_lines
 from saccade.tasks import Answer
 
 TEST = "multi30k/tok/test_2016_flickr.lc.norm.tok.en.gz"

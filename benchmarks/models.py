@@ -75,8 +75,8 @@ def pairs() -> list[tuple[list[int], list[int]]]:
 
 def prepare(folder: Path) -> None:
     """Write the batches of both kinds, for all engines alike."""
-    from saccade.data.batching import Plan
-    from saccade.data.collate import pad
+    from saccade.data.batches.collate import pad
+    from saccade.data.batches.plan import Plan
 
     made = pairs()
     lengths = np.array([[len(source) + 1, len(target) + 1] for source, target in made])

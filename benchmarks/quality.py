@@ -24,7 +24,7 @@ from typing import Any
 from saccade.cli.demo import DEMOS
 from saccade.cli.launch import launch
 from saccade.cli.options import parse_columns
-from saccade.data.lines import read_lines
+from saccade.data.sources.text_files import read_lines
 from saccade.training import session
 
 

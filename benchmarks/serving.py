@@ -465,7 +465,7 @@ def make_runs(folder: Path, steps: int, given: Path | None) -> dict[str, Path]:
 
 def _trained(recipe: str, data: Path, out: Path, changes: list[str], steps: int) -> Path:
     from saccade.training import session
-    from saccade.training.screen import Screen
+    from saccade.training.console import Screen
 
     session.train(
         recipe,

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from saccade.data.memory import keep_freed_memory
+from saccade.allocator import keep_freed_memory
 
 DIM, HEADS, LAYERS, HIDDEN = 192, 3, 12, 768
 SIZE, PATCH, CLASSES, BATCH = 32, 4, 10, 64

@@ -51,7 +51,7 @@ import socket
 def refuse(*args, **kwargs): raise OSError("no network here")
 socket.socket.connect = refuse
 socket.getaddrinfo = refuse
-import saccade.attention, saccade.positions, saccade.lens.figures
+import saccade.attention, saccade.positions, saccade.lens.drawing.figures
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 

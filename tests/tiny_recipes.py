@@ -16,8 +16,8 @@ from safetensors.torch import save_file
 
 from saccade import config
 from saccade.data import sources
-from saccade.data.cache import Encoded
 from saccade.data.corpus import Item
+from saccade.data.store.cache import Encoded
 from saccade.encoders.efficientnet import EfficientNetLite0, _name_in_file
 from saccade.tasks import Batch, Task
 from saccade.training import recipe as recipes

@@ -22,9 +22,9 @@ import torch
 from told import Told
 
 import saccade
-from saccade.lens.chart import COLOURS, Chart
+from saccade.lens.drawing.chart import COLOURS, Chart
 from saccade.tasks import Task
-from saccade.training.screen import Screen
+from saccade.training.console import Screen
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

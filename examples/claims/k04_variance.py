@@ -18,7 +18,7 @@ from claim import Claim, Outcome, judged, lines
 
 import saccade
 from saccade.attention import Attend, Dot, ScaledDot, Score
-from saccade.lens.heads import entropy
+from saccade.lens.faithfulness.heads import entropy
 
 WIDTHS = (4, 16, 64, 256)
 KEYS = 64

@@ -14,9 +14,9 @@ Holds if: the alignment error rate is below 5 % for both orders in every seed.
 from claim import Claim, Outcome, Trials, between, judged, trained
 
 from saccade.data.builtin import copy, reverse
-from saccade.lens.align import from_pharaoh
-from saccade.lens.chart import Chart
-from saccade.lens.measure import alignment_error_rate
+from saccade.lens.alignment.error_rate import alignment_error_rate
+from saccade.lens.alignment.extraction import from_pharaoh
+from saccade.lens.drawing.chart import Chart
 from saccade.lens.record import AttentionRecord
 from saccade.tasks.text_to_text import TextToText
 

@@ -19,7 +19,7 @@ from claim import Claim, Outcome, Trials, between, judged, lines, trained
 
 import saccade
 from saccade.data.builtin import phrases
-from saccade.lens.heads import divergence
+from saccade.lens.faithfulness.heads import divergence
 from saccade.tasks import Task
 
 SENTENCES = 40

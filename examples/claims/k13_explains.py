@@ -24,7 +24,7 @@ from claim import Claim, Outcome, trained, write_table
 from k09_heads_differ import SMALL
 
 from saccade.data.builtin import Builtin, mood, phrases
-from saccade.lens.chart import COLOURS, Chart
+from saccade.lens.drawing.chart import COLOURS, Chart
 from saccade.metrics.score import Score
 from saccade.tasks import Evaluation
 from saccade.training.session import AttentionOptions, assess

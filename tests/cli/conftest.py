@@ -12,8 +12,8 @@ from saccade import cli
 from saccade.data import sources
 from saccade.training import recipe as recipes
 from saccade.training import session
+from saccade.training.console import Screen
 from saccade.training.run import Run
-from saccade.training.screen import Screen
 
 SMALL = (
     "model.dim=16",

@@ -15,8 +15,8 @@ from saccade.interop import huggingface
 from saccade.interop.huggingface import writing
 from saccade.training import exchange, session
 from saccade.training import recipe as recipes
+from saccade.training.console import Screen
 from saccade.training.run import Run
-from saccade.training.screen import Screen
 from tests.engines import tiny
 from tests.interop import test_gpt2, test_marian
 from tests.interop.conftest import (  # noqa: F401  (fixtures)

@@ -9,7 +9,7 @@ import pytest
 
 from saccade.tasks.language_modeling import LanguageModeling
 from saccade.training import session
-from saccade.training.screen import Screen
+from saccade.training.console import Screen
 
 predict = importlib.import_module("saccade.cli.predict")  # the package has the verb by that name
 

@@ -14,7 +14,7 @@ from saccade.errors import DataError, RecipeError, RunError, StoppedError
 from saccade.metrics import paired_bootstrap
 from saccade.metrics.error_rates import exact_match_tally
 from saccade.training import session as training
-from saccade.training.screen import Screen
+from saccade.training.console import Screen
 from tests.compare.tiny import here, place, run, undrawn
 from tests.training.runs import everything, metrics, write_rows
 

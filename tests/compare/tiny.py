@@ -6,9 +6,9 @@ import pytest
 
 from saccade.compare import compare
 from saccade.compare.work import perform
-from saccade.lens.chart import Chart
+from saccade.lens.drawing.chart import Chart
 from saccade.training import session as training
-from saccade.training.screen import Screen
+from saccade.training.console import Screen
 from tests.training.runs import prepare
 
 QUICK = ("training.max_steps=6", "metrics.samples=100", "training.accumulate=1")

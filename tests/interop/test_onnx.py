@@ -29,7 +29,7 @@ from saccade.errors import InteropError
 from saccade.interop import onnx as interop
 from saccade.interop.onnx import graphs, packages, verifying, writing
 from saccade.interop.onnx.drafts import draft_of
-from saccade.lens.align import AlignBy
+from saccade.lens.alignment.extraction import AlignBy
 from saccade.models import (
     CaptionerConfig,
     ConvolutionalClassifierConfig,

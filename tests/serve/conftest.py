@@ -14,9 +14,9 @@ from PIL import Image
 
 from saccade.data import sources
 from saccade.serve import app
-from saccade.serve.gate import Gate
-from saccade.serve.guard import Guard
+from saccade.serve.auth import Guard
 from saccade.serve.limits import Limits
+from saccade.serve.middleware import Gate
 from saccade.serve.models import Model, Models
 from saccade.serve.prometheus import Measures
 from saccade.tasks import Task

@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from saccade.serve import app, strict
+from saccade.serve import app
+from saccade.serve import json_body as strict
+from saccade.serve.json_body import count_values
 from saccade.serve.multipart import boundary_of, parts_of
 from saccade.serve.problems import LONGEST_MESSAGE, Problem
 from saccade.serve.schemas import CompletionRequest, PredictRequest, TranslateRequest
-from saccade.serve.strict import count_values
 from tests.serve.conftest import asked, in_base64, picture
 
 JSON = {"content-type": "application/json"}

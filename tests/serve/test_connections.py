@@ -14,7 +14,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from saccade.serve import server as servers
 from saccade.serve.connections import CHUNKS, HEAD_BYTES, Transport
-from saccade.serve.gate import MOST_HEADERS
+from saccade.serve.middleware import MOST_HEADERS
 from tests.serve.conftest import TOKEN, metric
 from tests.serve.fakes import Echo, eventually
 

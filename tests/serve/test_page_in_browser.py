@@ -15,8 +15,8 @@ import uvicorn
 from PIL import Image
 
 from saccade.lens.record import AttentionRecord, Side
-from saccade.serve import strict
-from saccade.serve.gate import Gate
+from saccade.serve import json_body as strict
+from saccade.serve.middleware import Gate
 from saccade.serve.server import configure, listen
 from saccade.tasks import Answer
 from saccade.tasks._shared.labels import Classification

@@ -11,12 +11,12 @@ from importlib.resources import files
 import pytest
 
 from saccade.errors import ServeError
-from saccade.serve.ends import Ends
-from saccade.serve.guard import Guard, is_loopback
+from saccade.serve.auth import Guard, is_loopback
 from saccade.serve.logs import JsonLines, Saying
 from saccade.serve.models import Served
 from saccade.serve.problems import STATUS, Problem
 from saccade.serve.prometheus import Measures
+from saccade.serve.stop_sequences import Ends
 from saccade.serve.streamer import Streamer
 
 

@@ -7,7 +7,7 @@ from saccade.attention import Attend
 from saccade.decoding import frontier
 from saccade.tasks import Streams
 from saccade.tasks._shared.classifier import Classifier
-from saccade.tasks._shared.writing import WritingTask
+from saccade.tasks._shared.seq2seq import WritingTask
 from saccade.tasks.measures import with_attention
 from saccade.training.optim import Average, AverageConfig
 from saccade.training.run import tensors_of

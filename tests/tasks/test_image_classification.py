@@ -12,8 +12,8 @@ from PIL import Image
 
 from saccade import cli, watch
 from saccade.data import sources
-from saccade.data.augment import mix
-from saccade.data.images import read_image, resized
+from saccade.data.sources.images import read_image, resized
+from saccade.data.transforms.augment import mix
 from saccade.errors import (
     DataError,
     DecodingError,
@@ -29,7 +29,7 @@ from saccade.tasks._shared import images as all_images
 from saccade.tasks.image_classification import ImageClassification
 from saccade.training import recipe as recipes
 from saccade.training import session
-from saccade.training.screen import Screen
+from saccade.training.console import Screen
 from tests.training.runs import outcome
 
 SMALL = (

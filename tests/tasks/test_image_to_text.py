@@ -18,7 +18,7 @@ from saccade.tasks._shared.images import Features
 from saccade.tasks.image_to_text import ImageToText, unevenness
 from saccade.training import recipe as recipes
 from saccade.training import session
-from saccade.training.screen import Screen
+from saccade.training.console import Screen
 from tests.training.runs import outcome
 
 COLOURS = ("red", "green", "blue", "white")
@@ -235,7 +235,7 @@ def test_attention_that_knows_the_boxes_always_points(monkeypatch):
     assert 0 < played.chance < 0.3
 
     from saccade.data import builtin
-    from saccade.lens.pointing import cells_in
+    from saccade.lens.faithfulness.pointing import cells_in
     from saccade.lens.record import AttentionRecord, ImageSide, Side
 
     boxes = [builtin.boxes(item.inputs[0]) for item in items]

@@ -18,7 +18,7 @@ from saccade.tasks.language_modeling import HALF, LanguageModeling
 from saccade.text import Tokenizer
 from saccade.training import recipe as recipes
 from saccade.training import session
-from saccade.training.screen import Screen
+from saccade.training.console import Screen
 from tests.training.runs import outcome
 
 UNICODE = "Über naïve Städte:\n\n  zwei  Zeilen — “so”\tТы 中文 😀👩‍👩‍👧 é\n\n\nthe end of it\n"

@@ -20,7 +20,7 @@ from saccade.errors import DataError, DecodingError, RecipeError, TextError, Wat
 from saccade.tasks.masked_language_modeling import HOLE, MaskedLanguageModeling
 from saccade.training import recipe as recipes
 from saccade.training import session
-from saccade.training.screen import Screen
+from saccade.training.console import Screen
 from tests.training.runs import outcome
 
 TEXTS = [

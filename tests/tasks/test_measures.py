@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from saccade.errors import WatchError
-from saccade.lens.align import AlignBy
-from saccade.lens.gold import Gold
+from saccade.lens.alignment.extraction import AlignBy
+from saccade.lens.alignment.gold import Gold
 from saccade.tasks.measures import align_both_ways, with_attention
 from saccade.tasks.measures.erasing import against_random
 from tests.tasks import test_image_classification as pictures

@@ -10,10 +10,10 @@ import torch.nn.functional as F
 
 from saccade.attention.watch import watch
 from saccade.data import sources
-from saccade.data.collate import pad
+from saccade.data.batches.collate import pad
 from saccade.decoding import Limits, greedy
 from saccade.errors import DecodingError, RunError, TextError, WatchError
-from saccade.lens.align import AlignBy
+from saccade.lens.alignment.extraction import AlignBy
 from saccade.tasks.text_to_text import ALIGNMENT, TextToText
 from saccade.training import recipe as recipes
 

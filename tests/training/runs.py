@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from saccade.training import session
-from saccade.training.screen import Screen
+from saccade.training.console import Screen
 
 RECIPE = """
 task = "text_to_text"

@@ -15,9 +15,9 @@ from safetensors.torch import load_file
 
 from saccade.errors import RecipeError
 from saccade.training import checkpoint, distributed, session
+from saccade.training.console import Screen
 from saccade.training.distributed import World
 from saccade.training.precision import pick_device
-from saccade.training.screen import Screen
 from tests.training.runs import arguments, metrics, prepare, train
 
 EXACT = {"rel": 1e-4, "abs": 1e-4}

@@ -10,12 +10,13 @@ import pytest
 import torch
 
 import saccade
+from saccade import files
 from saccade.errors import RunError
 from saccade.files import Fingerprint
-from saccade.training import files, manifest
-from saccade.training.initial import open_initial
+from saccade.training import manifest
 from saccade.training.manifest import MANIFEST, Manifest, accept, replace_files, require_intact
 from saccade.training.run import Run, tensors_of
+from saccade.training.warm_start import open_initial
 from tests.training.runs import prepare, train
 
 

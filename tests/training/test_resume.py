@@ -10,7 +10,7 @@ from contextlib import nullcontext
 
 import pytest
 
-from saccade.data.batching import Plan
+from saccade.data.batches.plan import Plan
 from saccade.training import checkpoint, distributed, session
 from saccade.training.distributed import World
 from saccade.training.loop import Trainer

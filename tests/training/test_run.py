@@ -10,10 +10,10 @@ import pytest
 import torch
 
 import saccade
-from saccade import cli
+from saccade import cli, files
 from saccade.errors import RecipeError, RunError, TrainingError
 from saccade.files import fingerprint
-from saccade.training import checkpoint, files, run, session
+from saccade.training import checkpoint, run, session
 from saccade.training.run import Run
 from tests.training.runs import arguments, everything, outcome, prepare, train
 

@@ -60,7 +60,7 @@ def run(
     try:
         with Interruption():  # from here on, while torch is loaded too, SIGTERM is like Ctrl-C
             from saccade.compare import compare
-            from saccade.training.screen import Screen
+            from saccade.training.console import Screen
 
             found = compare(
                 recipes,

@@ -54,11 +54,11 @@ def run(
         raise DataError("--gold-from-1 and --gold-swapped say how to read --gold, which is missing")
 
     from saccade import engines
+    from saccade.lens.formatting import in_columns
     from saccade.lens.page.document import shown
-    from saccade.lens.written import in_columns
     from saccade.training import session
+    from saccade.training.console import Screen
     from saccade.training.golds import GoldFile
-    from saccade.training.screen import Screen
 
     if output is not None and not output.parent.is_dir():
         raise DataError(f"there is no folder {output.parent} to write {output.name} into")

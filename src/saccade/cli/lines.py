@@ -22,7 +22,7 @@ def chunks(arguments: list[str] | None, path: Path | None, most: int) -> Iterato
 
 def from_file(path: Path) -> Iterator[str]:
     """The lines of a text file, which may be packed."""
-    from saccade.data.lines import read_lines
+    from saccade.data.sources.text_files import read_lines
 
     return read_lines(path)
 

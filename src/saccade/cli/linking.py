@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from saccade.lens.align import Link
+    from saccade.lens.alignment.extraction import Link
     from saccade.tasks import Task
     from saccade.tasks.text_to_text import TextToText
 
@@ -23,7 +23,7 @@ class Linking:
 
     def __call__(self, line: str, answer: Any) -> set[Link]:
         """0-based pairs (word of the input, word of the answer); none of an empty answer."""
-        from saccade.lens.align import symmetrise
+        from saccade.lens.alignment.extraction import symmetrise
 
         if answer.attention is None:
             return set()
@@ -36,7 +36,7 @@ class Linking:
 
 def links_as_json(links: Collection[Link], line: str, text: str) -> dict[str, Any]:
     """The pairs as Pharaoh's text, and for each the characters (start, end) of both words."""
-    from saccade.lens.align import to_pharaoh, word_spans
+    from saccade.lens.alignment.extraction import to_pharaoh, word_spans
 
     sources, targets = word_spans(line), word_spans(text)
     spans = [{"input": sources[s], "text": targets[t]} for s, t in sorted(links)]
@@ -50,7 +50,7 @@ def without_tags(task: Task[Any], lines: Sequence[str], **options: Any) -> list[
 
 def with_tags(task: Task[Any], lines: Sequence[str], **options: Any) -> list[Any]:
     """The answers to lines of text with tags, which are carried over."""
-    from saccade.lens.markup import read_markup
+    from saccade.lens.alignment.markup import read_markup
 
     marked = [read_markup(line) for line in lines]
     answers = task.predict([each.text for each in marked], **options)

@@ -109,7 +109,7 @@ def run(
     from saccade.lens.record import SUFFIXES
     from saccade.tasks import Streams
     from saccade.training import session
-    from saccade.training.screen import Screen
+    from saccade.training.console import Screen
 
     if attention is not None and attention.suffix not in SUFFIXES:
         raise FigureError(f"--attention must end in one of {', '.join(SUFFIXES)}; got {attention}")
@@ -179,7 +179,7 @@ def _printed(
     line: str, answer: Any, n_best: int, link: Linking | None, *, as_json: bool
 ) -> Iterator[str]:
     """The lines for one input: as many as were asked for, or one with all as JSON."""
-    from saccade.lens.align import to_pharaoh
+    from saccade.lens.alignment.extraction import to_pharaoh
 
     links = None if link is None else link(line, answer)
     if as_json:

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from saccade.training.screen import Counting
+    from saccade.training.console import Counting
 
 
 class Answered:
@@ -28,7 +28,7 @@ class Answered:
 @contextmanager
 def answering(*, shown: bool, total: int | None = None) -> Iterator[Answered]:
     """A bar on stderr, if that is a terminal and it is to be shown."""
-    from saccade.training.screen import Screen
+    from saccade.training.console import Screen
 
     with Screen(quiet=not shown).counting("answered:", total) as bar:
         yield Answered(bar, total)

@@ -58,7 +58,7 @@ def run(
         raise ServeError(f"{error.name} is missing: pip install 'saccade[serve]'") from None
     import torch
 
-    from saccade.serve.guard import Guard
+    from saccade.serve.auth import Guard
     from saccade.serve.limits import Limits
     from saccade.serve.logs import Saying, start_logging
     from saccade.serve.models import Served, load

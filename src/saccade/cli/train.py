@@ -66,7 +66,7 @@ def run(
             import torch
 
             from saccade.training import distributed, session
-            from saccade.training.screen import Screen
+            from saccade.training.console import Screen
 
             if threads is not None:
                 torch.set_num_threads(threads)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from saccade.compare.comparison import Comparison
-from saccade.lens.chart import Chart
-from saccade.lens.letters import plain
-from saccade.lens.lines import SIZE, colour, label, line_chart
+from saccade.lens.drawing.chart import Chart
+from saccade.lens.drawing.fonts import plain
+from saccade.lens.drawing.line_chart import SIZE, colour, label, line_chart
 from saccade.lens.record import AttentionRecord, ImageSide, Side
 
 MOST_TOKENS = 60

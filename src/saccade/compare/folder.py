@@ -18,8 +18,8 @@ from typing import Any
 from saccade.compare.plan import Entrant
 from saccade.data.corpus import Corpus
 from saccade.errors import RunError
+from saccade.files import room_on_disk, write_file
 from saccade.training import recipe as recipes
-from saccade.training.files import room_on_disk, write_file
 from saccade.training.run import Run, differences, flat
 
 FORMAT = 1

@@ -7,7 +7,7 @@ from typing import Any
 from saccade.compare import charts
 from saccade.compare.comparison import Comparison, Contender, against
 from saccade.compare.folder import ATTENTION, PAGE
-from saccade.lens.chart import COLOURS, Chart
+from saccade.lens.drawing.chart import COLOURS, Chart
 from saccade.lens.page import page_of, view_json, view_model
 from saccade.lens.page.document import document
 

@@ -15,12 +15,12 @@ from saccade.compare.plan import NO_END, Budget, Entrant, entrants
 from saccade.compare.work import Job, found
 from saccade.data import sources
 from saccade.errors import RecipeError, SaccadeError, StoppedError
+from saccade.files import room_on_disk, write_file
+from saccade.lens.formatting import readable_json
 from saccade.lens.record import AttentionRecord
-from saccade.lens.written import readable_json
-from saccade.training.files import room_on_disk, write_file
+from saccade.training.console import Screen
 from saccade.training.interruption import Interruption
 from saccade.training.recipe import TrainingConfig
-from saccade.training.screen import Screen
 
 Perform = Callable[[Job, Callable[[str], None]], None]
 """Does a job and says lines of how it goes."""

@@ -12,11 +12,11 @@ import torch
 from saccade.compare.measure import Measured, measure
 from saccade.compare.memory import peak_memory
 from saccade.errors import RunError
-from saccade.lens.written import readable_json
+from saccade.files import room_on_disk, write_file
+from saccade.lens.formatting import readable_json
 from saccade.training import recipe as recipes
 from saccade.training import session
-from saccade.training.files import room_on_disk, write_file
-from saccade.training.screen import Screen
+from saccade.training.console import Screen
 
 TRAINED, MEASURED = "trained.json", "measured.json"
 Spent = list[int | float | None]

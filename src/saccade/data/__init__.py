@@ -1,12 +1,10 @@
-"""Data: from files to rows, from rows to numbers once and for all, and from there to batches.
+"""Data: files become rows, rows become memory-mapped arrays, arrays become batches.
 
-sources      what a user points at becomes a corpus (lines, columns, formats, parallel, layout,
-             documents, pictures, held_out, made and huggingface are its parts; corpus holds what
-             comes out)
-images       an image by its name, in RGB and in the size that is asked (archives: zips and others)
-augment      batches of images changed at random
+corpus       the records that the other parts exchange: Row, Split, Corpus, Item
+sources      files to rows
+store        rows to memory-mapped arrays
+batches      arrays to batches
+transforms   random changes to batches
 builtin      data sets that need no download
-cache        rows encoded once, memory-mapped (ragged, stacked), found again by their content
-batching     which rows go together, and which batch each update of each process reads
-collate      sequences of different length become one tensor
+threads      ordered work in threads
 """

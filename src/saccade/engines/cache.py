@@ -26,10 +26,9 @@ import filelock
 
 from saccade._version import __version__
 from saccade.errors import EngineError
-from saccade.files import fingerprint, read_json
+from saccade.files import PARTIAL, fingerprint, read_json, sync_folder, write_synced
 from saccade.interop import ctranslate2
 from saccade.interop.ctranslate2 import Check
-from saccade.training.files import PARTIAL, sync_folder, write_synced
 from saccade.training.run import Run
 
 log = logging.getLogger(__name__)

@@ -154,7 +154,7 @@ def cider_tally(answers: Sequence[str], references: Sequence[Sequence[str]]) -> 
 
 
 def pointing_tally(counts: Float[np.ndarray, "captions 2"]) -> Tally:
-    """Of (hits, object words) of each caption, as `saccade.lens.pointing` counts them."""
+    """Tally the (hits, object words) of each caption that `pointing_game` counts."""
     if len(counts) == 0:
         raise MetricError("no metric can be computed from no items; got 0 captions")
     return Tally(

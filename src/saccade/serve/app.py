@@ -10,14 +10,14 @@ from starlette.responses import Response
 
 from saccade._version import __version__
 from saccade.serve import page
-from saccade.serve.gate import Gate
-from saccade.serve.guard import Guard
+from saccade.serve.auth import Guard
+from saccade.serve.json_body import invalid, usual
 from saccade.serve.limits import Limits
+from saccade.serve.middleware import Gate
 from saccade.serve.models import Models
 from saccade.serve.problems import Problem
 from saccade.serve.prometheus import Measures
 from saccade.serve.routes import completions, health, predict, translate
-from saccade.serve.strict import invalid, usual
 
 ABOUT = (
     "Trained models answer. All errors have one shape: a code for programs and a sentence. "

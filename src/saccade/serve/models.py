@@ -9,16 +9,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from saccade.data.images import image_size
+from saccade.data.sources.images import image_size
 from saccade.decoding import GenerationConfig
 from saccade.errors import SaccadeError, ServeError
 from saccade.interfaces import Engined
 from saccade.serve.batcher import Batcher, Work, characters
+from saccade.serve.deadlines import Waiting
 from saccade.serve.limits import Limits
 from saccade.serve.problems import Problem
 from saccade.serve.prometheus import Measures
 from saccade.serve.streamer import End, Streamer
-from saccade.serve.waiting import Waiting
 from saccade.tasks import Answer, Streams, Task
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")

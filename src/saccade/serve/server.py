@@ -15,9 +15,9 @@ import uvicorn
 
 from saccade.errors import ServeError
 from saccade.serve.connections import HEAD_BYTES, Connection, Pool
-from saccade.serve.gate import Gate
 from saccade.serve.limits import Limits
 from saccade.serve.logs import note
+from saccade.serve.middleware import Gate
 
 BACKLOG = 2048
 """Connections that the system keeps until they are accepted."""

@@ -13,10 +13,10 @@ import torch
 from jaxtyping import UInt8
 
 from saccade.attention.watch import count_heads
-from saccade.data.augment import AugmentConfig, augment, mix
-from saccade.data.cache import Encoded
-from saccade.data.columns import Column
 from saccade.data.corpus import Row, Split
+from saccade.data.sources.columns import Column
+from saccade.data.store.cache import Encoded
+from saccade.data.transforms.augment import AugmentConfig, augment, mix
 from saccade.errors import WatchError
 from saccade.lens.record import AttentionRecord
 from saccade.metrics import ClassificationMetricsConfig

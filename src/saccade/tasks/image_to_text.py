@@ -15,16 +15,16 @@ from jaxtyping import Shaped
 from saccade.attention.watch import count_heads, watch
 from saccade.config import Conflict, Count, NotNegative
 from saccade.data import builtin
-from saccade.data.augment import AugmentConfig, augment
-from saccade.data.cache import Encoded
-from saccade.data.collate import pad, pad_rows
-from saccade.data.columns import Column
+from saccade.data.batches.collate import pad, pad_rows
 from saccade.data.corpus import Item, Row, Split
+from saccade.data.sources.columns import Column
+from saccade.data.store.cache import Encoded
+from saccade.data.transforms.augment import AugmentConfig, augment
 from saccade.decoding import Begun, Eager, GenerationConfig, Hypothesis, Wish
 from saccade.encoders.efficientnet import EfficientNetConfig
 from saccade.errors import RecipeError, RunError
 from saccade.interfaces import Engine
-from saccade.lens.pointing import Pointing, pointing_game
+from saccade.lens.faithfulness.pointing import Pointing, pointing_game
 from saccade.lens.record import AttentionRecord
 from saccade.metrics import TextMetricsConfig
 from saccade.metrics.captions import pointing_tally
@@ -54,8 +54,8 @@ from saccade.tasks._shared.images import (
     read_facts,
     require_weights,
 )
-from saccade.tasks._shared.writing import LossConfig as WritingLossConfig
-from saccade.tasks._shared.writing import WritingTask, predicted_places, side_of
+from saccade.tasks._shared.seq2seq import LossConfig as WritingLossConfig
+from saccade.tasks._shared.seq2seq import WritingTask, predicted_places, side_of
 from saccade.text import Tokenizer, VocabularyConfig
 
 TEXT = Column("text", ("caption", "captions", "sentence", "description"))

@@ -15,11 +15,11 @@ import torch
 
 from saccade.attention.watch import count_heads
 from saccade.config import Conflict, Count
-from saccade.data.blocks import Blocks, in_stream, packed
-from saccade.data.cache import Encoded, encode_once
-from saccade.data.collate import mask_of, pad
-from saccade.data.columns import Column
+from saccade.data.batches.blocks import Blocks, in_stream, packed
+from saccade.data.batches.collate import mask_of, pad
 from saccade.data.corpus import Item, Row, Split
+from saccade.data.sources.columns import Column
+from saccade.data.store.cache import Encoded, encode_once
 from saccade.decoding import (
     Begun,
     Eager,

@@ -17,12 +17,12 @@ import torch
 from saccade.attention.watch import count_heads
 from saccade.cancellation import raise_if_cancelled
 from saccade.config import Count
-from saccade.data.cache import Encoded, encode_once
-from saccade.data.collate import pad, pad_rows
-from saccade.data.columns import Column
+from saccade.data.batches.collate import pad, pad_rows
 from saccade.data.corpus import Item, Row, Split
-from saccade.data.masking import Masked, MaskingConfig
-from saccade.data.ragged import Ragged
+from saccade.data.sources.columns import Column
+from saccade.data.store.cache import Encoded, encode_once
+from saccade.data.store.ragged import Ragged
+from saccade.data.transforms.masking import Masked, MaskingConfig
 from saccade.errors import DecodingError, RecipeError
 from saccade.layers.cross_entropy import NUMBERS_AT_ONCE, cross_entropy
 from saccade.lens.record import AttentionRecord, Side

@@ -15,10 +15,10 @@ import torch
 from saccade.attention.watch import count_heads
 from saccade.cancellation import raise_if_cancelled
 from saccade.config import Count, NotNegative
-from saccade.data.cache import Encoded, encode_once
-from saccade.data.collate import pad
-from saccade.data.columns import Column
+from saccade.data.batches.collate import pad
 from saccade.data.corpus import Item, Row, Split
+from saccade.data.sources.columns import Column
+from saccade.data.store.cache import Encoded, encode_once
 from saccade.errors import DataError, DecodingError, RecipeError
 from saccade.lens.record import AttentionRecord, Side
 from saccade.metrics import ClassificationMetricsConfig

@@ -16,23 +16,23 @@ import torch
 
 from saccade.attention.watch import count_heads
 from saccade.config import Conflict, Count
-from saccade.data.cache import Encoded, encode_once
-from saccade.data.collate import pad, pad_rows
-from saccade.data.columns import Column
+from saccade.data.batches.collate import pad, pad_rows
 from saccade.data.corpus import Row, Split
+from saccade.data.sources.columns import Column
+from saccade.data.store.cache import Encoded, encode_once
 from saccade.decoders.recurrent import RecurrentDecoderConfig
 from saccade.decoding import Begun, Eager, GenerationConfig, TextEngine, Wish
 from saccade.errors import RunError, brief
 from saccade.files import read_json
-from saccade.lens.align import AlignBy
-from saccade.lens.choosing import candidates
+from saccade.lens.alignment.extraction import AlignBy
+from saccade.lens.alignment.selection import candidates
 from saccade.lens.record import AttentionRecord, Side
 from saccade.metrics import TextMetricsConfig
 from saccade.models import Translator, TranslatorConfig
 from saccade.shapes import Bool, Int, Tensor
 from saccade.tasks._shared.answering import Answer, Example
 from saccade.tasks._shared.base import Batch, Loss, Progress, TaskConfig
-from saccade.tasks._shared.writing import (
+from saccade.tasks._shared.seq2seq import (
     LossConfig,
     WritingTask,
     predicted_places,

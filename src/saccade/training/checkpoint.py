@@ -22,15 +22,18 @@ from typing import Any
 import torch
 
 from saccade.errors import RunError
-from saccade.files import Fingerprint, fingerprint, parse_json, read_file
-from saccade.shapes import Tensor
-from saccade.training.files import (
+from saccade.files import (
     PARTIAL,
+    Fingerprint,
+    fingerprint,
+    parse_json,
+    read_file,
     remove_partial,
     room_on_disk,
     sync_folder,
     write_synced,
 )
+from saccade.shapes import Tensor
 from saccade.training.tensor_files import read_tensors, serialized
 
 log = logging.getLogger(__name__)

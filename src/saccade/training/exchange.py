@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from saccade.errors import InteropError, RunError
+from saccade.files import PARTIAL, room_on_disk
 from saccade.interop import ctranslate2
 from saccade.interop.huggingface.reading import read_task
 from saccade.interop.huggingface.writing import write_task as write_huggingface
 from saccade.interop.onnx.writing import write_task as write_onnx
 from saccade.tasks import Task
-from saccade.training.files import PARTIAL, room_on_disk
 from saccade.training.recipe import Recipe, TrainingConfig
 from saccade.training.run import Run
 

@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from saccade.data.columns import Column
 from saccade.data.corpus import Item, Row, Split
-from saccade.data.lines import read_lines
+from saccade.data.sources.columns import Column
+from saccade.data.sources.text_files import read_lines
 from saccade.errors import DataError, MetricError
-from saccade.lens.align import word_spans
-from saccade.lens.gold import Gold, read_gold
+from saccade.lens.alignment.extraction import word_spans
+from saccade.lens.alignment.gold import Gold, read_gold
 
 ALIGNMENT = Column("alignment", ("alignments", "links"), required=False)
 
 
 @dataclass(frozen=True, kw_only=True)
 class GoldFile:
-    """A file of gold alignments (see `saccade.lens.gold`), in the order of the rows of the data.
+    """A file of gold alignments, in the order of the rows of the data.
 
     first     what the numbers in it count from
     swapped   whether it names the word of the target first

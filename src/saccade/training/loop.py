@@ -16,21 +16,21 @@ import numpy as np
 import torch
 
 from saccade.cancellation import raise_if_cancelled
-from saccade.data.batching import Plan, batches, padding_share
-from saccade.data.cache import Encoded
+from saccade.data.batches.plan import Plan, batches, padding_share
 from saccade.data.corpus import Item
+from saccade.data.store.cache import Encoded
 from saccade.errors import StoppedError, TrainingError
 from saccade.tasks import Evaluation, Task
 from saccade.training import checkpoint
 from saccade.training.checkpoint import Checkpoint
+from saccade.training.console import Screen
 from saccade.training.distributed import World
 from saccade.training.interruption import Interruption
+from saccade.training.metric_log import Track
 from saccade.training.optim import Average
 from saccade.training.precision import Precision
 from saccade.training.recipe import TrainingConfig
 from saccade.training.run import Run, put_tensors, tensors_of
-from saccade.training.screen import Screen
-from saccade.training.track import Track
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,15 @@ from pathlib import Path
 from typing import Any
 
 from saccade.errors import RunError, brief
-from saccade.files import Fingerprint, fingerprint, read_json
-from saccade.training.files import PARTIAL, sync_folder, write_file, write_synced
+from saccade.files import (
+    PARTIAL,
+    Fingerprint,
+    fingerprint,
+    read_json,
+    sync_folder,
+    write_file,
+    write_synced,
+)
 
 MANIFEST = "MANIFEST.json"
 TRIES = 3

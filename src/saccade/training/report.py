@@ -8,10 +8,10 @@ from typing import Any
 
 from saccade.data.corpus import Item
 from saccade.errors import WatchError
+from saccade.files import room_on_disk, write_file
 from saccade.lens.page.document import document
 from saccade.tasks import Evaluation, Task
 from saccade.tasks.measures import with_attention
-from saccade.training.files import room_on_disk, write_file
 from saccade.training.run import Run
 
 SAMPLES = 12
@@ -28,7 +28,9 @@ def report_due(run: Run) -> bool:
 
 def write_report(run: Run, task: Task[Any], items: Sequence[Item]) -> None:
     """Write report.html into the run folder."""
-    from saccade.lens.chart import COLOURS  # with matplotlib, which a training needs only here
+    from saccade.lens.drawing.chart import (
+        COLOURS,  # with matplotlib, which a training needs only here
+    )
 
     records = read_metrics(run)
     validations = [record for record in records if "valid_loss" in record]
@@ -90,7 +92,7 @@ def _curves(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
     Updates and validations may hold the same names.
     """
-    from saccade.lens.lines import line_chart
+    from saccade.lens.drawing.line_chart import line_chart
 
     drawn: dict[str, dict[str, list[tuple[float, float]]]] = {}
     for record in records:

@@ -19,12 +19,11 @@ from torch import nn
 from saccade._version import __version__
 from saccade.data.corpus import Item
 from saccade.errors import RunError, SaccadeError, brief
-from saccade.files import parse_json, read_json, read_text
+from saccade.files import parse_json, read_json, read_text, remove_partial, room_on_disk, write_file
 from saccade.shapes import Tensor
 from saccade.tasks import Task
 from saccade.training import manifest
 from saccade.training import recipe as recipes
-from saccade.training.files import remove_partial, room_on_disk, write_file
 from saccade.training.outline import without_memory
 from saccade.training.recipe import Recipe
 from saccade.training.tensor_files import read_shapes, read_tensors, serialized

@@ -11,12 +11,12 @@ from typing import Any
 import torch
 
 from saccade import config
+from saccade.allocator import keep_freed_memory
 from saccade.data import sources
-from saccade.data.batching import Plan
-from saccade.data.columns import Column
+from saccade.data.batches.plan import Plan
 from saccade.data.corpus import Corpus, Item, Split
-from saccade.data.layout import SPLITS
-from saccade.data.memory import keep_freed_memory
+from saccade.data.sources.columns import Column
+from saccade.data.sources.layout import SPLITS
 from saccade.errors import DataError, RunError
 from saccade.interfaces import Engined
 from saccade.tasks import Evaluation, Task
@@ -25,15 +25,15 @@ from saccade.tasks.text_to_text import TextToText
 from saccade.training import checkpoint, distributed
 from saccade.training import precision as precisions
 from saccade.training import recipe as recipes
+from saccade.training.console import Screen
 from saccade.training.distributed import World
 from saccade.training.golds import ALIGNMENT, GoldFile, golds_of
-from saccade.training.initial import Initial, open_initial
 from saccade.training.interruption import Interruption
 from saccade.training.loop import Material, Trainer
 from saccade.training.recipe import Recipe
 from saccade.training.report import report_due, write_report
 from saccade.training.run import Run, tensors_of
-from saccade.training.screen import Screen
+from saccade.training.warm_start import Initial, open_initial
 
 
 def train(

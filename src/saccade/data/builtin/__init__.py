@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 
-from saccade.data.archives import BUILTIN
-from saccade.data.columns import Asked, by_name, quoted
-from saccade.data.layout import SPLITS
-from saccade.data.made import Made
+from saccade.data.sources.archives import BUILTIN
+from saccade.data.sources.columns import Asked, by_name, quoted
+from saccade.data.sources.generated import Made
+from saccade.data.sources.layout import SPLITS
 from saccade.errors import DataError
 
 if TYPE_CHECKING:

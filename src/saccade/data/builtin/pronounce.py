@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from saccade.data.lines import read_lines
+from saccade.data.sources.text_files import read_lines
 from saccade.errors import DataError
 
 DESCRIPTION = "English words and how they are spoken (hello → HH AH L OW), 134 000 pairs"

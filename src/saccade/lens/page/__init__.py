@@ -22,7 +22,7 @@ from saccade.errors import FigureError
 from saccade.lens.page.document import document
 from saccade.lens.page.packed import packed, picture
 from saccade.lens.record import AttentionRecord
-from saccade.lens.sides import AnySide, ImageSide, side_json
+from saccade.lens.record.sides import AnySide, ImageSide, side_json
 
 __all__ = ["Records", "page", "page_of", "view_inputs", "view_json", "view_model"]
 

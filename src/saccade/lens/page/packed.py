@@ -14,7 +14,7 @@ from jaxtyping import Float32
 from PIL import Image
 
 from saccade.errors import FigureError
-from saccade.lens.sides import ImageSide
+from saccade.lens.record.sides import ImageSide
 
 LEVELS = 255
 LONGEST_SIDE = 640  # pixels of an image

@@ -9,8 +9,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from saccade.serve.deadlines import Waiting
 from saccade.serve.models import Model
-from saccade.serve.waiting import Waiting
 from saccade.tasks import Answer
 
 Pieces = Iterable[str]

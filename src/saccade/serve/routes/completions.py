@@ -12,14 +12,14 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from saccade.serve.ends import Ends
+from saccade.serve.deadlines import Waiting
+from saccade.serve.json_body import StrictRoute
 from saccade.serve.models import Model, Models
 from saccade.serve.problems import WORK, Problem, documented
 from saccade.serve.routes.asking import Pieces, listed, record_of, waiting, with_raw, written
 from saccade.serve.schemas import CompletionAnswer, CompletionRequest
+from saccade.serve.stop_sequences import Ends
 from saccade.serve.streamer import End
-from saccade.serve.strict import StrictRoute
-from saccade.serve.waiting import Waiting
 from saccade.tasks import Answer
 
 EVENTS = "text/event-stream"

@@ -6,12 +6,12 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from saccade.serve.gate import UPLOAD
+from saccade.serve.json_body import IMAGE, REQUEST, StrictRoute
+from saccade.serve.middleware import UPLOAD
 from saccade.serve.models import Models
 from saccade.serve.problems import WORK, Problem, documented
 from saccade.serve.routes.asking import Pieces, listed, record_of, waiting, with_raw, written
 from saccade.serve.schemas import ModelEntry, ModelList, PredictAnswer, PredictRequest
-from saccade.serve.strict import IMAGE, REQUEST, StrictRoute
 from saccade.tasks import Answer
 
 UPLOADS = ("/v1/predict",)

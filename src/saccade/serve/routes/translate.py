@@ -7,11 +7,11 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from saccade.serve.json_body import StrictRoute
 from saccade.serve.models import Models
 from saccade.serve.problems import WORK, documented
 from saccade.serve.routes.asking import Pieces, listed, record_of, waiting, with_raw, written
 from saccade.serve.schemas import Language, TranslateAnswer, TranslateRequest
-from saccade.serve.strict import StrictRoute
 from saccade.tasks import Answer
 
 

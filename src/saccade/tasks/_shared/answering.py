@@ -21,7 +21,7 @@ from saccade.tasks._shared.parallel_batches import Rows, batch_size_for, side_by
 
 if TYPE_CHECKING:
     from saccade.lens.record import AttentionRecord
-    from saccade.lens.sides import AnySide
+    from saccade.lens.record.sides import AnySide
 
 OnBatch = Callable[[int], None]
 """Called after each batch with the number of examples in it."""

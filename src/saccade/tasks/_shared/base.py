@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar, run
 import torch
 from torch import nn
 
-from saccade.data.cache import Encoded
-from saccade.data.columns import Column
 from saccade.data.corpus import Item, Split
 from saccade.data.corpus import items as grouped
+from saccade.data.sources.columns import Column
+from saccade.data.store.cache import Encoded
 from saccade.decoding import GenerationConfig
 from saccade.errors import DataError, WatchError
 from saccade.shapes import Float, Tensor

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from saccade.config import Share
-from saccade.data.cache import Encoded
-from saccade.data.columns import Column
 from saccade.data.corpus import Item, Split
+from saccade.data.sources.columns import Column
+from saccade.data.store.cache import Encoded
 from saccade.errors import RunError, brief
 from saccade.files import read_json
 from saccade.metrics import ClassificationMetricsConfig, by_length

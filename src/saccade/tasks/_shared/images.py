@@ -24,12 +24,12 @@ from PIL import Image
 
 from saccade.cancellation import raise_if_cancelled
 from saccade.config import Count
-from saccade.data.cache import Encoded, arrays_once, encode_once
-from saccade.data.columns import Column
 from saccade.data.corpus import Row, Split
-from saccade.data.images import How, decode_image, in_rgb, read_image, resized
-from saccade.data.lines import file_digest
-from saccade.data.stacked import Array, Stacked
+from saccade.data.sources.columns import Column
+from saccade.data.sources.images import How, decode_image, in_rgb, read_image, resized
+from saccade.data.sources.text_files import file_digest
+from saccade.data.store.cache import Encoded, arrays_once, encode_once
+from saccade.data.store.stacked import Array, Stacked
 from saccade.encoders.efficientnet import EfficientNetLite0
 from saccade.errors import DataError, DecodingError, RecipeError, RunError, WeightsError, brief
 from saccade.files import read_json

@@ -10,8 +10,8 @@ from typing import TypeVar
 
 import torch
 
+from saccade.allocator import keep_freed_memory
 from saccade.cancellation import raise_if_cancelled
-from saccade.data.memory import keep_freed_memory
 from saccade.data.threads import in_threads
 from saccade.decoders.quick import shared_layouts, sharing
 

@@ -16,10 +16,10 @@ from typing import Any
 
 from saccade.attention.attend import Attend
 from saccade.errors import WatchError
-from saccade.lens.gold import Gold
+from saccade.lens.alignment.gold import Gold
 from saccade.tasks._shared.base import Evaluation, Task
 from saccade.tasks._shared.classifier import Classifier
-from saccade.tasks._shared.writing import WritingTask
+from saccade.tasks._shared.seq2seq import WritingTask
 from saccade.tasks.measures.aligning import align_both_ways, measure_alignment
 from saccade.tasks.measures.erasing import measure_erasure
 from saccade.tasks.measures.finding import Finding

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from saccade.data.corpus import Item
-from saccade.lens.align import AlignBy, Link, symmetrise
-from saccade.lens.choosing import Candidate, candidates
-from saccade.lens.gold import Gold
-from saccade.lens.measure import alignment_counts, alignment_error_rate
+from saccade.lens.alignment.error_rate import alignment_counts, alignment_error_rate
+from saccade.lens.alignment.extraction import AlignBy, Link, symmetrise
+from saccade.lens.alignment.gold import Gold
+from saccade.lens.alignment.selection import Candidate, candidates
 from saccade.lens.record import AttentionRecord
 from saccade.metrics.score import Tally
 from saccade.tasks.measures.finding import AT_ONCE, Finding, Rows, signature

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 
 from saccade.data.corpus import Item
-from saccade.lens.erasure import SHARES, Erased, attended, erasable, erase
+from saccade.lens.faithfulness.erasure import SHARES, Erased, attended, erasable, erase
 from saccade.lens.record import ImageSide
 from saccade.tasks._shared.base import Task
 from saccade.tasks._shared.classifier import Classifier

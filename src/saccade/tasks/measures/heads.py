@@ -11,7 +11,7 @@ from jaxtyping import Float
 
 from saccade.attention.watch import watch
 from saccade.data.corpus import Item
-from saccade.lens.heads import divergence, entropy, without_head
+from saccade.lens.faithfulness.heads import divergence, entropy, without_head
 from saccade.metrics.score import Score
 from saccade.tasks._shared.base import Task
 from saccade.tasks.measures.finding import Finding, Rows, batches, mean, signature

@@ -1,0 +1,71 @@
+"""Sequences of different length become one tensor: the last place that knows about padding."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from saccade.data.store.ragged import Ragged
+from saccade.shapes import Bool, Int, Tensor
+
+Padded = tuple[Int[Tensor, "b n"], Bool[Tensor, "b n"]]
+
+
+def pad(
+    sequences: Sequence[Sequence[int] | npt.NDArray[np.int64]],
+    value: int = 0,
+    *,
+    start: int | None = None,
+    end: int | None = None,
+) -> Padded:
+    """Sequences (b, n) filled up with `value`, and a mask, True = real.
+
+    `start` and `end` are put before and after each, if given.
+    """
+    lengths = np.fromiter(map(len, sequences), np.int64, len(sequences))
+    parts = [np.asarray(sequence, np.int64) for sequence in sequences]
+    flat = np.concatenate(parts) if parts else np.empty(0, np.int64)
+    return _filled(flat, lengths, value, start, end)
+
+
+def pad_rows(
+    ragged: Ragged,
+    rows: npt.ArrayLike,
+    value: int = 0,
+    *,
+    start: int | None = None,
+    end: int | None = None,
+) -> Padded:
+    """The same for rows of a `Ragged`, without making a sequence of each first."""
+    flat, lengths = ragged.take(rows)
+    return _filled(flat, lengths, value, start, end)
+
+
+def mask_of(lengths: npt.NDArray[np.int64]) -> Bool[Tensor, "b n"]:
+    """True for the first `length` places of each row."""
+    return torch.from_numpy(_real(lengths))
+
+
+def _filled(
+    flat: npt.NDArray[np.int64],
+    lengths: npt.NDArray[np.int64],
+    value: int,
+    start: int | None,
+    end: int | None,
+) -> Padded:
+    before, after = int(start is not None), int(end is not None)
+    real = _real(lengths + before + after)
+    padded = np.full(real.shape, value, np.int64)
+    inner = _real(lengths)
+    padded[:, before : before + inner.shape[1]][inner] = flat
+    if start is not None:
+        padded[:, :1] = start
+    if end is not None:
+        padded[np.arange(len(lengths)), lengths + before] = end
+    return torch.from_numpy(padded), torch.from_numpy(real)
+
+
+def _real(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    longest = int(lengths.max()) if len(lengths) else 0
+    return np.arange(longest) < lengths[:, None]

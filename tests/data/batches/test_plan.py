@@ -1,0 +1,201 @@
+"""Batches by hand, their properties, and what each process reads at each update."""
+
+from itertools import chain
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from saccade.data.batches.plan import Plan, batches, padding_share
+from saccade.errors import DataError
+
+
+def lengths_of(*rows):
+    return np.array(rows, dtype=np.int64).reshape(len(rows), -1)
+
+
+def natural(count, seed=0):
+    """Lengths as of sentences and their translations."""
+    chance = np.random.default_rng(seed)
+    first = 3 + chance.gamma(4, 3, count).astype(np.int64)
+    return np.stack((first, np.maximum(1, first + chance.normal(0, 3, count).astype(np.int64))), 1)
+
+
+def cost(lengths, rows):
+    return len(rows) * int(lengths[rows].max(0).sum())
+
+
+def test_by_hand():
+    lengths = lengths_of((2, 3), (1, 2), (2, 1), (1, 9))
+    found = batches(lengths, 20, seed=0, epoch=0)
+    # sorted by the first field, the second down and then up: (1,9) (1,2) (2,1) (2,3);
+    # 2 × (1 + 9) = 20 fits, a third row does not
+    assert sorted(sorted(rows.tolist()) for rows in found) == [[0, 2], [1, 3]]
+    assert padding_share(lengths, found) == pytest.approx(1 - (13 + 8) / (20 + 10))
+
+
+def test_one_field_by_hand():
+    lengths = lengths_of(5, 1, 3, 2, 4)
+    found = batches(lengths, 6, seed=3, epoch=0)
+    assert sorted(sorted(rows.tolist()) for rows in found) == [[0], [1, 3], [2], [4]]
+
+
+MANY = st.integers(1, 3).flatmap(
+    lambda fields: st.lists(st.tuples(*[st.integers(0, 30)] * fields), min_size=1, max_size=60).map(
+        lambda rows: np.array(rows, dtype=np.int64)
+    )
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(lengths=MANY, budget=st.integers(1, 200), seed=st.integers(0, 5), epoch=st.integers(0, 3))
+def test_every_row_once_and_within_the_budget(lengths, budget, seed, epoch):
+    found = batches(lengths, budget, seed=seed, epoch=epoch)
+    assert sorted(np.concatenate(found).tolist()) == list(range(len(lengths)))
+    for rows in found:
+        assert len(rows) == 1 or cost(lengths, rows) <= budget
+    assert len(found) == len(batches(lengths, budget, seed=seed + 1, epoch=epoch + 1))
+    assert 0 <= padding_share(lengths, found) <= 1
+
+
+def test_a_row_beyond_the_budget_is_alone():
+    found = batches(lengths_of((1, 1), (50, 50), (1, 1)), 10, seed=0, epoch=0)
+    assert sorted(len(rows) for rows in found) == [1, 2]
+
+
+def test_pure_in_seed_and_epoch():
+    lengths = natural(2000)
+    order = [tuple(rows.tolist()) for rows in batches(lengths, 500, seed=1, epoch=2)]
+    again = [tuple(rows.tolist()) for rows in batches(lengths.copy(), 500, seed=1, epoch=2)]
+    assert order == again
+    for seed, epoch in ((1, 3), (2, 2)):
+        other = [tuple(rows.tolist()) for rows in batches(lengths, 500, seed=seed, epoch=epoch)]
+        assert order != other
+        assert {frozenset(rows) for rows in order} != {frozenset(rows) for rows in other}
+
+
+def test_batches_do_not_come_sorted():
+    lengths = natural(5000)
+    means = [lengths[rows].mean() for rows in batches(lengths, 500, seed=0, epoch=0)]
+    assert abs(np.corrcoef(means, np.arange(len(means)))[0, 1]) < 0.3
+
+
+@pytest.mark.parametrize("budget", [1000, 4096])
+def test_little_is_padding(budget):
+    lengths = natural(30_000)
+    found = batches(lengths, budget, seed=0, epoch=0)
+    assert padding_share(lengths, found) < 0.05
+    shuffled = np.array_split(np.random.default_rng(0).permutation(len(lengths)), len(found))
+    assert padding_share(lengths, shuffled) > 0.3
+
+
+def test_many_rows_are_quick_enough_to_plan():
+    found = batches(natural(200_000), 4096, seed=0, epoch=0)
+    assert sum(map(len, found)) == 200_000
+
+
+@pytest.mark.parametrize(
+    ("lengths", "budget", "said"),
+    [
+        (lengths_of((1, 2)), 0, "at least 1 token, got 0"),
+        (np.array([1, 2]), 5, r"\(rows, fields\), got shape \(2,\)"),
+        (lengths_of((1, -2)), 5, "count from 0, got -2"),
+    ],
+)
+def test_wrong_lengths_and_budgets_are_refused(lengths, budget, said):
+    with pytest.raises(DataError, match=said):
+        batches(lengths, budget, seed=0, epoch=0)
+
+
+def test_no_rows_no_batches():
+    assert batches(np.empty((0, 2), np.int64), 10, seed=0, epoch=0) == []
+    assert padding_share(np.empty((0, 2), np.int64), []) == 0
+    with pytest.raises(DataError, match="no rows"):
+        Plan(lengths=np.empty((0, 2), np.int64), budget=10, seed=0)
+
+
+# the plan
+
+
+def flat(assignments):
+    return [(index, tuple(rows.tolist())) for index, rows in assignments]
+
+
+def test_updates_read_epoch_after_epoch():
+    lengths = natural(300)
+    plan = Plan(lengths=lengths, budget=200, seed=5)
+    stream = [
+        tuple(rows.tolist())
+        for epoch in range(3)
+        for rows in batches(lengths, 200, seed=5, epoch=epoch)
+    ]
+    read = [plan.update(before) for before in range(len(stream))]
+    assert [len(update) for update in read] == [1] * len(stream)
+    assert [flat(update)[0] for update in read] == list(enumerate(stream))
+    assert plan.epoch_of(0) == 0
+    assert plan.epoch_of(plan.per_epoch) == 1
+    assert plan.epoch_of(len(stream)) == 3
+
+
+@pytest.mark.parametrize(("world", "accumulate"), [(2, 1), (1, 2), (2, 3), (3, 2)])
+def test_processes_share_what_one_alone_would_read(world, accumulate):
+    lengths = natural(102)
+    alone = Plan(lengths=lengths, budget=150, seed=1, accumulate=world * accumulate)
+    ranks = [
+        Plan(lengths=lengths, budget=150, seed=1, rank=rank, world=world, accumulate=accumulate)
+        for rank in range(world)
+    ]
+    assert alone.per_epoch % (world * accumulate)  # so that updates reach over ends of epochs
+    for read in range(0, 2 * alone.per_epoch * alone.size, alone.size):
+        together = [flat(plan.update(read)) for plan in ranks]
+        assert all(len(update) == accumulate for update in together)
+        assert sorted(chain.from_iterable(together)) == flat(alone.update(read))
+        assert ranks[0].epoch_of(read) == alone.epoch_of(read)
+
+
+def test_a_jump_reads_the_same_as_a_walk():
+    lengths = natural(200)
+    walked = Plan(lengths=lengths, budget=100, seed=2, accumulate=3)
+    walk = [flat(walked.update(3 * step)) for step in range(200)]
+    jumped = Plan(lengths=lengths, budget=100, seed=2, accumulate=3)
+    for step in (199, 3, 77, 76, 0):
+        assert flat(jumped.update(3 * step)) == walk[step]
+    assert [index for index, _ in jumped.update(10**9)] == [10**9, 10**9 + 1, 10**9 + 2]
+
+
+def test_updates_of_changing_sizes_read_every_batch_once():
+    """As a training does that is resumed with other processes and another `accumulate`."""
+    lengths, read, seen = natural(200), 0, []
+    for world, accumulate in ((1, 1), (2, 1), (1, 2), (3, 2), (1, 1), (2, 2)):
+        for _ in range(5):
+            for rank in range(world):
+                plan = Plan(
+                    lengths=lengths,
+                    budget=100,
+                    seed=2,
+                    rank=rank,
+                    world=world,
+                    accumulate=accumulate,
+                )
+                seen += [index for index, _ in plan.update(read)]
+            read += plan.size
+    assert sorted(seen) == list(range(read))
+
+
+def test_one_batch_for_a_whole_epoch():
+    plan = Plan(lengths=lengths_of((1, 1), (1, 1)), budget=100, seed=0, accumulate=5)
+    assert [sorted(rows.tolist()) for _, rows in plan.update(7)] == [[0, 1]] * 5
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"rank": 1}, {"rank": -1}, {"world": 0}, {"accumulate": 0}, {"seed": -1}]
+)
+def test_a_wrong_plan_is_refused(wrong):
+    with pytest.raises(DataError, match="got"):
+        Plan(**{"lengths": natural(5), "budget": 10, "seed": 0, **wrong})
+
+
+def test_a_negative_number_of_batches_raises():
+    with pytest.raises(DataError, match="batches read must be 0 or more, got -1"):
+        Plan(lengths=natural(5), budget=10, seed=0).update(-1)

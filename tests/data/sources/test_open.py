@@ -1,0 +1,657 @@
+"""Every form of input, what is understood of it, and what is said of a broken one."""
+
+import csv
+import gzip
+import json
+import lzma
+import subprocess
+import sys
+import types
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from saccade.data.sources import Column, items, open_corpus
+from saccade.data.sources import text_files as lines
+from saccade.errors import DataError
+from tests.data.wanted import LABELLED, PAIR
+
+ROWS = [("one two", "eins zwei"), ('say "hi"', "sag „hallo“"), ("  a, b ", "\u2028x\x0by\x85z")]
+
+
+def whole(path, wanted=PAIR, **options):
+    """Every row of one file."""
+    corpus = open_corpus(path, wanted, held_out=0.0, required=("test",), **options)
+    return list(corpus.splits["test"])
+
+
+def values(path, wanted=PAIR, **options):
+    return [row.values for row in whole(path, wanted, **options)]
+
+
+def write_tsv(path, rows=ROWS, header=("source", "target")):
+    text = "".join("\t".join(row) + "\n" for row in [header, *rows] if row)
+    path.write_bytes(text.encode())
+    return path
+
+
+def write_csv(path, rows=ROWS):
+    with open(path, "w", newline="", encoding="utf-8") as stream:
+        csv.writer(stream).writerows([("source", "target"), *rows])
+    return path
+
+
+def write_jsonl(path, rows=ROWS):
+    records = [{"source": one, "target": other, "id": 7} for one, other in rows]
+    path.write_text("".join(json.dumps(r) + "\n" for r in records), encoding="utf-8", newline="")
+    return path
+
+
+WRITERS = {".tsv": write_tsv, ".csv": write_csv, ".jsonl": write_jsonl}
+
+
+@pytest.mark.parametrize("packing", ["", ".gz", ".xz"])
+@pytest.mark.parametrize("ending", WRITERS)
+def test_every_format_gives_the_same_rows(tmp_path, ending, packing):
+    path = WRITERS[ending](tmp_path / f"pairs{ending}")
+    if packing:
+        packed = path.with_name(path.name + packing)
+        packed.write_bytes({".gz": gzip, ".xz": lzma}[packing].compress(path.read_bytes()))
+        path = packed
+    rows = whole(path)
+    assert [row.values for row in rows] == ROWS
+    first = 1 if ending == ".jsonl" else 2
+    assert [row.line for row in rows] == [first, first + 1, first + 2]
+    assert {row.file for row in rows} == {str(path)}
+
+
+def test_parquet_gives_the_same_rows(tmp_path):
+    arrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    table = arrow.table(
+        {"n": [1, 2, 3], "target": [b for _, b in ROWS], "source": [a for a, _ in ROWS]}
+    )
+    parquet.write_table(table, tmp_path / "pairs.parquet")
+    assert values(tmp_path / "pairs.parquet") == ROWS
+    packed = tmp_path / "packed.parquet.gz"
+    packed.write_bytes(gzip.compress((tmp_path / "pairs.parquet").read_bytes()))
+    assert values(packed) == ROWS
+    broken = tmp_path / "broken.parquet"
+    broken.write_bytes((tmp_path / "pairs.parquet").read_bytes()[:-20])
+    with pytest.raises(DataError, match="not a whole Parquet file"):
+        open_corpus(broken, PAIR)
+    parquet.write_table(arrow.table({"source": ["a", None], "target": ["b", "c"]}), broken)
+    with pytest.raises(DataError, match=r'row 2: "source" must be text, got null'):
+        values(broken)
+
+
+def test_parquet_without_pyarrow_names_the_extra(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    (tmp_path / "pairs.parquet").write_bytes(b"PAR1")
+    with pytest.raises(DataError, match=r'pip install "saccade\[parquet\]"'):
+        open_corpus(tmp_path / "pairs.parquet", PAIR)
+
+
+def test_only_line_feeds_end_lines(tmp_path):
+    path = tmp_path / "text.tsv"
+    path.write_bytes("\ufeffsource\ttarget\r\na\u2028b\x0c\tc\x1ed\r\ne\x00f\t\rg\x85\n".encode())
+    assert values(path) == [("a\u2028b\x0c", "c\x1ed"), ("e\x00f", "\rg\x85")]
+
+
+def test_quotes_in_tsv_are_characters(tmp_path):
+    assert values(write_tsv(tmp_path / "t.tsv", [('"a', 'b"c"'), ('""', '"')])) == [
+        ('"a', 'b"c"'),
+        ('""', '"'),
+    ]
+
+
+def test_csv_may_hold_line_ends_and_counts_lines_of_the_file(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_bytes(b'source,target\r\n"a\nb","c,""d"\r\ne,f\r\n')
+    rows = whole(path)
+    assert [row.values for row in rows] == [("a\nb", 'c,"d'), ("e", "f")]
+    assert [row.line for row in rows] == [2, 4]
+
+
+TEXT = st.text(
+    st.characters(exclude_characters="\t\n\r\x00\ufeff", exclude_categories=("Cs",)), min_size=1
+)
+
+
+@settings(max_examples=30, deadline=None)
+@given(rows=st.lists(st.tuples(TEXT, TEXT), min_size=1, max_size=5))
+def test_what_is_written_is_read(tmp_path_factory, rows):
+    folder = tmp_path_factory.mktemp("rows")
+    for ending, write in WRITERS.items():
+        assert values(write(folder / f"a{ending}", rows)) == rows
+    for i, side in enumerate(("en", "de")):
+        text = "".join(row[i] + "\n" for row in rows)
+        (folder / f"text.{side}").write_bytes(text.encode())
+    assert values(folder / "text", pair="en-de") == rows
+
+
+# columns
+
+
+def test_names_are_found_in_any_order_and_case(tmp_path):
+    path = write_tsv(tmp_path / "t.tsv", [("1", "b", "a")], header=("id", " French", "SRC"))
+    corpus = open_corpus(path, PAIR, held_out=0.0)
+    assert [row.values for row in corpus.splits["train"]] == [("a", "b")]
+    assert 'source = column "SRC", target = column " French"' in corpus.understood
+
+
+def test_an_exact_name_wins_over_a_usual_one(tmp_path):
+    path = write_tsv(tmp_path / "t.tsv", [("x", "a", "b")], header=("english", "source", "target"))
+    assert values(path) == [("a", "b")]
+
+
+def test_columns_rename_and_number(tmp_path):
+    path = write_tsv(tmp_path / "t.tsv", [("a", "b", "c")], header=("x", "y", "z"))
+    assert values(path, columns={"source": "z", "target": "x"}) == [("c", "a")]
+    named = {"source": "3", "target": "1"}
+    assert values(path, columns=named) == [("z", "x"), ("c", "a")]
+    assert "no header" in open_corpus(path, PAIR, columns=named).understood
+    text = path.rename(tmp_path / "t.txt")
+    assert values(text, columns={"source": "1", "target": "2"}) == [("x", "y"), ("a", "b")]
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ({"source": "1", "target": "z"}, "not both: source=1,target=z"),
+        ({"source": "0", "target": "1"}, "count from 1"),
+        ({"source": "1"}, "no number for target"),
+        ({"source": "1", "target": "9"}, r"target is to be column 9, but the line has 2 columns"),
+        ({"origin": "1"}, "it may name source, target"),
+        ({"source": "nope"}, 'no column "nope", which --columns gives for source'),
+        ({"source": "x", "target": "x"}, 'column "x" twice'),
+        ({"source": ""}, "no name or number for source"),
+    ],
+)
+def test_wrong_columns_are_refused(tmp_path, columns, said):
+    path = write_tsv(tmp_path / "t.tsv", [("a", "b")], header=("x", "target"))
+    with pytest.raises(DataError, match=said):
+        open_corpus(path, PAIR, columns=columns)
+
+
+@pytest.mark.parametrize("header", [("Two men", "Zwei Männer"), ("left", "right"), ("cat", "xyz")])
+def test_an_unknown_header_is_shown_with_the_way_out(tmp_path, header):
+    path = write_tsv(tmp_path / "t.tsv", header=header)
+    with pytest.raises(DataError) as caught:
+        open_corpus(path, PAIR)
+    assert f'"{header[0]}⇥{header[1]}"' in str(caught.value)
+    assert "--columns source=NAME,target=NAME if it is a header" in str(caught.value)
+    assert "--columns source=1,target=2 if there is none" in str(caught.value)
+
+
+def test_language_codes_name_columns(tmp_path):
+    path = write_tsv(tmp_path / "t.tsv", [("a", "b")], header=("de", "pt_BR"))
+    assert values(path) == [("a", "b")]
+    assert values(path, pair="pt_BR-de") == [("b", "a")]
+    three = write_tsv(tmp_path / "u.tsv", [("a", "b", "c")], header=("de", "en", "qqq"))
+    assert values(three, pair="qqq-de") == [("c", "a")]
+    with pytest.raises(DataError, match='no column "source"'):
+        open_corpus(three, PAIR)
+
+
+@pytest.mark.parametrize("pair", ["en", "en-", "en-de-fr", "en-en", "en/x-de"])
+def test_a_wrong_pair_is_refused(tmp_path, pair):
+    with pytest.raises(DataError, match="--pair takes two"):
+        open_corpus(tmp_path, PAIR, pair=pair)
+
+
+def test_a_column_twice_in_a_header_is_refused(tmp_path):
+    path = write_tsv(tmp_path / "t.tsv", [("a", "b", "c")], header=("source", "target", "source"))
+    with pytest.raises(DataError, match='two columns called "source"'):
+        open_corpus(path, PAIR)
+
+
+def test_optional_columns_and_numbers(tmp_path):
+    path = tmp_path / "t.jsonl"
+    path.write_text('{"sentence": "a", "label": 3}\n{"sentence": "b", "label": 0.5}\n')
+    corpus = open_corpus(path, LABELLED, held_out=0.0)
+    assert corpus.splits["train"].columns == ("text", "label")
+    assert values(path, LABELLED) == [("a", "3"), ("b", "0.5")]
+    path.write_text('{"sentence2": "c", "text": "a", "label": true}\n')
+    assert values(path, LABELLED) == [("a", "c", "1")]
+
+
+def test_plain_text_is_one_column(tmp_path):
+    path = tmp_path / "t.txt"
+    path.write_text("one\n\nthree\n")
+    assert values(path, (Column("text"),)) == [("one",), ("",), ("three",)]
+    with pytest.raises(DataError, match="one column, but source and target are wanted"):
+        open_corpus(path, PAIR)
+
+
+# broken files
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (b'{"source": "a"}', r'line 2: no "target"; the keys are "source"'),
+        (b'{"source": "a", "target": 5}', r'line 2: "target" must be text, got int "5"'),
+        (b'{"source": ["a"], "target": "b"}', r'line 2: "source" must be text, got list'),
+        (b'{"source": {"a": 1}, "target": "b"}', r'"source" must be text, got dict'),
+        (b'{"source": null, "target": "b"}', r'"source" must be text, got null'),
+        (b'{"source": NaN, "target": "b"}', r'"source" must be text, got float "nan"'),
+        (rb'{"source": "\ud800", "target": "b"}', r"half a character \(\\ud800 alone\)"),
+        (b'["a", "b"]', "line 2: a JSON object with keys is expected"),
+        (b'{"source": "a"', "line 2: not JSON"),
+        (b"[" * 100_000, "line 2: not JSON"),
+        (b"\n{}", "line 2: blank"),
+    ],
+)
+def test_broken_json_names_line_and_key(tmp_path, line, said):
+    path = tmp_path / "t.jsonl"
+    path.write_bytes(b'{"source": "a", "target": "b"}\n' + line + b"\n")
+    with pytest.raises(DataError, match=said) as caught:
+        values(path)
+    assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"a\tb\tc\n", r"line 2: 3 columns, the header has 2 \(tab-separated\)"),
+        (b"a\tb\nc\n", "line 3: 1 column, the header has 2"),
+        (b"a\tb\n\nc\td\n", "line 3: a blank line, the header has 2"),
+        (b"a\tb\nc\t\xffd\n", r"line 3: not UTF-8 at byte offset 2 of the line \(0xff\)"),
+        (b"a\t\xc3", "line 2: not UTF-8 at byte offset 2"),
+        (b"", "has no rows"),
+        (b"\n\n", "has no rows"),
+    ],
+)
+def test_broken_tsv_names_the_line(tmp_path, content, said):
+    path = tmp_path / "t.tsv"
+    path.write_bytes(b"source\ttarget\n" + content)
+    with pytest.raises(DataError, match=said) as caught:
+        values(path)
+    assert str(path) in str(caught.value)
+
+
+def test_blank_lines_at_the_end_are_nothing(tmp_path):
+    path = tmp_path / "t.tsv"
+    path.write_bytes(b"source\ttarget\na\tb\n\n\r\n")
+    assert values(path) == [("a", "b")]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b'a,"b\nc,d\n', "line 2: not comma-separated values"),
+        (b'a,"b"c\n', "line 2: not comma-separated values"),
+        (b"a,b\nc,d,e\n", "line 3: 3 columns, the header has 2"),
+    ],
+)
+def test_broken_csv_names_the_line(tmp_path, content, said):
+    path = tmp_path / "t.csv"
+    path.write_bytes(b"source,target\n" + content)
+    with pytest.raises(DataError, match=said):
+        values(path)
+
+
+@pytest.mark.parametrize("ending", ["tsv", "csv", "jsonl", "txt", "tsv.gz"])
+def test_an_empty_file_is_refused(tmp_path, ending):
+    path = tmp_path / f"t.{ending}"
+    path.write_bytes(gzip.compress(b"") if ending.endswith("gz") else b"")
+    with pytest.raises(DataError, match="is empty"):
+        open_corpus(path, PAIR)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (gzip.compress(b"source\ttarget\n", mtime=0), "its name must end in .gz"),
+        (b"PK\x03\x04 and so on", "zip archive or a spreadsheet"),
+        ("\ufeffsource\ttarget\n".encode("utf-16"), "UTF-16"),
+        (b"\x89PNG\r\n\x1a\n", "an image"),
+        (b"\x80\x04\x95\x00", "not UTF-8 at byte offset 0"),
+    ],
+)
+def test_a_file_of_another_kind_is_named(tmp_path, content, said):
+    (tmp_path / "t.tsv").write_bytes(content)
+    with pytest.raises(DataError, match=said):
+        open_corpus(tmp_path / "t.tsv", PAIR)
+
+
+def test_a_truncated_or_false_archive_is_refused(tmp_path):
+    whole_file = gzip.compress("".join(f"{i}\t{i * i}\n" for i in range(5000)).encode())
+    path = tmp_path / "t.tsv.gz"
+    path.write_bytes(whole_file[: len(whole_file) // 2])
+    with pytest.raises(DataError, match=r"not copied whole: it can be unpacked up to line \d+"):
+        values(path, columns={"source": "1", "target": "2"})
+    path.write_bytes(b"source\ttarget\n")
+    with pytest.raises(DataError, match="up to line 0 only"):
+        open_corpus(path, PAIR)
+    (tmp_path / "t.tsv.xz").write_bytes(lzma.compress(b"source\ttarget\na\tb\n")[:-9])
+    with pytest.raises(DataError, match="damaged"):
+        values(tmp_path / "t.tsv.xz")
+
+
+def test_an_endless_line_does_not_fill_the_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(lines, "LONGEST", 100)
+    path = write_tsv(tmp_path / "t.tsv", [("a", "b" * 200)])
+    with pytest.raises(DataError, match="line 2: longer than 100 bytes"):
+        values(path)
+
+
+def test_a_long_csv_field_is_read(tmp_path):
+    long = "x" * 300_000  # beyond the csv module's own limit
+    assert values(write_csv(tmp_path / "t.csv", [("a", long)])) == [("a", long)]
+
+
+def test_what_is_not_there_is_said_with_what_is(tmp_path):
+    write_tsv(tmp_path / "pairs.tsv")
+    (tmp_path / "deeper").mkdir()
+    with pytest.raises(DataError, match=r"there is no .*nope.tsv.* holds deeper/, pairs.tsv"):
+        open_corpus(tmp_path / "nope.tsv", PAIR)
+    with pytest.raises(DataError, match="and no folder"):
+        open_corpus(tmp_path / "a" / "b" / "c.tsv", PAIR)
+    with pytest.raises(DataError, match=r"has no train\.\*.*it holds deeper/, pairs.tsv"):
+        open_corpus(tmp_path, PAIR)
+    with pytest.raises(DataError, match="it holds nothing"):
+        open_corpus(tmp_path / "deeper", PAIR)
+    (tmp_path / "pairs.doc").write_text("x")
+    with pytest.raises(DataError, match=r"ends in none of \.tsv \.csv"):
+        open_corpus(tmp_path / "pairs.doc", PAIR)
+
+
+# folders
+
+
+def test_a_folder_gives_its_splits(tmp_path):
+    write_tsv(tmp_path / "train.tsv")
+    write_csv(tmp_path / "dev.csv", ROWS[:1])
+    write_jsonl(tmp_path / "test.jsonl", ROWS[1:])
+    (tmp_path / "train.log").write_text("not data")
+    (tmp_path / ".train.tsv.swp").write_text("not data")
+    (tmp_path / "README.md").write_text("not data")
+    corpus = open_corpus(tmp_path, PAIR)
+    assert list(corpus.splits) == ["train", "valid", "test"]
+    assert {name: split.count() for name, split in corpus.splits.items()} == {
+        "train": 3,
+        "valid": 1,
+        "test": 2,
+    }
+    assert "train: train.tsv (tab-separated); valid: dev.csv" in corpus.understood
+    assert "kept" not in corpus.understood
+
+
+@pytest.mark.parametrize("other", ["train.csv", "train.tsv.gz", "train.v2.tsv"])
+def test_two_files_for_one_split_are_refused(tmp_path, other):
+    write_tsv(tmp_path / "train.tsv")
+    write_tsv(tmp_path / other)
+    with pytest.raises(DataError, match=r"more than one file for train: train\.") as caught:
+        open_corpus(tmp_path, PAIR)
+    assert other in str(caught.value)
+
+
+def test_two_names_for_validation_are_refused(tmp_path):
+    for name in ("train", "val", "dev"):
+        write_tsv(tmp_path / f"{name}.tsv")
+    with pytest.raises(DataError, match=r"for valid: dev\.tsv, val\.tsv"):
+        open_corpus(tmp_path, PAIR)
+
+
+def test_a_folder_in_place_of_a_file_is_refused(tmp_path):
+    (tmp_path / "train.tsv").mkdir()
+    with pytest.raises(DataError, match=r"train\.tsv is a folder"):
+        open_corpus(tmp_path, PAIR)
+
+
+def test_an_evaluation_can_do_without_train(tmp_path):
+    write_tsv(tmp_path / "test.tsv")
+    corpus = open_corpus(tmp_path, PAIR, held_out=0.0, required=("test",))
+    assert list(corpus.splits) == ["test"]
+    with pytest.raises(DataError, match=r"no valid\.\* or val\.\* or dev\.\*"):
+        open_corpus(tmp_path, PAIR, held_out=0.0, required=("valid",))
+
+
+def test_splits_with_different_columns_are_refused(tmp_path):
+    write_tsv(tmp_path / "train.tsv", [("a", "b", "c")], header=("text", "text_pair", "label"))
+    write_tsv(tmp_path / "valid.tsv", [("a", "c")], header=("text", "label"))
+    with pytest.raises(DataError, match="train has text, text_pair, label; valid has text, label"):
+        open_corpus(tmp_path, LABELLED)
+
+
+# parallel text
+
+
+def write_parallel(folder, stem="train", languages=("en", "de"), rows=ROWS):
+    for i, language in enumerate(languages):
+        text = "".join(row[i] + "\n" for row in rows)
+        (folder / f"{stem}.{language}").write_bytes(text.encode())
+
+
+def test_two_languages_are_found_without_a_pair(tmp_path):
+    write_parallel(tmp_path)
+    write_parallel(tmp_path, "valid.tok", rows=ROWS[:1])
+    corpus = open_corpus(tmp_path, (Column("source", ("en",)), Column("target")))
+    assert [row.values for row in corpus.splits["train"]] == ROWS
+    assert corpus.splits["valid"].count() == 1
+    assert "source = en, target = de (the other way: --pair de-en)" in corpus.understood
+    alphabetical = open_corpus(tmp_path, PAIR)
+    assert [row.values for row in alphabetical.splits["train"]] == [row[::-1] for row in ROWS]
+    turned = open_corpus(tmp_path, PAIR, pair="de-en")
+    assert turned.splits["train"].digest() == alphabetical.splits["train"].digest()
+
+
+def test_of_three_languages_the_pair_decides(tmp_path):
+    write_parallel(tmp_path)
+    (tmp_path / "train.fr").write_text("un\ndeux\ntrois\n")
+    with pytest.raises(DataError, match="train in de, en, fr; say from which to which"):
+        open_corpus(tmp_path, PAIR)
+    corpus = open_corpus(tmp_path, PAIR, pair="fr-en", held_out=0.0)
+    assert [row.values[0] for row in corpus.splits["train"]] == ["un", "deux", "trois"]
+    with pytest.raises(DataError, match=r"needs one train\.en and one train\.cs"):
+        open_corpus(tmp_path, PAIR, pair="en-cs")
+
+
+def test_packed_parallel_text_and_a_beginning(tmp_path):
+    write_parallel(tmp_path, "corpus.clean")
+    for language in ("en", "de"):
+        plain = tmp_path / f"corpus.clean.{language}"
+        (tmp_path / f"{plain.name}.gz").write_bytes(gzip.compress(plain.read_bytes()))
+        plain.unlink()
+    assert values(tmp_path / "corpus.clean", pair="en-de") == ROWS
+
+
+@pytest.mark.parametrize("shorter", ["en", "de"])
+def test_parallel_text_of_different_length_is_refused(tmp_path, shorter):
+    for language in ("en", "de"):
+        lines_ = 28_999 if language == shorter else 29_000
+        (tmp_path / f"train.{language}").write_text("x\n" * lines_)
+    counts = {"en": "29 000", "de": "29 000", shorter: "28 999"}
+    said = f"train.en has {counts['en']} lines, train.de has {counts['de']} lines"
+    with pytest.raises(DataError, match=said):
+        open_corpus(tmp_path, PAIR, pair="en-de", held_out=0.0).splits["train"].count()
+
+
+# held out
+
+
+def many(path, count=1000, distinct=1000):
+    return write_tsv(path, [(f"s{i % distinct}", f"t{i}") for i in range(count)])
+
+
+def test_a_fixed_share_is_kept_for_validation(tmp_path):
+    path = many(tmp_path / "t.tsv")
+    corpus = open_corpus(path, PAIR)
+    train, valid = ({row.values for row in corpus.splits[name]} for name in ("train", "valid"))
+    assert len(valid) == corpus.splits["valid"].count() == 50
+    assert len(train) == corpus.splits["train"].count() == 950
+    assert not train & valid
+    assert "Of 1 000 rows, 50 rows kept back for validation" in corpus.understood
+    again = open_corpus(path, PAIR)
+    assert list(again.splits["valid"]) == list(corpus.splits["valid"])
+    other = open_corpus(path, PAIR, seed=1)
+    assert {row.values for row in other.splits["valid"]} != valid
+
+
+def test_the_order_of_rows_does_not_matter_to_the_sides(tmp_path):
+    rows = [(f"s{i}", f"t{i}") for i in range(300)]
+    one = open_corpus(write_tsv(tmp_path / "a.tsv", rows), PAIR).splits["valid"]
+    other = open_corpus(write_csv(tmp_path / "b.csv", rows[::-1]), PAIR).splits["valid"]
+    assert {row.values for row in one} == {row.values for row in other}
+
+
+def test_equal_sources_fall_on_the_same_side(tmp_path):
+    corpus = open_corpus(many(tmp_path / "t.tsv", 1000, distinct=40), PAIR)
+    train, valid = ({row.values[0] for row in corpus.splits[name]} for name in ("train", "valid"))
+    assert len(train) + len(valid) == 40
+    assert len(valid) == 2
+
+
+def test_at_least_one_row_and_at_most_two_thousand_are_kept(tmp_path):
+    small = open_corpus(many(tmp_path / "a.tsv", 2), PAIR)
+    assert [small.splits[name].count() for name in ("train", "valid")] == [1, 1]
+    large = open_corpus(many(tmp_path / "b.tsv", 45_000, 45_000), PAIR)
+    assert large.splits["valid"].count() == 2000
+    greedy = open_corpus(many(tmp_path / "c.tsv", 3), PAIR, held_out=0.99)
+    assert greedy.splits["train"].count() == 1
+    with pytest.raises(DataError, match="too few different examples"):
+        open_corpus(many(tmp_path / "d.tsv", 10, distinct=1), PAIR)
+
+
+def test_a_folder_without_validation_keeps_some_of_train(tmp_path):
+    many(tmp_path / "train.tsv")
+    write_tsv(tmp_path / "test.tsv")
+    corpus = open_corpus(tmp_path, PAIR, held_out=0.1)
+    assert {name: split.count() for name, split in corpus.splits.items()} == {
+        "train": 900,
+        "valid": 100,
+        "test": 3,
+    }
+    assert list(open_corpus(tmp_path, PAIR, held_out=0.0).splits) == ["train", "test"]
+
+
+@pytest.mark.parametrize(
+    "options", [{"held_out": 1.0}, {"held_out": -0.1}, {"seed": -1}, {"seed": 2**64}]
+)
+def test_wrong_shares_and_seeds_are_refused(tmp_path, options):
+    with pytest.raises(DataError, match="between 0 and"):
+        open_corpus(many(tmp_path / "t.tsv"), PAIR, **options)
+
+
+# digests, streaming, items
+
+
+def test_a_digest_is_of_content_and_reading_not_of_the_path(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    one = many(tmp_path / "a.tsv")
+    moved = many(tmp_path / "elsewhere" / "b.tsv")
+
+    def digest(path, split="train", **options):
+        return open_corpus(path, PAIR, **options).splits[split].digest()
+
+    assert digest(one) == digest(moved)
+    changed = many(tmp_path / "c.tsv", 999)
+    turned = {"source": "target", "target": "source"}
+    numbered = {"source": "1", "target": "2"}
+    digests = [
+        digest(one),
+        digest(one, "valid"),
+        digest(one, seed=1),
+        digest(one, held_out=0.1),
+        digest(one, held_out=0.0),
+        digest(one, columns=turned),
+        digest(one, columns=numbered),
+        digest(changed),
+    ]
+    assert len(set(digests)) == len(digests)
+
+
+def test_a_split_can_be_read_twice_and_stopped(tmp_path):
+    split = open_corpus(many(tmp_path / "t.tsv"), PAIR, held_out=0.0).splits["train"]
+    assert next(iter(split)).values == ("s0", "t0")
+    assert list(split) == list(split)
+
+
+def test_reading_a_split_holds_no_rows(tmp_path):
+    with open(tmp_path / "t.tsv", "w") as stream:
+        stream.write("source\ttarget\n")
+        for i in range(60_000):
+            stream.write(f"{i} {'x' * 500}\t{'y' * 500}\n")
+    code = """
+import sys
+from saccade.data.sources import Column, open_corpus
+from tests.memory import peak_mib
+before = peak_mib()
+corpus = open_corpus(sys.argv[1], (Column("source"), Column("target")))
+assert sum(split.count() for split in corpus.splits.values()) == 60_000
+assert sum(1 for split in corpus.splits.values() for _ in split) == 60_000
+assert peak_mib() - before < 20, peak_mib() - before
+assert "torch" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "t.tsv")], check=True)
+
+
+def test_items_gather_references_in_order(tmp_path):
+    rows = [("a", "1"), ("b", "2"), ("a", "3"), ("c", "4"), ("b", "2")]
+    split = open_corpus(write_tsv(tmp_path / "t.tsv", rows), PAIR, held_out=0.0).splits["train"]
+    found = [(item.inputs, item.references, item.line) for item in items(split)]
+    assert found == [(("a",), ("1", "3"), 2), (("b",), ("2", "2"), 3), (("c",), ("4",), 5)]
+
+
+def test_items_with_two_inputs_or_further_columns(tmp_path):
+    rows = [("a", "b", "1"), ("a", "c", "2"), ("a", "b", "3")]
+    path = write_tsv(tmp_path / "t.tsv", rows, header=("text", "text_pair", "label"))
+    split = open_corpus(path, LABELLED, held_out=0.0).splits["train"]
+    assert [item.references for item in items(split)] == [("1", "3"), ("2",)]
+    assert [item.references for item in items(split, inputs=1)] == [("b", "c", "b")]
+    with pytest.raises(DataError, match="needs inputs and an answer"):
+        list(items(split, inputs=3))
+
+
+# Hugging Face
+
+
+def stand_in(**found):
+    module = types.ModuleType("datasets")
+    for name, function in found.items():
+        setattr(module, name, function)
+    return module
+
+
+def test_a_hugging_face_set_is_read_with_nested_pairs(monkeypatch):
+    rows = [{"id": i, "translation": {"en": f"e{i}", "fr": f"f{i}"}} for i in range(3)]
+    asked = []
+
+    def load_dataset(name, config):
+        asked.append((name, config))
+        return {"train": rows, "validation": rows[:1], "other": []}
+
+    monkeypatch.setitem(sys.modules, "datasets", stand_in(load_dataset=load_dataset))
+    corpus = open_corpus("hf:some/books:en-fr", PAIR, pair="fr-en")
+    assert asked == [("some/books", "en-fr")]
+    assert list(corpus.splits) == ["train", "valid"]
+    assert [row.values for row in corpus.splits["train"]] == [(f"f{i}", f"e{i}") for i in range(3)]
+
+
+def test_a_folder_saved_by_datasets_is_recognised(tmp_path, monkeypatch):
+    (tmp_path / "dataset_dict.json").write_text('{"splits": ["train"]}')
+    rows = [{"source": "a", "target": "b"}, {"source": "c", "target": "d"}]
+    loader = stand_in(load_from_disk=lambda name: {"train": rows})
+    monkeypatch.setitem(sys.modules, "datasets", loader)
+    corpus = open_corpus(tmp_path, PAIR)
+    assert sorted(split.count() for split in corpus.splits.values()) == [1, 1]
+
+
+def test_without_datasets_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(DataError, match=r'pip install "saccade\[hf\]"'):
+        open_corpus("hf:anything", PAIR)
+
+
+def test_what_datasets_says_is_passed_on(monkeypatch):
+    def load_dataset(name, config):
+        raise ConnectionError("the hub is away")
+
+    monkeypatch.setitem(sys.modules, "datasets", stand_in(load_dataset=load_dataset))
+    with pytest.raises(DataError, match="cannot load anything: the hub is away"):
+        open_corpus("hf:anything", PAIR)
