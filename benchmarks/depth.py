@@ -32,7 +32,7 @@ def prepare(folder: Path) -> None:
 
     for name, run in zip(("fast", "small"), os.environ[RUNS].split(os.pathsep), strict=True):
         (folder / name).symlink_to(Path(run).resolve())
-        load(folder / name, engine="ctranslate2", say=lambda text: print(text, file=sys.stderr))
+        load(folder / name, engine="ctranslate2", notify=lambda text: print(text, file=sys.stderr))
     texts = sorted(read_lines(data_folder() / TEST), key=len)
     (folder / "inputs.txt").write_text("\n".join(texts), encoding="utf-8")
 

@@ -81,7 +81,7 @@ def prepare(folder: Path) -> None:
             **corpus(),
         )
     for engine in ("ctranslate2", "ctranslate2-float32"):
-        load(run, engine=engine, say=print)
+        load(run, engine=engine, notify=print)
     try:
         exchange.export_run(run, "huggingface", folder / "marian")
     except InteropError as error:

@@ -20,7 +20,7 @@ from quality import data_folder
 from saccade.cli.launch import launch
 from saccade.data.sources.text_files import read_lines
 from saccade.training import session
-from saccade.training.console import Screen
+from saccade.training.console import Console
 
 SEEDS, LABELS, TEST, STEPS = 5, 200, 1000, 300
 BOTH = ("model.encoder.norm_order=pre", "text.vocabulary.size=4000")
@@ -61,7 +61,7 @@ def accuracy(out: Path, seed: int, init: Path | None, name: str) -> float:
         init=init,
         resume=(folder / "run.json").exists(),
         cache=out / "cache",
-        screen=Screen(quiet=True),
+        console=Console(quiet=True),
     )
     return session.evaluate(task, data=out / "test.tsv")["accuracy"]
 

@@ -465,7 +465,7 @@ def make_runs(folder: Path, steps: int, given: Path | None) -> dict[str, Path]:
 
 def _trained(recipe: str, data: Path, out: Path, changes: list[str], steps: int) -> Path:
     from saccade.training import session
-    from saccade.training.console import Screen
+    from saccade.training.console import Console
 
     session.train(
         recipe,
@@ -474,7 +474,7 @@ def _trained(recipe: str, data: Path, out: Path, changes: list[str], steps: int)
         changes=[*changes, "training.validate_items=1"],
         max_steps=steps,
         cache=out.parent / "cache",
-        screen=Screen(quiet=True),
+        console=Console(quiet=True),
     )
     return out
 

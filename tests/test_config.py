@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from saccade import config
-from saccade.config import Count, NotNegative, Positive, Share, Whole
+from saccade.config import Count, Fraction, NotNegative, Positive, Whole
 from saccade.errors import RecipeError
 from saccade.training.recipe import load
 
@@ -34,7 +34,7 @@ class Box:
     name: str
     shape: Round | Square = Square()
     lid: Round | None = None
-    share: Share = 0.5
+    share: Fraction = 0.5
     count: Whole = 0
     weight: NotNegative = 0.0
     colours: tuple[str, ...] = ()

@@ -39,7 +39,7 @@ Count = Annotated[int, Gt(0)]
 """A whole number above 0."""
 Whole = Annotated[int, Ge(0)]
 """A whole number, 0 included."""
-Share = Annotated[float, Ge(0), Lt(1)]
+Fraction = Annotated[float, Ge(0), Lt(1)]
 """From 0 up to, not including, 1."""
 Positive = Annotated[float, Gt(0), Lt(float("inf"))]
 """A number above 0."""

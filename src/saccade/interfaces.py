@@ -76,13 +76,13 @@ class Stepper(Protocol[State]):
         ...
 
 
-Wish_contra = TypeVar("Wish_contra", contravariant=True)
+Request_contra = TypeVar("Request_contra", contravariant=True)
 Hypothesis = TypeVar("Hypothesis")
 Inputs_contra = TypeVar("Inputs_contra", contravariant=True)
 
 
 @runtime_checkable
-class Engine(Protocol[Inputs_contra, Wish_contra, Hypothesis]):
+class Engine(Protocol[Inputs_contra, Request_contra, Hypothesis]):
     """What writes the answers of a task: its own model, or another program with its weights.
 
     `name` is what people are told; an engine gives the same answers as the task's own model, as far
@@ -91,14 +91,14 @@ class Engine(Protocol[Inputs_contra, Wish_contra, Hypothesis]):
 
     name: str
 
-    def alike(self, length: int) -> int:
+    def length_group(self, length: int) -> int:
         """Inputs are batched together only if this value is equal for their lengths in tokens.
 
         The other inputs of a batch must not change an answer.
         """
         ...
 
-    def generate(self, inputs: Inputs_contra, wish: Wish_contra) -> list[list[Hypothesis]]:
+    def generate(self, inputs: Inputs_contra, request: Request_contra) -> list[list[Hypothesis]]:
         """Return the hypotheses for each input, best first. Several threads may call it at once.
 
         Inputs are as the task has them: token ids without start and stop, or images.
@@ -107,7 +107,7 @@ class Engine(Protocol[Inputs_contra, Wish_contra, Hypothesis]):
 
 
 @runtime_checkable
-class Engined(Protocol):
+class HasEngine(Protocol):
     """A task whose answers an engine writes."""
 
     engine: Engine[Any, Any, Any]

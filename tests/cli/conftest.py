@@ -12,7 +12,7 @@ from saccade import cli
 from saccade.data import sources
 from saccade.training import recipe as recipes
 from saccade.training import session
-from saccade.training.console import Screen
+from saccade.training.console import Console
 from saccade.training.run import Run
 
 SMALL = (
@@ -69,7 +69,7 @@ def run(pairs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         max_steps=6,
         device="cpu",
         cache=folder.parent / "cache",
-        screen=Screen(quiet=True),
+        console=Console(quiet=True),
     )
     return folder
 

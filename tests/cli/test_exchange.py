@@ -15,7 +15,7 @@ from saccade.interop import huggingface
 from saccade.interop.huggingface import writing
 from saccade.training import exchange, session
 from saccade.training import recipe as recipes
-from saccade.training.console import Screen
+from saccade.training.console import Console
 from saccade.training.run import Run
 from tests.engines import tiny
 from tests.interop import test_gpt2, test_marian
@@ -390,7 +390,7 @@ def test_an_imported_run_is_measured_and_trained_further(saccade, tmp_path):
         max_steps=1,
         device="cpu",
         cache=tmp_path / "cache",
-        screen=Screen(quiet=True),
+        console=Console(quiet=True),
     )
     before = front.load(tmp_path / "run").model.state_dict()
     after = task.model.state_dict()

@@ -322,11 +322,11 @@ def test_at_a_keyboard_it_says_that_it_reads(run, monkeypatch, capsys):
 @pytest.mark.parametrize("to_file", [True, False])
 def test_progress_is_shown_where_it_disturbs_no_answers(run, monkeypatch, tmp_path, to_file):
     monkeypatch.setenv("TERM", "xterm")
-    screen, path, output = _Terminal(), tmp_path / "in.txt", tmp_path / "out.txt"
+    console, path, output = _Terminal(), tmp_path / "in.txt", tmp_path / "out.txt"
     path.write_text("\n".join(letters(9)))
-    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setattr(sys, "stderr", console)
     monkeypatch.setattr(sys, "stdout", _Terminal())
     predict.run(run, input_=path, output=output if to_file else None)
-    assert ("answered:" in screen.said()) == to_file
+    assert ("answered:" in console.said()) == to_file
     if to_file:
         assert len(output.read_text().splitlines()) == 9

@@ -9,7 +9,7 @@ import pytest
 
 from saccade.tasks.language_modeling import LanguageModeling
 from saccade.training import session
-from saccade.training.console import Screen
+from saccade.training.console import Console
 
 predict = importlib.import_module("saccade.cli.predict")  # the package has the verb by that name
 
@@ -28,7 +28,7 @@ def writer(tmp_path_factory: pytest.TempPathFactory) -> Path:
         max_steps=1,
         device="cpu",
         cache=folder / "cache",
-        screen=Screen(quiet=True),
+        console=Console(quiet=True),
     )
     return folder / "run"
 

@@ -61,7 +61,7 @@ def test_measured_to_json_and_back():
         parameters=3,
         split="test",
         items=2,
-        compares="exact_match",
+        comparison_metric="exact_match",
         scores={"exact_match": exact_match(["a", "b"], [["a"], ["c"]], samples=20)},
         by_length=[{"from": 1, "to": 2, "unit": "words", "count": 2, "exact_match": 0.5}],
         training=Training(

@@ -14,14 +14,14 @@ from saccade.errors import DataError, RecipeError, RunError, StoppedError
 from saccade.metrics import paired_bootstrap
 from saccade.metrics.error_rates import exact_match_tally
 from saccade.training import session as training
-from saccade.training.console import Screen
+from saccade.training.console import Console
 from tests.compare.tiny import here, place, run, undrawn
 from tests.training.runs import everything, metrics, write_rows
 
 quick = pytest.fixture(scope="module", autouse=True)(undrawn)
 
 
-def refuse(job, say):
+def refuse(job, notify):
     raise AssertionError(f"{job.name}, seed {job.seed} was done already")
 
 
@@ -128,9 +128,9 @@ def test_what_is_done_is_not_done_again(copy):
 def test_more_recipes_and_seeds_are_added(copy):
     done = []
 
-    def note(job, say):
+    def note(job, notify):
         done.append((job.name, job.seed))
-        here(job, say)
+        here(job, notify)
 
     both = ("looks={folder}/tiny.toml", "wide={folder}/tiny.toml")
     found, said = run(copy, *both, changes=["wide:model.dim=20"], seeds=(0, 2), perform=note)
@@ -179,14 +179,14 @@ def test_stopped_in_the_middle_it_goes_on_to_the_same_end(whole, tmp_path):
     """As by Ctrl-C in the second training: it saves, and the next call ends as if nothing was."""
     folder = place(tmp_path / "it")
 
-    class Impatient(Screen):
+    class Impatient(Console):
         def updated(self, progress, update):
             if progress.step == 4:
                 signal.raise_signal(signal.SIGINT)
             return super().updated(progress, update)
 
-    def impatient(job, say):
-        perform(job, Impatient(quiet=True) if job.name == "plain" else Screen(quiet=True))
+    def impatient(job, notify):
+        perform(job, Impatient(quiet=True) if job.name == "plain" else Console(quiet=True))
 
     with pytest.raises(StoppedError, match="everything is saved"):
         run(folder, perform=impatient)

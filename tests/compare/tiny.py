@@ -8,7 +8,7 @@ from saccade.compare import compare
 from saccade.compare.work import perform
 from saccade.lens.drawing.chart import Chart
 from saccade.training import session as training
-from saccade.training.console import Screen
+from saccade.training.console import Console
 from tests.training.runs import prepare
 
 QUICK = ("training.max_steps=6", "metrics.samples=100", "training.accumulate=1")
@@ -23,20 +23,20 @@ def undrawn():
         yield
 
 
-class Heard(Screen):
+class Heard(Console):
     """A quiet screen that remembers what was said."""
 
     def __init__(self) -> None:
         super().__init__(quiet=True)
         self.lines: list[str] = []
 
-    def say(self, text: str) -> None:
+    def notify(self, text: str) -> None:
         self.lines.append(text)
 
 
-def here(job, say):
+def here(job, notify):
     """Perform a job in this process."""
-    perform(job, Screen(quiet=True))
+    perform(job, Console(quiet=True))
 
 
 def place(folder: Path) -> Path:
@@ -59,7 +59,7 @@ def run(folder: Path, *recipes: str, changes=(), out="out", **options):
             changes=(*QUICK, *changes),
             cache=folder / "cache",
             device="cpu",
-            screen=heard,
+            console=heard,
             **options,
         )
     return found, heard.lines

@@ -59,9 +59,9 @@ def test_lengths_that_may_change_answers_are_not_asked_together(tmp_path, monkey
     asked: list[list[int]] = []
     answers = fast.engine.generate
 
-    def seen(inputs, wish):
+    def seen(inputs, request):
         asked.append([len(ids) for ids in inputs])
-        return answers(inputs, wish)
+        return answers(inputs, request)
 
     monkeypatch.setattr(fast.engine, "generate", seen)
     fast.predict([*some_texts(40, 9), *some_texts(40, 90)])
@@ -141,13 +141,13 @@ def test_language_models(tmp_path):
 
 def test_auto_takes_what_passes_its_check(run, made):
     told: list[str] = []
-    task = choice.load(run, engine="auto", say=told.append)
+    task = choice.load(run, engine="auto", notify=told.append)
     assert task.engine.name in ("ctranslate2-int8", FLOAT)  # random weights may not bear int8
     assert made[0] == "int8"
     assert told[0] == f"making ctranslate2-int8 of {run}, once"
     assert "24 greedy answers are those of the model itself" in told[1]
     again: list[str] = []
-    other = choice.load(run, engine="auto", say=again.append)
+    other = choice.load(run, engine="auto", notify=again.append)
     assert other.engine.name == task.engine.name
     assert again == []
 
@@ -157,7 +157,7 @@ def test_auto_leaves_int8_that_changes_too_much(run, monkeypatch):
     assert choice.load(run, engine="auto").engine.name == FLOAT
     monkeypatch.setattr(ctranslate2.Check, "exact", False)
     told: list[str] = []
-    assert choice.load(run, engine="auto", say=told.append).engine.name == "eager"
+    assert choice.load(run, engine="auto", notify=told.append).engine.name == "eager"
     assert told[-1].startswith("answering by the engine eager: ctranslate2-int8 does not answer as")
     assert "; ctranslate2-float32 does not answer as the model itself" in told[-1]
     assert choice.load(run, engine="ctranslate2").engine.name == "ctranslate2-int8"
@@ -170,7 +170,7 @@ def test_auto_never_fails(run, monkeypatch, fault):
 
     monkeypatch.setattr(ctranslate2, "write_folder", fail)
     told: list[str] = []
-    task = choice.load(run, engine="auto", say=told.append)
+    task = choice.load(run, engine="auto", notify=told.append)
     assert task.engine.name == "eager"
     assert str(fault) in told[-1]
     assert len(told[-1].splitlines()) == 1
@@ -216,7 +216,7 @@ def test_a_death_is_remembered_until_the_engine_is_asked_for(run, made, monkeypa
     monkeypatch.setattr(ctranslate2, "require_survival", dies)
     for _ in range(2):
         told: list[str] = []
-        assert choice.load(run, engine="auto", say=told.append).engine.name == "eager"
+        assert choice.load(run, engine="auto", notify=told.append).engine.name == "eager"
         assert told[-1] == "answering by the engine eager: it ended with -4; it ended with -4"
     assert made == ["int8", "float32"]
     assert [path.name for path in (run / "engines" / FLOAT).iterdir()] == ["engine.json"]
@@ -240,7 +240,7 @@ def test_what_may_go_better_next_time_is_tried_again(run, made, monkeypatch):
 
 
 def test_an_engine_that_left_something_to_eager_says_so_in_its_name(run):
-    task = choice.load(run, engine="ctranslate2", say=lambda text: None)
+    task = choice.load(run, engine="ctranslate2", notify=lambda text: None)
     task.predict(INPUTS, sample=True)
     assert task.engine.name == "ctranslate2-int8 and eager"
 
@@ -251,7 +251,7 @@ def test_samples_of_the_run_are_compared(run):
 
     Run(run).keep_samples([Item((x,), (y,), 1) for x, y in rows])
     told: list[str] = []
-    choice.load(run, engine="ctranslate2", say=told.append)
+    choice.load(run, engine="ctranslate2", notify=told.append)
     assert f"of {len(rows)} greedy answers" in told[1]
     assert ("exact_match" in told[1]) == (f"{len(rows)} of {len(rows)}" not in told[1])
 
@@ -265,7 +265,7 @@ def test_samples_that_cannot_be_read_are_none(run):
 def test_auto_leaves_drawn_answers_alone(tmp_path, made):
     tiny.language_model(tmp_path / "run", "generation.sample=true")
     told: list[str] = []
-    task = choice.load(tmp_path / "run", engine="auto", say=told.append)
+    task = choice.load(tmp_path / "run", engine="auto", notify=told.append)
     assert task.engine.name == "eager"
     assert made == []
     assert "its answers are drawn" in told[0]
@@ -292,7 +292,7 @@ def test_models_that_it_cannot_run(tmp_path):
     with pytest.raises(EngineError, match=r'model\.decoder\.score\.kind is "cosine"'):
         saccade.load(tmp_path / "run", engine="ctranslate2")
     told: list[str] = []
-    choice.load(tmp_path / "run", engine="auto", say=told.append)
+    choice.load(tmp_path / "run", engine="auto", notify=told.append)
     assert len(told) == 1
     assert told[0].startswith("answering by the engine eager: CTranslate2 cannot run this model")
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from saccade.decoding import GenerationConfig, Wish
+from saccade.decoding import GenerationConfig, GenerationRequest
 from saccade.errors import InteropError
 from saccade.interop import ctranslate2 as ours
 from saccade.interop.ctranslate2 import checking, writing
@@ -80,8 +80,8 @@ def written(tmp_path):
     return write
 
 
-def wish(task, *, longest: int = 12, rows: int = 5, **options) -> Wish:
-    return Wish(
+def request(task, *, longest: int = 12, rows: int = 5, **options) -> GenerationRequest:
+    return GenerationRequest(
         limits=task.limits(longest), options=GenerationConfig(**options), rows=list(range(rows))
     )
 
@@ -97,7 +97,7 @@ def test_translators(tmp_path, written, changes):
     task = tiny.translator(tmp_path / "run", *changes)
     engine = written(task)
     sources = task.source.encode_batch(tiny.SENTENCES)
-    asked = wish(task)
+    asked = request(task)
     found, wanted = engine.generate(sources, asked), task.engine.generate(sources, asked)
     assert [[x.tokens for x in row] for row in found] == [[x.tokens for x in row] for row in wanted]
     assert [row[0].finished for row in found] == [row[0].finished for row in wanted]
@@ -119,7 +119,7 @@ def test_beams(tmp_path, written, length_penalty):
     task = tiny.translator(tmp_path / "run")
     engine = written(task)
     sources = task.source.encode_batch(tiny.SENTENCES)
-    asked = wish(task, beam=4, num_best=3, length_penalty=length_penalty)
+    asked = request(task, beam=4, num_best=3, length_penalty=length_penalty)
     for source, hypotheses in zip(sources, engine.generate(sources, asked), strict=True):
         assert len(hypotheses) == 3
         scores = [hypothesis.score for hypothesis in hypotheses]
@@ -143,7 +143,7 @@ def test_a_beam_finds_what_ours_finds(tmp_path, written):
         task.model.output.bias[:7] = -30.0
     engine = written(task)
     sources = task.source.encode_batch(tiny.SENTENCES)
-    asked = wish(task, longest=5, beam=3, num_best=3)
+    asked = request(task, longest=5, beam=3, num_best=3)
     found, wanted = engine.generate(sources, asked), task.engine.generate(sources, asked)
     for its, mine in zip(found, wanted, strict=True):
         assert [x.tokens for x in its] == [x.tokens for x in mine]
@@ -155,7 +155,7 @@ def test_lengths_are_kept(tmp_path, written):
     with torch.no_grad():
         task.model.output.bias[task.target.stop] = 50.0
     engine = written(task)
-    [[found]] = engine.generate([[8, 9]], wish(task, rows=1))
+    [[found]] = engine.generate([[8, 9]], request(task, rows=1))
     assert found.tokens == ()
     assert found.finished
     assert found.score == pytest.approx(0.0, abs=1e-4)
@@ -164,7 +164,9 @@ def test_lengths_are_kept(tmp_path, written):
     folder = tmp_path / "endless"
     folder.mkdir()
     ours.write_folder(task, folder, "float32")
-    [[found]] = ours.opened(task, folder, "float32").generate([[8]], wish(task, longest=6, rows=1))
+    [[found]] = ours.opened(task, folder, "float32").generate(
+        [[8]], request(task, longest=6, rows=1)
+    )
     assert len(found.tokens) == 6
     assert not found.finished
     assert found.score == pytest.approx(found.log_probability / 6)
@@ -194,7 +196,7 @@ def test_language_models(tmp_path, written, changes):
     engine = written(task)
     contexts = [[9, 30, 12, 7], [200, 100, 50, 25], [11, 11, 12, 12]]
     for longest in (1, 7, 21, 22, 60):
-        asked = wish(task, longest=longest, rows=3)
+        asked = request(task, longest=longest, rows=3)
         found, wanted = engine.generate(contexts, asked), task.engine.generate(contexts, asked)
         assert [row[0].tokens for row in found] == [row[0].tokens for row in wanted]
     logits = torch.from_numpy(np.array(engine.program.forward_batch(contexts)))
@@ -206,7 +208,7 @@ def test_a_context_longer_than_the_block(tmp_path, written):
     task = tiny.language_model(tmp_path / "run")
     engine = written(task)
     context = [7 + i * 13 % 200 for i in range(40)]
-    asked = wish(task, rows=1)
+    asked = request(task, rows=1)
     [[found]], [[wanted]] = (each.generate([context], asked) for each in (engine, task.engine))
     assert found.tokens == wanted.tokens
 
@@ -214,20 +216,20 @@ def test_a_context_longer_than_the_block(tmp_path, written):
 def test_what_it_lacks(tmp_path, written):
     task = tiny.translator(tmp_path / "run")
     engine = written(task)
-    assert engine.lacks([[8]], wish(task)) is None
-    assert "sample" in engine.lacks([[8]], wish(task, sample=True))
-    assert engine.lacks([[8]], wish(task, sample=True, temperature=0.0)) is None
-    assert "a beam of 150" in engine.lacks([[8]], wish(task, beam=150))
-    assert "texts of more than 1024 tokens" in engine.lacks([[8]], wish(task, longest=1025))
-    assert "texts of more than 1024 tokens" in engine.lacks([[8] * 2000], wish(task))
+    assert engine.lacks([[8]], request(task)) is None
+    assert "sample" in engine.lacks([[8]], request(task, sample=True))
+    assert engine.lacks([[8]], request(task, sample=True, temperature=0.0)) is None
+    assert "a beam of 150" in engine.lacks([[8]], request(task, beam=150))
+    assert "texts of more than 1024 tokens" in engine.lacks([[8]], request(task, longest=1025))
+    assert "texts of more than 1024 tokens" in engine.lacks([[8] * 2000], request(task))
 
 
 def test_beams_of_a_language_model_keep_to_the_block(tmp_path, written):
     task = tiny.language_model(tmp_path / "run")
     engine = written(task)
-    assert engine.lacks([[8] * 4], wish(task, longest=21, beam=2)) is None
-    assert "the block of 24" in engine.lacks([[8] * 4], wish(task, longest=22, beam=2))
-    [[found, _]] = engine.generate([[8] * 4], wish(task, longest=21, beam=2, num_best=2, rows=1))
+    assert engine.lacks([[8] * 4], request(task, longest=21, beam=2)) is None
+    assert "the block of 24" in engine.lacks([[8] * 4], request(task, longest=22, beam=2))
+    [[found, _]] = engine.generate([[8] * 4], request(task, longest=21, beam=2, num_best=2, rows=1))
     assert len(found.tokens) <= 21
 
 
@@ -356,17 +358,17 @@ def test_a_tie_is_no_fault(tmp_path):
     class Other:
         name = "other"
 
-        def alike(self, length):
+        def length_group(self, length):
             return 0
 
-        def generate(self, inputs, wish):
+        def generate(self, inputs, request):
             swap = {20: 30, 30: 20}
             return [
                 [
                     type(x)(tuple(swap.get(t, t) for t in x.tokens), 0.0, 0.0, x.finished)
                     for x in row
                 ]
-                for row in task.engine.generate(inputs, wish)
+                for row in task.engine.generate(inputs, request)
             ]
 
     assert ours.check(task, Other()).exact

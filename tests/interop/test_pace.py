@@ -3,7 +3,7 @@
 import pytest
 
 from saccade.cancellation import Cancelled, cancellable
-from saccade.decoding import GenerationConfig, Hypothesis, Wish
+from saccade.decoding import GenerationConfig, GenerationRequest, Hypothesis
 from saccade.interop import ctranslate2 as ours
 from saccade.interop.ctranslate2 import pace
 from saccade.interop.ctranslate2.pace import LONGEST, Pace
@@ -80,27 +80,29 @@ def test_a_cancelled_engine_makes_no_further_call(tmp_path, monkeypatch, make, b
     ours.write_folder(task, folder, "float32")
     engine = ours.opened(task, folder, "float32")
     inputs = [[8, 9, 10]] * 6
-    wish = Wish(limits=task.limits(9), options=GenerationConfig(beam=beam), rows=range(6))
-    whole, calls = engine.generate(inputs, wish), []
+    request = GenerationRequest(
+        limits=task.limits(9), options=GenerationConfig(beam=beam), rows=range(6)
+    )
+    whole, calls = engine.generate(inputs, request), []
     monkeypatch.setattr(pace, "SECONDS", 0.0)  # so that each call has one input
     write = engine.write
 
-    def counted(part, wish):
+    def counted(part, request):
         calls.append(len(part))
-        return write(part, wish)
+        return write(part, request)
 
     monkeypatch.setattr(engine, "write", counted)
     with cancellable(lambda: False):
-        assert engine.lacks(inputs, wish) is None
+        assert engine.lacks(inputs, request) is None
         calls.clear()
-        split = engine.generate(inputs, wish)
+        split = engine.generate(inputs, request)
     assert [[x.tokens for x in row] for row in split] == [[x.tokens for x in row] for row in whole]
     assert calls == [1] * 6
     calls.clear()
     with cancellable(lambda: len(calls) == 2), pytest.raises(Cancelled):
-        engine.generate(inputs, wish)
+        engine.generate(inputs, request)
     assert calls == [1, 1]
     engine.pace._probed = LONGEST
     with cancellable(lambda: False):
-        assert "calls cannot be cancelled" in engine.lacks(inputs, wish)
-    assert engine.lacks(inputs, wish) is None
+        assert "calls cannot be cancelled" in engine.lacks(inputs, request)
+    assert engine.lacks(inputs, request) is None

@@ -22,7 +22,7 @@ def losses(loss, smoothing, bias, scale):
     labels = torch.randint(VOCABULARY, (TOKENS,))
     found = loss(x, output, labels, smoothing=smoothing)
     (found.total * scale).backward()
-    return [found.total, found.surprise, x.grad, *(p.grad for p in output.parameters())]
+    return [found.total, found.nll, x.grad, *(p.grad for p in output.parameters())]
 
 
 @pytest.mark.parametrize("rows", [1, 5, 37, 1000])

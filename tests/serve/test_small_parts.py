@@ -122,11 +122,11 @@ def test_a_folder_whose_name_holds_an_equals_sign(tmp_path):
 
 def test_what_engines_say_is_logged_once_the_server_logs(capsys, caplog):
     caplog.set_level(logging.INFO, "saccade.serve")
-    say = Saying()
-    say("making it")
+    notify = Saying()
+    notify("making it")
     assert capsys.readouterr().err == "making it\n"
-    say.logs = True
-    say("left to eager")
+    notify.logs = True
+    notify("left to eager")
     assert capsys.readouterr().err == ""
     assert [record.facts for record in caplog.records] == [{"said": "left to eager"}]
 

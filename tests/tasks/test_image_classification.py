@@ -29,7 +29,7 @@ from saccade.tasks._shared import images as all_images
 from saccade.tasks.image_classification import ImageClassification
 from saccade.training import recipe as recipes
 from saccade.training import session
-from saccade.training.console import Screen
+from saccade.training.console import Console
 from tests.training.runs import outcome
 
 SMALL = (
@@ -379,7 +379,7 @@ def digits(tmp_path_factory) -> tuple[Path, ImageClassification]:
         changes=CHANGES,
         max_steps=200,
         cache=folder / "cache",
-        screen=Screen(quiet=True),
+        console=Console(quiet=True),
     )
     return folder / "run", task
 
@@ -432,7 +432,7 @@ def test_a_training_goes_on_to_the_bit(tmp_path):
             max_steps=steps,
             resume=resume,
             cache=tmp_path / "cache",
-            screen=Screen(quiet=True),
+            console=Console(quiet=True),
         )
 
     train("whole", 6)

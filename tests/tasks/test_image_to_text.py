@@ -18,7 +18,7 @@ from saccade.tasks._shared.images import Features
 from saccade.tasks.image_to_text import ImageToText, unevenness
 from saccade.training import recipe as recipes
 from saccade.training import session
-from saccade.training.console import Screen
+from saccade.training.console import Console
 from tests.training.runs import outcome
 
 COLOURS = ("red", "green", "blue", "white")
@@ -375,7 +375,7 @@ def test_it_learns_and_goes_on_to_the_bit(tmp_path):
             max_steps=steps,
             resume=resume,
             cache=tmp_path / "cache",
-            screen=Screen(quiet=True),
+            console=Console(quiet=True),
         )
 
     task = train("whole", 80)

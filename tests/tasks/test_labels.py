@@ -147,7 +147,7 @@ def test_numbers_come_back():
     assert (answer.text, answer.as_json()) == ("4.0000", {"label": 4.0})
     tallies = labels.tally(["1.0", "2.0"], ["1", "4"], METRICS)
     assert tallies["mean_squared_error"].of() == 2.0
-    assert labels.selects(METRICS) in tallies
+    assert labels.selection_metric(METRICS) in tallies
 
 
 def test_an_unknown_label_is_an_error_that_lists_the_known_ones():

@@ -18,7 +18,7 @@ from saccade.tasks.language_modeling import HALF, LanguageModeling
 from saccade.text import Tokenizer
 from saccade.training import recipe as recipes
 from saccade.training import session
-from saccade.training.console import Screen
+from saccade.training.console import Console
 from tests.training.runs import outcome
 
 UNICODE = "Über naïve Städte:\n\n  zwei  Zeilen — “so”\tТы 中文 😀👩‍👩‍👧 é\n\n\nthe end of it\n"
@@ -402,7 +402,7 @@ def test_the_forced_batch_predicts_the_output(task):
         task.force(inputs, outputs[:2])
 
 
-def surprise(task, text):
+def nll(task, text):
     """-Σ ln p of a text, every token from the last 4 to 8 before it."""
     begin, packed = task._begin, task.config.text.layout == "packed"
     ids = task._encoded(text)
@@ -420,13 +420,13 @@ def test_an_evaluation_by_hand(task):
     texts = ["the cat", "a dog sees a green house and sleeps in it all day", "é"]
     items = [Item((text,), (), 1) for text in texts]
     found = task.evaluate(items)
-    nats, tokens = (sum(each) for each in zip(*(surprise(task, t) for t in texts), strict=True))
+    nats, tokens = (sum(each) for each in zip(*(nll(task, t) for t in texts), strict=True))
     values = found.values()
     assert values["loss"] == pytest.approx(nats / tokens, rel=1e-5)
     assert values["perplexity"] == pytest.approx(math.exp(nats / tokens), rel=1e-4)
     characters = sum(map(len, texts))
     assert values["bits_per_character"] == pytest.approx(nats / characters / math.log(2), rel=1e-5)
-    assert task.selects in values
+    assert task.selection_metric in values
     assert all(score.interval and not score.higher_is_better for score in found.scores.values())
     assert len(found.answers) == 3
     assert all(found.answers)
@@ -569,7 +569,7 @@ def train(folder, data, out, *changes, name="gpt-char", **options):
         changes=[*SMALL, *TRAINING, *changes],
         cache=folder / "cache",
         device="cpu",
-        screen=Screen(quiet=True),
+        console=Console(quiet=True),
         **options,
     )
 

@@ -20,7 +20,7 @@ from saccade.errors import DataError, DecodingError, RecipeError, TextError, Wat
 from saccade.tasks.masked_language_modeling import HOLE, MaskedLanguageModeling
 from saccade.training import recipe as recipes
 from saccade.training import session
-from saccade.training.console import Screen
+from saccade.training.console import Console
 from tests.training.runs import outcome
 
 TEXTS = [
@@ -396,7 +396,7 @@ def test_an_evaluation_is_the_loss_of_the_same_places(task, tmp_path):
     assert found.scores["accuracy"].higher_is_better
     assert "per:masked_token|share:0.15|whole:tokens" in found.scores["loss"].signature
     assert found.by_length[0]["count"] == len(TEXTS)
-    assert task.selects in found.scores
+    assert task.selection_metric in found.scores
     # seven texts are one draw of 64, as one batch would be
     pieces, _ = task._pieces_of(TEXTS)
     gapped = list(task._drawn(pieces))
@@ -564,7 +564,7 @@ def train(place, out, *changes, **options):
         changes=[*TRAINING, *changes],
         cache=place / "cache",
         device="cpu",
-        screen=Screen(quiet=True),
+        console=Console(quiet=True),
         **options,
     )
 

@@ -11,7 +11,7 @@ from saccade.errors import DataError, DecodingError, RecipeError, WatchError
 from saccade.tasks.text_classification import TextClassification
 from saccade.training import recipe as recipes
 from saccade.training import session
-from saccade.training.console import Screen
+from saccade.training.console import Console
 from tests.training.runs import outcome
 
 GOOD = ["a good day", "what a fine good film", "fine and good food", "such a good long trip here"]
@@ -293,7 +293,7 @@ def train(folder, out, *changes, recipe="bert-mini", **options):
         max_steps=options.pop("max_steps", 40),
         cache=folder / "cache",
         device="cpu",
-        screen=Screen(quiet=True),
+        console=Console(quiet=True),
         **options,
     )
 

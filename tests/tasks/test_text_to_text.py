@@ -263,11 +263,11 @@ def test_the_loss_is_torchs_cross_entropy(task, training, smoothing):
     wanted = batch.target[:, 1:].flatten()
     ignored = {"ignore_index": task.target.pad, "reduction": "sum"}
     expected = F.cross_entropy(logits, wanted, label_smoothing=smoothing, **ignored)
-    surprise = F.cross_entropy(logits, wanted, **ignored)
+    nll = F.cross_entropy(logits, wanted, **ignored)
     assert loss.count == int((wanted != task.target.pad).sum())
     assert loss.count == sum(len(task.target.encode(text)) + 1 for text in TARGETS)
     assert loss.total.item() == pytest.approx(expected.item(), rel=1e-5)
-    assert loss.metrics["surprise"].item() == pytest.approx(surprise.item(), rel=1e-5)
+    assert loss.metrics["nll"].item() == pytest.approx(nll.item(), rel=1e-5)
 
 
 def test_padding_changes_nothing(task):

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from saccade.training import session
-from saccade.training.console import Screen
+from saccade.training.console import Console
 
 RECIPE = """
 task = "text_to_text"
@@ -82,7 +82,7 @@ def train(folder: Path, out: str, *changes: str, **options):
         changes=changes,
         cache=folder / "cache",
         device="cpu",
-        screen=options.pop("screen", None) or Screen(quiet=True),
+        console=options.pop("console", None) or Console(quiet=True),
         **options,
     )
 

@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 
 from saccade.errors import RecipeError
 from saccade.training import checkpoint, distributed, session
-from saccade.training.console import Screen
+from saccade.training.console import Console
 from saccade.training.distributed import World
 from saccade.training.precision import pick_device
 from tests.training.runs import arguments, metrics, prepare, train
@@ -81,7 +81,7 @@ def whole(tmp_path_factory):
     return folder
 
 
-def alike(folder, one, other):
+def length_group(folder, one, other):
     """The same curves, and nearly the same weights."""
     ours, theirs = metrics(folder / one), metrics(folder / other)
     assert [line["step"] for line in ours] == [line["step"] for line in theirs]
@@ -102,7 +102,7 @@ def test_two_processes_are_one_that_takes_two_batches(whole):
     code, said = run.end()
     assert code == 0, said
     assert said.count("all 12 steps are done") == 1  # one of them speaks
-    alike(whole, "one", "two")
+    length_group(whole, "one", "two")
 
 
 class Alone:
@@ -119,7 +119,7 @@ def test_so_are_two_that_saccade_starts_itself(whole):
     code, said = Alone(*arguments(whole, "self", "--set", "training.accumulate=1")).end()
     assert code == 0, said
     assert said.count("all 12 steps are done") == 1
-    alike(whole, "one", "self")
+    length_group(whole, "one", "self")
 
 
 def test_its_mistakes_and_signals_are_those_of_one(whole):
@@ -151,7 +151,7 @@ def test_a_killed_process_is_replaced(whole, rank):
     assert code == 0, said
     assert "going on from step " in said
     train(whole, f"undisturbed-{rank}", "training.checkpoint_every=2", max_steps=40)
-    alike(whole, f"undisturbed-{rank}", out)
+    length_group(whole, f"undisturbed-{rank}", out)
 
 
 @linux
@@ -255,7 +255,7 @@ def test_vocabularies_and_validations_may_take_longer_than_a_collective(whole):
     for rank in ranks:
         said = rank.communicate(timeout=200)[1]
         assert rank.returncode == 0, said
-    alike(whole, "one", "slow")
+    length_group(whole, "one", "slow")
 
 
 # each process on a GPU of its own
@@ -338,7 +338,7 @@ def test_a_training_computes_on_the_device_of_its_local_rank(place, monkeypatch)
             device="auto",
             precision="float32",
             world=World(rank=1, size=2, local_rank=1),
-            screen=Screen(quiet=True),
+            console=Console(quiet=True),
         )
 
 

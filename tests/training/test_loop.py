@@ -39,7 +39,7 @@ def trainer(place, monkeypatch, *changes, **options):
     ready.restore()
     ready.clock, ready.track = 0.0, ready.run  # without TensorBoard
     ready.interruption = Interruption()
-    ready.screen.begin(Progress(), ready.config)
+    ready.console.begin(Progress(), ready.config)
     return ready
 
 

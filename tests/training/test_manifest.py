@@ -16,7 +16,7 @@ from saccade.files import Fingerprint
 from saccade.training import manifest
 from saccade.training.manifest import MANIFEST, Manifest, accept, replace_files, require_intact
 from saccade.training.run import Run, tensors_of
-from saccade.training.warm_start import open_initial
+from saccade.training.warm_start import open_warm_start
 from tests.training.runs import prepare, train
 
 
@@ -57,7 +57,7 @@ def test_a_flipped_byte_is_refused_until_it_is_accepted(run, name):
         saccade.load(run)
     if name == "model.safetensors":
         with pytest.raises(RunError, match=r"model\.safetensors is damaged or was changed"):
-            open_initial(run)
+            open_warm_start(run)
     assert Run(run).accept() == [name]
     saccade.load(run)
     assert Run(run).accept() == []

@@ -60,7 +60,7 @@ def run(
     try:
         with Interruption():  # from here on, while torch is loaded too, SIGTERM is like Ctrl-C
             from saccade.compare import compare
-            from saccade.training.console import Screen
+            from saccade.training.console import Console
 
             found = compare(
                 recipes,
@@ -77,7 +77,7 @@ def run(
                 columns=parse_columns(columns),
                 cache=cache,
                 threads=threads,
-                screen=Screen(quiet=quiet),
+                console=Console(quiet=quiet),
             )
     except StoppedError as error:
         again = shlex.join(sys.argv[1:])

@@ -57,7 +57,7 @@ def run(
     from saccade.lens.formatting import in_columns
     from saccade.lens.page.document import shown
     from saccade.training import session
-    from saccade.training.console import Screen
+    from saccade.training.console import Console
     from saccade.training.golds import GoldFile
 
     if output is not None and not output.parent.is_dir():
@@ -65,8 +65,8 @@ def run(
     links = None
     if gold is not None:
         links = GoldFile(path=gold, first=1 if gold_from_1 else 0, swapped=gold_swapped)
-    say = Screen().say
-    task = engines.load(run_folder, device=device, engine=engine or "eager", say=say)
+    notify = Console().notify
+    task = engines.load(run_folder, device=device, engine=engine or "eager", notify=notify)
     with answering(shown=True) as answered:
         found = session.assess(
             task,
@@ -75,7 +75,7 @@ def run(
             pair=pair,
             columns=parse_columns(columns),
             attention=session.AttentionOptions(gold=links, reverse=reverse) if attention else None,
-            say=say,
+            notify=notify,
             batch_size=batch_size,
             on_batch=answered,
             **({} if beam is None else {"beam": beam}),

@@ -109,13 +109,13 @@ def run(
     from saccade.lens.record import SUFFIXES
     from saccade.tasks import Streams
     from saccade.training import session
-    from saccade.training.console import Screen
+    from saccade.training.console import Console
 
     if attention is not None and attention.suffix not in SUFFIXES:
         raise FigureError(f"--attention must end in one of {', '.join(SUFFIXES)}; got {attention}")
     # who did not ask for an engine is not told why he has this one
-    say = None if engine is None else Screen().say
-    task = engines.load(run_folder, device=device, engine=engine or "auto", say=say)
+    notify = None if engine is None else Console().notify
+    task = engines.load(run_folder, device=device, engine=engine or "auto", notify=notify)
     _require_fit(task, align=align, markup=markup, stream=stream)
     link = None
     if align:

@@ -28,7 +28,7 @@ class Answered:
 @contextmanager
 def answering(*, shown: bool, total: int | None = None) -> Iterator[Answered]:
     """A bar on stderr, if that is a terminal and it is to be shown."""
-    from saccade.training.console import Screen
+    from saccade.training.console import Console
 
-    with Screen(quiet=not shown).counting("answered:", total) as bar:
+    with Console(quiet=not shown).counting("answered:", total) as bar:
         yield Answered(bar, total)

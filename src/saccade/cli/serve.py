@@ -64,7 +64,7 @@ def run(
     from saccade.serve.models import Served, load
     from saccade.serve.prometheus import Measures
 
-    served, say = [Served.parse(text) for text in runs], Saying()
+    served, notify = [Served.parse(text) for text in runs], Saying()
     guard = Guard.of(host, token=_token(token_file), names=allow_host or (), open=app.open_paths())
     limits = Limits(
         queue=queue,
@@ -87,10 +87,10 @@ def run(
             engine=engine or "auto",
             limits=limits,
             measures=measures,
-            say=None if engine is None else say,
+            notify=None if engine is None else notify,
         )
         start_logging(text=log_text)
-        say.logs = True
+        notify.logs = True
         gate = app.build(models, guard=guard, limits=limits, measures=measures, log_text=log_text)
         names = ", ".join(f"{model.name} (by {model.engine})" for model in models)
         server.serve(gate, sock, limits, lambda: print(f"serving {names} at {address}", flush=True))

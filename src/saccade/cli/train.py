@@ -66,7 +66,7 @@ def run(
             import torch
 
             from saccade.training import distributed, session
-            from saccade.training.console import Screen
+            from saccade.training.console import Console
 
             if threads is not None:
                 torch.set_num_threads(threads)
@@ -87,7 +87,7 @@ def run(
                 columns=parse_columns(columns),
                 cache=cache,
                 world=world,
-                screen=Screen(quiet=quiet or not world.first),
+                console=Console(quiet=quiet or not world.first),
             )
     except StoppedError as error:
         again = shlex.join([*(arg for arg in sys.argv[1:] if arg != "--resume"), "--resume"])

@@ -25,7 +25,7 @@ PATIENCE = 30.0
 STOPPED = 130
 
 
-def in_child(job: Job, say: Callable[[str], None]) -> None:
+def in_child(job: Job, notify: Callable[[str], None]) -> None:
     """Perform the job in a child; `say` gets the lines that it writes."""
     child = subprocess.Popen(
         [sys.executable, "-m", __package__, json.dumps(asdict(job))],
@@ -40,14 +40,14 @@ def in_child(job: Job, say: Callable[[str], None]) -> None:
     last: deque[str] = deque(maxlen=1)
     try:
         for line in child.stderr:
-            say(line.rstrip("\n"))
+            notify(line.rstrip("\n"))
             last.extend([line.strip()] if line.strip() else [])
         code = child.wait()
     except KeyboardInterrupt:
         child.send_signal(signal.SIGINT)
         with suppress(subprocess.TimeoutExpired):
             _, said = child.communicate(timeout=PATIENCE)
-            say(said.rstrip("\n"))
+            notify(said.rstrip("\n"))
         raise
     finally:
         if child.poll() is None:

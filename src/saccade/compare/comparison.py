@@ -113,7 +113,7 @@ class Comparison:
     @property
     def metric(self) -> str:
         """The metric that decides."""
-        return self.some.compares
+        return self.some.comparison_metric
 
     @property
     def first(self) -> Contender:

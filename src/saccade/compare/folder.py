@@ -63,7 +63,7 @@ class Folder:
         return Run(self.path).locked()
 
     def agree(
-        self, entrants: Sequence[Entrant], data: str, corpus: Corpus, say: Callable[[str], None]
+        self, entrants: Sequence[Entrant], data: str, corpus: Corpus, notify: Callable[[str], None]
     ) -> None:
         """Write down what is compared; refuse what does not fit with what was compared before.
 
@@ -79,13 +79,13 @@ class Folder:
             )
         for entrant in entrants:
             if self.recipe(entrant.name).exists():
-                self._require_recipe(entrant, say)
+                self._require_recipe(entrant, notify)
         asked = {entrant.name for entrant in entrants}
         there = {path.stem for path in self.path.glob("recipes/*.toml")}
         if left := sorted(there - asked):
-            say(f"not compared this time: {', '.join(left)}; what was trained of it is kept")
+            notify(f"not compared this time: {', '.join(left)}; what was trained of it is kept")
         if there and (new := sorted(asked - there)):
-            say(f"new in this comparison: {', '.join(new)}")
+            notify(f"new in this comparison: {', '.join(new)}")
         self._write(entrants, data, corpus)
 
     def _require_data(self, plan: Mapping[str, Any], corpus: Corpus) -> None:
@@ -102,7 +102,7 @@ class Folder:
                 "compare on this data in another folder, with --out"
             )
 
-    def _require_recipe(self, entrant: Entrant, say: Callable[[str], None]) -> None:
+    def _require_recipe(self, entrant: Entrant, notify: Callable[[str], None]) -> None:
         before = flat(recipes.load(self.recipe(entrant.name)).table())
         now = flat(entrant.recipe.table())
         changed = sorted(k for k in before | now if before.get(k) != now.get(k))
@@ -120,7 +120,7 @@ class Folder:
                 "with --out"
             )
         if changed:
-            say(f"{entrant.name} goes on: {differences(changed, before, now)}")
+            notify(f"{entrant.name} goes on: {differences(changed, before, now)}")
 
     def _write(self, entrants: Sequence[Entrant], data: str, corpus: Corpus) -> None:
         import tomlkit

@@ -79,7 +79,7 @@ class Measured:
     parameters: int
     split: str
     items: int
-    compares: str
+    comparison_metric: str
     scores: dict[str, Score]
     by_length: list[dict[str, Any]]
     training: Training
@@ -128,7 +128,7 @@ def measure(
         parameters=sum(p.numel() for p in task.parameters()),
         split=split.name,
         items=len(items),
-        compares=task.compares,
+        comparison_metric=task.comparison_metric,
         scores=evaluation.scores,
         by_length=evaluation.by_length,
         training=_training(Run(Path(run)), records, task.unit, peak_memory),

@@ -18,7 +18,7 @@ from saccade.errors import RecipeError, SaccadeError, StoppedError
 from saccade.files import room_on_disk, write_file
 from saccade.lens.formatting import readable_json
 from saccade.lens.record import AttentionRecord
-from saccade.training.console import Screen
+from saccade.training.console import Console
 from saccade.training.interruption import Interruption
 from saccade.training.recipe import TrainingConfig
 
@@ -42,7 +42,7 @@ def compare(
     columns: Mapping[str, str] | None = None,
     cache: str | Path | None = None,
     threads: int | None = None,
-    screen: Screen | None = None,
+    console: Console | None = None,
     perform: Perform = in_child,
 ) -> Comparison:
     """Train recipes on the same data with the same budget, and write down which is better.
@@ -51,7 +51,7 @@ def compare(
     them, "name:key=value" for one. Each is trained with each seed. The folder `out` gets a page and
     a JSON file; called again, it goes on where it stopped.
     """
-    screen = screen or Screen()
+    console = console or Console()
     budget = Budget(max_steps=max_steps, minutes=minutes, tokens=tokens)
     asked = entrants(recipes, changes, budget)
     _require_seeds(seeds)
@@ -59,8 +59,8 @@ def compare(
     with Interruption(), folder.locked():
         wanted = asked[0].recipe.options.columns
         corpus = sources.open_corpus(data, wanted, pair=pair, columns=columns)
-        screen.say(corpus.understood)
-        folder.agree(asked, str(data), corpus, screen.say)
+        console.notify(corpus.summary)
+        folder.agree(asked, str(data), corpus, console.notify)
         jobs = [
             Job(
                 name=each.name,
@@ -79,7 +79,7 @@ def compare(
             for seed in seeds
             for each in asked
         ]
-        failed = _perform_all(jobs, perform, screen)
+        failed = _perform_all(jobs, perform, console)
         comparison = Comparison(
             task=asked[0].recipe.task,
             data=str(data),
@@ -93,25 +93,25 @@ def compare(
     return comparison
 
 
-def _perform_all(jobs: Sequence[Job], perform: Perform, screen: Screen) -> dict[str, str]:
+def _perform_all(jobs: Sequence[Job], perform: Perform, console: Console) -> dict[str, str]:
     """Do what is not done yet; why some failed, by their runs."""
     todo = [job for job in jobs if found(job) is None]
     if len(todo) < len(jobs):
-        screen.say(f"{len(jobs) - len(todo)} of {len(jobs)} trainings are done already")
+        console.notify(f"{len(jobs) - len(todo)} of {len(jobs)} trainings are done already")
     failed: dict[str, str] = {}
     began = time.monotonic()
     for number, job in enumerate(todo, 1):
         title = f"{job.name}, seed {job.seed}"
-        screen.say(f"training {number} of {len(todo)}: {title}")
+        console.notify(f"training {number} of {len(todo)}: {title}")
         try:
-            perform(job, lambda line: screen.say(f"  {line}"))
+            perform(job, lambda line: console.notify(f"  {line}"))
         except StoppedError:
             raise
         except SaccadeError as error:
             failed[job.run] = str(error)
         told = found(job)
         outcome = f"failed: {failed.get(job.run)}" if told is None else _score(told)
-        screen.say(f"{title}: {outcome} · {_left(number, len(todo), time.monotonic() - began)}")
+        console.notify(f"{title}: {outcome} · {_left(number, len(todo), time.monotonic() - began)}")
     return failed
 
 
@@ -147,7 +147,7 @@ def _require_seeds(seeds: Sequence[int]) -> None:
 
 
 def _score(measured: Measured) -> str:
-    score = measured.scores[measured.compares]
+    score = measured.scores[measured.comparison_metric]
     return f"{score.name} {score.value:.4g}"
 
 

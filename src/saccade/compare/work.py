@@ -16,7 +16,7 @@ from saccade.files import room_on_disk, write_file
 from saccade.lens.formatting import readable_json
 from saccade.training import recipe as recipes
 from saccade.training import session
-from saccade.training.console import Screen
+from saccade.training.console import Console
 
 TRAINED, MEASURED = "trained.json", "measured.json"
 Spent = list[int | float | None]
@@ -61,7 +61,7 @@ def found(job: Job) -> Measured | None:
         raise RunError(f"{path} is damaged ({error}); remove it to have it made anew") from None
 
 
-def perform(job: Job, screen: Screen | None = None) -> None:
+def perform(job: Job, console: Console | None = None) -> None:
     """Train, going on where it stopped, and measure."""
     if job.threads is not None:
         torch.set_num_threads(job.threads)
@@ -81,7 +81,7 @@ def perform(job: Job, screen: Screen | None = None) -> None:
                 pair=job.pair,
                 columns=job.columns,
                 cache=job.cache,
-                screen=screen,
+                console=console,
             )
         except BaseException:
             _note(job, None)

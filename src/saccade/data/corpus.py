@@ -94,7 +94,7 @@ class Corpus:
     """The splits that were found, and in plain words what was understood."""
 
     splits: Mapping[str, Split]
-    understood: str
+    summary: str
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from torch import nn
 from saccade.attention import AdditiveConfig, Attend, Prepared, ScoreConfig, masks
 from saccade.attention.attend import one_call
 from saccade.cancellation import raise_if_cancelled
-from saccade.config import Conflict, Count, Share, without_effect
+from saccade.config import Conflict, Count, Fraction, without_effect
 from saccade.interfaces import Memory
 from saccade.layers.dropout import Dropout
 from saccade.layers.embeddings import OutputProjection, TokenEmbedding
@@ -43,8 +43,8 @@ class RecurrentDecoderConfig:
     num_layers: Count = 1
     score: ScoreConfig = AdditiveConfig()
     feed_context: bool = True
-    dropout: Share = 0.2
-    attention_dropout: Share = 0.0
+    dropout: Fraction = 0.2
+    attention_dropout: Fraction = 0.0
 
     def conflicts(self) -> Iterator[Conflict]:
         """Options of attention where there is none."""

@@ -18,7 +18,7 @@ from saccade.decoding.beam import beam_search
 from saccade.decoding.eager import Begun, Eager, TextEngine
 from saccade.decoding.greedy import greedy
 from saccade.decoding.hypothesis import Hypothesis, Limits
-from saccade.decoding.options import GenerationConfig, Wish, generate, step_of
+from saccade.decoding.options import GenerationConfig, GenerationRequest, generate, step_of
 from saccade.decoding.sampling import sample
 from saccade.decoding.stream import Windowed, stream
 
@@ -26,11 +26,11 @@ __all__ = [
     "Begun",
     "Eager",
     "GenerationConfig",
+    "GenerationRequest",
     "Hypothesis",
     "Limits",
     "TextEngine",
     "Windowed",
-    "Wish",
     "beam_search",
     "generate",
     "greedy",

@@ -6,11 +6,11 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import torch
 
 from saccade.decoding.hypothesis import Hypothesis
-from saccade.decoding.options import Wish, generate
+from saccade.decoding.options import GenerationRequest, generate
 from saccade.interfaces import Engine, Stepper
 from saccade.shapes import Int, Tensor
 
-TextEngine = Engine[Sequence[list[int]], Wish, Hypothesis]
+TextEngine = Engine[Sequence[list[int]], GenerationRequest, Hypothesis]
 """What writes hypotheses for a wish."""
 
 
@@ -33,20 +33,20 @@ class Eager(Generic[Inputs]):
     def __init__(self, begin: Callable[[Inputs], Begun]) -> None:
         self._begin = begin
 
-    def alike(self, length: int) -> int:
+    def length_group(self, length: int) -> int:
         """Any may stand beside any: in float32 a padded batch changes the last digits at most."""
         return 0
 
     @torch.no_grad()
-    def generate(self, inputs: Inputs, wish: Wish) -> list[list[Hypothesis]]:
+    def generate(self, inputs: Inputs, request: GenerationRequest) -> list[list[Hypothesis]]:
         """The hypotheses for each input, best first."""
         stepper, state, first = self._begin(inputs)
         return generate(
             stepper,
             state,
             start=first,
-            limits=wish.limits,
-            options=wish.options,
-            rows=wish.rows,
+            limits=request.limits,
+            options=request.options,
+            rows=request.rows,
             device=first.device,
         )

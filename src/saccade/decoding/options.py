@@ -88,7 +88,7 @@ def step_of(length: int) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wish:
+class GenerationRequest:
     """What is asked of an engine for a batch; `rows` are its inputs' numbers, for their seeds."""
 
     limits: Limits

@@ -12,7 +12,7 @@ from typing import Literal, TypeVar
 from torch import nn
 
 from saccade.cancellation import raise_if_cancelled
-from saccade.config import Conflict, Count, Share
+from saccade.config import Conflict, Count, Fraction
 from saccade.encoders.stems import Stemmed
 from saccade.errors import MaskError, RecipeError, ShapeError
 from saccade.interfaces import Memory
@@ -240,7 +240,7 @@ class GridReaderConfig(ABC):
 
     dim: Count | None = None
     position: PositionConfig = NoPositionConfig()
-    dropout: Share = 0.0
+    dropout: Fraction = 0.0
 
     def __post_init__(self) -> None:
         require_added(self.position)

@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import nn
 
-from saccade.config import Conflict, Count, Share
+from saccade.config import Conflict, Count, Fraction
 from saccade.interfaces import Memory
 from saccade.layers.dropout import Dropout
 from saccade.layers.recurrent import Cell, Recurrent
@@ -62,7 +62,7 @@ class RecurrentEncoderConfig:
     dim: Count = 256
     num_layers: Count = 1
     bidirectional: bool = True
-    dropout: Share = 0.2
+    dropout: Fraction = 0.2
     position: PositionConfig = NoPositionConfig()
 
     @property

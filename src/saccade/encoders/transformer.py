@@ -10,7 +10,7 @@ from torch import nn
 from saccade.attention import MultiHeadAttention, masks
 from saccade.attention.attend import watchers
 from saccade.attention.masks import Mask
-from saccade.config import Count, Share
+from saccade.config import Count, Fraction
 from saccade.encoders.stems import VectorStem
 from saccade.interfaces import Memory, Positional
 from saccade.layers.block import BlockConfig
@@ -124,7 +124,7 @@ class TransformerEncoderConfig(BlockConfig):
     num_layers: Count = 6
     position: PositionConfig = SinusoidalConfig()
     stem_norm: bool = False
-    stochastic_depth: Share = 0.0
+    stochastic_depth: Fraction = 0.0
 
     def build(self, stem: nn.Module, dim: int) -> TransformerEncoder:
         """The encoder of width `dim` behind a stem."""

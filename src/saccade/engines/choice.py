@@ -26,11 +26,11 @@ NAMES = ("auto", "eager", *QUANTIZATIONS)
 AGREEING = 0.9
 """The share of tokens that 8-bit integers must leave as they are for "auto" to take them."""
 
-Say = Callable[[str], None]
+Notify = Callable[[str], None]
 
 
 def load(
-    run: str | Path, *, device: str = "cpu", engine: str = "eager", say: Say | None = None
+    run: str | Path, *, device: str = "cpu", engine: str = "eager", notify: Notify | None = None
 ) -> Task[Any]:
     """The trained task of a run folder, ready to answer by this engine; see `NAMES`.
 
@@ -42,9 +42,9 @@ def load(
     folder = _Weights(Run(Path(run)))
     task = session.load(run, device=device)
     if engine == "auto":
-        _take_fastest(task, folder, say or log.info)
+        _take_fastest(task, folder, notify or log.info)
     elif engine != "eager":
-        _take(engine, _able(task), folder, say or log.warning, asked=True)
+        _take(engine, _able(task), folder, notify or log.warning, asked=True)
     return task
 
 
@@ -74,7 +74,7 @@ def installed() -> list[str]:
     return ["eager", *there]
 
 
-def _take_fastest(task: Task[Any], weights: _Weights, say: Say) -> None:
+def _take_fastest(task: Task[Any], weights: _Weights, notify: Notify) -> None:
     """The first that can and agrees; whatever goes wrong, eager is left."""
     reasons = []
     try:
@@ -84,13 +84,13 @@ def _take_fastest(task: Task[Any], weights: _Weights, say: Say) -> None:
             raise EngineError("its answers are drawn, and CTranslate2 has no seed for each input")
         for name in QUANTIZATIONS:
             try:
-                _take(name, able, weights, say, asked=False)
+                _take(name, able, weights, notify, asked=False)
                 return
             except (EngineError, InteropError) as error:  # the next may do
                 reasons.append(str(error))
     except Exception as error:  # of whatever kind: eager can answer
         reasons.append(str(error))
-    say(f"answering by the engine eager: {'; '.join(reasons)}")
+    notify(f"answering by the engine eager: {'; '.join(reasons)}")
 
 
 def _able(task: Task[Any]) -> TextToText | LanguageModeling:
@@ -106,7 +106,12 @@ def _able(task: Task[Any]) -> TextToText | LanguageModeling:
 
 
 def _take(
-    name: str, task: TextToText | LanguageModeling, weights: _Weights, say: Say, *, asked: bool
+    name: str,
+    task: TextToText | LanguageModeling,
+    weights: _Weights,
+    notify: Notify,
+    *,
+    asked: bool,
 ) -> None:
     """Give the task this engine, in float32 if all answers agree.
 
@@ -116,11 +121,11 @@ def _take(
     whole_name = f"ctranslate2-{numbers}"
 
     def make(folder: Path) -> Check:
-        say(f"making {whole_name} of {run.folder}, once")
+        notify(f"making {whole_name} of {run.folder}, once")
         ctranslate2.write_folder(task, folder, numbers)
         ctranslate2.require_survival(task, folder, numbers)
         found = ctranslate2.check(task, ctranslate2.opened(task, folder, numbers), run.samples())
-        say(f"{whole_name}: {found}")
+        notify(f"{whole_name}: {found}")
         weights.require_same()
         return found
 
@@ -131,4 +136,4 @@ def _take(
     enough = kept.check.exact if numbers == "float32" else asked or kept.check.tokens >= AGREEING
     if not enough:
         raise EngineError(f"{whole_name} does not answer as the model itself: {kept.check}")
-    task.engine = CTranslate2(ctranslate2.opened(task, kept.folder, numbers), eager, say)
+    task.engine = CTranslate2(ctranslate2.opened(task, kept.folder, numbers), eager, notify)

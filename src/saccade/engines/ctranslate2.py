@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from saccade.attention.attend import watchers
-from saccade.decoding import Hypothesis, TextEngine, Wish
+from saccade.decoding import GenerationRequest, Hypothesis, TextEngine
 from saccade.interop.ctranslate2 import Continuations, Translations
 
 
@@ -14,35 +14,37 @@ class CTranslate2:
         self,
         program: Translations | Continuations,
         eager: TextEngine,
-        say: Callable[[str], None],
+        notify: Callable[[str], None],
     ) -> None:
         self.name = program.name
-        self._program, self._eager, self._say = program, eager, say
+        self._program, self._eager, self._say = program, eager, notify
         self._said: set[str] = set()
 
-    def alike(self, length: int) -> int:
+    def length_group(self, length: int) -> int:
         """As CTranslate2 needs it."""
-        return self._program.alike(length)
+        return self._program.length_group(length)
 
-    def generate(self, inputs: Sequence[list[int]], wish: Wish) -> list[list[Hypothesis]]:
+    def generate(
+        self, inputs: Sequence[list[int]], request: GenerationRequest
+    ) -> list[list[Hypothesis]]:
         """The hypotheses for each input, best first."""
         if watchers.get():  # who watches wants to see the model itself at work
-            return self._eager.generate(inputs, wish)
+            return self._eager.generate(inputs, request)
         try:
-            lacking = self._program.lacks(inputs, wish)
+            lacking = self._program.lacks(inputs, request)
             if lacking is None:
-                return self._program.generate(inputs, wish)
+                return self._program.generate(inputs, request)
             reason = f"{self._program.name} cannot give {lacking}"
         except (RuntimeError, ValueError) as error:
             reason = f"{self._program.name} failed ({error})"
-        return self._instead(reason, inputs, wish)
+        return self._instead(reason, inputs, request)
 
     def _instead(
-        self, reason: str, inputs: Sequence[list[int]], wish: Wish
+        self, reason: str, inputs: Sequence[list[int]], request: GenerationRequest
     ) -> list[list[Hypothesis]]:
         if not self._said:
             self.name += " and eager"
         if reason not in self._said:
             self._said.add(reason)
             self._say(f"{reason}; the engine eager answers instead")
-        return self._eager.generate(inputs, wish)
+        return self._eager.generate(inputs, request)

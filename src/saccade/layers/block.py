@@ -7,7 +7,7 @@ from typing import Literal
 from torch import nn
 
 from saccade.attention import MultiHeadAttention, ScaledDotConfig, ScoreConfig
-from saccade.config import Conflict, Count, Positive, Share
+from saccade.config import Conflict, Count, Fraction, Positive
 from saccade.layers.activations import Activation, name_of
 from saccade.layers.feed_forward import FeedForward, GatedFeedForward
 from saccade.layers.norms import Norm, norm
@@ -36,9 +36,9 @@ class BlockConfig:
     hidden_dim: Count = 2048
     norm_order: NormOrder = "pre"
     activation: Activation = "relu"
-    dropout: Share = 0.1
-    attention_dropout: Share = 0.0
-    activation_dropout: Share = 0.0
+    dropout: Fraction = 0.1
+    attention_dropout: Fraction = 0.0
+    activation_dropout: Fraction = 0.0
     score: ScoreConfig = ScaledDotConfig()
     num_kv_heads: Count | None = None
     norm: Norm = "layer"

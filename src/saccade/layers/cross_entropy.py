@@ -24,7 +24,7 @@ class CrossEntropy(NamedTuple):
     """Sums over the tokens: what is learned from, and the plain -log p without smoothing."""
 
     total: Float[Tensor, ""]
-    surprise: Float[Tensor, ""]
+    nll: Float[Tensor, ""]
 
 
 def cross_entropy(
@@ -96,7 +96,7 @@ class _InParts(torch.autograd.Function):
         grad_x = torch.empty_like(x, dtype=wide) if learning else None
         grad_weight = torch.zeros_like(weight, dtype=wide) if learning else None
         grad_bias = torch.zeros_like(bias, dtype=wide) if learning and bias is not None else None
-        total, surprise = x.new_zeros((), dtype=wide), x.new_zeros((), dtype=wide)
+        total, nll = x.new_zeros((), dtype=wide), x.new_zeros((), dtype=wide)
         rows = max(1, NUMBERS_AT_ONCE // vocabulary)
         for start in range(0, len(x), rows):
             part = slice(start, start + rows)
@@ -105,7 +105,7 @@ class _InParts(torch.autograd.Function):
             log_p = torch.log_softmax(logits, -1, dtype=wide)
             logit, chosen = logits.gather(1, wanted).to(wide), log_p.gather(1, wanted)
             del logits
-            surprise -= chosen.sum()
+            nll -= chosen.sum()
             total -= (1 - smoothing) * chosen.sum()
             if mean_weight is not None:  # mean log p = mean logit - log Σ exp
                 mean_logit = x[part].sum(0, dtype=wide) @ mean_weight
@@ -128,8 +128,8 @@ class _InParts(torch.autograd.Function):
                 grad_x[part] = slope @ weight
                 grad_weight += slope.t() @ x[part]
         ctx.save_for_backward(grad_x, grad_weight, grad_bias)
-        ctx.mark_non_differentiable(surprise)
-        return total, surprise
+        ctx.mark_non_differentiable(nll)
+        return total, nll
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:

@@ -75,7 +75,7 @@ def _tally(
 ) -> Tally:
     require_as_many(**{"nats": len(nats), f"{unit}s": len(units)})
     counts = np.stack((np.array(nats, dtype=np.float64), np.array(units, dtype=np.float64)), 1)
-    require_numbers("surprise", counts[:, 0])
+    require_numbers("nll", counts[:, 0])
     if min(units) < 0 or sum(units) == 0:
         raise MetricError(
             f"{name} divides by the number of {unit}s, of which no item has less than 0 and all "

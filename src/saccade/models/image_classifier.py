@@ -5,7 +5,7 @@ from typing import ClassVar, Literal
 
 from torch import nn
 
-from saccade.config import Share
+from saccade.config import Fraction
 from saccade.encoders.convolutional import GridNorm, ResNetOptions
 from saccade.encoders.patches import PatchOptions
 from saccade.interfaces import Memory
@@ -62,7 +62,7 @@ class ImageClassifierConfig(PatchOptions):
     """
 
     pooling: Literal["first", "mean"] = "first"
-    dropout: Share = 0.0
+    dropout: Fraction = 0.0
 
     @property
     def class_token(self) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 from torch import nn
 
 from saccade.attention import masks
-from saccade.config import Conflict, Count, Share
+from saccade.config import Conflict, Count, Fraction
 from saccade.decoders.transformer import TransformerDecoder, TransformerDecoderConfig
 from saccade.encoders.transformer import TransformerEncoderConfig
 from saccade.layers.activations import Activation, activation
@@ -112,7 +112,7 @@ class LanguageModelConfig:
     dim: Count = 256
     tie_output: bool = True
     scale_embedding: bool = True
-    embedding_dropout: Share | None = None
+    embedding_dropout: Fraction | None = None
 
     def conflicts(self) -> Iterator[Conflict]:
         """Options of the decoder that do not fit."""

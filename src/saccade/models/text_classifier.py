@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from saccade.config import Conflict, Count, Share, Whole, without_effect
+from saccade.config import Conflict, Count, Fraction, Whole, without_effect
 from saccade.encoders.recurrent import RecurrentEncoder, RecurrentEncoderConfig
 from saccade.encoders.stems import TokenStem
 from saccade.encoders.transformer import TransformerEncoder, TransformerEncoderConfig
@@ -156,7 +156,7 @@ class TextClassifierConfig(TextReaderConfig):
 
     pooling: Pooling = "first"
     pooler: bool = True
-    dropout: Share = 0.1
+    dropout: Fraction = 0.1
 
     def build(self, vocabulary: int, num_classes: int) -> TextClassifier:
         """The classifier over this vocabulary."""

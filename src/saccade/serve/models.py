@@ -12,7 +12,7 @@ from typing import Any
 from saccade.data.sources.images import image_size
 from saccade.decoding import GenerationConfig
 from saccade.errors import SaccadeError, ServeError
-from saccade.interfaces import Engined
+from saccade.interfaces import HasEngine
 from saccade.serve.batcher import Batcher, Work, characters
 from saccade.serve.deadlines import Waiting
 from saccade.serve.limits import Limits
@@ -75,7 +75,7 @@ class Model:
     @property
     def engine(self) -> str:
         """What writes its answers."""
-        return self.task.engine.name if isinstance(self.task, Engined) else "eager"
+        return self.task.engine.name if isinstance(self.task, HasEngine) else "eager"
 
     @property
     def streams(self) -> bool:
@@ -280,7 +280,7 @@ def load(
     engine: str,
     limits: Limits,
     measures: Measures,
-    say: Callable[[str], None] | None = None,
+    notify: Callable[[str], None] | None = None,
 ) -> Models:
     """The models of some run folders, each answering by this engine as far as it can."""
     from saccade import engines
@@ -291,7 +291,7 @@ def load(
     models = [
         Model(
             each.name,
-            engines.load(each.folder, device=device, engine=engine, say=say),
+            engines.load(each.folder, device=device, engine=engine, notify=notify),
             limits=limits,
             measures=measures,
             languages=each.languages,

@@ -82,10 +82,10 @@ def configure(gate: Gate, limits: Limits) -> uvicorn.Config:
     )
 
 
-def serve(gate: Gate, sock: socket.socket, limits: Limits, say: Callable[[], None]) -> None:
+def serve(gate: Gate, sock: socket.socket, limits: Limits, notify: Callable[[], None]) -> None:
     """Answer until SIGTERM or Ctrl-C, then finish what has begun; `say` is called at first."""
     sys.setswitchinterval(SWITCH)
-    server = Server(configure(gate, limits), gate, say)
+    server = Server(configure(gate, limits), gate, notify)
     server.run(sockets=[sock])
     note("ended")
     if not gate.models.close(CLOSING):
@@ -97,9 +97,9 @@ def serve(gate: Gate, sock: socket.socket, limits: Limits, say: Callable[[], Non
 class Server(uvicorn.Server):
     """Ends with 0 when told to, and takes no work from then on."""
 
-    def __init__(self, config: uvicorn.Config, gate: Gate, say: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, gate: Gate, notify: Callable[[], None]) -> None:
         super().__init__(config)
-        self._gate, self._say = gate, say
+        self._gate, self._say = gate, notify
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen."""

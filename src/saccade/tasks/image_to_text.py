@@ -20,7 +20,7 @@ from saccade.data.corpus import Item, Row, Split
 from saccade.data.sources.columns import Column
 from saccade.data.store.cache import Encoded
 from saccade.data.transforms.augment import AugmentConfig, augment
-from saccade.decoding import Begun, Eager, GenerationConfig, Hypothesis, Wish
+from saccade.decoding import Begun, Eager, GenerationConfig, GenerationRequest, Hypothesis
 from saccade.encoders.efficientnet import EfficientNetConfig
 from saccade.errors import RecipeError, RunError
 from saccade.interfaces import Engine
@@ -208,11 +208,11 @@ class ImageToText(WritingTask[Captioned]):
         self.generation = config.generation
         self.view, self.gallery = view, Gallery(view)
         self.target, self.metrics = target, config.metrics
-        self.selects = config.metrics.names[0]
+        self.selection_metric = config.metrics.names[0]
         reader = config.model.encoder.sized(config.image.size)
         self.model: Captioner = replace(config.model, encoder=reader).build(len(target))
         self.grid = reader.grid(config.image.size)
-        self.engine: Engine[Tensor, Wish, Hypothesis] = Eager(self._begun)
+        self.engine: Engine[Tensor, GenerationRequest, Hypothesis] = Eager(self._begun)
 
     def forward(self, batch: Captioned) -> Loss:
         """Cross entropy of each token of a caption, given those before it and the image."""
@@ -289,12 +289,12 @@ class ImageToText(WritingTask[Captioned]):
     def answer(self, examples: Sequence[CaptionExample]) -> list[Answer]:
         """Write the captions of a batch with the engine."""
         settings = examples[0].settings
-        wish = Wish(
+        request = GenerationRequest(
             limits=self.limits(settings.max_length),
             options=settings,
             rows=[example.number for example in examples],
         )
-        found = self.engine.generate(self.gallery.examples(examples), wish)
+        found = self.engine.generate(self.gallery.examples(examples), request)
         return [self.written(hypotheses) for hypotheses in found]
 
     def look(

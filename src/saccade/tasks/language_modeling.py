@@ -24,11 +24,11 @@ from saccade.decoding import (
     Begun,
     Eager,
     GenerationConfig,
+    GenerationRequest,
     Hypothesis,
     Limits,
     TextEngine,
     Windowed,
-    Wish,
     stream,
 )
 from saccade.errors import DataError, RecipeError
@@ -152,7 +152,7 @@ class LanguageModeling(Task[Passages]):
     """
 
     name = "language_modeling"
-    selects = "perplexity"
+    selection_metric = "perplexity"
 
     def __init__(self, config: Config, tokenizer: Tokenizer) -> None:
         super().__init__()
@@ -218,7 +218,7 @@ class LanguageModeling(Task[Passages]):
             yield from _joined(rows)
 
     @property
-    def compares(self) -> str:
+    def comparison_metric(self) -> str:
         """The one that does not depend on the vocabulary."""
         return "bits_per_character"
 
@@ -266,12 +266,12 @@ class LanguageModeling(Task[Passages]):
     def answer(self, examples: Sequence[ContextExample]) -> list[Answer]:
         """Continue a batch of prompts with the engine."""
         settings = examples[0].settings
-        wish = Wish(
+        request = GenerationRequest(
             limits=self.limits(settings.max_length),
             options=settings,
             rows=[example.number for example in examples],
         )
-        found = self.engine.generate([example.tokens for example in examples], wish)
+        found = self.engine.generate([example.tokens for example in examples], request)
         return [
             self._written(example.tokens, hypotheses)
             for example, hypotheses in zip(examples, found, strict=True)
@@ -342,7 +342,7 @@ class LanguageModeling(Task[Passages]):
         texts = [item.inputs[0] for item in items]
         tokens = [self._encoded(text) for text in texts]
         scores = language_scores(
-            self._surprises(tokens, on_batch),
+            self._nlls(tokens, on_batch),
             [len(ids) for ids in tokens],
             [len(text) for text in texts],
             samples=0 if quick else self.config.metrics.samples,
@@ -487,7 +487,7 @@ class LanguageModeling(Task[Passages]):
         return record
 
     @torch.no_grad()
-    def _surprises(self, texts: list[list[int]], on_batch: OnBatch | None) -> list[float]:
+    def _nlls(self, texts: list[list[int]], on_batch: OnBatch | None) -> list[float]:
         """-Σ ln p of the tokens of each text."""
         self.ready()
         windows = [

@@ -162,7 +162,7 @@ class MaskedLanguageModeling(Task[Gaps]):
     """A reader of text that guesses missing pieces, with its vocabulary."""
 
     name = "masked_language_modeling"
-    selects = "loss"
+    selection_metric = "loss"
 
     def __init__(self, config: Config, tokenizer: Tokenizer) -> None:
         super().__init__()
@@ -331,10 +331,10 @@ class MaskedLanguageModeling(Task[Gaps]):
             raise_if_cancelled()
             rows = order[at : at + batch_size]
             batch = self._batch([gapped[i] for i in rows])
-            surprise, guessed = self._guess(batch)
+            nll, guessed = self._guess(batch)
             counts = [len(gapped[i].places) for i in rows]
             of = np.repeat(of_item[rows], counts)
-            np.add.at(nats, of, surprise.numpy())
+            np.add.at(nats, of, nll.numpy())
             np.add.at(tokens, of, 1)
             np.add.at(right, of, (guessed == batch.targets.cpu()).numpy())
             for i, ids in zip(rows, guessed.split(counts), strict=True):
@@ -417,15 +417,15 @@ class MaskedLanguageModeling(Task[Gaps]):
 
     def _guess(self, batch: Gaps) -> tuple[Float[Tensor, " n"], Int[Tensor, " n"]]:
         """The surprise of each target, and the likeliest token in its place."""
-        surprise, guessed = [], []
+        nll, guessed = [], []
         with torch.no_grad():
             x = self._hidden(batch)
             rows = max(1, NUMBERS_AT_ONCE // len(self.tokenizer))
             for part, targets in zip(x.split(rows), batch.targets.split(rows), strict=True):
                 log_p = self.model.output(part).log_softmax(-1)
-                surprise.append(-log_p.gather(1, targets.unsqueeze(1)).squeeze(1))
+                nll.append(-log_p.gather(1, targets.unsqueeze(1)).squeeze(1))
                 guessed.append(log_p.argmax(-1))
-        return torch.cat(surprise).cpu(), torch.cat(guessed).cpu()
+        return torch.cat(nll).cpu(), torch.cat(guessed).cpu()
 
     def _shown(self, guesses: Sequence[int], targets: Sequence[int]) -> str:
         """The first guesses, as in "▁cat, ▁on, ▁dog (▁mat)"."""
@@ -446,12 +446,12 @@ class MaskedLanguageModeling(Task[Gaps]):
         """What was counted for each item."""
         masking = self.config.masking
         options = f"per:masked_token|share:{masking.share:g}|whole:{masking.whole}|draw:{DRAW}"
-        surprise = loss_tally(nats.tolist(), tokens.tolist())
+        nll = loss_tally(nats.tolist(), tokens.tolist())
         tallies = (
-            surprise,
+            nll,
             perplexity_tally(nats.tolist(), tokens.tolist()),
             replace(
-                surprise,
+                nll,
                 name="accuracy",
                 counts=np.stack((right, tokens.astype(np.float64)), 1),
                 value=ratio,

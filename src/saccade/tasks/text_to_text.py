@@ -21,7 +21,7 @@ from saccade.data.corpus import Row, Split
 from saccade.data.sources.columns import Column
 from saccade.data.store.cache import Encoded, encode_once
 from saccade.decoders.recurrent import RecurrentDecoderConfig
-from saccade.decoding import Begun, Eager, GenerationConfig, TextEngine, Wish
+from saccade.decoding import Begun, Eager, GenerationConfig, GenerationRequest, TextEngine
 from saccade.errors import RunError, brief
 from saccade.files import read_json
 from saccade.lens.alignment.extraction import AlignBy
@@ -166,7 +166,7 @@ class TextToText(WritingTask[Pairs]):
         self.source, self.target, self.metrics = source, target, config.metrics
         self.model: Translator = config.model.build(len(source), len(target))
         self.engine: TextEngine = Eager(self._begun)
-        self.selects = config.metrics.names[0]
+        self.selection_metric = config.metrics.names[0]
 
     def forward(self, batch: Pairs) -> Loss:
         """Cross entropy of each target token, given those before it and the source."""
@@ -241,7 +241,7 @@ class TextToText(WritingTask[Pairs]):
                 SourceExample(
                     number=number,
                     length=min(len(ids), most),
-                    group=(limit, self.engine.alike(min(len(ids), most))),
+                    group=(limit, self.engine.length_group(min(len(ids), most))),
                     blank=not ids or not text.strip(),
                     text=text,
                     tokens=ids[:most],
@@ -265,12 +265,12 @@ class TextToText(WritingTask[Pairs]):
 
     def answer(self, examples: Sequence[SourceExample]) -> list[Answer]:
         """Translate a batch with the engine."""
-        wish = Wish(
+        request = GenerationRequest(
             limits=self.limits(examples[0].limit),
             options=examples[0].settings,
             rows=[example.number for example in examples],
         )
-        found = self.engine.generate([example.tokens for example in examples], wish)
+        found = self.engine.generate([example.tokens for example in examples], request)
         return [self.written(hypotheses) for hypotheses in found]
 
     def look(

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
+from rich import console as rich_console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 if TYPE_CHECKING:
@@ -21,16 +21,16 @@ WINDOW = 50
 """Updates over which the speed is averaged."""
 
 
-class Screen:
+class Console:
     """Progress on stderr; `quiet` shows nothing."""
 
     def __init__(self, *, quiet: bool = False) -> None:
-        self.console = Console(stderr=True, quiet=quiet, highlight=False)
+        self.console = rich_console.Console(stderr=True, quiet=quiet, highlight=False)
         self._bar: Progress | None = None
         self._recent: deque[tuple[float, int, float]] = deque(maxlen=WINDOW)
         self._said = time.monotonic()
 
-    def __enter__(self) -> Screen:
+    def __enter__(self) -> Console:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -38,7 +38,7 @@ class Screen:
             self._bar.stop()
             self._bar = None
 
-    def say(self, text: str) -> None:
+    def notify(self, text: str) -> None:
         """A line for people."""
         self.console.print(text, markup=False, soft_wrap=True)
 
@@ -50,7 +50,7 @@ class Screen:
         """Show a training that goes from here to its budget's end; `unit` is what it predicts."""
         self._config, self._unit = config, unit
         if progress.step:
-            self.say(f"going on from step {progress.step}")
+            self.notify(f"going on from step {progress.step}")
         if self.console.is_terminal:
             self._bar = Progress(
                 SpinnerColumn(),
@@ -80,7 +80,7 @@ class Screen:
         elif now - self._said > LINES_EVERY:
             self._said = now
             left = progress.seconds * (1 - share) / share if share else 0.0
-            self.say(f"step {progress.step} · {share:.0%} · {told} · {_duration(left)} left")
+            self.notify(f"step {progress.step} · {share:.0%} · {told} · {_duration(left)} left")
         return round(speed, 1)
 
     def validated(
@@ -90,7 +90,7 @@ class Screen:
         scores = {} if evaluation is None else evaluation.values()
         told = " · ".join(f"{name} {value:.4g}" for name, value in scores.items())
         mark = " · best so far" if better else ""
-        self.say(
+        self.notify(
             f"step {record['step']} · epoch {record['epoch']:.1f} · {_duration(record['seconds'])}"
             f" · train loss {record['train_loss']:.3f} · valid loss {record['valid_loss']:.3f}"
             + (f" · {told}" if told else "")
@@ -101,7 +101,7 @@ class Screen:
 class Counting:
     """A bar that counts, as a context whose `to` is called with the number so far."""
 
-    def __init__(self, console: Console, what: str, total: int | None) -> None:
+    def __init__(self, console: rich_console.Console, what: str, total: int | None) -> None:
         self._bar = Progress(
             TextColumn(what),
             BarColumn(bar_width=24),

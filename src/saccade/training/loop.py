@@ -23,10 +23,10 @@ from saccade.errors import StoppedError, TrainingError
 from saccade.tasks import Evaluation, Task
 from saccade.training import checkpoint
 from saccade.training.checkpoint import Checkpoint
-from saccade.training.console import Screen
+from saccade.training.console import Console
 from saccade.training.distributed import World
 from saccade.training.interruption import Interruption
-from saccade.training.metric_log import Track
+from saccade.training.metric_log import MetricLog
 from saccade.training.optim import Average
 from saccade.training.precision import Precision
 from saccade.training.recipe import TrainingConfig
@@ -34,7 +34,7 @@ from saccade.training.run import Run, put_tensors, tensors_of
 
 
 @dataclass(frozen=True)
-class Material:
+class TrainingData:
     """What is trained on and what is validated on."""
 
     train: Encoded
@@ -108,13 +108,13 @@ class Trainer:
     """A task in training."""
 
     task: Task[Any]
-    material: Material
+    material: TrainingData
     config: TrainingConfig
     run: Run
     world: World
     device: torch.device
     precision: Precision
-    screen: Screen
+    console: Console
     interruption: Interruption
 
     def __post_init__(self) -> None:
@@ -127,9 +127,9 @@ class Trainer:
         """Train until the budget is used up, going on from the newest checkpoint."""
         config, progress = self.config, self.restore()
         self.clock = time.monotonic() - progress.seconds
-        self.track = Track(self.run, progress.step)
-        with self.interruption.heeded(), closing(self.track), self.screen:
-            self.screen.begin(progress, config, self.task.unit)
+        self.track = MetricLog(self.run, progress.step)
+        with self.interruption.heeded(), closing(self.track), self.console:
+            self.console.begin(progress, config, self.task.unit)
             while not progress.end(config) or progress.validation_due(config):
                 if progress.validation_due(config):
                     progress = self.validate(progress)
@@ -187,7 +187,7 @@ class Trainer:
             count_since=progress.count_since + count,
         )
         if self.world.first:
-            speed = self.screen.updated(progress, update)
+            speed = self.console.updated(progress, update)
             if progress.step % config.log_every == 0:
                 rate = {f"{self.task.unit}_per_second": speed}
                 self.track.note({"step": step + 1, **asdict(update), **rate})
@@ -246,7 +246,7 @@ class Trainer:
         except StoppedError:
             return None
         self.track.note(record)
-        self.screen.validated(record, evaluation, better=better)
+        self.console.validated(record, evaluation, better=better)
         return worth, better, self.seconds()
 
     def measure(self, progress: Progress) -> tuple[dict[str, Any], Evaluation | None]:
@@ -277,7 +277,7 @@ class Trainer:
         loss = record["valid_loss"]
         if self.config.select_by == "loss" or evaluation is None:
             return loss, loss
-        score = evaluation.scores[self.task.selects]
+        score = evaluation.scores[self.task.selection_metric]
         return -score.value if score.higher_is_better else score.value, loss
 
     def save(self, progress: Progress) -> None:

@@ -17,7 +17,7 @@ from saccade.files import room_on_disk
 from saccade.training.run import Run
 
 
-class Track:
+class MetricLog:
     """Takes the measurements of a run that goes on after update `step`."""
 
     def __init__(self, run: Run, step: int) -> None:

@@ -11,7 +11,7 @@ import torch
 from annotated_types import Gt, Le
 from torch import nn
 
-from saccade.config import Conflict, Count, NotNegative, Positive, Share, Whole, without_effect
+from saccade.config import Conflict, Count, Fraction, NotNegative, Positive, Whole, without_effect
 from saccade.errors import RecipeError
 from saccade.shapes import Tensor
 
@@ -34,12 +34,12 @@ class OptimConfig:
     freeze         parts that do not learn, by how their names begin: ["encoder.stem"]
     """
 
-    betas: tuple[Share, Share] = (0.9, 0.98)
+    betas: tuple[Fraction, Fraction] = (0.9, 0.98)
     eps: Positive = 1e-9
     weight_decay: NotNegative = 0.01
     schedule: Literal["constant", "inverse_sqrt", "cosine", "linear"] = "cosine"
     warmup: Whole = 400
-    final_rate: Share = 0.01
+    final_rate: Fraction = 0.01
     clip: NotNegative = 1.0
     layer_decay: Annotated[float, Gt(0), Le(1)] = 1.0
     freeze: tuple[str, ...] = ()
@@ -150,7 +150,7 @@ class AverageConfig:
     """
 
     kind: Literal["none", "ema", "last"] = "ema"
-    decay: Share = 0.999
+    decay: Fraction = 0.999
     last: Count = 5
 
     def conflicts(self) -> Iterator[Conflict]:

@@ -18,22 +18,22 @@ from saccade.data.corpus import Corpus, Item, Split
 from saccade.data.sources.columns import Column
 from saccade.data.sources.layout import SPLITS
 from saccade.errors import DataError, RunError
-from saccade.interfaces import Engined
+from saccade.interfaces import HasEngine
 from saccade.tasks import Evaluation, Task
 from saccade.tasks.measures import require_measurable, with_attention
 from saccade.tasks.text_to_text import TextToText
 from saccade.training import checkpoint, distributed
 from saccade.training import precision as precisions
 from saccade.training import recipe as recipes
-from saccade.training.console import Screen
+from saccade.training.console import Console
 from saccade.training.distributed import World
 from saccade.training.golds import ALIGNMENT, GoldFile, golds_of
 from saccade.training.interruption import Interruption
-from saccade.training.loop import Material, Trainer
+from saccade.training.loop import Trainer, TrainingData
 from saccade.training.recipe import Recipe
 from saccade.training.report import report_due, write_report
 from saccade.training.run import Run, tensors_of
-from saccade.training.warm_start import Initial, open_initial
+from saccade.training.warm_start import WarmStart, open_warm_start
 
 
 def train(
@@ -53,7 +53,7 @@ def train(
     columns: Mapping[str, str] | None = None,
     cache: str | Path | None = None,
     world: World | None = None,
-    screen: Screen | None = None,
+    console: Console | None = None,
 ) -> Task[Any]:
     """Train a recipe on data into the run folder `out`; gives the task with its best weights.
 
@@ -61,7 +61,7 @@ def train(
     whose model and vocabulary training begins with; its head is new. `cache` is where encoded data
     is kept for the next time.
     """
-    world, screen = world or World(), screen or Screen()
+    world, console = world or World(), console or Console()
     budget = {"max_steps": max_steps, "minutes": minutes, "seed": seed}
     asked = [f"training.{name}={value}" for name, value in budget.items() if value is not None]
     keep_freed_memory()
@@ -70,7 +70,7 @@ def train(
         if resume and run.initial.exists():  # what it began with is all in its own folder
             model = config.plain(run.recipe().options)["model"]
         else:
-            initial = None if init is None else open_initial(init)
+            initial = None if init is None else open_warm_start(init)
             model = None if initial is None else initial.model
         chosen = recipes.load(recipe, [*changes, *asked], model)
         place = precisions.pick_device(device, world.local_rank if world.size > 1 else None)
@@ -81,7 +81,7 @@ def train(
             corpus=sources.open_corpus(data, chosen.options.columns, pair=pair, columns=columns),
             world=replace(world, device=place),
             numbers=precisions.choose(precision, place),
-            screen=screen,
+            console=console,
             interruption=interruption,
             cache=Path(cache or default_cache()),
         )
@@ -128,7 +128,7 @@ def assess(
     pair: str | None = None,
     columns: Mapping[str, str] | None = None,
     attention: AttentionOptions | None = None,
-    say: Callable[[str], None] = lambda text: None,
+    notify: Callable[[str], None] = lambda text: None,
     **options: Any,
 ) -> Evaluation:
     """The same with answers, confidence intervals, and quality by length.
@@ -143,10 +143,10 @@ def assess(
         corpus = sources.open_corpus(
             data, wanted, pair=pair, columns=columns, held_out=0.0, required=(split,)
         )
-        return corpus.splits[split], corpus.understood
+        return corpus.splits[split], corpus.summary
 
-    chosen, understood = rows(task.columns)
-    say(understood)
+    chosen, summary = rows(task.columns)
+    notify(summary)
     asked = list(task.items(chosen))
     if not asked:
         raise DataError(f"there is nothing to evaluate in {data}")
@@ -160,7 +160,7 @@ def assess(
     elif attention != AttentionOptions():
         raise DataError(f"alignments are of translators and their like, not of {task.name}")
     found = task.evaluate(asked, **options)
-    say("measuring attention")
+    notify("measuring attention")
     return with_attention(task, found, golds=golds, back=back)
 
 
@@ -183,17 +183,17 @@ class _Job:
 
     run: Run
     recipe: Recipe
-    initial: Initial | None
+    initial: WarmStart | None
     corpus: Corpus
     world: World
     numbers: precisions.Precision
-    screen: Screen
+    console: Console
     interruption: Interruption
     cache: Path
 
     def do(self, *, resume: bool) -> Task[Any]:
         """Train; the first process makes the vocabularies and the run, then all read them."""
-        self.say(self.corpus.understood)
+        self.notify(self.corpus.summary)
         with distributed.joined(self.world) as world:
             job = replace(self, world=world)
             with self.run.locked() if world.first else nullcontext():
@@ -228,14 +228,14 @@ class _Job:
                 )
             self.run.require_fit(self.recipe, facts)
             if not checkpoint.steps(self.run.checkpoints):
-                self.say(f"{self.run.folder} has no checkpoint yet, so it begins anew")
+                self.notify(f"{self.run.folder} has no checkpoint yet, so it begins anew")
             return
         if others := self.run.strangers():
             raise RunError(
                 f"{self.run.folder} is not empty ({', '.join(others[:4])}) and no run; "
                 "choose a new folder with --out"
             )
-        with self.screen.counting("making the vocabulary, rows read:") as bar:
+        with self.console.counting("making the vocabulary, rows read:") as bar:
             folder = None if self.initial is None else self.initial.folder
             task = self.recipe.options.fresh(splits["train"], bar.to, folder)
         if self.initial is None:
@@ -244,13 +244,13 @@ class _Job:
         taken = self.initial.fitting(task)
         self.run.begin(self.recipe, task, {**facts, "init": str(folder)}, taken)
         new = [name for name in tensors_of(task.model) if name not in taken]
-        self.say(f"{len(taken)} tensors taken from {folder}; new are {', '.join(new) or 'none'}")
+        self.notify(f"{len(taken)} tensors taken from {folder}; new are {', '.join(new) or 'none'}")
 
     def fit(self) -> Task[Any]:
         """Train the task of the run; gives it with its best weights."""
         task = self.run.beginning(self.recipe.training.seed).to(self.device)
         material = self.material(task)
-        self.say(
+        self.notify(
             f"{type(task.model).__name__} of {_parameters(task):,} parameters · "
             f"{len(material.plan.lengths):,} examples, {len(material.valid):,} for validation · "
             f"{self.device}, {self.numbers.name}, threads: {torch.get_num_threads()}"
@@ -263,34 +263,34 @@ class _Job:
             self.world,
             self.device,
             self.numbers,
-            self.screen,
+            self.console,
             self.interruption,
         ).fit()
         self.world.wait()
         best = self.run.task().to(self.device)
-        self.say(
+        self.notify(
             f"{progress.ended}, at step {progress.step}; the best weights are those of step "
             f"{progress.best_step}, in {self.run.weights}"
         )
         if self.world.first and report_due(self.run):
-            self.say("measuring the best weights once more, for the report")
+            self.notify("measuring the best weights once more, for the report")
             if said := best.finish(material.valid):
                 self.run.keep_parts(best)
-                self.say(said)
+                self.notify(said)
             write_report(self.run, best, material.items)
-            if isinstance(best, Engined):
+            if isinstance(best, HasEngine):
                 self.run.keep_samples(material.items)
         return best
 
-    def material(self, task: Task[Any]) -> Material:
+    def material(self, task: Task[Any]) -> TrainingData:
         """The data as numbers, and the plan in which it is read."""
         config = self.recipe.training
         encoded = {}
         for name in ("train", "valid"):
-            with self.screen.counting(f"encoding {name}, rows done:") as bar:
+            with self.console.counting(f"encoding {name}, rows done:") as bar:
                 encoded[name] = task.encode(self.corpus.splits[name], self.cache, bar.to)
             for remark in task.remarks(encoded[name]):
-                self.say(f"{name}: {remark}")
+                self.notify(f"{name}: {remark}")
             if len(encoded[name]) == 0:
                 raise DataError(f"no row of {name} can be used: all are empty or too long")
         plan = Plan(
@@ -302,12 +302,12 @@ class _Job:
             accumulate=config.accumulate,
         )
         some = _spread(list(task.items(self.corpus.splits["valid"])), config.validate_items)
-        return Material(encoded["train"], plan, encoded["valid"], some)
+        return TrainingData(encoded["train"], plan, encoded["valid"], some)
 
-    def say(self, text: str) -> None:
+    def notify(self, text: str) -> None:
         """A line for people, once for all processes."""
         if self.world.first:
-            self.screen.say(text)
+            self.console.notify(text)
 
 
 def _parameters(task: Task[Any]) -> int:

@@ -19,7 +19,7 @@ from saccade.training.run import Run, tensors_of
 
 
 @dataclass(frozen=True)
-class Initial:
+class WarmStart:
     """Another model: where its vocabularies lie, its options as a recipe has them, its weights."""
 
     folder: Path
@@ -32,7 +32,7 @@ class Initial:
         taken = {
             name: self.tensors[name]
             for name in wanted
-            if name in self.tensors and not name.startswith(task.new_parts)
+            if name in self.tensors and not name.startswith(task.reinitialised)
         }
         if not taken:
             raise RunError(
@@ -47,7 +47,7 @@ class Initial:
         return taken
 
 
-def open_initial(where: str | Path) -> Initial:
+def open_warm_start(where: str | Path) -> WarmStart:
     """The model of a run folder, or of a folder as transformers keeps it."""
     folder = Path(where)
     run = Run(folder)
@@ -55,7 +55,7 @@ def open_initial(where: str | Path) -> Initial:
         if not run.weights.exists():
             raise RunError(f"{folder} has no weights yet, so nothing can begin with them")
         model = config.plain(run.recipe().options)["model"]
-        return Initial(folder, model, run.best_tensors())
+        return WarmStart(folder, model, run.best_tensors())
     if not (folder / "config.json").is_file():
         raise RunError(
             f"--init takes a run folder (with run.json) or a Hugging Face folder (with "
@@ -72,4 +72,4 @@ def open_initial(where: str | Path) -> Initial:
     tokenizer = read_vocabulary(folder / TOKENIZER, (), described.vocabulary or 0)
     count = len(tokenizer)
     model = with_rows(huggingface.load(folder), source=count, target=count)
-    return Initial(folder, config.plain(described.config), tensors_of(model))
+    return WarmStart(folder, config.plain(described.config), tensors_of(model))

@@ -135,7 +135,7 @@ def test_parts_are_kept_for_validation(tmp_path):
     rows = sorted([*kept, *rest], key=lambda row: row.line)
     assert "".join(row.values[0] for row in rows) == text
     assert (rest.count(), kept.count()) == (48, 2)
-    assert corpus.understood == (
+    assert corpus.summary == (
         "train: t.txt (plain text, one document). text = running text. "
         "Of 50 parts, 2 parts kept back for validation."
     )
@@ -170,9 +170,9 @@ def test_sub_folders_are_splits(tmp_path):
     }
     files = [row.file for row in corpus.splits["train"]]
     assert files[0] == str(tmp_path / "train" / "a.txt")
-    assert f"train: 4 files of text in {tmp_path / 'train'};" in corpus.understood
-    assert f"valid: 1 file of text in {tmp_path / 'Dev'};" in corpus.understood
-    assert "text = running text, a document a file" in corpus.understood
+    assert f"train: 4 files of text in {tmp_path / 'train'};" in corpus.summary
+    assert f"valid: 1 file of text in {tmp_path / 'Dev'};" in corpus.summary
+    assert "text = running text, a document a file" in corpus.summary
     assert all(split.running for split in corpus.splits.values())
 
 

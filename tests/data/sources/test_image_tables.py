@@ -94,7 +94,7 @@ def test_what_is_understood_is_said_and_what_is_left_out(tmp_path):
     write(root / "cats" / ".x.png")
     (root / "empty").mkdir()
     corpus = open_corpus(root, LABELLED, held_out=0.0)
-    assert corpus.understood == (
+    assert corpus.summary == (
         f"train: {root} (6 images in 2 folders, 3 other files left out). "
         "image = the files, label = their folder: cats, dogs."
     )
@@ -403,7 +403,7 @@ def test_idx_files_as_mnist_has_them(tmp_path, ending):
     assert row.values == (f"{path}/13", "3")
     assert (row.line, row.file) == (14, str(path))
     assert np.asarray(read_image(row.values[0]))[0, :, 0].tolist() == [78, 79, 80]
-    assert f"{path.name} (IDX, 40 images)" in corpus.understood
+    assert f"{path.name} (IDX, 40 images)" in corpus.summary
     counts = [corpus.splits[name].count() for name in ("train", "valid")]
     assert sum(counts) == 40
     assert counts[1] == 2

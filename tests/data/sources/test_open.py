@@ -140,7 +140,7 @@ def test_names_are_found_in_any_order_and_case(tmp_path):
     path = write_tsv(tmp_path / "t.tsv", [("1", "b", "a")], header=("id", " French", "SRC"))
     corpus = open_corpus(path, PAIR, held_out=0.0)
     assert [row.values for row in corpus.splits["train"]] == [("a", "b")]
-    assert 'source = column "SRC", target = column " French"' in corpus.understood
+    assert 'source = column "SRC", target = column " French"' in corpus.summary
 
 
 def test_an_exact_name_wins_over_a_usual_one(tmp_path):
@@ -153,7 +153,7 @@ def test_columns_rename_and_number(tmp_path):
     assert values(path, columns={"source": "z", "target": "x"}) == [("c", "a")]
     named = {"source": "3", "target": "1"}
     assert values(path, columns=named) == [("z", "x"), ("c", "a")]
-    assert "no header" in open_corpus(path, PAIR, columns=named).understood
+    assert "no header" in open_corpus(path, PAIR, columns=named).summary
     text = path.rename(tmp_path / "t.txt")
     assert values(text, columns={"source": "1", "target": "2"}) == [("x", "y"), ("a", "b")]
 
@@ -378,8 +378,8 @@ def test_a_folder_gives_its_splits(tmp_path):
         "valid": 1,
         "test": 2,
     }
-    assert "train: train.tsv (tab-separated); valid: dev.csv" in corpus.understood
-    assert "kept" not in corpus.understood
+    assert "train: train.tsv (tab-separated); valid: dev.csv" in corpus.summary
+    assert "kept" not in corpus.summary
 
 
 @pytest.mark.parametrize("other", ["train.csv", "train.tsv.gz", "train.v2.tsv"])
@@ -434,7 +434,7 @@ def test_two_languages_are_found_without_a_pair(tmp_path):
     corpus = open_corpus(tmp_path, (Column("source", ("en",)), Column("target")))
     assert [row.values for row in corpus.splits["train"]] == ROWS
     assert corpus.splits["valid"].count() == 1
-    assert "source = en, target = de (the other way: --pair de-en)" in corpus.understood
+    assert "source = en, target = de (the other way: --pair de-en)" in corpus.summary
     alphabetical = open_corpus(tmp_path, PAIR)
     assert [row.values for row in alphabetical.splits["train"]] == [row[::-1] for row in ROWS]
     turned = open_corpus(tmp_path, PAIR, pair="de-en")
@@ -486,7 +486,7 @@ def test_a_fixed_share_is_kept_for_validation(tmp_path):
     assert len(valid) == corpus.splits["valid"].count() == 50
     assert len(train) == corpus.splits["train"].count() == 950
     assert not train & valid
-    assert "Of 1 000 rows, 50 rows kept back for validation" in corpus.understood
+    assert "Of 1 000 rows, 50 rows kept back for validation" in corpus.summary
     again = open_corpus(path, PAIR)
     assert list(again.splits["valid"]) == list(corpus.splits["valid"])
     other = open_corpus(path, PAIR, seed=1)

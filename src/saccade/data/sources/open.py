@@ -61,7 +61,7 @@ def open_corpus(
     splits = {name: Split(name, table) for name, table in tables.items()}
     files = "; ".join(f"{name}: {table.describe()}" for name, table in tables.items())
     meaning = "; ".join(dict.fromkeys(table.meaning() for table in tables.values()))
-    understood = f"{files}. {meaning}."
+    summary = f"{files}. {meaning}."
     if held_out and "train" in splits and "valid" not in splits:
         train = tables["train"]
         base: str = getattr(train, "base", "")  # where images lie, which must not decide
@@ -72,9 +72,9 @@ def open_corpus(
         splits |= {"train": Split("train", train, rest), "valid": Split("valid", train, kept)}
         unit = "part" if train.running else "row"
         total, held = counted(rest.count + kept.count, unit), counted(kept.count, unit)
-        understood += f" Of {total}, {held} kept back for validation."
+        summary += f" Of {total}, {held} kept back for validation."
     ordered = {name: splits[name] for name in SPLITS if name in splits}
-    return Corpus({**ordered, **splits}, understood)
+    return Corpus({**ordered, **splits}, summary)
 
 
 def _find(where: str, asked: Asked) -> tuple[bool, dict[str, Table]]:

@@ -22,7 +22,7 @@ import torch.nn.functional as F
 from annotated_types import Ge, Le
 from jaxtyping import Shaped
 
-from saccade.config import Conflict, NotNegative, Share, Whole, without_effect
+from saccade.config import Conflict, Fraction, NotNegative, Whole, without_effect
 from saccade.shapes import Float, Int, Tensor
 
 Images = Shaped[Tensor, "b c h w"]
@@ -54,7 +54,7 @@ class AugmentConfig:
     flip: bool = False
     crop: Whole = 0
     colour: Part = 0.0
-    erase: Share = 0.0
+    erase: Fraction = 0.0
     randaugment: Whole = 0
     magnitude: Part = 0.3
     mixup: NotNegative = 0.0

@@ -15,7 +15,7 @@ import torch
 from rapidfuzz.distance import Levenshtein
 
 from saccade.data.corpus import Item
-from saccade.decoding import GenerationConfig, Hypothesis, TextEngine, Wish
+from saccade.decoding import GenerationConfig, GenerationRequest, Hypothesis, TextEngine
 from saccade.errors import InteropError
 from saccade.interop.ctranslate2.running import Task, places_of, program_of
 from saccade.interop.ctranslate2.vocabulary import Names
@@ -92,8 +92,8 @@ def check(task: Task, engine: TextEngine, items: Sequence[Item] = ()) -> Check:
     inputs = _inputs(task, [item.inputs[0] for item in items])
     for rows in of_one_length([len(ids) for ids in inputs]):
         ids = [inputs[row] for row in rows]
-        wish = _wish(task, ids)
-        pairs = zip(task.engine.generate(ids, wish), engine.generate(ids, wish), strict=True)
+        request = _wish(task, ids)
+        pairs = zip(task.engine.generate(ids, request), engine.generate(ids, request), strict=True)
         for asked, ([ours], [its]) in zip(ids, pairs, strict=True):
             same += _same(task, asked, ours, its)
             changes += Levenshtein.distance(ours.tokens, its.tokens)
@@ -156,13 +156,13 @@ def _made(tokenizer: Tokenizer) -> list[list[int]]:
     return [random.choice(tokenizer.ordinary, length).tolist() for length in lengths]
 
 
-def _wish(task: Task, inputs: Sequence[list[int]]) -> Wish:
+def _wish(task: Task, inputs: Sequence[list[int]]) -> GenerationRequest:
     if isinstance(task, TextToText):
         longest = task.config.generation.longest(len(inputs[0]))
         limits = task.limits(min(longest, places_of(task)))
     else:
         limits = task.limits(min(CONTINUED, max(1, task.config.text.block // 2)))
-    return Wish(limits=limits, options=GenerationConfig(), rows=range(len(inputs)))
+    return GenerationRequest(limits=limits, options=GenerationConfig(), rows=range(len(inputs)))
 
 
 def _same(task: Task, asked: list[int], ours: Hypothesis, theirs: Hypothesis) -> bool:

@@ -119,9 +119,9 @@ class Task(nn.Module, ABC, Generic[BatchT]):
     reads: str = "text"
     generation: GenerationConfig | None = None
     unit: ClassVar[str] = "tokens"
-    new_parts: ClassVar[tuple[str, ...]] = ()
+    reinitialised: ClassVar[tuple[str, ...]] = ()
     columns: tuple[Column, ...]
-    selects: str
+    selection_metric: str
     model: nn.Module
 
     @abstractmethod
@@ -165,9 +165,9 @@ class Task(nn.Module, ABC, Generic[BatchT]):
         return line
 
     @property
-    def compares(self) -> str:
+    def comparison_metric(self) -> str:
         """The metric that tells which of several models is the best."""
-        return self.selects
+        return self.selection_metric
 
     def question(self, item: Item) -> Any:
         """The input with which `predict` is asked an item of a split."""

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from saccade.config import Share
+from saccade.config import Fraction
 from saccade.data.corpus import Item, Split
 from saccade.data.sources.columns import Column
 from saccade.data.store.cache import Encoded
@@ -42,7 +42,7 @@ class LossConfig:
     label_smoothing   the share of the truth that is given to all classes alike
     """
 
-    label_smoothing: Share = 0.0
+    label_smoothing: Fraction = 0.0
 
 
 class Classifier(Task[BatchT]):
@@ -52,14 +52,14 @@ class Classifier(Task[BatchT]):
     data when training ends, so that probabilities mean something (Guo et al. 2017).
     """
 
-    new_parts = ("head.",)
+    reinitialised = ("head.",)
 
     def __init__(
         self, labels: Labels, metrics: ClassificationMetricsConfig, temperature: float
     ) -> None:
         super().__init__()
         self.labels, self.metrics, self.temperature = labels, metrics, temperature
-        self.selects = labels.selects(metrics)
+        self.selection_metric = labels.selection_metric(metrics)
         labels.check(metrics)
 
     @abstractmethod

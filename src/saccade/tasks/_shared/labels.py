@@ -139,7 +139,7 @@ class Labels(ABC):
     def check(self, metrics: ClassificationMetricsConfig) -> None:
         """Refuse metrics that make no sense for such labels."""
 
-    def selects(self, metrics: ClassificationMetricsConfig) -> str:
+    def selection_metric(self, metrics: ClassificationMetricsConfig) -> str:
         """The metric that tells which weights are the best: the first that the recipe names."""
         return metrics.names[0]
 
@@ -395,7 +395,7 @@ class Number(Labels):
     def check(self, metrics: ClassificationMetricsConfig) -> None:
         """Numbers have their own."""
 
-    def selects(self, metrics: ClassificationMetricsConfig) -> str:
+    def selection_metric(self, metrics: ClassificationMetricsConfig) -> str:
         """The one that is defined whatever the numbers are."""
         return "mean_squared_error"
 

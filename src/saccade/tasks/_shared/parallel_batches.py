@@ -29,10 +29,10 @@ def batch_size_for(inputs: int, most: int, device: torch.device) -> int:
 
 def of_one_length(lengths: Sequence[int]) -> list[Rows]:
     """The numbers of the inputs, those of one length together, the shortest first."""
-    alike: dict[int, Rows] = {}
+    length_group: dict[int, Rows] = {}
     for row, length in enumerate(lengths):
-        alike.setdefault(length, []).append(row)
-    return [rows for _, rows in sorted(alike.items())]
+        length_group.setdefault(length, []).append(row)
+    return [rows for _, rows in sorted(length_group.items())]
 
 
 def side_by_side(

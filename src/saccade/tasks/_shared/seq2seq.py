@@ -9,11 +9,11 @@ from typing import Any
 import torch
 
 from saccade.attention.watch import watch
-from saccade.config import Share
+from saccade.config import Fraction
 from saccade.data.corpus import Item
 from saccade.decoding import Hypothesis, Limits
 from saccade.errors import WatchError
-from saccade.interfaces import Engined
+from saccade.interfaces import HasEngine
 from saccade.layers.cross_entropy import cross_entropy
 from saccade.lens.record import Side
 from saccade.metrics import TextMetricsConfig, by_length
@@ -35,7 +35,7 @@ class LossConfig:
     label_smoothing   the share of the target that is given to all tokens alike
     """
 
-    label_smoothing: Share = 0.1
+    label_smoothing: Fraction = 0.1
 
 
 class WritingTask(Task[BatchT]):
@@ -74,7 +74,7 @@ class WritingTask(Task[BatchT]):
             answers,
             items,
             [] if quick else by_length(tallies, self.lengths(items)),
-            engine=self.engine.name if isinstance(self, Engined) else "eager",
+            engine=self.engine.name if isinstance(self, HasEngine) else "eager",
         )
 
     def written_loss(
@@ -91,7 +91,7 @@ class WritingTask(Task[BatchT]):
             target[:, 1:].flatten().index_select(0, places),
             smoothing=smoothing if self.training else 0.0,
         )
-        return Loss(found.total, len(places), {"surprise": found.surprise})
+        return Loss(found.total, len(places), {"nll": found.nll})
 
     def limits(self, longest: int) -> Limits:
         """Answers of `longest` tokens at most, among which no control token but the stop is."""
