@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from saccade.data.sources.validation_split import Side
+from saccade.data.validation_split import Side
 from saccade.errors import DataError
 
 

@@ -12,7 +12,6 @@ images          decode, check and resize images
 archives        images inside zip and IDX files
 generated       tables produced by a function
 huggingface     data sets of the Hugging Face hub
-validation_split  hold out rows for validation
 """
 
 from saccade.data.corpus import Item, items

@@ -18,7 +18,7 @@ from saccade.data.sources.archives import (
 )
 from saccade.data.sources.columns import counted, quoted, some
 from saccade.data.sources.text_files import file_digest
-from saccade.data.sources.validation_split import Side
+from saccade.data.validation_split import Side
 from saccade.errors import DataError
 
 ADDED = "__MACOSX"  # what macOS puts into a zip

@@ -20,7 +20,7 @@ from saccade.data.sources.layout import (
     listing,
 )
 from saccade.data.sources.parallel_text import Parallel
-from saccade.data.sources.validation_split import divide
+from saccade.data.validation_split import divide
 from saccade.errors import DataError
 
 __all__ = ["Column", "Corpus", "Item", "Row", "Split", "items", "open_corpus"]
