@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from saccade.data.sources.columns import counted
 from saccade.errors import DataError
 
 MOST = 2000  # rows: more would only make each validation slow
@@ -49,8 +48,8 @@ def divide(values: Iterable[str], share: float, seed: int, where: str) -> tuple[
     fewer = int(np.searchsorted(ordered, until, side="left"))
     if ordered[0] == ordered[-1]:
         raise DataError(
-            f"{where} has too few different examples ({counted(len(ordered), 'row')}) to keep some "
-            "for validation; give a folder with train.* and valid.*"
+            f"{where} has too few different examples to hold some out for validation (rows: "
+            f"{len(ordered)}); use a folder with train.* and valid.*"
         )
     if fewer and (kept == len(ordered) or kept > 2 * count):  # one source stands on many rows
         until, kept = ordered[fewer - 1], fewer
