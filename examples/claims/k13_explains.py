@@ -25,7 +25,7 @@ from k09_heads_differ import SMALL
 
 from saccade.data.builtin import Builtin, mood, phrases
 from saccade.lens.drawing.chart import COLOURS, Chart
-from saccade.metrics.score import Score
+from saccade.metrics.score import MetricScore
 from saccade.tasks import Evaluation
 from saccade.training.session import AttentionOptions, assess
 
@@ -98,13 +98,13 @@ def assessed(name: str, size: Size) -> Evaluation:
         return assess(task, data=path, attention=AttentionOptions(), **subject.options)
 
 
-def said(score: Score) -> str:
+def said(score: MetricScore) -> str:
     """A score with its interval."""
     low, high = score.interval or (score.value, score.value)
     return f"{score.value:.2f} [{low:.2f}, {high:.2f}]"
 
 
-def falls(scores: dict[str, Score]) -> Chart:
+def falls(scores: dict[str, MetricScore]) -> Chart:
     """Each fall beyond that of random words, with its interval."""
     chart = Chart({}, figsize=(6.4, 1.8))
     axes = chart.add_subplot()

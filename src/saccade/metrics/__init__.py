@@ -1,6 +1,6 @@
 """Metrics: how good answers are, with a signature, an interval and a test of significance.
 
-score           Score (what comes out) and Tally (what was counted for each item)
+score           MetricScore (what comes out) and Tally (what was counted for each item)
 text            BLEU, chrF and TER, by sacreBLEU
 captions        BLEU by order, CIDEr, ROUGE-L and pointing, as captioning has them
 error_rates     exact match, error rates of characters, words and phonemes
@@ -43,14 +43,14 @@ from saccade.metrics.error_rates import (
 from saccade.metrics.language import bits_per_character, language_scores, perplexity
 from saccade.metrics.regression import mean_squared_error, pearson, score_numbers, spearman
 from saccade.metrics.resample import PairedDifference, paired_bootstrap
-from saccade.metrics.score import Score, Tally
+from saccade.metrics.score import MetricScore, Tally
 from saccade.metrics.suite import TextMetricsConfig
 from saccade.metrics.text import bleu, chrf, ter
 
 __all__ = [
     "ClassificationMetricsConfig",
+    "MetricScore",
     "PairedDifference",
-    "Score",
     "Tally",
     "TextMetricsConfig",
     "accuracy",

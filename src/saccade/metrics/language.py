@@ -17,7 +17,7 @@ from jaxtyping import Float
 from saccade.errors import MetricError
 from saccade.metrics.resample import SAMPLES, SEED
 from saccade.metrics.score import (
-    Score,
+    MetricScore,
     Tally,
     ratio,
     require_as_many,
@@ -56,7 +56,7 @@ def language_scores(
     *,
     samples: int = SAMPLES,
     seed: int = SEED,
-) -> dict[str, Score]:
+) -> dict[str, MetricScore]:
     """Every metric of language models over all items, with intervals unless `samples` is 0."""
     tallies = (
         loss_tally(nats, tokens),

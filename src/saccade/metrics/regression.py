@@ -15,7 +15,7 @@ from jaxtyping import Float
 
 from saccade.metrics.resample import SAMPLES, SEED
 from saccade.metrics.score import (
-    Score,
+    MetricScore,
     Tally,
     ratio,
     require_as_many,
@@ -67,7 +67,7 @@ def score_numbers(
     *,
     samples: int = SAMPLES,
     seed: int = SEED,
-) -> dict[str, Score]:
+) -> dict[str, MetricScore]:
     """Every metric of numbers over all items, with intervals unless `samples` is 0."""
     return scores_of(number_tallies(answers, references), samples, seed)
 

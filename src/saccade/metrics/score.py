@@ -23,7 +23,7 @@ LARGEST = 1e100  # of a number that is measured: its square is a number, too
 
 
 @dataclass(frozen=True, kw_only=True)
-class Score:
+class MetricScore:
     """A metric's value, and all that is needed to say where it comes from.
 
     `signature` names the options, in the form of sacreBLEU's. `interval` is the 95 % confidence
@@ -63,14 +63,14 @@ class Tally:
         """The metric over these items only, by default over all."""
         return finite(self.value(self.counts[items].sum(0)))
 
-    def score(self, *, samples: int = SAMPLES, seed: int = SEED) -> Score:
+    def score(self, *, samples: int = SAMPLES, seed: int = SEED) -> MetricScore:
         """The metric over all items, with its interval unless `samples` is 0.
 
         A single item tells nothing of how others would be, and has none.
         """
         samples = samples if len(self) > 1 else 0
         drawn = self.resampled(samples, seed) if samples else np.empty(0)
-        return Score(
+        return MetricScore(
             name=self.name,
             value=self.of(),
             signature=self.signature(samples, seed),
@@ -85,11 +85,11 @@ class Tally:
         return np.array([finite(self.value(row)) for row in sums])
 
 
-def scored(tally: Callable[..., Tally]) -> Callable[..., Score]:
+def scored(tally: Callable[..., Tally]) -> Callable[..., MetricScore]:
     """The same metric as a score: takes what `tally` takes, and `samples` and `seed`."""
 
     @wraps(tally)
-    def score(*args: Any, samples: int = SAMPLES, seed: int = SEED, **options: Any) -> Score:
+    def score(*args: Any, samples: int = SAMPLES, seed: int = SEED, **options: Any) -> MetricScore:
         return tally(*args, **options).score(samples=samples, seed=seed)
 
     score.__name__ = tally.__name__.removesuffix("_tally")
@@ -108,7 +108,7 @@ class IntervalsConfig:
     seed: Whole = SEED
 
 
-def scores_of(tallies: Mapping[str, Tally], samples: int, seed: int) -> dict[str, Score]:
+def scores_of(tallies: Mapping[str, Tally], samples: int, seed: int) -> dict[str, MetricScore]:
     """The score of each tally, with its interval unless `samples` is 0."""
     return {name: tally.score(samples=samples, seed=seed) for name, tally in tallies.items()}
 
