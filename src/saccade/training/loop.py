@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from saccade.cancellation import raise_if_cancelled
-from saccade.data.batches.plan import Plan, batches, padding_share
+from saccade.data.batches.plan import Plan, batches, padding_fraction
 from saccade.data.corpus import Item
 from saccade.data.store.cache import Encoded
 from saccade.errors import StoppedError, TrainingError
@@ -176,7 +176,7 @@ class Trainer:
             group["lr"] = learning_rate * group["scale"]
         self.optimizer.step()
         self.average.after_update(step)
-        padding = padding_share(self.material.plan.lengths, [rows for _, rows in assigned])
+        padding = padding_fraction(self.material.plan.lengths, [rows for _, rows in assigned])
         update = Update(total / max(1.0, count), int(count), padding, gradient, learning_rate)
         progress = replace(
             progress,

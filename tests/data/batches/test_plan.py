@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from saccade.data.batches.plan import Plan, batches, padding_share
+from saccade.data.batches.plan import Plan, batches, padding_fraction
 from saccade.errors import DataError
 
 
@@ -32,7 +32,7 @@ def test_by_hand():
     # sorted by the first field, the second down and then up: (1,9) (1,2) (2,1) (2,3);
     # 2 × (1 + 9) = 20 fits, a third row does not
     assert sorted(sorted(rows.tolist()) for rows in found) == [[0, 2], [1, 3]]
-    assert padding_share(lengths, found) == pytest.approx(1 - (13 + 8) / (20 + 10))
+    assert padding_fraction(lengths, found) == pytest.approx(1 - (13 + 8) / (20 + 10))
 
 
 def test_one_field_by_hand():
@@ -56,7 +56,7 @@ def test_every_row_once_and_within_the_budget(lengths, budget, seed, epoch):
     for rows in found:
         assert len(rows) == 1 or cost(lengths, rows) <= budget
     assert len(found) == len(batches(lengths, budget, seed=seed + 1, epoch=epoch + 1))
-    assert 0 <= padding_share(lengths, found) <= 1
+    assert 0 <= padding_fraction(lengths, found) <= 1
 
 
 def test_a_row_beyond_the_budget_is_alone():
@@ -85,9 +85,9 @@ def test_batches_do_not_come_sorted():
 def test_little_is_padding(budget):
     lengths = natural(30_000)
     found = batches(lengths, budget, seed=0, epoch=0)
-    assert padding_share(lengths, found) < 0.05
+    assert padding_fraction(lengths, found) < 0.05
     shuffled = np.array_split(np.random.default_rng(0).permutation(len(lengths)), len(found))
-    assert padding_share(lengths, shuffled) > 0.3
+    assert padding_fraction(lengths, shuffled) > 0.3
 
 
 def test_many_rows_are_quick_enough_to_plan():
@@ -110,7 +110,7 @@ def test_wrong_lengths_and_budgets_are_refused(lengths, budget, said):
 
 def test_no_rows_no_batches():
     assert batches(np.empty((0, 2), np.int64), 10, seed=0, epoch=0) == []
-    assert padding_share(np.empty((0, 2), np.int64), []) == 0
+    assert padding_fraction(np.empty((0, 2), np.int64), []) == 0
     with pytest.raises(DataError, match="no rows"):
         Plan(lengths=np.empty((0, 2), np.int64), budget=10, seed=0)
 

@@ -19,7 +19,7 @@ from PIL import Image, ImageFile
 
 from saccade.data.sources import archives, images
 from saccade.data.sources.archives import digest_of_files, place_of
-from saccade.data.sources.images import image_size, in_rgb, read_image, resized
+from saccade.data.sources.images import image_size, read_image, resized, to_rgb
 from saccade.errors import DataError, ShapeError
 
 WIDTH, HEIGHT = 23, 17
@@ -852,7 +852,7 @@ def test_making_smaller_averages():
 
 def test_an_image_of_another_mode_is_resized_in_rgb():
     assert resized(picture("RGBA"), (4, 4)).shape == (4, 4, 3)
-    assert in_rgb(picture("CMYK")).mode == "RGB"
+    assert to_rgb(picture("CMYK")).mode == "RGB"
 
 
 def test_a_size_of_nothing_is_refused():

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from saccade.data.store import cache, stacked
 from saccade.data.store.cache import arrays_once
-from saccade.data.store.stacked import Stacked, StackedWriter, sampled_digest
+from saccade.data.store.stacked import StackedArrays, StackedWriter, sampled_digest
 from saccade.data.threads import in_threads
 from saccade.errors import DataError, DiskFullError
 
@@ -51,7 +51,7 @@ def stack_of(folder, rows):
     for row in rows:
         writer.add(row, "a row")
     writer.close()
-    return Stacked.open(folder, "x", writer.dtype, writer.shape)
+    return StackedArrays.open(folder, "x", writer.dtype, writer.shape)
 
 
 @settings(max_examples=25, deadline=None)
@@ -105,7 +105,7 @@ def test_a_file_of_half_rows_is_refused(tmp_path):
     for size in (0, 5):
         (tmp_path / "x.stack").write_bytes(bytes(size))
         with pytest.raises(DataError, match="whole rows of"):
-            Stacked.open(tmp_path, "x", "uint8", (4,))
+            StackedArrays.open(tmp_path, "x", "uint8", (4,))
 
 
 def test_a_sampled_digest_reads_some_of_a_large_file_and_all_of_a_small_one(tmp_path, monkeypatch):

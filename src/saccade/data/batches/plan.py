@@ -29,7 +29,7 @@ def batches(lengths: Lengths, budget: int, *, seed: int, epoch: int) -> list[Row
     return _Cut(_checked(lengths, budget), budget).deal(seed, epoch)
 
 
-def padding_share(lengths: Lengths, batches: Sequence[Rows]) -> float:
+def padding_fraction(lengths: Lengths, batches: Sequence[Rows]) -> float:
     """How much of the batches is padding: 0 none, 1 all."""
     padded = sum(len(rows) * int(lengths[rows].max(0).sum()) for rows in batches if len(rows))
     real = sum(int(lengths[rows].sum()) for rows in batches)

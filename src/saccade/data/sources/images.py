@@ -22,7 +22,7 @@ from saccade.data.sources.archives import BUILTIN, bytes_of, idx_image, is_idx, 
 from saccade.errors import DataError, ShapeError
 
 Pixels = npt.NDArray[np.uint8]
-How = Literal["squash", "crop", "pad"]
+ResizeMethod = Literal["squash", "crop", "pad"]
 
 MOST_PIXELS = 50_000_000
 LONGEST_SIDE = 100_000
@@ -129,7 +129,7 @@ def _opened(data: bytes, where: str, how: Callable[[bytes, str], Opened]) -> Ope
         raise DataError(f"{where} ({kind}) is damaged or was not copied whole: {reason}") from error
 
 
-def in_rgb(image: Image.Image) -> Image.Image:
+def to_rgb(image: Image.Image) -> Image.Image:
     """The image in RGB: deep greys scaled to bytes, transparent parts over white.
 
     16 bits are scaled by 1/257. Other numbers lie in the first of these ranges that holds them
@@ -146,7 +146,7 @@ def in_rgb(image: Image.Image) -> Image.Image:
 
 
 def resized(
-    image: Image.Image, size: tuple[int, int], how: How = "squash", *, grey: bool = False
+    image: Image.Image, size: tuple[int, int], how: ResizeMethod = "squash", *, grey: bool = False
 ) -> Pixels:
     """The image as (height, width, 3), or (height, width, 1) if it is to be grey.
 
@@ -157,7 +157,7 @@ def resized(
     height, width = size
     if min(size) < 1:
         raise ShapeError(f"an image has at least one pixel, got the size {size}")
-    image = in_rgb(image).convert("L") if grey else in_rgb(image)
+    image = to_rgb(image).convert("L") if grey else to_rgb(image)
     method = Image.Resampling.BICUBIC
     if how == "crop":
         fitted = ImageOps.fit(image, (width, height), method)
@@ -192,7 +192,7 @@ def _decoded(data: bytes, where: str) -> Image.Image:
         stream.allow(len(data) // 256 if image.format == "PNG" else SLOW_BYTES)
         image.load()
         raise_if_cancelled()
-        upright = in_rgb(_upright(image))
+        upright = to_rgb(_upright(image))
     upright.info = {}
     return upright
 
@@ -298,7 +298,7 @@ def _kind(data: bytes, signatures: tuple[tuple[int, bytes, str], ...]) -> str:
 def _builtin(where: str) -> Image.Image:
     from saccade.data import builtin
 
-    return in_rgb(builtin.image(where))
+    return to_rgb(builtin.image(where))
 
 
 class _Crumbs(BytesIO):

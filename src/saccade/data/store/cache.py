@@ -21,7 +21,7 @@ import filelock
 from saccade.data.corpus import Row, Split
 from saccade.data.sources.text_files import file_digest
 from saccade.data.store.ragged import Ragged, RaggedWriter
-from saccade.data.store.stacked import Array, Stacked, StackedWriter, sampled_digest
+from saccade.data.store.stacked import Array, StackedArrays, StackedWriter, sampled_digest
 from saccade.data.threads import in_threads
 from saccade.errors import DataError, DiskFullError
 
@@ -97,7 +97,7 @@ def arrays_once(
     folder: Path,
     workers: int = 2,
     progress: Callable[[int], None] | None = None,
-) -> Stacked:
+) -> StackedArrays:
     """The arrays that `make` makes of each name, from the cache if it has them.
 
     They have one shape and type. `key` names all that they depend on, such as the digest of the
@@ -200,8 +200,8 @@ def _encoded(entry: Path, facts: Facts) -> Encoded:
     return Encoded(fields, Skipped(skipped["empty"], skipped["too_long"], first), entry.name)
 
 
-def _stacked(entry: Path, facts: Facts) -> Stacked:
-    return Stacked.open(entry, ROWS, facts["dtype"], facts["shape"])
+def _stacked(entry: Path, facts: Facts) -> StackedArrays:
+    return StackedArrays.open(entry, ROWS, facts["dtype"], facts["shape"])
 
 
 def _write_arrays(

@@ -23,14 +23,14 @@ BLOCK = 2**20
 SAMPLES = 64  # blocks that are read to tell whether a file is whole
 
 
-class Stacked:
+class StackedArrays:
     """Arrays by their index, all of one shape; as light as a list of them would be heavy."""
 
     def __init__(self, rows: Array) -> None:
         self.rows = rows
 
     @classmethod
-    def open(cls, folder: Path, name: str, dtype: str, shape: Sequence[int]) -> "Stacked":
+    def open(cls, folder: Path, name: str, dtype: str, shape: Sequence[int]) -> "StackedArrays":
         """Map what `StackedWriter` wrote: the type of the numbers, and the shape of one row."""
         path, kind = _file(folder, name), np.dtype(dtype)
         width = math.prod(shape) * kind.itemsize
