@@ -110,7 +110,7 @@ def test_data_may_carry_its_gold_alignments(saccade, run, tmp_path):
     path.write_text("source\ttarget\talignment\na b\tb a\tnone\n")
     said = saccade("evaluate", run, "--data", path, "--attention")
     assert said.code == 2
-    assert "gold.tsv, line 2: line 1 of the gold alignments" in said.err
+    assert "gold.tsv:2: line 1 of the gold alignments" in said.err
 
 
 def test_gold_that_does_not_fit_is_named_before_anything_is_answered(
@@ -128,7 +128,7 @@ def test_gold_that_does_not_fit_is_named_before_anything_is_answered(
         (["--attention", "--gold-from-1"], "say how to read --gold, which is missing"),
         (["--attention", "--gold", tmp_path / "short"], "short: .* got 1 lines for 10 pairs"),
         (["--attention", "--gold", tmp_path / "words"], "words: line 1 of the gold alignments"),
-        (["--attention", "--gold", tmp_path / "far"], "far for .*, line 2: .* 9 of the target"),
+        (["--attention", "--gold", tmp_path / "far"], "far for .*:2: .* 9 of the target"),
         (["--attention", "--gold", tmp_path / "no.txt"], "there is no file"),
         (["--attention", "--reverse", tmp_path], "error"),
     ):

@@ -22,7 +22,7 @@ class Row(NamedTuple):
     @property
     def where(self) -> str:
         """For a message: file and line."""
-        return f"{self.file}, line {self.line}"
+        return f"{self.file}:{self.line}"
 
 
 @runtime_checkable

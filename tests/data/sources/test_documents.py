@@ -279,7 +279,7 @@ def test_a_folder_without_text_is_told_both_ways(tmp_path):
 def test_a_broken_file_among_many_is_named(tmp_path):
     write(tmp_path / "a.txt")
     (tmp_path / "b.txt").write_bytes(b"fine\nnot \xff\n")
-    with pytest.raises(DataError, match=r"b\.txt, line 2: not UTF-8 at byte offset 4"):
+    with pytest.raises(DataError, match=r"b\.txt:2: not UTF-8 at byte offset 4"):
         whole(tmp_path)
     (tmp_path / "b.txt").write_bytes(b"\x89PNG")
     with pytest.raises(DataError, match=r"b\.txt is not plain text but an image"):

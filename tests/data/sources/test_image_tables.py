@@ -287,7 +287,7 @@ def test_names_are_looked_for_in_images_and_in_the_only_zip(tmp_path):
     ]
     assert all(read_image(name).size == (2, 2) for name, _ in found)
     zipped(root, tmp_path / "more.zip")
-    with pytest.raises(DataError, match=r"line 4: there is no image .*say in which \.zip it is"):
+    with pytest.raises(DataError, match=r":4: there is no image .*say in which \.zip it is"):
         values(tmp_path / "t.tsv")
 
 
@@ -297,7 +297,7 @@ def test_a_missing_image_is_found_when_rows_are_read(tmp_path):
     rows = iter(whole(path))
     assert next(rows).values[0] == f"{tmp_path}/images/a.png"
     said = (
-        rf't\.tsv, line 3: there is no image "gone\.png" in {tmp_path}, nor in {tmp_path}/images$'
+        rf't\.tsv:3: there is no image "gone\.png" in {tmp_path}, nor in {tmp_path}/images$'
     )
     with pytest.raises(DataError, match=said):
         next(rows)
@@ -306,12 +306,12 @@ def test_a_missing_image_is_found_when_rows_are_read(tmp_path):
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("", "line 2: the name of an image is expected"),
-        (" ", "line 2: the name of an image is expected"),
-        ("/nowhere/a.png", "line 2: there is no image /nowhere/a.png"),
-        ("images", 'line 2: there is no image "images"'),
-        ("p.zip/gone.png", 'line 2: there is no image "p.zip/gone.png"'),
-        ("p.zip/../a.png", "line 2: there is no image"),
+        ("", ":2: the name of an image is expected"),
+        (" ", ":2: the name of an image is expected"),
+        ("/nowhere/a.png", ":2: there is no image /nowhere/a.png"),
+        ("images", ':2: there is no image "images"'),
+        ("p.zip/gone.png", ':2: there is no image "p.zip/gone.png"'),
+        ("p.zip/../a.png", ":2: there is no image"),
         ("p.zip", "p.zip"),
     ],
 )

@@ -508,8 +508,8 @@ def test_what_is_wrong_is_said(tmp_path, name, said):
 
 
 def test_a_message_says_where_the_image_is_named(tmp_path):
-    with pytest.raises(DataError, match=r"^t\.tsv, line 7: there is no .*x\.png"):
-        read_image(tmp_path / "x.png", named="t.tsv, line 7")
+    with pytest.raises(DataError, match=r"^t\.tsv:7: there is no .*x\.png"):
+        read_image(tmp_path / "x.png", named="t.tsv:7")
 
 
 @pytest.mark.parametrize("kind", ENDINGS)

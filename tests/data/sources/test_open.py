@@ -83,7 +83,7 @@ def test_parquet_gives_the_same_rows(tmp_path):
     with pytest.raises(DataError, match="not a whole Parquet file"):
         open_corpus(broken, PAIR)
     parquet.write_table(arrow.table({"source": ["a", None], "target": ["b", "c"]}), broken)
-    with pytest.raises(DataError, match=r'row 2: "source" must be text, got null'):
+    with pytest.raises(DataError, match=r':2: "source" must be text, got null'):
         values(broken)
 
 
@@ -233,17 +233,17 @@ def test_plain_text_is_one_column(tmp_path):
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        (b'{"source": "a"}', r'line 2: no "target"; the keys are "source"'),
-        (b'{"source": "a", "target": 5}', r'line 2: "target" must be text, got int "5"'),
-        (b'{"source": ["a"], "target": "b"}', r'line 2: "source" must be text, got list'),
+        (b'{"source": "a"}', r':2: no "target"; the keys are "source"'),
+        (b'{"source": "a", "target": 5}', r':2: "target" must be text, got int "5"'),
+        (b'{"source": ["a"], "target": "b"}', r':2: "source" must be text, got list'),
         (b'{"source": {"a": 1}, "target": "b"}', r'"source" must be text, got dict'),
         (b'{"source": null, "target": "b"}', r'"source" must be text, got null'),
         (b'{"source": NaN, "target": "b"}', r'"source" must be text, got float "nan"'),
         (rb'{"source": "\ud800", "target": "b"}', r"half a character \(\\ud800 alone\)"),
-        (b'["a", "b"]', "line 2: a JSON object with keys is expected"),
-        (b'{"source": "a"', "line 2: not JSON"),
-        (b"[" * 100_000, "line 2: not JSON"),
-        (b"\n{}", "line 2: blank"),
+        (b'["a", "b"]', ":2: a JSON object with keys is expected"),
+        (b'{"source": "a"', ":2: not JSON"),
+        (b"[" * 100_000, ":2: not JSON"),
+        (b"\n{}", ":2: blank"),
     ],
 )
 def test_broken_json_names_line_and_key(tmp_path, line, said):
@@ -257,11 +257,11 @@ def test_broken_json_names_line_and_key(tmp_path, line, said):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"a\tb\tc\n", r"line 2: 3 columns, the header has 2 \(tab-separated\)"),
-        (b"a\tb\nc\n", "line 3: 1 column, the header has 2"),
-        (b"a\tb\n\nc\td\n", "line 3: a blank line, the header has 2"),
-        (b"a\tb\nc\t\xffd\n", r"line 3: not UTF-8 at byte offset 2 of the line \(0xff\)"),
-        (b"a\t\xc3", "line 2: not UTF-8 at byte offset 2"),
+        (b"a\tb\tc\n", r":2: 3 columns, the header has 2 \(tab-separated\)"),
+        (b"a\tb\nc\n", ":3: 1 column, the header has 2"),
+        (b"a\tb\n\nc\td\n", ":3: a blank line, the header has 2"),
+        (b"a\tb\nc\t\xffd\n", r":3: not UTF-8 at byte offset 2 of the line \(0xff\)"),
+        (b"a\t\xc3", ":2: not UTF-8 at byte offset 2"),
         (b"", "has no rows"),
         (b"\n\n", "has no rows"),
     ],
@@ -283,9 +283,9 @@ def test_blank_lines_at_the_end_are_nothing(tmp_path):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b'a,"b\nc,d\n', "line 2: not comma-separated values"),
-        (b'a,"b"c\n', "line 2: not comma-separated values"),
-        (b"a,b\nc,d,e\n", "line 3: 3 columns, the header has 2"),
+        (b'a,"b\nc,d\n', ":2: not comma-separated values"),
+        (b'a,"b"c\n', ":2: not comma-separated values"),
+        (b"a,b\nc,d,e\n", ":3: 3 columns, the header has 2"),
     ],
 )
 def test_broken_csv_names_the_line(tmp_path, content, said):
@@ -336,7 +336,7 @@ def test_a_truncated_or_false_archive_is_refused(tmp_path):
 def test_an_endless_line_does_not_fill_the_memory(tmp_path, monkeypatch):
     monkeypatch.setattr(lines, "LONGEST", 100)
     path = write_tsv(tmp_path / "t.tsv", [("a", "b" * 200)])
-    with pytest.raises(DataError, match="line 2: longer than 100 bytes"):
+    with pytest.raises(DataError, match=":2: longer than 100 bytes"):
         values(path)
 
 

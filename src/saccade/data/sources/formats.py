@@ -81,7 +81,7 @@ class FileTable(ABC):
         """The values, with the images' places instead of their names."""
         if self._finder is None:
             return values
-        where, found = f"{self.path}, line {line}", list(values)
+        where, found = f"{self.path}:{line}", list(values)
         for i in self._images:
             found[i] = self._finder.find(values[i], where)
         return tuple(found)
@@ -133,7 +133,7 @@ class _Separated(FileTable):
         found = counted(width, "column") if width else "a blank line"
         rule = "the header" if self.header else "line 1"
         return DataError(
-            f"{self.path}, line {line}: {found}, {rule} has {self.taken.width} ({self.kind})"
+            f"{self.path}:{line}: {found}, {rule} has {self.taken.width} ({self.kind})"
         )
 
     @abstractmethod
@@ -167,7 +167,7 @@ class Csv(_Separated):
                 line = reader.line_num + 1
         except csv.Error as error:
             raise DataError(
-                f"{self.path}, line {line}: not comma-separated values ({error}); a field with "
+                f"{self.path}:{line}: not comma-separated values ({error}); a field with "
                 'commas, line ends or quotation marks stands in "…", a quotation mark in it twice'
             ) from error
 
@@ -187,7 +187,7 @@ class Jsonl(FileTable):
 
     def _records(self) -> Iterator[tuple[int, tuple[str, ...]]]:
         for line, record in self._objects():
-            yield line, texts_of(record, self.taken, f"{self.path}, line {line}")
+            yield line, texts_of(record, self.taken, f"{self.path}:{line}")
 
     def _objects(self) -> Iterator[tuple[int, dict[str, Any]]]:
         blank = 0
@@ -196,14 +196,14 @@ class Jsonl(FileTable):
                 blank = blank or number
                 continue
             if blank:
-                raise DataError(f"{self.path}, line {blank}: blank; a JSON object is expected")
+                raise DataError(f"{self.path}:{blank}: blank; a JSON object is expected")
             try:
                 record = json.loads(line)
             except (ValueError, RecursionError) as error:
-                raise DataError(f"{self.path}, line {number}: not JSON ({error})") from error
+                raise DataError(f"{self.path}:{number}: not JSON ({error})") from error
             if not isinstance(record, dict):
                 raise DataError(
-                    f"{self.path}, line {number}: a JSON object with keys is expected, got "
+                    f"{self.path}:{number}: a JSON object with keys is expected, got "
                     f"{quoted(line)}"
                 )
             yield number, record
@@ -228,7 +228,7 @@ class Parquet(FileTable):
 
     def _records(self) -> Iterator[tuple[int, tuple[str, ...]]]:
         for line, record in enumerate(self._read(), 1):
-            yield line, texts_of(record, self.taken, f"{self.path}, row {line}")
+            yield line, texts_of(record, self.taken, f"{self.path}:{line}")
 
     def _read(self) -> Iterator[dict[str, Any]]:
         with self._opened() as file:

@@ -60,7 +60,7 @@ def _table(origin: str, part: Any, asked: Asked) -> Made:
 def _reader(origin: str, part: Any, taken: Taken) -> Callable[[], Iterator[tuple[str, ...]]]:
     def read() -> Iterator[tuple[str, ...]]:
         for number, record in enumerate(part, 1):
-            yield texts_of(_flat(record), taken, f"{origin}, row {number}")
+            yield texts_of(_flat(record), taken, f"{origin}:{number}")
 
     return read
 

@@ -56,7 +56,7 @@ def read_lines(path: Path, *, keep_ends: bool = False) -> Iterator[str]:
             for number, raw in enumerate(iter(lambda: stream.readline(LONGEST + 1), b""), 1):
                 if len(raw) > LONGEST:
                     raise DataError(
-                        f"{path}, line {number}: longer than {LONGEST:,} bytes; a text file with "
+                        f"{path}:{number}: longer than {LONGEST:,} bytes; a text file with "
                         "one example a line is expected"
                     )
                 if number == 1:
@@ -67,7 +67,7 @@ def read_lines(path: Path, *, keep_ends: bool = False) -> Iterator[str]:
                 yield raw.decode()
     except UnicodeDecodeError as error:
         raise DataError(
-            f"{path}, line {number}: not UTF-8 at byte offset {error.start} of the line "
+            f"{path}:{number}: not UTF-8 at byte offset {error.start} of the line "
             f"(0x{error.object[error.start]:02x}); save the file as UTF-8"
         ) from error
     except DAMAGE as error:
