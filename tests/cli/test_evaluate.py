@@ -58,11 +58,11 @@ def test_what_is_missing_is_named(saccade, run, pairs, tmp_path):
     for options, problem in (
         (["--data", pairs, "--split", "valid"], "has no valid.* or val.* or dev.*"),
         (["--data", pairs, "--split", "best"], "there is no split 'best'; there are: train, valid"),
-        (["--data", tmp_path / "no.tsv"], f"there is no {tmp_path / 'no.tsv'}"),
+        (["--data", tmp_path / "no.tsv"], f"{tmp_path / 'no.tsv'} does not exist"),
         (["--data", other], 'has no column "source"'),
         (["--data", other, "--columns", "source"], "--columns takes name=column"),
         (["--data", other, "--columns", "source=first,target=third"], '"third"'),
-        (["--data", "builtin:nothing"], "there is no builtin:nothing"),
+        (["--data", "builtin:nothing"], "builtin:nothing does not exist"),
         (["--data", pairs, "--output", tmp_path / "no/x"], "there is no folder"),
         ([], "'--data'"),
     ):

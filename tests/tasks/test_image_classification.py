@@ -176,7 +176,7 @@ def test_bad_options_and_files_are_refused(tmp_path):
     with pytest.raises(DecodingError, match=r"input 7 must be the path of an image, .* got int"):
         all_images.as_image(3, 7)
     (tmp_path / "no.png").write_text("no image")
-    with pytest.raises(DataError, match=r"no\.png is no image"):
+    with pytest.raises(DataError, match=r"no\.png is not an image"):
         task.predict([tmp_path / "no.png"])
     with pytest.raises(DataError, match="'purple' is not one of those trained on: dark, light"):
         task.force(photos(tmp_path)[:1], ["purple"])

@@ -103,7 +103,7 @@ def test_a_folder_with_other_things_is_refused(place):
 
 
 def test_wrong_data_makes_no_folder(place):
-    with pytest.raises(saccade.SaccadeError, match="there is no"):
+    with pytest.raises(saccade.SaccadeError, match="does not exist"):
         train(place, "run", data=place / "nowhere")
     assert not (place / "run").exists()
 

@@ -21,7 +21,7 @@ from saccade.data.builtin import _phrases_words as words
 from saccade.data.builtin import digits
 from saccade.data.sources import Column, open_corpus
 from saccade.errors import DataError
-from tests.data.wanted import PAIR
+from tests.data.task_columns import PAIR
 
 SPLITS = ("train", "valid", "test")
 PAIRS, LABELLED = ("source", "target"), ("text", "label")
@@ -75,10 +75,10 @@ def test_the_list_is_light():
 
 
 def test_an_unknown_set_is_refused_with_those_there_are():
-    with pytest.raises(DataError, match="no builtin:nothing; there are copy, digits, mood"):
+    with pytest.raises(DataError, match=r"builtin:nothing does not exist; .* are copy, digits"):
         open_corpus("builtin:nothing", PAIR)
-    with pytest.raises(DataError, match="no builtin:_letters"):
-        open_corpus("builtin:_letters", PAIR)
+    with pytest.raises(DataError, match="builtin:_shared does not exist"):
+        open_corpus("builtin:_shared", PAIR)
     with pytest.raises(DataError, match=r'builtin:copy has no column "label"'):
         open_corpus("builtin:copy", (Column("label"),))
 
@@ -449,9 +449,9 @@ def test_shapes_are_captioned_once_each_and_their_splits_apart():
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("builtin:nothing/3", "there is no builtin:nothing; there are copy"),
-        ("builtin:_shapes_drawing/3", "there is no builtin:_shapes_drawing"),
-        ("builtin:reverse/3", "builtin:reverse has no images, so there is no builtin:reverse/3"),
+        ("builtin:nothing/3", "builtin:nothing does not exist; the built-in data sets are copy"),
+        ("builtin:_shapes_drawing/3", "builtin:_shapes_drawing does not exist"),
+        ("builtin:reverse/3", "builtin:reverse/3 does not exist: builtin:reverse has no images"),
         pytest.param(
             "builtin:digits/1797", "builtin:digits/0 to builtin:digits/1796", marks=needs_digits
         ),

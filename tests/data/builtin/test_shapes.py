@@ -98,7 +98,7 @@ def test_the_caption_follows_from_the_boxes():
 def test_captions_by_hand():
     circle, star = Drawn("circle", (0, 0, 0), 80, 100, 40), Drawn("star", (0, 0, 0), 300, 200, 72)
     things = [shapes.Thing("small", "red", circle), shapes.Thing("large", "blue", star)]
-    said = " ".join(word for words, _ in shapes._spoken(things) for word in words)
+    said = " ".join(word for words, _ in shapes._words(things) for word in words)
     assert said == "a small red circle left of a large blue star"
     assert shapes._relation(circle, circle._replace(x=90, y=200)) == "above"
     assert shapes._relation(circle, circle._replace(x=90, y=20)) == "below"

@@ -18,7 +18,7 @@ import pytest
 from PIL import Image, ImageFile
 
 from saccade.data.sources import archives, images
-from saccade.data.sources.archives import digest_of_files, place_of
+from saccade.data.sources.archives import digest_of_files, locate
 from saccade.data.sources.images import image_size, read_image, resized, to_rgb
 from saccade.errors import DataError, ShapeError
 
@@ -481,25 +481,25 @@ print(peak_mib() - before)
     ("name", "said"),
     [
         ("nothing.png", "is empty (0 bytes)"),
-        ("text.png", "no image that can be read but something else; use PNG, JPEG,"),
-        ("phone.jpg", "but HEIC or a film"),
+        ("text.png", "not an image in a known format but something else; use PNG, JPEG,"),
+        ("phone.jpg", "but HEIC or a video"),
         ("new.jpg", "but AVIF"),
-        ("archive.png", "but a zip; name an image inside it as photos.zip/name.jpg"),
+        ("archive.png", "but a zip (an image inside it is named photos.zip/name.jpg)"),
         ("signature.png", "begins like PNG but is damaged"),
         ("huge.png", "is too large; an image may have 50,000,000 pixels"),
         ("beyond-warning.png", "is too large: 10,000 × 10,000"),
         ("long.png", "100,000 on a side"),
         ("scans.jpg", "a JPEG of too many scans, 1010"),
-        ("lies.jpg", "bytes cannot be a JPEG of 7,000 × 7,000 pixels"),
-        ("many-chunks.png", "too many small parts"),
-        ("many-empty.png", "too many small parts"),
-        ("remarks.gif", "too many small parts"),
-        ("fill.jpg", "too many small parts"),
-        ("pieces.tif", "a TIFF of 3,000,000 pieces"),
+        ("lies.jpg", "bytes cannot hold a JPEG of 7,000 × 7,000 pixels"),
+        ("many-chunks.png", "too many small chunks"),
+        ("many-empty.png", "too many small chunks"),
+        ("remarks.gif", "too many small chunks"),
+        ("fill.jpg", "too many small chunks"),
+        ("pieces.tif", "a TIFF of 3,000,000 tiles"),
         ("tiles.tif", "a TIFF of too large tiles"),
         ("odd.pgm", "too large for this form of PPM"),
         ("runs.bmp", "too large for this form of BMP"),
-        ("remarks.pgm", "more than 100 remarks"),
+        ("remarks.pgm", "more than 100 comments"),
     ],
 )
 def test_what_is_wrong_is_said(tmp_path, name, said):
@@ -508,7 +508,7 @@ def test_what_is_wrong_is_said(tmp_path, name, said):
 
 
 def test_a_message_says_where_the_image_is_named(tmp_path):
-    with pytest.raises(DataError, match=r"^t\.tsv:7: there is no .*x\.png"):
+    with pytest.raises(DataError, match=r"^t\.tsv:7: .*x\.png does not exist"):
         read_image(tmp_path / "x.png", named="t.tsv:7")
 
 
@@ -546,13 +546,13 @@ def test_what_is_no_file_is_refused(tmp_path):
     (tmp_path / "folder.png").mkdir()
     assert "is a folder" in refused(tmp_path / "folder.png")
     (tmp_path / "nowhere.png").symlink_to(tmp_path / "gone.png")
-    assert "there is no" in refused(tmp_path / "nowhere.png")
+    assert "does not exist" in refused(tmp_path / "nowhere.png")
     (tmp_path / "round.png").symlink_to(tmp_path / "round.png")
     assert "cannot be read" in refused(tmp_path / "round.png")
     os.mkfifo(tmp_path / "pipe.png")
     assert "neither a file nor a folder" in refused(tmp_path / "pipe.png")
-    assert "there is no" in refused(tmp_path / "missing.png")
-    assert "there is no" in refused(tmp_path / "missing" / "x.png")
+    assert "does not exist" in refused(tmp_path / "missing.png")
+    assert "does not exist" in refused(tmp_path / "missing" / "x.png")
     refused(tmp_path / ("x" * 300))
     (tmp_path / "t.txt").write_text("text")
     refused(tmp_path / "t.txt" / "x.png")
@@ -571,7 +571,7 @@ def test_a_file_that_may_not_be_read_is_refused(tmp_path):
 def test_large_files_are_not_read(tmp_path, monkeypatch):
     monkeypatch.setattr(archives, "MOST_BYTES", 50)
     (tmp_path / "x.png").write_bytes(packed(picture(), "PNG"))
-    assert "the file of an image has at most 50" in refused(tmp_path / "x.png")
+    assert "the file of an image may have at most 50" in refused(tmp_path / "x.png")
 
 
 def test_the_largest_image_takes_a_few_times_its_pixels(tmp_path):
@@ -650,7 +650,7 @@ def test_a_folder_may_be_called_like_a_zip(tmp_path):
     (tmp_path / "p.zip").mkdir()
     (tmp_path / "p.zip" / "a.png").write_bytes(ODD["1x1.png"])
     assert quickly(tmp_path / "p.zip" / "a.png").size == (1, 1)
-    assert "there is no" in refused(tmp_path / "p.zip" / "b.png")
+    assert "does not exist" in refused(tmp_path / "p.zip" / "b.png")
 
 
 def test_members_that_are_not_there_or_lead_out_are_refused(tmp_path):
@@ -665,12 +665,12 @@ def test_members_that_are_not_there_or_lead_out_are_refused(tmp_path):
     }
     zipped(tmp_path / "p.zip", names)
     base = f"{tmp_path}/p.zip/"
-    assert "there is no b.png in" in refused(base + "b.png")
-    assert "there is no d in" in refused(base + "d")
+    assert "contains no b.png" in refused(base + "b.png")
+    assert "contains no d;" in refused(base + "d")
     assert "a zip inside a zip is not read" in refused(base + "inner.zip/a.png")
-    assert "neither begin with / nor have .." in refused(base + "../out.png")
-    assert "neither begin with / nor have .." in refused(base + "/top.png")
-    assert "there is no top.png" in refused(base + "top.png")
+    assert "must not begin with / or contain .." in refused(base + "../out.png")
+    assert "must not begin with / or contain .." in refused(base + "/top.png")
+    assert "contains no top.png" in refused(base + "top.png")
     assert "is empty" in refused(base + "d/b.png")
     assert "but a zip" in refused(tmp_path / "p.zip")
 
@@ -694,7 +694,7 @@ def test_bombs_in_a_zip_are_refused(tmp_path, monkeypatch):
         for _ in range(20):
             file.write(bytes(10**6))
     assert path.stat().st_size < 50_000
-    assert "20,000,000 bytes; the file of an image has at most" in refused(path / "a.png")
+    assert "20,000,000 bytes; the file of an image may have at most" in refused(path / "a.png")
     data = bytearray(path.read_bytes())  # it lies about its size
     place = data.index(b"PK\x01\x02") + 24
     data[place : place + 4] = struct.pack("<I", 1000)
@@ -762,7 +762,7 @@ def test_images_are_read_out_of_idx_files(tmp_path, ending):
     assert (image.mode, image.size) == ("RGB", (5, 3))
     assert np.asarray(image)[..., 2].tolist() == values[1].tolist()
     for number in ("2", "-1", "x", "1.png", "٣", "9" * 30):
-        assert "it holds images from 0 to 1" in refused(path / number)
+        assert "its images are 0 to 1" in refused(path / number)
 
 
 def test_broken_idx_files_are_refused(tmp_path):
@@ -771,12 +771,12 @@ def test_broken_idx_files_are_refused(tmp_path):
     huge = struct.pack(">BBBBIII", 0, 0, 8, 3, 60_000, 60_000, 2)
     no_pixels = struct.pack(">BBBBIII", 0, 0, 8, 3, 1, 0, 0)
     for data, said in (
-        (whole[:-1], "there are only 29"),
-        (whole + b"x", "there are more"),
+        (whole[:-1], "holds only 29"),
+        (whole + b"x", "holds more"),
         (whole[:10], "not an IDX file"),
         (b"", "not an IDX file"),
         (idx(np.zeros((2, 3))), "not an IDX file of bytes with 3 axes"),
-        (huge, "at most 1,073,741,824 are read"),
+        (huge, "the limit is 1,073,741,824"),
         (no_pixels, "no pixels"),
     ):
         path.unlink(missing_ok=True)
@@ -856,7 +856,7 @@ def test_an_image_of_another_mode_is_resized_in_rgb():
 
 
 def test_a_size_of_nothing_is_refused():
-    with pytest.raises(ShapeError, match="at least one pixel"):
+    with pytest.raises(ShapeError, match="at least one pixel on each side"):
         resized(picture(), (0, 5))
 
 
@@ -905,9 +905,9 @@ def test_settled_files_are_hashed_once(tmp_path, monkeypatch):
 
 def test_places_of_images(tmp_path):
     zipped(tmp_path / "p.zip", {})
-    assert place_of(f"{tmp_path}/p.zip/a/b.png") == (f"{tmp_path}/p.zip", "a/b.png")
-    assert place_of(f"{tmp_path}/q.zip/a.png") == (f"{tmp_path}/q.zip/a.png", "")
-    assert place_of("a.png") == ("a.png", "")
+    assert locate(f"{tmp_path}/p.zip/a/b.png") == (f"{tmp_path}/p.zip", "a/b.png")
+    assert locate(f"{tmp_path}/q.zip/a.png") == (f"{tmp_path}/q.zip/a.png", "")
+    assert locate("a.png") == ("a.png", "")
 
 
 def test_the_list_of_bad_files_is_long():

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from saccade.data.sources import Column, items, open_corpus
 from saccade.data.sources import text_files as lines
 from saccade.errors import DataError
-from tests.data.wanted import LABELLED, PAIR
+from tests.data.task_columns import LABELLED, PAIR
 
 ROWS = [("one two", "eins zwei"), ('say "hi"', "sag „hallo“"), ("  a, b ", "\u2028x\x0by\x85z")]
 
@@ -80,10 +80,10 @@ def test_parquet_gives_the_same_rows(tmp_path):
     assert values(packed) == ROWS
     broken = tmp_path / "broken.parquet"
     broken.write_bytes((tmp_path / "pairs.parquet").read_bytes()[:-20])
-    with pytest.raises(DataError, match="not a whole Parquet file"):
+    with pytest.raises(DataError, match="not a complete Parquet file"):
         open_corpus(broken, PAIR)
     parquet.write_table(arrow.table({"source": ["a", None], "target": ["b", "c"]}), broken)
-    with pytest.raises(DataError, match=r':2: "source" must be text, got null'):
+    with pytest.raises(DataError, match=r':2: expected text in "source", found null'):
         values(broken)
 
 
@@ -162,11 +162,14 @@ def test_columns_rename_and_number(tmp_path):
     ("columns", "said"),
     [
         ({"source": "1", "target": "z"}, "not both: source=1,target=z"),
-        ({"source": "0", "target": "1"}, "count from 1"),
+        ({"source": "0", "target": "1"}, "counts from 1"),
         ({"source": "1"}, "no number for target"),
-        ({"source": "1", "target": "9"}, r"target is to be column 9, but the line has 2 columns"),
-        ({"origin": "1"}, "it may name source, target"),
-        ({"source": "nope"}, 'no column "nope", which --columns gives for source'),
+        (
+            {"source": "1", "target": "9"},
+            ":1: .* target to column 9, but the line has 2 columns",
+        ),
+        ({"origin": "1"}, "it reads source, target"),
+        ({"source": "nope"}, 'no column "nope", which --columns assigns to source'),
         ({"source": "x", "target": "x"}, 'column "x" twice'),
         ({"source": ""}, "no name or number for source"),
     ],
@@ -183,8 +186,8 @@ def test_an_unknown_header_is_shown_with_the_way_out(tmp_path, header):
     with pytest.raises(DataError) as caught:
         open_corpus(path, PAIR)
     assert f'"{header[0]}⇥{header[1]}"' in str(caught.value)
-    assert "--columns source=NAME,target=NAME if it is a header" in str(caught.value)
-    assert "--columns source=1,target=2 if there is none" in str(caught.value)
+    assert "header, assign its names: --columns source=NAME,target=NAME" in str(caught.value)
+    assert "no header, assign numbers: --columns source=1,target=2" in str(caught.value)
 
 
 def test_language_codes_name_columns(tmp_path):
@@ -205,7 +208,7 @@ def test_a_wrong_pair_is_refused(tmp_path, pair):
 
 def test_a_column_twice_in_a_header_is_refused(tmp_path):
     path = write_tsv(tmp_path / "t.tsv", [("a", "b", "c")], header=("source", "target", "source"))
-    with pytest.raises(DataError, match='two columns called "source"'):
+    with pytest.raises(DataError, match='two columns named "source"'):
         open_corpus(path, PAIR)
 
 
@@ -223,7 +226,7 @@ def test_plain_text_is_one_column(tmp_path):
     path = tmp_path / "t.txt"
     path.write_text("one\n\nthree\n")
     assert values(path, (Column("text"),)) == [("one",), ("",), ("three",)]
-    with pytest.raises(DataError, match="one column, but source and target are wanted"):
+    with pytest.raises(DataError, match="one column, but source and target are needed"):
         open_corpus(path, PAIR)
 
 
@@ -233,17 +236,17 @@ def test_plain_text_is_one_column(tmp_path):
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        (b'{"source": "a"}', r':2: no "target"; the keys are "source"'),
-        (b'{"source": "a", "target": 5}', r':2: "target" must be text, got int "5"'),
-        (b'{"source": ["a"], "target": "b"}', r':2: "source" must be text, got list'),
-        (b'{"source": {"a": 1}, "target": "b"}', r'"source" must be text, got dict'),
-        (b'{"source": null, "target": "b"}', r'"source" must be text, got null'),
-        (b'{"source": NaN, "target": "b"}', r'"source" must be text, got float "nan"'),
+        (b'{"source": "a"}', r':2: expected the key "target", found "source"'),
+        (b'{"source": "a", "target": 5}', r':2: expected text in "target", found int "5"'),
+        (b'{"source": ["a"], "target": "b"}', r':2: expected text in "source", found list'),
+        (b'{"source": {"a": 1}, "target": "b"}', r'expected text in "source", found dict'),
+        (b'{"source": null, "target": "b"}', r'expected text in "source", found null'),
+        (b'{"source": NaN, "target": "b"}', r'expected text in "source", found float "nan"'),
         (rb'{"source": "\ud800", "target": "b"}', r"half a character \(\\ud800 alone\)"),
-        (b'["a", "b"]', ":2: a JSON object with keys is expected"),
-        (b'{"source": "a"', ":2: not JSON"),
-        (b"[" * 100_000, ":2: not JSON"),
-        (b"\n{}", ":2: blank"),
+        (b'["a", "b"]', ":2: expected a JSON object such as"),
+        (b'{"source": "a"', ":2: not valid JSON"),
+        (b"[" * 100_000, ":2: not valid JSON"),
+        (b"\n{}", ":2: expected a JSON object, found a blank line"),
     ],
 )
 def test_broken_json_names_line_and_key(tmp_path, line, said):
@@ -257,9 +260,12 @@ def test_broken_json_names_line_and_key(tmp_path, line, said):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"a\tb\tc\n", r":2: 3 columns, the header has 2 \(tab-separated\)"),
-        (b"a\tb\nc\n", ":3: 1 column, the header has 2"),
-        (b"a\tb\n\nc\td\n", ":3: a blank line, the header has 2"),
+        (
+            b"a\tb\tc\n",
+            r":2: expected 2 columns \(source, target\), found 3\. If .* CSV",
+        ),
+        (b"a\tb\nc\n", ":3: .*found 1. Complete the line"),
+        (b"a\tb\n\nc\td\n", ":3: .*found a blank line"),
         (b"a\tb\nc\t\xffd\n", r":3: not UTF-8 at byte offset 2 of the line \(0xff\)"),
         (b"a\t\xc3", ":2: not UTF-8 at byte offset 2"),
         (b"", "has no rows"),
@@ -283,9 +289,9 @@ def test_blank_lines_at_the_end_are_nothing(tmp_path):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b'a,"b\nc,d\n', ":2: not comma-separated values"),
-        (b'a,"b"c\n', ":2: not comma-separated values"),
-        (b"a,b\nc,d,e\n", ":3: 3 columns, the header has 2"),
+        (b'a,"b\nc,d\n', ":2: expected comma-separated values"),
+        (b'a,"b"c\n', ":2: expected comma-separated values"),
+        (b"a,b\nc,d,e\n", ":3: expected 2 columns .*found 3"),
     ],
 )
 def test_broken_csv_names_the_line(tmp_path, content, said):
@@ -323,7 +329,7 @@ def test_a_truncated_or_false_archive_is_refused(tmp_path):
     whole_file = gzip.compress("".join(f"{i}\t{i * i}\n" for i in range(5000)).encode())
     path = tmp_path / "t.tsv.gz"
     path.write_bytes(whole_file[: len(whole_file) // 2])
-    with pytest.raises(DataError, match=r"not copied whole: it can be unpacked up to line \d+"):
+    with pytest.raises(DataError, match=r"incomplete: it can be unpacked up to line \d+"):
         values(path, columns={"source": "1", "target": "2"})
     path.write_bytes(b"source\ttarget\n")
     with pytest.raises(DataError, match="up to line 0 only"):
@@ -348,16 +354,16 @@ def test_a_long_csv_field_is_read(tmp_path):
 def test_what_is_not_there_is_said_with_what_is(tmp_path):
     write_tsv(tmp_path / "pairs.tsv")
     (tmp_path / "deeper").mkdir()
-    with pytest.raises(DataError, match=r"there is no .*nope.tsv.* holds deeper/, pairs.tsv"):
+    with pytest.raises(DataError, match=r"nope.tsv does not exist.* holds deeper/, pairs.tsv"):
         open_corpus(tmp_path / "nope.tsv", PAIR)
-    with pytest.raises(DataError, match="and no folder"):
+    with pytest.raises(DataError, match="nor does the folder"):
         open_corpus(tmp_path / "a" / "b" / "c.tsv", PAIR)
     with pytest.raises(DataError, match=r"has no train\.\*.*it holds deeper/, pairs.tsv"):
         open_corpus(tmp_path, PAIR)
     with pytest.raises(DataError, match="it holds nothing"):
         open_corpus(tmp_path / "deeper", PAIR)
     (tmp_path / "pairs.doc").write_text("x")
-    with pytest.raises(DataError, match=r"ends in none of \.tsv \.csv"):
+    with pytest.raises(DataError, match=r"unknown suffix; expected one of \.tsv \.csv"):
         open_corpus(tmp_path / "pairs.doc", PAIR)
 
 
@@ -379,7 +385,7 @@ def test_a_folder_gives_its_splits(tmp_path):
         "test": 2,
     }
     assert "train: train.tsv (tab-separated); valid: dev.csv" in corpus.summary
-    assert "kept" not in corpus.summary
+    assert "held out" not in corpus.summary
 
 
 @pytest.mark.parametrize("other", ["train.csv", "train.tsv.gz", "train.v2.tsv"])
@@ -444,7 +450,7 @@ def test_two_languages_are_found_without_a_pair(tmp_path):
 def test_of_three_languages_the_pair_decides(tmp_path):
     write_parallel(tmp_path)
     (tmp_path / "train.fr").write_text("un\ndeux\ntrois\n")
-    with pytest.raises(DataError, match="train in de, en, fr; say from which to which"):
+    with pytest.raises(DataError, match="train in de, en, fr; choose the source"):
         open_corpus(tmp_path, PAIR)
     corpus = open_corpus(tmp_path, PAIR, pair="fr-en", held_out=0.0)
     assert [row.values[0] for row in corpus.splits["train"]] == ["un", "deux", "trois"]
@@ -486,7 +492,7 @@ def test_a_fixed_share_is_kept_for_validation(tmp_path):
     assert len(valid) == corpus.splits["valid"].count() == 50
     assert len(train) == corpus.splits["train"].count() == 950
     assert not train & valid
-    assert "Of 1 000 rows, 50 rows kept back for validation" in corpus.summary
+    assert "Of 1 000 rows, 50 rows held out for validation" in corpus.summary
     again = open_corpus(path, PAIR)
     assert list(again.splits["valid"]) == list(corpus.splits["valid"])
     other = open_corpus(path, PAIR, seed=1)
@@ -604,7 +610,7 @@ def test_items_with_two_inputs_or_further_columns(tmp_path):
     split = open_corpus(path, LABELLED, held_out=0.0).splits["train"]
     assert [item.references for item in items(split)] == [("1", "3"), ("2",)]
     assert [item.references for item in items(split, inputs=1)] == [("b", "c", "b")]
-    with pytest.raises(DataError, match="needs inputs and an answer"):
+    with pytest.raises(DataError, match="an evaluation needs columns for the input"):
         list(items(split, inputs=3))
 
 
