@@ -17,7 +17,7 @@ from saccade.data.store import cache, ragged
 from saccade.data.store.cache import Skipped, encode_once
 from saccade.data.store.ragged import Ragged, RaggedWriter
 from saccade.errors import DataError, DiskFullError
-from tests.data.wanted import PAIR
+from tests.data.task_columns import PAIR
 
 ROWS = [("ab", "c"), ("", "d"), ("e", "fghi"), ("jk", " "), ("l", "mn")]
 

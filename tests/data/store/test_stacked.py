@@ -57,7 +57,7 @@ def stack_of(folder, rows):
 @settings(max_examples=25, deadline=None)
 @given(
     shape=st.lists(st.integers(1, 3), min_size=1, max_size=3),
-    dtype=st.sampled_from(stacked.ALLOWED),
+    dtype=st.sampled_from(stacked.TYPES),
     count=st.integers(1, 5),
     data=st.data(),
 )
@@ -84,7 +84,7 @@ def test_rows_are_mapped_and_cannot_be_changed(tmp_path):
 def test_rows_that_cannot_be_stacked_are_refused(tmp_path):
     for wrong in (np.zeros(3), np.zeros(3, np.int64), np.zeros((0, 3), np.uint8)):
         writer = StackedWriter(tmp_path, "x")
-        with pytest.raises(DataError, match=r"numbers of uint8, float16, float32.*cat\.png"):
+        with pytest.raises(DataError, match=r"values of uint8, float16, float32.*cat\.png"):
             writer.add(wrong, "cat.png")
         writer.abandon()
     writer = StackedWriter(tmp_path, "x")
@@ -104,7 +104,7 @@ def test_a_wrong_index_is_refused(tmp_path):
 def test_a_file_of_half_rows_is_refused(tmp_path):
     for size in (0, 5):
         (tmp_path / "x.stack").write_bytes(bytes(size))
-        with pytest.raises(DataError, match="whole rows of"):
+        with pytest.raises(DataError, match="complete rows of"):
             StackedArrays.open(tmp_path, "x", "uint8", (4,))
 
 
@@ -190,7 +190,7 @@ def test_an_error_of_reading_is_not_taken_for_one_of_writing(tmp_path):
 
 
 def test_an_array_of_another_shape_names_its_owner(tmp_path):
-    with pytest.raises(DataError, match=r"those of 20\.png are \(1,\)"):
+    with pytest.raises(DataError, match=r"that of 20\.png is \(1,\)"):
         made(
             tmp_path,
             lambda name: np.zeros(1 if name == "20.png" else 2, np.uint8),
