@@ -185,7 +185,7 @@ def test_a_turn_keeps_lengths_whatever_the_form_of_the_image(height, width):
     image = torch.zeros(1, 1, height, width)
     middle, centre = height // 2, width // 2
     image[0, 0, middle - 1 : middle + 2, centre + 11 : centre + 14] = 1
-    found = operated("_turned", image, 1.0)[0, 0]
+    found = operated("_rotated", image, 1.0)[0, 0]
     total = found.sum()
     y = (found.sum(1) * torch.arange(height)).sum() / total - middle
     x = (found.sum(0) * torch.arange(width)).sum() / total - centre
@@ -235,8 +235,8 @@ def test_mixed_images_are_sums():
     torch.manual_seed(0)
     found = mix(images, 0.4)
     assert sorted(found.partners.tolist()) == list(range(5))
-    assert 0 <= found.share <= 1
-    expected = found.share * images + (1 - found.share) * images[found.partners]
+    assert 0 <= found.weight <= 1
+    expected = found.weight * images + (1 - found.weight) * images[found.partners]
     assert torch.allclose(found.images, expected)
     assert torch.allclose(found.images.mean(), images.mean())
     torch.manual_seed(0)
@@ -249,7 +249,7 @@ def test_mixed_bytes_are_bytes():
     images = ints()
     found = mix(images, 1.0)
     floating = images.float()
-    expected = found.share * floating + (1 - found.share) * floating[found.partners]
+    expected = found.weight * floating + (1 - found.weight) * floating[found.partners]
     assert found.images.dtype == torch.uint8
     assert (found.images.float() - expected).abs().max() <= 0.51
 
@@ -257,7 +257,7 @@ def test_mixed_bytes_are_bytes():
 def test_shares_are_drawn_from_beta():
     """Mean 1/2, variance 1 / (4 (2 α + 1))."""
     for alpha in (0.2, 1.0):
-        shares = torch.stack([mix(torch.zeros(1, 1, 1, 1), alpha).share for _ in range(400)])
+        shares = torch.stack([mix(torch.zeros(1, 1, 1, 1), alpha).weight for _ in range(400)])
         assert abs(shares.mean() - 0.5) < 0.07
         assert abs(shares.var() - 1 / (4 * (2 * alpha + 1))) < 0.03
 
