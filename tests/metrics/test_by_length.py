@@ -65,7 +65,7 @@ def test_few_items_are_one_bucket():
 def test_the_units():
     assert input_length(" été  là ", "words") == 2
     assert input_length(" été  là ", "characters") == 7
-    with pytest.raises(MetricError, match="words or characters, not in 'tokens'"):
+    with pytest.raises(MetricError, match="unit must be words or characters, got 'tokens'"):
         input_length.__wrapped__("a", "tokens")  # past the check of types
 
 
@@ -79,5 +79,5 @@ def test_buckets_that_make_no_sense_are_refused(options, said):
 
 
 def test_each_answer_needs_its_input():
-    with pytest.raises(MetricError, match="1 inputs for 2 answers"):
+    with pytest.raises(MetricError, match="1 inputs for 2 predictions"):
         by_length(same(["a", "b"]), ["a"])

@@ -17,7 +17,7 @@ from saccade.metrics.calibration import (
     HIGHEST,
     LOWEST,
     expected_calibration_error_tally,
-    flattest,
+    minimising_temperature,
 )
 
 ITEMS, CLASSES = 211, 7
@@ -147,7 +147,7 @@ def test_the_search_ends_where_newtons_steps_alone_go_round_in_circles():
         root = math.sqrt(abs(way))
         return math.copysign(root, way), 1 / (2 * root) if root else math.inf
 
-    assert flattest(derivatives) == pytest.approx(1 / 2, rel=1e-9)
+    assert minimising_temperature(derivatives) == pytest.approx(1 / 2, rel=1e-9)
 
 
 @pytest.mark.parametrize("true", [0.5, 1.0, 4.0])
@@ -173,10 +173,10 @@ def test_two_classes_are_a_sigmoid_of_their_difference():
     ("numbers", "labels", "said"),
     [
         ([[0.5, 0.5]], [0, 1], "and 2 labels"),
-        (np.empty((0, 2)), np.empty(0, dtype=int), "no items"),
+        (np.empty((0, 2)), np.empty(0, dtype=int), "got 0 "),
         ([[0.5, 0.5]], [2], "the label of item 0 is 2; .* one of the 2 classes"),
         ([[0.5, 0.5], [0.5, 0.5]], [0, -1], "the label of item 1 is -1"),
-        ([[0.5, 0.5], [math.nan, 0.5]], [0, 0], "of item 1 holds nan"),
+        ([[0.5, 0.5], [math.nan, 0.5]], [0, 0], "of item 1 is nan"),
     ],
 )
 def test_what_cannot_be_measured_is_refused(call, numbers, labels, said):
@@ -186,7 +186,7 @@ def test_what_cannot_be_measured_is_refused(call, numbers, labels, said):
 
 @pytest.mark.parametrize(
     ("row", "said"),
-    [([0.5, 0.6], "add up to 1.1"), ([-0.5, 1.5], "item 1 go from -0.5 to 1.5")],
+    [([0.5, 0.6], "sum to 1.1"), ([-0.5, 1.5], "item 1 are from -0.5 to 1.5")],
 )
 def test_probabilities_add_up(row, said):
     with pytest.raises(MetricError, match=said):
@@ -196,7 +196,7 @@ def test_probabilities_add_up(row, said):
 def test_each_logit_of_a_sigmoid_needs_a_label():
     with pytest.raises(MetricError, match=r"logits \(3, 2\) and labels \(3, 1\)"):
         fit_temperature_of_sigmoids(np.zeros((3, 2)), np.zeros((3, 1), dtype=bool))
-    with pytest.raises(MetricError, match="no items"):
+    with pytest.raises(MetricError, match="got 0 "):
         fit_temperature_of_sigmoids(np.zeros((0, 2)), np.zeros((0, 2), dtype=bool))
-    with pytest.raises(MetricError, match="of item 0 holds inf"):
+    with pytest.raises(MetricError, match="of item 0 is inf"):
         fit_temperature_of_sigmoids(np.array([[math.inf]]), np.array([[True]]))

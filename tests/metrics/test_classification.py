@@ -232,11 +232,11 @@ def test_two_systems_can_be_compared():
 @pytest.mark.parametrize(
     ("answers", "references", "labels", "said"),
     [
-        (["a"], ["a", "b"], ["a", "b"], "got 1 answers and 2 references"),
-        ([], [], ["a", "b"], "no items; got 0 answers and 0 references"),
-        (["a", "x"], ["a", "b"], ["a", "b"], "answer of item 1 has the label 'x'.*'a', 'b'"),
+        (["a"], ["a", "b"], ["a", "b"], "got 1 predictions and 2 references"),
+        ([], [], ["a", "b"], "got 0 predictions and 0 references"),
+        (["a", "x"], ["a", "b"], ["a", "b"], "prediction of item 1 has the label 'x'.*'a', 'b'"),
         (["a", "b"], ["y", "b"], ["a", "b"], "reference of item 0 has the label 'y'"),
-        (["a"], ["a"], ["a", "a"], "different from each other, at least 1; got 'a', 'a'"),
+        (["a"], ["a"], ["a", "a"], "distinct, at least 1; got 'a', 'a'"),
     ],
 )
 def test_what_cannot_be_measured_is_refused(metric, answers, references, labels, said):
@@ -253,12 +253,12 @@ def test_labels_are_needed():
 
 def test_f1_needs_to_know_its_label():
     config = ClassificationMetricsConfig(names=("f1",), samples=0)
-    with pytest.raises(MetricError, match=r"there are 3 \('calm', .*give one as positive"):
+    with pytest.raises(MetricError, match=r"there are 3 \('calm', .*choose one with positive"):
         scores_by(config, ANSWERS, REFERENCES, LABELS)
-    with pytest.raises(MetricError, match="give one as positive, or take macro_f1"):
+    with pytest.raises(MetricError, match="choose one with positive, or use macro_f1"):
         config.check(LABELS)
     config.check(["no", "yes"])
-    with pytest.raises(MetricError, match="no second of two; give that label as positive"):
+    with pytest.raises(MetricError, match="no default; choose it with positive"):
         scores_by_sets(config, [{"no"}], [{"no"}], ["no", "yes"])
     unknown = ClassificationMetricsConfig(names=("f1",), positive="glad", samples=0)
     with pytest.raises(MetricError, match=r"one of the labels \('calm', .*got 'glad'"):
@@ -267,7 +267,7 @@ def test_f1_needs_to_know_its_label():
 
 def test_matthews_is_for_one_label_an_item():
     config = ClassificationMetricsConfig(names=("accuracy", "matthews"), samples=0)
-    with pytest.raises(MetricError, match=r"one label an item.*take it out of names"):
+    with pytest.raises(MetricError, match=r"one label per item.*remove it from names"):
         scores_by_sets(config, [{"calm"}], [{"calm"}], LABELS)
 
 

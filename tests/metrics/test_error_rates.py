@@ -167,10 +167,10 @@ def test_scores_say_what_they_are(metric):
 @pytest.mark.parametrize(
     ("answers", "references", "said"),
     [
-        (["a"], [["a"], ["b"]], "1 answers but references for 2"),
-        ([], [], "no items"),
+        (["a"], [["a"], ["b"]], "1 predictions but references for 2"),
+        ([], [], "got 0 predictions"),
         (["a"], [[]], "item 0 has no reference"),
-        (["a"], ["a"], "give a list of texts"),
+        (["a"], ["a"], "give a list of texts per item"),
     ],
 )
 def test_what_cannot_be_measured_is_refused(metric, answers, references, said):

@@ -53,11 +53,11 @@ def test_a_model_that_is_lost_has_a_perplexity_too():
     [
         ([1.0], [1, 2], [1], "got 1 nats and 2 tokens"),
         ([1.0], [1], [1, 2], "got 1 nats and 2 characters"),
-        ([], [], [], "no items"),
-        ([math.nan], [1], [1], "the surprise of item 0 holds nan"),
-        ([1.0, math.inf], [1, 1], [1, 1], "the surprise of item 1 holds inf"),
-        ([1.0], [0], [1], "number of tokens.* and 0 together"),
-        ([1.0, 1.0], [1, 1], [-1, 3], "number of characters.* got -1 as the least"),
+        ([], [], [], "got 0 nats"),
+        ([math.nan], [1], [1], "the negative log-likelihood of item 0 is nan"),
+        ([1.0, math.inf], [1, 1], [1, 1], "the negative log-likelihood of item 1 is inf"),
+        ([1.0], [0], [1], "number of tokens.* and a total of 0"),
+        ([1.0, 1.0], [1, 1], [-1, 3], "number of characters.* got a minimum of -1"),
     ],
 )
 def test_what_cannot_be_measured_is_refused(nats, tokens, characters, said):

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from saccade.errors import MetricError
-from saccade.metrics import mean_squared_error, pearson, score_numbers, spearman
-from saccade.metrics.regression import pearson_tally, ranks, spearman_tally
+from saccade.metrics import mean_squared_error, pearson, spearman
+from saccade.metrics.regression import number_tallies, pearson_tally, ranks, spearman_tally
+from saccade.metrics.score import scores_of
 
 ALL = [pearson, spearman, mean_squared_error]
 ANSWERS = [1.0, 2.0, 3.0, 5.0]
@@ -99,25 +100,25 @@ def test_pearson_of_some_items_is_that_of_these_items():
 
 
 def test_every_metric_of_numbers():
-    scores = score_numbers(ANSWERS, REFERENCES, samples=30, seed=2)
+    scores = scores_of(number_tallies(ANSWERS, REFERENCES), samples=30, seed=2)
     assert list(scores) == ["pearson", "spearman", "mean_squared_error"]
     for metric in ALL:
         assert scores[metric.__name__] == metric(ANSWERS, REFERENCES, samples=30, seed=2)
     assert [score.higher_is_better for score in scores.values()] == [True, True, False]
     assert scores["spearman"].signature.startswith("nrefs:1|bs:30|seed:2|numbers:ranks|saccade:")
-    bare = score_numbers(ANSWERS, REFERENCES, samples=0)
+    bare = scores_of(number_tallies(ANSWERS, REFERENCES), samples=0, seed=2)
     assert all(score.interval is None for score in bare.values())
 
 
-@pytest.mark.parametrize("metric", [*ALL, score_numbers])
+@pytest.mark.parametrize("metric", [*ALL, number_tallies])
 @pytest.mark.parametrize(
     ("answers", "references", "said"),
     [
-        ([1.0], [1.0, 2.0], "got 1 answers and 2 references"),
-        ([], [], "no items"),
-        ([1.0, math.nan], [1.0, 2.0], "the answer of item 1 holds nan; only finite"),
-        ([1.0, 2.0], [-math.inf, 2.0], "the reference of item 0 holds -inf"),
-        ([1e200], [1.0], "a size up to 1e[+]100"),
+        ([1.0], [1.0, 2.0], "got 1 predictions and 2 references"),
+        ([], [], "got 0 predictions"),
+        ([1.0, math.nan], [1.0, 2.0], "the prediction of item 1 is nan; it must be finite"),
+        ([1.0, 2.0], [-math.inf, 2.0], "the reference of item 0 is -inf"),
+        ([1e200], [1.0], "at most 1e[+]100 in size"),
     ],
 )
 def test_what_cannot_be_measured_is_refused(metric, answers, references, said):

@@ -46,12 +46,12 @@ def test_a_clear_difference_and_none():
     assert clear.difference == pytest.approx(0.5)
     assert clear.interval[0] > 0
     assert clear.p_value < 0.01
-    assert clear.share_above > 0.99
+    assert clear.fraction_above > 0.99
     back = paired_bootstrap(b, a, ratio)
     assert back.difference == -clear.difference
     assert back.interval == pytest.approx((-clear.interval[1], -clear.interval[0]))
     assert back.p_value == clear.p_value
-    assert back.share_above < 0.01
+    assert back.fraction_above < 0.01
 
 
 def test_equal_systems_do_not_differ():
@@ -88,7 +88,7 @@ def test_resamples_are_drawn_alike_whatever_the_memory(monkeypatch):
     at_once = resampled_sums(counts, 31, 5)
     assert at_once.shape == (31, 3)
     for limit in (1, 30, 200):
-        monkeypatch.setattr(resample, "_DRAWN_AT_ONCE", limit)
+        monkeypatch.setattr(resample, "_AT_ONCE", limit)
         assert resampled_sums(counts, 31, 5) == pytest.approx(at_once)
 
 

@@ -130,8 +130,8 @@ def test_any_corpus_has_numbers_in_range(items):
 @pytest.mark.parametrize(
     ("answers", "references", "said"),
     [
-        (["a"], [], "1 answers but references for 0 items"),
-        ([], [], "0 answers"),
+        (["a"], [], "1 predictions but references for 0 items"),
+        ([], [], "0 predictions"),
         (["a", "b"], [["a"], []], "item 1 has no reference"),
         (["a"], ["a b"], "item 0 are the text 'a b'"),
     ],
