@@ -311,7 +311,7 @@ class Lines(FileTable):
     def open(cls, path: Path, request: ColumnRequest) -> Table:
         """Open a document if running text is requested; a TSV file if columns are assigned."""
         if request.running:
-            return open_document(path, request.required[0])
+            return open_document(path, request)
         return (Tsv if request.renamed else cls)(path, request)
 
     def _match(self, request: ColumnRequest) -> ColumnMatch:

@@ -52,11 +52,6 @@ class Tree:
         return tuple(tuple(name.split("/")) for name in named)
 
     @property
-    def name(self) -> str:
-        """The name of the folder or zip, as in: train."""
-        return os.path.basename(self.base)
-
-    @property
     def classes(self) -> dict[str, int]:
         """The number of images in each sub-folder."""
         return Counter(parts[0] for parts in self.images if len(parts) > 1)
@@ -73,16 +68,12 @@ class Tree:
         names = (name.removeprefix(inside) for name in self.names if name.startswith(inside))
         return Tree(f"{self.base}/{folder}", tuple(names))
 
-    def open(self, request: ColumnRequest) -> Table:
-        """Open the images with the names of their sub-folders as labels."""
-        return ClassFolders(self, request.required_pair)
-
 
 class ClassFolders(Table):
     """Images labelled with the name of the sub-folder they are in, at any depth."""
 
-    def __init__(self, tree: Tree, columns: tuple[str, str]) -> None:
-        self.tree, self.columns, self.base = tree, columns, f"{tree.base}/"
+    def __init__(self, tree: Tree, request: ColumnRequest) -> None:
+        self.tree, self.columns, self.base = tree, request.required_pair, f"{tree.base}/"
         self._images = ["/".join(parts) for parts in tree.images if len(parts) > 1]
         if not self._images:
             raise DataError(
@@ -117,51 +108,35 @@ class ClassFolders(Table):
         return digest_of_files(self.base + name for name in self._images)
 
 
-@dataclass(frozen=True)
-class IdxFiles:
-    """The two files of a split in the format of MNIST: images, and their labels."""
-
-    images: Path
-    labels: Path
-
-    @property
-    def name(self) -> str:
-        """The name of the file of images, as in: train-images-idx3-ubyte.gz."""
-        return self.images.name
-
-    def open(self, request: ColumnRequest) -> Table:
-        """Open the images with their labels."""
-        return IdxTable(self, request.required_pair)
-
-
 class IdxTable(Table):
-    """The images and labels of two IDX files."""
+    """The images and labels of two IDX files, the format of MNIST."""
 
-    def __init__(self, files: IdxFiles, columns: tuple[str, str]) -> None:
-        self.files, self.columns, self.base = files, columns, f"{files.images.parent}/"
-        images, labels = read_idx(files.images, 3), read_idx(files.labels, 1)
-        if len(images) != len(labels):
+    def __init__(self, images: Path, labels: Path, request: ColumnRequest) -> None:
+        self.paths, self.columns = (images, labels), request.required_pair
+        self.base = f"{images.parent}/"
+        counts = len(read_idx(images, 3)), len(read_idx(labels, 1))
+        if counts[0] != counts[1]:
             raise DataError(
-                f"{files.images} has {counted(len(images), 'image')}, {files.labels} has "
-                f"{counted(len(labels), 'label')}; every image needs one label"
+                f"{images} has {counted(counts[0], 'image')}, {labels} has "
+                f"{counted(counts[1], 'label')}; every image needs one label"
             )
-        if not len(images):
-            raise DataError(f"{files.images} has no images; at least one is expected")
-        self._labels = labels
+        if not counts[0]:
+            raise DataError(f"{images} has no images; at least one is expected")
+        self._labels = read_idx(labels, 1)
 
     def rows(self) -> Iterator[Row]:
         """Yield every image and its label, a number."""
-        file = str(self.files.images)
+        file = str(self.paths[0])
         for number, label in enumerate(self._labels.tolist()):
             yield Row((f"{file}/{number}", str(label)), number + 1, file)
 
     def digest(self) -> str:
         """Return a text that depends on the bytes of both files."""
-        return f"IDX {file_digest(self.files.images)} {file_digest(self.files.labels)}"
+        return "IDX " + " ".join(map(file_digest, self.paths))
 
     def describe(self) -> str:
         """Return a text such as: train-images-idx3-ubyte.gz (IDX, 60 000 images)."""
-        return f"{self.files.name} (IDX, {counted(len(self._labels), 'image')})"
+        return f"{self.paths[0].name} (IDX, {counted(len(self._labels), 'image')})"
 
     def meaning(self) -> str:
         """Return a text such as: image = the images of the IDX files, label = their labels."""

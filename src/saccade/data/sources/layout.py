@@ -1,16 +1,16 @@
 """The places of a data set's splits: files of a folder, parallel texts, text and image folders."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Protocol, runtime_checkable
 
 from saccade.data.corpus import Table
 from saccade.data.sources.archives import ZIP, open_zip
 from saccade.data.sources.columns import Column, ColumnRequest, is_language, listed
 from saccade.data.sources.formats import FORMATS, open_table
-from saccade.data.sources.image_tables import IdxFiles, Tree
+from saccade.data.sources.image_tables import ClassFolders, IdxTable, Tree
 from saccade.data.sources.plain_text import Documents, ParallelText
 from saccade.data.sources.text_files import suffix_of, unpacked_name, unreadable
 from saccade.errors import DataError
@@ -31,57 +31,16 @@ IDX_IMAGES = re.compile(r"(?:^|.*[-_.])([a-z0-9]+)[-_.]images[-.]idx3-ubyte", re
 IDX_SPLITS = {"t10k": "test"}  # MNIST's name for it
 
 
-@runtime_checkable
-class Place(Protocol):
-    """The files of one split, not opened yet."""
-
-    @property
-    def name(self) -> str:
-        """The name for error messages, as in: train.en + train.de."""
-        ...
-
-    def open(self, request: ColumnRequest) -> Table:
-        """Open the files as a table."""
-        ...
-
-
 @dataclass(frozen=True)
-class TableFiles:
-    """One file of rows, or two parallel files."""
+class Place:
+    """The files of one split, not opened yet.
 
-    files: tuple[Path, ...]
+    name   name for error messages, as in: train.en + train.de
+    open   opens the files as a table
+    """
 
-    @property
-    def name(self) -> str:
-        """The names of the files, as in: train.en + train.de."""
-        return " + ".join(path.name for path in self.files)
-
-    def open(self, request: ColumnRequest) -> Table:
-        """Open the files by their suffixes."""
-        for path in self.files:
-            if path.is_dir():
-                raise DataError(f"{path} is a folder; a file is expected")
-        if len(self.files) == 1:
-            return open_table(self.files[0], request)
-        first, second = self.files
-        return ParallelText(first, second, request.required_pair)
-
-
-@dataclass(frozen=True)
-class TextFolder:
-    """A folder whose plain text files are documents."""
-
-    folder: Path
-    files: tuple[Path, ...]
-
-    @property
-    def name(self) -> str:
-        """The name of the folder, as in: train/."""
-        return f"{self.folder.name}/"
-
-    def open(self, request: ColumnRequest) -> Table:
-        """Open every file as a document."""
-        return Documents(self.folder, self.files, request.required[0])
+    name: str
+    open: Callable[[ColumnRequest], Table]
 
 
 def find_places(path: Path, request: ColumnRequest) -> tuple[bool, dict[str, Place]]:
@@ -107,7 +66,7 @@ def find_places(path: Path, request: ColumnRequest) -> tuple[bool, dict[str, Pla
     if path.is_file():
         if request.classes and path.suffix.lower() == ZIP:
             return _image_places(path)
-        return True, {"train": TableFiles((path,))}
+        return True, {"train": _file(path)}
     if place := _parallel_beginning(path, request):
         return True, {"train": place}
     if path.exists():
@@ -133,14 +92,17 @@ def _split_files(folder: Path, request: ColumnRequest) -> dict[str, Place]:
     candidates: list[tuple[str | None, Place]] = []
     for split in SPLITS:
         named = [path for path in files if _split_of(path.name.split(".")[0]) == split]
-        candidates += [(split, place) for place in _tables(named, request, folder)]
+        tables = [_file(path) for path in named if suffix_of(path) in FORMATS]
+        places = tables + _parallel(named, request, folder)
+        candidates += [(split, place) for place in places]
         if request.running:
             folders = [path for path in named if _split_of(path.name) and path.is_dir()]
             candidates += [(split, _required_texts(path)) for path in folders]
     return _one_per_split(candidates, folder)
 
 
-def _text_folder(folder: Path) -> TextFolder | None:
+def _text_folder(folder: Path) -> Place | None:
+    """Return the plain text files of a folder, each a document, if it has some."""
     texts: dict[str, Path] = {}
     for path in _files(folder):
         if suffix_of(path) == ".txt" and path.is_file():
@@ -151,10 +113,11 @@ def _text_folder(folder: Path) -> TextFolder | None:
                     "one of them"
                 )
             texts[name] = path
-    return TextFolder(folder, tuple(texts.values())) if texts else None
+    files = tuple(texts.values())
+    return Place(f"{folder.name}/", partial(Documents, folder, files)) if files else None
 
 
-def _required_texts(folder: Path) -> TextFolder:
+def _required_texts(folder: Path) -> Place:
     texts = _text_folder(folder)
     if texts is None:
         raise DataError(
@@ -164,7 +127,7 @@ def _required_texts(folder: Path) -> TextFolder:
     return texts
 
 
-def _parallel_beginning(beginning: Path, request: ColumnRequest) -> TableFiles | None:
+def _parallel_beginning(beginning: Path, request: ColumnRequest) -> Place | None:
     """Return two parallel files with this beginning: `corpus/train` of train.en and train.de."""
     if not beginning.parent.is_dir():
         return None
@@ -186,29 +149,33 @@ def _image_places(path: Path) -> tuple[bool, dict[str, Place]]:
     candidates: list[tuple[str | None, Place]] = []
     if path.is_dir():
         files = [file for file in _files(path) if file.is_file()]
-        candidates += _idx_files(files)
+        candidates += _idx_places(files)
         zips = [file for file in files if file.suffix.lower() == ZIP and _split_of(file.stem)]
-        candidates += [(_split_of(file.stem), _unwrapped(Tree.of(file))) for file in zips]
+        candidates += [(_split_of(file.stem), _classes(_unwrapped(Tree.of(file)))) for file in zips]
     if not candidates:
         tree = Tree.of(path) if path.is_dir() else _unwrapped(Tree.of(path))
-        candidates += [(_split_of(name), tree.below(name)) for name in tree.folders]
+        candidates += [(_split_of(name), _classes(tree.below(name))) for name in tree.folders]
         if not any(split for split, _ in candidates):
-            return (True, {"train": tree}) if len(tree.classes) > 1 else (False, {})
+            return (True, {"train": _classes(tree)}) if len(tree.classes) > 1 else (False, {})
     return False, _one_per_split(candidates, path)
 
 
-def _idx_files(files: Sequence[Path]) -> list[tuple[str | None, IdxFiles]]:
-    """Return the IDX files of images with the files of their labels."""
-    pairs: list[tuple[str | None, IdxFiles]] = []
+def _classes(tree: Tree) -> Place:
+    """Return the images of a tree, labelled with the names of its sub-folders."""
+    name = tree.base.rpartition("/")[2]
+    return Place(name, partial(ClassFolders, tree))
+
+
+def _idx_places(files: Sequence[Path]) -> Iterator[tuple[str | None, Place]]:
+    """Yield the IDX files of images with the files of their labels, and their splits."""
     for path in files:
         if name := IDX_IMAGES.fullmatch(unpacked_name(path)):
             stem = unpacked_name(path).replace("images", "labels").replace("idx3", "idx1")
-            labels = [file for file in files if unpacked_name(file) == stem]
-            if not labels:
+            labels = next((file for file in files if unpacked_name(file) == stem), None)
+            if labels is None:
                 raise DataError(f"{path} has no file of labels beside it: {stem}{path.suffix}")
-            split = _split_of(IDX_SPLITS.get(name[1].lower(), name[1]))
-            pairs.append((split, IdxFiles(path, labels[0])))
-    return pairs
+            opens = partial(IdxTable, path, labels)
+            yield _split_of(IDX_SPLITS.get(name[1].lower(), name[1])), Place(path.name, opens)
 
 
 def _unwrapped(tree: Tree) -> Tree:
@@ -244,12 +211,13 @@ def _files(folder: Path) -> list[Path]:
         raise unreadable(folder, error) from error
 
 
-def _tables(files: Sequence[Path], request: ColumnRequest, folder: Path) -> list[TableFiles]:
-    tables = [TableFiles((path,)) for path in files if suffix_of(path) in FORMATS]
-    return tables + _parallel(files, request, folder)
+def _file(path: Path) -> Place:
+    if path.is_dir():
+        raise DataError(f"{path} is a folder; a file is expected")
+    return Place(path.name, partial(open_table, path))
 
 
-def _parallel(files: Iterable[Path], request: ColumnRequest, folder: Path) -> list[TableFiles]:
+def _parallel(files: Iterable[Path], request: ColumnRequest, folder: Path) -> list[Place]:
     """Return the pairs of files that differ only in the suffix of their language."""
     if len(request.required) != 2 or request.images:
         return []
@@ -269,7 +237,9 @@ def _parallel(files: Iterable[Path], request: ColumnRequest, folder: Path) -> li
                     f"{folder}: parallel text needs one {stem}.{first} and one {stem}.{second}, "
                     f"found {names}"
                 )
-        places.append(TableFiles((sides[first][0], sides[second][0])))
+        pair = sides[first][0], sides[second][0]
+        both = " + ".join(path.name for path in pair)
+        places.append(Place(both, partial(ParallelText, *pair)))
     return places
 
 

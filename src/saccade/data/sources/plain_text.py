@@ -6,7 +6,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from saccade.data.corpus import Row, Table
-from saccade.data.sources.columns import Column, counted, listed
+from saccade.data.sources.columns import ColumnRequest, counted, listed
 from saccade.data.sources.text_files import (
     PACKED,
     file_digest,
@@ -24,8 +24,8 @@ log = logging.getLogger(__name__)
 class ParallelText(Table):
     """Two files of the same length whose lines are pairs."""
 
-    def __init__(self, first: Path, second: Path, columns: tuple[str, str]) -> None:
-        self.paths, self.columns = (first, second), columns
+    def __init__(self, first: Path, second: Path, request: ColumnRequest) -> None:
+        self.paths, self.columns = (first, second), request.required_pair
         for path in self.paths:
             first_line(path)
 
@@ -70,8 +70,8 @@ class Document(Table):
 
     running = True
 
-    def __init__(self, path: Path, column: Column, size: int) -> None:
-        self.path, self.size, self.columns = path, size, (column.name,)
+    def __init__(self, path: Path, request: ColumnRequest, size: int) -> None:
+        self.path, self.size, self.columns = path, size, (request.required[0].name,)
 
     def rows(self) -> Iterator[Row]:
         """Yield every part with its first line; only one part is in memory."""
@@ -105,7 +105,7 @@ class Documents(Table):
 
     running = True
 
-    def __init__(self, folder: Path, files: Sequence[Path], column: Column) -> None:
+    def __init__(self, folder: Path, files: Sequence[Path], request: ColumnRequest) -> None:
         empty = {path for path in files if _is_empty(path)}
         full = [path for path in files if path not in empty]
         names = listed(sorted(path.name for path in empty))
@@ -115,8 +115,8 @@ class Documents(Table):
         if empty:
             log.warning("left out of %s: %s", folder, reason)
         size = _part_size(full)
-        self.folder, self.columns = folder, (column.name,)
-        self.documents = [Document(path, column, size) for path in full]
+        self.folder, self.columns = folder, (request.required[0].name,)
+        self.documents = [Document(path, request, size) for path in full]
 
     def rows(self) -> Iterator[Row]:
         """Yield every part of every document."""
@@ -136,11 +136,11 @@ class Documents(Table):
         return f"{self.columns[0]} = running text, one document per file"
 
 
-def open_document(path: Path, column: Column) -> Document:
+def open_document(path: Path, request: ColumnRequest) -> Document:
     """Open one file as a document; raise a DataError if it is empty."""
     if _is_empty(path):
         raise DataError(f"{path} is empty; text is expected")
-    return Document(path, column, _part_size([path]))
+    return Document(path, request, _part_size([path]))
 
 
 def _part_size(files: Sequence[Path]) -> int:
