@@ -223,24 +223,24 @@ def match_names(
 
 def _found_as(names: Sequence[str], request: ColumnRequest) -> dict[str, str]:
     """Return the names in the file of the requested columns; the surest matches come first."""
-    found = {name: other for name, other in request.renamed.items() if other in names}
+    assigned = {name: other for name, other in request.renamed.items() if other in names}
     unmatched = [column for column in request.required if column.name not in request.renamed]
     if request.pair and len(unmatched) >= 2 and set(request.pair) <= set(names):
-        found |= dict(zip((column.name for column in unmatched), request.pair, strict=False))
+        assigned |= dict(zip((column.name for column in unmatched), request.pair, strict=False))
     simple = {name.strip().lower(): name for name in reversed(names)}
     for column in request.columns:
         if column.name not in request.renamed and column.name in simple:
-            found.setdefault(column.name, simple[column.name])
-    if not found and len(names) == 2 and len(unmatched) == 2 and all(map(is_language, names)):
+            assigned.setdefault(column.name, simple[column.name])
+    if not assigned and len(names) == 2 and len(unmatched) == 2 and all(map(is_language, names)):
         return dict(zip((column.name for column in unmatched), names, strict=True))
     for column in request.columns:
-        if column.name in found or column.name in request.renamed:
+        if column.name in assigned or column.name in request.renamed:
             continue
-        used = (None, *found.values())
+        used = (None, *assigned.values())
         free = [alias for alias in column.aliases if simple.get(alias) not in used]
         if free:
-            found[column.name] = simple[free[0]]
-    return found
+            assigned[column.name] = simple[free[0]]
+    return assigned
 
 
 def quoted(text: str, most: int = 60) -> str:

@@ -156,11 +156,11 @@ class SeparatedTable(FileTable):
 
     def _wrong_width(self, line: int, width: int) -> DataError:
         names = f" ({listed(self._first)})" if self.header else ", as in line 1"
-        found = str(width) if width else "a blank line"
+        actual = str(width) if width else "a blank line"
         advice = self.advice if width > self.match.width else "Complete the line or remove it."
         return DataError(
             f"{self.path}:{line}: expected {counted(self.match.width, 'column')}{names}, found "
-            f"{found}. {advice}"
+            f"{actual}. {advice}"
         )
 
     @abstractmethod
@@ -365,9 +365,9 @@ def _text(record: Record, key: str, where: str, *, numbers: bool) -> str:
     if numbers and isinstance(value, float) and math.isfinite(value):
         return str(value)
     expected = "text or a number" if numbers else "text"
-    found = "null" if value is None else f"{type(value).__name__} {quoted(str(value), 30)}"
+    actual = "null" if value is None else f"{type(value).__name__} {quoted(str(value), 30)}"
     raise DataError(
-        f"{where}: expected {expected} in {quoted(key)}, found {found}. Correct or remove the row."
+        f"{where}: expected {expected} in {quoted(key)}, found {actual}. Correct or remove the row."
     )
 
 

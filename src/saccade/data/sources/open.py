@@ -70,6 +70,11 @@ def open_corpus(
         if split not in tables and not single:
             raise DataError(_missing(split, data, list(tables), request))
     _require_same_columns(tables)
+    return _corpus(tables, held_out, seed)
+
+
+def _corpus(tables: Mapping[str, Table], held_out: float, seed: int) -> Corpus:
+    """Return the tables as splits, with `valid` held out of `train` if it is missing."""
     splits = {name: Split(name, table) for name, table in tables.items()}
     files = "; ".join(f"{name}: {table.describe()}" for name, table in tables.items())
     meaning = "; ".join(dict.fromkeys(table.meaning() for table in tables.values()))
