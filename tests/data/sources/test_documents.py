@@ -137,7 +137,7 @@ def test_parts_are_kept_for_validation(tmp_path):
     assert (rest.count(), kept.count()) == (48, 2)
     assert corpus.summary == (
         "train: t.txt (plain text, one document). text = running text. "
-        "Of 50 parts, 2 parts held out for validation."
+        "Held out for validation: 2 of 50 parts."
     )
 
 

@@ -492,7 +492,7 @@ def test_a_fixed_share_is_kept_for_validation(tmp_path):
     assert len(valid) == corpus.splits["valid"].count() == 50
     assert len(train) == corpus.splits["train"].count() == 950
     assert not train & valid
-    assert "Of 1 000 rows, 50 rows held out for validation" in corpus.summary
+    assert "Held out for validation: 50 of 1 000 rows." in corpus.summary
     again = open_corpus(path, PAIR)
     assert list(again.splits["valid"]) == list(corpus.splits["valid"])
     other = open_corpus(path, PAIR, seed=1)

@@ -251,7 +251,12 @@ def quoted(text: str, most: int = 60) -> str:
 
 def counted(number: int, noun: str) -> str:
     """Return a number with its noun: `1 column`, `29 000 columns`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}".replace(",", " ")
+    return f"{spaced(number)} {noun}{'' if number == 1 else 's'}"
+
+
+def spaced(number: int) -> str:
+    """Return a number with spaces between thousands: `29 000`."""
+    return f"{number:,}".replace(",", " ")
 
 
 def listed(names: Sequence[str], most: int = 8) -> str:

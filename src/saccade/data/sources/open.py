@@ -5,7 +5,7 @@ from pathlib import Path
 
 from saccade.data import builtin
 from saccade.data.corpus import Corpus, Split, Table
-from saccade.data.sources.columns import Column, ColumnRequest, counted, parse_pair
+from saccade.data.sources.columns import Column, ColumnRequest, counted, parse_pair, spaced
 from saccade.data.sources.formats import FORMATS
 from saccade.data.sources.generated import builtin_tables
 from saccade.data.sources.huggingface import HUGGING_FACE, huggingface_tables, is_saved
@@ -84,9 +84,8 @@ def _corpus(tables: Mapping[str, Table], held_out: float, seed: int) -> Corpus:
         values = (row.values[0] for row in table.rows())
         train, valid = hold_out(values, held_out, seed, table.describe(), table.base)
         splits |= {"train": Split("train", table, train), "valid": Split("valid", table, valid)}
-        unit = "part" if table.running else "row"
-        total, held = counted(train.count + valid.count, unit), counted(valid.count, unit)
-        summary += f" Of {total}, {held} held out for validation."
+        total = counted(train.count + valid.count, "part" if table.running else "row")
+        summary += f" Held out for validation: {spaced(valid.count)} of {total}."
     ordered = {name: splits[name] for name in SPLITS if name in splits}
     return Corpus({**ordered, **splits}, summary)
 
