@@ -21,7 +21,7 @@ SPLITS: Mapping[str, tuple[str, ...]] = {
     "test": ("test",),
 }
 """The names that files may have for each split."""
-# suffixes as short as a language code that are not one; those of FORMATS are not either
+# suffixes as short as a language code that are not one
 _SUFFIXES = """
 bak bin bmp bpe cfg doc gif gz htm ini jpg js log md mp3 mp4 npy npz old pdf png pt py rst sh
 svg tar tif tmp vec wav xls xml xz yml zip zst
@@ -256,7 +256,7 @@ def _direction(languages: list[str], source: Column, folder: Path, stem: str) ->
 
 
 def _like_language(name: str) -> bool:
-    if is_language(name):
-        return True
-    taken = name in OTHER_SUFFIXES or f".{name}" in FORMATS
-    return re.fullmatch("[a-z]{2,3}", name) is not None and not taken
+    if f".{name}" in FORMATS:
+        return False
+    short = re.fullmatch("[a-z]{2,3}", name) is not None
+    return is_language(name) or (short and name not in OTHER_SUFFIXES)
