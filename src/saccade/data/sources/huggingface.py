@@ -65,8 +65,25 @@ def _table(origin: str, part: Iterable[Record], request: ColumnRequest) -> Gener
 
 
 def _rows(origin: str, part: Iterable[Record], match: ColumnMatch) -> Iterator[tuple[str, ...]]:
+    names = _label_names(part)
     for number, record in enumerate(part, 1):
-        yield texts_of(_flat(record), match, f"{origin}:{number}")
+        named = {column: _label(record[column], names[column]) for column in names}
+        yield texts_of(_flat({**record, **named}), match, f"{origin}:{number}")
+
+
+def _label_names(part: Iterable[Record]) -> dict[str, list[str]]:
+    """Return the names of the classes of each column that holds them as numbers."""
+    features = getattr(part, "features", None) or {}
+    return {
+        column: list(feature.names)
+        for column, feature in features.items()
+        if hasattr(feature, "int2str")
+    }
+
+
+def _label(value: object, names: list[str]) -> object:
+    """Return the name of a class; -1, which marks a hidden label, stays as it is."""
+    return names[value] if isinstance(value, int) and value >= 0 else value
 
 
 def _flat(record: Record) -> Record:
