@@ -86,4 +86,4 @@ def test_all_that_is_wrong_with_json_is_a_value_error(text):
 )
 def test_fingerprints_are_numbers_and_texts(table):
     with pytest.raises(ValueError, match="is not a size and a SHA-256"):
-        Fingerprint.of(table)
+        Fingerprint.from_json(table)

@@ -22,7 +22,7 @@ def long_work(seconds):
 
 
 def mistake(seconds):
-    raise RunError("this folder holds a run already")
+    raise RunError("this folder already holds a run")
 
 
 def failure(seconds):

@@ -15,9 +15,10 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from saccade.errors import DiskFullError, RunError
+from saccade.errors import DiskFullError, RunError, WriteError
+from saccade.files import clean_up
 from saccade.training import checkpoint
-from saccade.training.checkpoint import Checkpoint, newest, read, steps, tidy, write
+from saccade.training.checkpoint import Checkpoint, newest, read, steps, write
 from tests.training.runs import same
 
 CALLS = ("mkdir", "fsync", "replace", "unlink", "rmdir")
@@ -114,7 +115,7 @@ def test_a_death_at_any_system_call_loses_nothing(
                 write(folder, made(step, worth=99), keep=keep)
         if count[0] < number:
             break
-        tidy(folder)
+        clean_up(folder)
         found = newest(folder)
         options = [made(step, worth=99), *([made(there[-1])] if there else [])]
         assert (found is None and not there) or any(equal(found, each) for each in options)
@@ -162,7 +163,7 @@ def test_a_full_disk_is_said(tmp_path, monkeypatch):
     def full(path, content):
         raise OSError(errno.EDQUOT, "Disk quota exceeded")
 
-    monkeypatch.setattr(checkpoint, "write_synced", full)
+    monkeypatch.setattr(checkpoint, "write_pieces", full)
     with pytest.raises(
         DiskFullError, match="step-10 could not be written; the checkpoint before"
     ) as e:
@@ -177,7 +178,7 @@ def test_another_error_of_the_disk_is_said_too(tmp_path, monkeypatch):
         raise OSError(errno.EIO, "Input/output error")
 
     monkeypatch.setattr(os, "fsync", broken)
-    with pytest.raises(RunError, match=r"step-10 could not be written \(Input/output error\)"):
+    with pytest.raises(WriteError, match=r"step-10 could not be written \(Input/output error\)"):
         write(tmp_path, made(10), keep=1)
     assert os.listdir(tmp_path) == ["step-5"]
 
@@ -215,7 +216,7 @@ def test_a_damaged_one_is_set_aside_and_the_one_before_is_used(tmp_path, caplog,
     (record,) = caplog.records
     assert record.levelno == logging.WARNING
     assert "step-10 is damaged" in record.message
-    assert "corrupt-step-10, and step 5 is tried" in record.message
+    assert "corrupt-step-10; trying step 5" in record.message
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[*HealthCheck])
@@ -261,7 +262,7 @@ def test_what_may_not_be_read_is_not_damaged(tmp_path, monkeypatch):
         raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
     monkeypatch.setattr(checkpoint, "fingerprint", refused)
-    with pytest.raises(RunError, match="may not be read"):
+    with pytest.raises(RunError, match="cannot be read"):
         newest(tmp_path)
     assert os.listdir(tmp_path) == ["step-5"]
 

@@ -125,7 +125,7 @@ def test_so_are_two_that_saccade_starts_itself(whole):
 def test_its_mistakes_and_signals_are_those_of_one(whole):
     code, said = Alone(*arguments(whole, "one", "--max-steps", "20")).end()
     assert code == 2, said
-    assert said.count("holds a run already; go on with it by --resume") == 1
+    assert said.count("already holds a run; resume it with --resume") == 1
     assert "Traceback" not in said
     run = Alone(*arguments(whole, "stopped", "--max-steps", "100000"))
     deadline = time.monotonic() + 60
@@ -149,7 +149,7 @@ def test_a_killed_process_is_replaced(whole, rank):
     os.kill(run.workers()[rank], signal.SIGKILL)
     code, said = run.end()
     assert code == 0, said
-    assert "going on from step " in said
+    assert "resuming from step " in said
     train(whole, f"undisturbed-{rank}", "training.checkpoint_every=2", max_steps=40)
     length_group(whole, f"undisturbed-{rank}", out)
 
@@ -161,7 +161,7 @@ def test_a_mistake_is_said_once_and_not_tried_again(whole):
     before = (whole / "one" / "metrics.jsonl").read_bytes()
     code, said = Torchrun(*arguments(whole, "one", "--max-steps", "20"), restarts=1).end()
     assert code != 0
-    assert "holds a run already; go on with it by --resume" in said
+    assert "already holds a run; resume it with --resume" in said
     assert "rank1]: Traceback" not in said
     assert "Connection closed" not in said
     assert (whole / "one" / "metrics.jsonl").read_bytes() == before
@@ -205,9 +205,9 @@ def test_work_of_the_first_may_take_longer_than_a_collective(meetings):
 @pytest.mark.parametrize(
     ("scenario", "message"),
     [
-        ("mistake", "RunError: this folder holds a run already"),
-        ("failure", "RunError: the first of the processes failed (ValueError: a bug)"),
-        ("death", "RunError: the connection to the first of the processes was lost"),
+        ("mistake", "RunError: this folder already holds a run"),
+        ("failure", "RunError: the first process failed (ValueError: a bug)"),
+        ("death", "RunError: the connection to the first process was lost"),
     ],
 )
 def test_the_others_do_not_wait_for_a_first_that_failed(meetings, scenario, message):
@@ -315,7 +315,9 @@ def test_each_process_uses_the_gpu_of_its_local_rank(monkeypatch, name, rank):
 
 def test_a_process_without_a_gpu_of_its_own_raises(monkeypatch):
     Gpus(monkeypatch, count=2)
-    with pytest.raises(RecipeError, match=r"process 2 .* needs a GPU .* there are 2\. Start"):
+    with pytest.raises(
+        RecipeError, match=r"process 2 .* needs a GPU .* number of GPUs is 2\. Start"
+    ):
         pick_device("auto", 2)
 
 

@@ -52,7 +52,7 @@ def test_in_the_loop(place, whole, forks, number):
     assert 5 < max(saved) < 60
     code, said = forks.run(command)
     assert code == 0, said
-    assert f"going on from step {max(saved)}" in said
+    assert f"resuming from step {max(saved)}" in said
     found = outcome(place / "run")
     assert found["metrics"] == whole["metrics"]
     for name in ("model.safetensors", *(f"checkpoints/step-60/{part}" for part in PARTS)):
@@ -106,7 +106,7 @@ def test_a_second_ctrl_c_leaves_at_once():
             signal.raise_signal(signal.SIGINT)
             raise AssertionError("not reached")
 
-    with pytest.raises(StoppedError, match="what was saved before is kept"):
+    with pytest.raises(StoppedError, match="everything saved before is kept"):
         impatient()
 
 

@@ -12,7 +12,7 @@ from saccade.tasks import Loss
 from saccade.tasks.text_to_text import TextToText
 from saccade.training import checkpoint
 from saccade.training.interruption import Interruption
-from saccade.training.loop import Progress, Trainer
+from saccade.training.loop import Trainer, TrainingProgress
 from saccade.training.recipe import TrainingConfig
 from tests.training.runs import metrics, outcome, train
 
@@ -37,9 +37,7 @@ def trainer(place, monkeypatch, *changes, **options):
             train(place, "run", *changes, **options)
     (ready,) = found
     ready.restore()
-    ready.clock, ready.track = 0.0, ready.run  # without TensorBoard
     ready.interruption = Interruption()
-    ready.console.begin(Progress(), ready.config)
     return ready
 
 
@@ -48,9 +46,9 @@ def test_two_batches_of_different_sizes_weigh_by_their_tokens(place, monkeypatch
     changes = ("training.optim.weight_decay=0", f"training.optim.clip={clip}")
     ready = trainer(place, monkeypatch, *STILL, *changes)
     task, before = ready.task, {n: p.detach().clone() for n, p in ready.task.named_parameters()}
-    assigned = ready.material.plan.update(0)
+    assigned = ready.data.plan.update(0)
     assert len(assigned) == 2
-    losses = [task(task.collate(ready.material.train, rows)) for _, rows in assigned]
+    losses = [task(task.collate(ready.data.train, rows)) for _, rows in assigned]
     assert losses[0].count != losses[1].count
     count = sum(loss.count for loss in losses)
     mean = sum(loss.total for loss in losses) / count
@@ -58,12 +56,11 @@ def test_two_batches_of_different_sizes_weigh_by_their_tokens(place, monkeypatch
     length = math.sqrt(sum(g.square().sum().item() for g in gradients))
     shorter = min(1.0, clip / length) if clip else 1.0
     assert not clip or shorter < 1.0
-    ready.update(Progress())
-    line = metrics(place / "run")[0]
-    assert line["loss"] == pytest.approx(mean.item(), rel=1e-6)
-    assert line["predictions"] == count
-    assert line["gradient"] == pytest.approx(length, rel=1e-5)
-    assert line["learning_rate"] == pytest.approx(0.01 / 5)
+    _, update = ready.update(TrainingProgress())
+    assert update.loss == pytest.approx(mean.item(), rel=1e-6)
+    assert update.predictions == count
+    assert update.gradient == pytest.approx(length, rel=1e-5)
+    assert update.learning_rate == pytest.approx(0.01 / 5)
     for gradient, (name, p) in zip(gradients, task.named_parameters(), strict=True):
         assert torch.allclose(p.grad, gradient * shorter, atol=1e-7), name
         step = gradient * shorter  # Adam's first step: g / (|g| + eps)
@@ -75,18 +72,18 @@ def test_two_batches_of_different_sizes_weigh_by_their_tokens(place, monkeypatch
 def test_dropout_depends_on_seed_and_batch_alone(place, monkeypatch):
     ready = trainer(place, monkeypatch)
     saved = [p.detach().clone() for p in ready.task.parameters()]
-    ready.update(Progress(step=3))
-    for p, old in zip(ready.task.parameters(), saved, strict=True):
-        p.data.copy_(old)
+
+    def loss():
+        for p, old in zip(ready.task.parameters(), saved, strict=True):
+            p.data.copy_(old)
+        return ready.update(TrainingProgress(step=3))[1].loss
+
+    first = loss()
     torch.manual_seed(99)
     torch.rand(1000)
-    ready.update(Progress(step=3))
-    ready.config = TrainingConfig(seed=5, log_every=1)
-    for p, old in zip(ready.task.parameters(), saved, strict=True):
-        p.data.copy_(old)
-    ready.update(Progress(step=3))
-    one, two, other = metrics(place / "run")
-    assert one["loss"] == two["loss"] != other["loss"]
+    assert loss() == first
+    ready.config = TrainingConfig(seed=5)
+    assert loss() != first
 
 
 def test_a_loss_that_is_no_number_stops_before_the_update(place, monkeypatch, capsys):
@@ -191,24 +188,24 @@ def test_without_answers(place):
     best = min(lines, key=lambda line: line["valid_loss"])
     assert state["best"] == [best["valid_loss"]] * 2
     assert state["best_step"] == best["step"]
-    assert "None were asked for" in (place / "run" / "report.html").read_text()
+    assert "None: training.validate_items is 0" in (place / "run" / "report.html").read_text()
     with pytest.raises(RecipeError, match=r"training: select_by = .* set validate_items above 0"):
         train(place, "other", "training.validate_items=0")
 
 
 def test_the_metric_decides_and_the_loss_between_equals(place, monkeypatch):
     ready = trainer(place, monkeypatch)
-    record, evaluation = ready.measure(Progress())
+    record, evaluation = ready.measure(TrainingProgress())
     assert ready.judge(record, evaluation) == (-record["exact_match"], record["valid_loss"])
     assert ready.judge(record, None) == (record["valid_loss"], record["valid_loss"])
 
 
 def test_validation_is_not_smoothed_or_dropped_out(place, monkeypatch):
     ready = trainer(place, monkeypatch)
-    first, _ = ready.measure(Progress())
-    second, _ = ready.measure(Progress())
+    first, _ = ready.measure(TrainingProgress())
+    second, _ = ready.measure(TrainingProgress())
     assert first == second
-    task, valid = ready.task.eval(), ready.material.valid
+    task, valid = ready.task.eval(), ready.data.valid
     with torch.no_grad():
         whole = task(task.collate(valid, range(len(valid))))
     assert first["valid_loss"] == pytest.approx(whole.total.item() / whole.count, rel=1e-5)
@@ -216,17 +213,39 @@ def test_validation_is_not_smoothed_or_dropped_out(place, monkeypatch):
 
 def test_every_step_is_due_once():
     config = TrainingConfig(max_steps=20, validate_every=4, checkpoint_every=6)
-    assert [s for s in range(20) if Progress(step=s).validation_due(config)] == [4, 8, 12, 16]
-    assert Progress(step=20).validation_due(config)
-    assert not Progress(step=20, validated=20).validation_due(config)
-    assert not Progress(step=8, validated=8).validation_due(config)
-    assert Progress(step=6, validated=4).checkpoint_due(config)
-    assert not Progress(step=12, validated=8).checkpoint_due(config)  # the validation comes first
-    assert Progress(step=12, validated=12).checkpoint_due(config)
-    assert Progress(step=5).share(config) == 0.25
-    half = TrainingConfig(max_steps=20, minutes=2.0)
-    assert Progress(step=5, seconds=60.0).share(half) == 0.5
-    assert Progress(seconds=120.0).end(half) == "the 2 minutes are over"
+
+    def at(step, validated=-1):
+        return TrainingProgress(step=step, validated=validated)
+
+    assert [step for step in range(20) if at(step).validation_due(config)] == [4, 8, 12, 16]
+    assert at(20).validation_due(config)
+    assert not at(20, validated=20).validation_due(config)
+    assert not at(8, validated=8).validation_due(config)
+    assert at(6, validated=4).checkpoint_due(config)
+    assert not at(12, validated=8).checkpoint_due(config)  # the validation comes first
+    assert at(12, validated=12).checkpoint_due(config)
+
+
+def test_fraction_of_the_budget_is_the_larger_of_steps_and_minutes():
+    config = TrainingConfig(max_steps=20, minutes=2.0)
+    assert TrainingProgress(step=5).fraction(config) == 0.25
+    assert TrainingProgress(step=5, seconds=60.0).fraction(config) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("progress", "config", "reason"),
+    [
+        ({"step": 3}, {"max_steps": 3}, "all 3 steps are done"),
+        ({"step": 1}, {"max_steps": 1}, "the only step is done"),
+        ({"seconds": 120.0}, {"minutes": 2.0}, "the 2 minutes are over"),
+        ({"seconds": 60.0}, {"minutes": 1.0}, "the minute is over"),
+        ({"without_better": 2}, {"patience": 2}, "the last 2 validations were no better"),
+        ({"without_better": 1}, {"patience": 1}, "the last validation was no better"),
+        ({"without_better": 1}, {"patience": 2}, ""),
+    ],
+)
+def test_reason_of_the_end_in_singular_and_plural(progress, config, reason):
+    assert TrainingProgress(**progress).end(TrainingConfig(**config)) == reason
 
 
 def test_metrics_are_json_whatever_happens(place, monkeypatch):

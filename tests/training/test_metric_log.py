@@ -75,6 +75,6 @@ def test_a_full_disk_is_said(place, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(board._writer, "write", full)
-    with pytest.raises(DiskFullError, match="everything before is kept"):
+    with pytest.raises(DiskFullError, match="what was there before is kept"):
         board.note({"step": 2, "loss": 1.0})
     board.close()

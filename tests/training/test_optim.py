@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from saccade.errors import RecipeError
-from saccade.training.optim import Average, AverageConfig, OptimConfig, layer_shares
+from saccade.training.optim import Average, AverageConfig, OptimConfig, freeze, layer_fractions
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_no_warm_up():
 def test_vectors_do_not_decay():
     model = nn.Sequential(nn.Linear(3, 2), nn.LayerNorm(2), nn.Embedding(4, 2))
     model[0].weight.requires_grad_(False)
-    optimizer = OptimConfig(weight_decay=0.5).make(model, 0.1)
+    optimizer = OptimConfig(weight_decay=0.5).build(model, 0.1)
     decays = {p: g["weight_decay"] for g in optimizer.param_groups for p in g["params"]}
     assert decays == {
         model[0].bias: 0.0,
@@ -70,7 +70,7 @@ def test_adamw_by_hand():
     model = nn.Linear(1, 1, bias=False)
     with torch.no_grad():
         model.weight.fill_(1.0)
-    optimizer = OptimConfig(weight_decay=0.1).make(model, 0.01)
+    optimizer = OptimConfig(weight_decay=0.1).build(model, 0.01)
     model.weight.grad = torch.tensor([[2.0]])
     optimizer.step()
     assert model.weight.item() == pytest.approx(1.0 - 0.01 * 0.1 - 0.01, abs=1e-6)
@@ -186,27 +186,31 @@ class Reader(nn.Module):
 
 
 def test_lower_layers_learn_slower():
-    shares = layer_shares(Reader(), 0.5)
-    assert shares["head.weight"] == shares["encoder.norm.bias"] == 1.0
-    assert [shares[f"encoder.layers.{i}.weight"] for i in range(3)] == [0.125, 0.25, 0.5]
-    assert shares["encoder.stem.weight"] == 0.0625
-    optimizer = OptimConfig(layer_decay=0.5).make(Reader(), 0.1)
+    fractions = layer_fractions(Reader(), 0.5)
+    assert fractions["head.weight"] == fractions["encoder.norm.bias"] == 1.0
+    assert [fractions[f"encoder.layers.{i}.weight"] for i in range(3)] == [0.125, 0.25, 0.5]
+    assert fractions["encoder.stem.weight"] == 0.0625
+    optimizer = OptimConfig(layer_decay=0.5).build(Reader(), 0.1)
     assert sorted({group["scale"] for group in optimizer.param_groups}) == [
         0.0625, 0.125, 0.25, 0.5, 1.0
     ]  # fmt: skip
 
 
 def test_without_decay_there_are_two_groups():
-    assert len(OptimConfig().make(Reader(), 0.1).param_groups) == 2
+    assert len(OptimConfig().build(Reader(), 0.1).param_groups) == 2
 
 
 def test_frozen_parts_do_not_learn():
     model = Reader()
-    optimizer = OptimConfig(freeze=("encoder.stem", "encoder.layers.0")).make(model, 0.1)
+    frozen = freeze(model, ("encoder.stem", "encoder.layers.0"))
+    optimizer = OptimConfig().build(model, 0.1)
     learning = {id(p) for group in optimizer.param_groups for p in group["params"]}
-    frozen = [name for name, p in model.named_parameters() if id(p) not in learning]
-    assert frozen == ["encoder.stem.weight", "encoder.layers.0.weight", "encoder.layers.0.bias"]
+    left = [name for name, p in model.named_parameters() if id(p) not in learning]
+    assert left == ["encoder.stem.weight", "encoder.layers.0.weight", "encoder.layers.0.bias"]
+    assert [id(p) for p in frozen] == [id(model.get_parameter(name)) for name in left]
+    assert freeze(model, ("encoder.stem",)) == []  # it was frozen already
     with pytest.raises(RecipeError, match=r"begins with 'decoder'; its parts are encoder.stem"):
-        OptimConfig(freeze=("decoder",)).make(Reader(), 0.1)
+        freeze(Reader(), ("decoder",))
+    freeze(model, ("encoder", "head"))
     with pytest.raises(RecipeError, match="leaves nothing to learn"):
-        OptimConfig(freeze=("encoder", "head")).make(Reader(), 0.1)
+        OptimConfig(freeze=("encoder", "head")).build(model, 0.1)

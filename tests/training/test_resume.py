@@ -84,8 +84,8 @@ def test_deaths_between_updates_change_nothing(place, monkeypatch, reference, av
         (Run, "keep_best"),
         (Run, "note"),
         (Run, "sync_metrics"),
-        (checkpoint, "tidy"),
-        (checkpoint, "write_synced"),
+        (checkpoint, "clean_up"),
+        (checkpoint, "write_pieces"),
     ],
 )
 def test_deaths_around_validations_and_saves_change_nothing(
@@ -149,7 +149,7 @@ def test_damaged_checkpoints_cost_time_only(place, monkeypatch, reference, caplo
         with pytest.raises(Died):
             train(place, "run", resume=True)
     assert sorted(p.name for p in folder.iterdir()) == ["corrupt-step-6", "step-3"]
-    assert "step 3 is tried" in caplog.text
+    assert "trying step 3" in caplog.text
     (folder / "step-3" / "MANIFEST.json").unlink()
     train(place, "run", resume=True)
     assert "training starts from step 0" in caplog.text

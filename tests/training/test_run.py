@@ -11,11 +11,14 @@ import torch
 
 import saccade
 from saccade import cli, files
+from saccade.data import sources
 from saccade.errors import RecipeError, RunError, TrainingError
-from saccade.files import fingerprint
-from saccade.training import checkpoint, run, session
+from saccade.files import write_pieces
+from saccade.tasks.text_to_text import TextToText
+from saccade.training import checkpoint, manifest, run, session
 from saccade.training.run import Run
-from tests.training.runs import arguments, everything, outcome, prepare, train
+from tests import tiny_recipes
+from tests.training.runs import arguments, everything, outcome, prepare, same, train
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +72,7 @@ def test_an_existing_run_is_refused_without_resume(finished, monkeypatch, capsys
     before = everything(finished / "run")
     code, said = command(monkeypatch, capsys, *arguments(finished, "run"))
     assert code == 2
-    assert "holds a run already; go on with it by --resume, or choose another folder" in said
+    assert "already holds a run; resume it with --resume, or choose another folder" in said
     assert everything(finished / "run") == before
 
 
@@ -93,7 +96,7 @@ def test_a_folder_with_other_things_is_refused(place):
     (place / "run").mkdir()
     (place / "run" / "thesis.tex").write_text("mine")
     for resume in (False, True):
-        with pytest.raises(RunError, match=r"is not empty \(thesis.tex\) and no run"):
+        with pytest.raises(RunError, match=r"is not empty \(thesis.tex\) and not a run"):
             train(place, "run", resume=resume)
     with pytest.raises(RunError, match="is a file; --out needs a folder"):
         train(place, "tiny.toml")
@@ -113,7 +116,7 @@ def test_a_second_process_is_refused_and_the_first_goes_on(place, forks):
     first.until((place / "run" / "metrics.jsonl").exists)
     code, said = forks.run(arguments(place, "run", "--resume"))
     assert code == 2
-    assert f"error: another process is training in {place / 'run'}; wait for it" in said
+    assert f"error: another process is training in {place / 'run'}; wait until it ends" in said
     code, said = first.wait()
     assert code == 0, said
     assert "all 60 steps are done" in said
@@ -148,15 +151,15 @@ def test_what_changed_is_said(place, caplog, monkeypatch):
     changed = ("training.learning_rate=0.02",)
     train(place, "run", *changed, max_steps=6, resume=True)
     assert "the data has changed since the run began" in caplog.text
-    assert "the run began with 1 threads and goes on with 7" in caplog.text
+    assert "the number of threads has changed from 1 to 7" in caplog.text
 
 
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
-        ("world", 3, "began with 3 processes and goes on with 1: its updates are of another size"),
-        ("device", "cuda", "began on cuda and goes on on cpu"),
-        ("precision", "bfloat16", "began in bfloat16 and goes on in float32"),
+        ("world", 3, "the number of processes has changed from 3 to 1, and with it the size of"),
+        ("device", "cuda", "the device has changed from cuda to cpu"),
+        ("precision", "bfloat16", "the precision has changed from bfloat16 to float32"),
     ],
 )
 def test_another_machine_is_said(place, caplog, name, value, said):
@@ -255,17 +258,15 @@ def test_a_full_disk_at_each_file_keeps_the_run(place, monkeypatch, capsys):
 
         def full(path, content, left=left):
             left[0] -= 1
-            content = content if isinstance(content, bytes) else b"".join(content)
             if left[0] == 0:
+                content = content if isinstance(content, bytes) else b"".join(content)
                 path.write_bytes(content[: len(content) // 2])
                 raise OSError(errno.ENOSPC, "No space left on device", str(path))
-            path.write_bytes(content)
-            return fingerprint(path)
+            return write_pieces(path, content)
 
         with monkeypatch.context() as patch:
-            patch.setattr(files, "write_synced", full)
-            patch.setattr("saccade.training.checkpoint.write_synced", full)
-            patch.setattr("saccade.training.manifest.write_synced", full)
+            for module in (files, checkpoint, manifest):
+                patch.setattr(module, "write_pieces", full)
             code, said = command(patch, capsys, *arguments(place, "run", "--resume"))
         if code == 0:
             break
@@ -370,6 +371,36 @@ def test_the_task_that_train_gives_has_the_best_weights(place, monkeypatch):
     assert len(kept) == 2
     for name, value in task.model.state_dict().items():
         assert torch.equal(value, kept[1][name])
+
+
+def test_the_task_is_built_once(place, monkeypatch):
+    built, plain = [], TextToText.__init__
+
+    def init(self, *args, **options):
+        built.append(self)
+        plain(self, *args, **options)
+
+    monkeypatch.setattr(TextToText, "__init__", init)
+    task = train(place, "run", max_steps=4)
+    assert [id(each) for each in built] == [id(task)]
+    assert all(p.grad is None and p.requires_grad for p in task.parameters())
+    built.clear()
+    task = train(place, "run", max_steps=8, resume=True)
+    assert [id(each) for each in built] == [id(task)]
+
+
+@pytest.mark.parametrize("name", ["rnn-attention", "bert-mini", "gpt-char", "vit-tiny"])
+def test_a_new_task_has_the_weights_and_parts_of_a_restored_one(tmp_path, name):
+    """A run that is resumed before its first checkpoint is built from its folder."""
+    recipe = tiny_recipes.small(name)
+    [file] = tiny_recipes.data().glob(f"{recipe.task}.*")
+    split = sources.open_corpus(file, recipe.options.columns).splits["train"]
+    torch.manual_seed(5)
+    task = recipe.options.fresh(split)
+    Run(tmp_path).begin(recipe, task, {})
+    restored = Run(tmp_path).initial_task(seed=5)
+    assert restored.parts() == task.parts()
+    assert same(restored.state_dict(), task.state_dict())
 
 
 def test_an_unknown_device_or_precision_is_refused(place):
