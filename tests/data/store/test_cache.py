@@ -206,7 +206,7 @@ def test_a_file_in_place_of_the_folder_is_refused(tmp_path):
 def test_what_a_killed_process_left_is_cleared(tmp_path):
     split = split_of(tmp_path)
     name = encoded(split, tmp_path / "other").key
-    left = tmp_path / "cache" / f".unfinished-{name}"
+    left = tmp_path / "cache" / f".partial-1-{name}"
     left.mkdir(parents=True)
     (left / "field-0.tokens").write_bytes(b"half")
     encoded(split, tmp_path / "cache")

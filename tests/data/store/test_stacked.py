@@ -262,7 +262,7 @@ def test_an_interruption_leaves_nothing_and_no_thread(tmp_path):
 def test_what_a_killed_process_left_is_cleared(tmp_path):
     made(tmp_path / "other")
     (entry,) = entries(tmp_path / "other")
-    left = tmp_path / "cache" / f".unfinished-{entry.name}"
+    left = tmp_path / "cache" / f".partial-1-{entry.name}"
     left.mkdir(parents=True)
     (left / "rows.stack").write_bytes(b"half")
     assert len(made(tmp_path / "cache")) == 37

@@ -5,7 +5,6 @@ parallel files would fall out of step.)
 """
 
 import gzip
-import hashlib
 import lzma
 import zlib
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from io import BufferedIOBase
 from pathlib import Path
 
 from saccade.errors import DataError
+from saccade.files import fingerprint
 
 LONGEST = 2**24  # bytes in a line: beyond that it is hardly text, and would fill the memory
 PACKED = (".gz", ".xz")
@@ -88,14 +88,10 @@ def first_line(path: Path) -> str:
 
 def file_digest(path: Path) -> str:
     """SHA-256 of the bytes as they lie on the disk."""
-    digest = hashlib.sha256()
     try:
-        with open(path, "rb") as stream:
-            while block := stream.read(2**20):
-                digest.update(block)
+        return fingerprint(path).sha256
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}") from error
-    return digest.hexdigest()
 
 
 def _require_text(path: Path, raw: bytes) -> None:

@@ -4,7 +4,6 @@ An entry is a folder named after what it depends on. It is written under another
 renamed, so there is a whole entry or none; entry.json holds the checksum of every file.
 """
 
-import errno
 import hashlib
 import json
 import logging
@@ -24,6 +23,7 @@ from saccade.data.store.ragged import Ragged, RaggedWriter
 from saccade.data.store.stacked import Array, Stacked, StackedWriter, sampled_digest
 from saccade.data.threads import in_threads
 from saccade.errors import DataError, DiskFullError
+from saccade.files import atomic_folder, clean_up, disk_full
 
 Encode = Callable[[list[Row]], list[tuple[list[int], ...]]]
 Facts = dict[str, Any]
@@ -36,7 +36,6 @@ CHUNK = 1024  # rows that are encoded together
 AT_ONCE = 16  # arrays that are made by one thread, and wait together to be written
 SHOWN = 5  # skipped rows that are named
 BROKEN = (OSError, ValueError, KeyError, TypeError, AttributeError)  # what reading one may raise
-FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 log = logging.getLogger(__name__)
 
 
@@ -151,7 +150,7 @@ def _once(name: str, folder: Path, kind: _Kind[Made]) -> Made:
                     shutil.rmtree(entry)
             _make(entry, kind)
     except OSError as error:
-        if error.errno in FULL:
+        if disk_full(error):
             raise DiskFullError(
                 error.errno,
                 f"the disk is full: {kind.what} cannot be kept in {folder}; free some space or "
@@ -169,17 +168,12 @@ def _once(name: str, folder: Path, kind: _Kind[Made]) -> Made:
 
 
 def _make(entry: Path, kind: _Kind[Any]) -> None:
-    unfinished = entry.with_name(f".unfinished-{entry.name}")
-    shutil.rmtree(unfinished, ignore_errors=True)  # of a process that was killed
-    unfinished.mkdir()
-    try:
-        about = kind.write(unfinished)
-        files = {path.name: kind.digest(path) for path in sorted(unfinished.iterdir())}
+    clean_up(entry.parent, entry.name)  # after a process that was killed
+    with atomic_folder(entry) as partial:
+        about = kind.write(partial)
+        files = {path.name: kind.digest(path) for path in sorted(partial.iterdir())}
         facts = {"format": FORMAT, **about, "files": files}
-        (unfinished / ENTRY).write_text(json.dumps(facts, indent=1), encoding="utf-8")
-        unfinished.rename(entry)
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
+        (partial / ENTRY).write_text(json.dumps(facts, indent=1), encoding="utf-8")
 
 
 def _read(entry: Path, kind: _Kind[Made]) -> Made:
