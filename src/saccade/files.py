@@ -33,7 +33,7 @@ PARTIAL = ".partial-"
 WAITING = ".waiting-"
 """Prefix of the name of a folder while another takes its place."""
 KEPT = "what was there before is kept"
-"""What an error says about the old content unless the caller knows better."""
+"""Part of an error about the old content, unless the caller knows better."""
 
 Content = bytes | Iterable[bytes | memoryview]
 """The content of a file, in one piece or in several."""
@@ -142,7 +142,7 @@ def disk_errors(path: Path, kept: str = KEPT) -> Iterator[None]:
 
     Args:
         path: the file or folder that is being written, for the message.
-        kept: what the error says about the old content.
+        kept: part of the error, about the old content.
     """
     try:
         yield
@@ -168,7 +168,7 @@ def atomic_file(path: Path, kept: str = KEPT) -> Iterator[Path]:
 
     Args:
         path: where the file is to be.
-        kept: what an error says about the old content.
+        kept: part of an error, about the old content.
 
     Raises:
         DiskFullError: if the disk is full.
@@ -202,7 +202,7 @@ def atomic_folder(path: Path, kept: str = KEPT) -> Iterator[Path]:
 
     Args:
         path: where the folder is to be.
-        kept: what an error says about the old content.
+        kept: part of an error, about the old content.
 
     Raises:
         DiskFullError: if the disk is full.

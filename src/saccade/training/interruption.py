@@ -16,12 +16,12 @@ from saccade.errors import StoppedError
 class Interruption:
     """Listen for SIGINT and SIGTERM in a `with` block, which then ends with a StoppedError.
 
-    A signal leaves the block at once. Inside `heeded` it only sets `asked`, for a loop that looks
-    at it and saves; a second Ctrl-C leaves that, too.
+    A signal leaves the block at once. Inside `heeded` it only sets `requested`, for a loop that
+    looks at it and saves; a second Ctrl-C leaves that, too.
     """
 
     def __init__(self) -> None:
-        self.asked = False
+        self.requested = False
         self._heeded = False
         self._before: dict[int, object] = {}
 
@@ -39,12 +39,12 @@ class Interruption:
     ) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)  # type: ignore[arg-type]
-        if kind is KeyboardInterrupt and self.asked:
+        if kind is KeyboardInterrupt and self.requested:
             raise StoppedError("stopped; everything saved before is kept") from None
 
     @contextmanager
     def heeded(self) -> Iterator[None]:
-        """Do not leave the block on a signal: it looks at `asked` by itself."""
+        """Do not leave the block on a signal: it looks at `requested` by itself."""
         self._heeded = True
         try:
             yield
@@ -55,7 +55,7 @@ class Interruption:
     def cancelling(self) -> Iterator[None]:
         """Cancel the block on a signal; for work that can be repeated, such as a validation."""
         try:
-            with cancellable(lambda: self.asked):
+            with cancellable(lambda: self.requested):
                 yield
         except Cancelled:
             raise StoppedError("stopped") from None
@@ -65,6 +65,6 @@ class Interruption:
         return StoppedError(f"stopped at step {step}; everything is saved in {folder}")
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        again, self.asked = self.asked, True
+        again, self.requested = self.requested, True
         if not self._heeded or (again and number == signal.SIGINT):
             raise KeyboardInterrupt  # which no `except Exception` on the way can swallow

@@ -50,7 +50,7 @@ class TrainingData:
 
 @dataclass(frozen=True)
 class TrainingProgress:
-    """How far a run has come; with the weights and the optimizer, all there is to resume from.
+    """The progress of a run: with the weights and the optimizer, all there is to resume from.
 
     `batches` is the number of batches read by all processes, the position in the data. `best` is
     the value of the best weights so far, as `Trainer.judge` gives it. `ended` is why the run ended,
@@ -134,7 +134,7 @@ class Trainer:
         world: this process among those that train the task together.
         precision: the precision of the forward pass.
         console: where progress is shown.
-        interruption: tells whether a signal has asked to stop.
+        interruption: whether a signal has requested a stop.
     """
 
     def __init__(
@@ -191,9 +191,9 @@ class Trainer:
         """Make one update, by the gradient of the mean loss over the predictions of its batches."""
         config, assigned = self.config, self.data.plan.update(progress.batches)
         total, count = self.backward(assigned)
-        asked = float(self.interruption.asked)
-        total, count, asked, seconds = self.world.sum([total, count, asked, self.seconds()])
-        self.stopping = asked > 0
+        stop = float(self.interruption.requested)
+        total, count, stop, seconds = self.world.sum([total, count, stop, self.seconds()])
+        self.stopping = stop > 0
         gradient = self.scale_gradient(self.world.size / max(1.0, count))
         factor = config.optim.factor(progress.step, progress.fraction(config))
         update = Update(

@@ -31,7 +31,7 @@ from saccade.files import (
 
 MANIFEST = "MANIFEST.json"
 TRIES = 3
-"""How often a file is compared while a training replaces it."""
+"""Attempts at comparing a file while a training replaces it."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def replace_files(folder: Path, contents: Mapping[str, Content], kept: str = KEP
     Args:
         folder: the run folder.
         contents: what to write, by the files' names.
-        kept: what an error says about the old files.
+        kept: part of an error, about the old files.
     """
     with ExitStack() as stack:
         new = {

@@ -85,7 +85,7 @@ class TrainingConfig:
 
 
 FINE_TUNING = TrainingConfig(learning_rate=5e-5)
-"""How an imported model would be trained further: gently."""
+"""Training options of an imported model: a low learning rate, for fine-tuning."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ def load(
         >>> recipe = load("rnn-attention", ["training.seed=3"])
         >>> recipe.training.seed
         3
-        >>> model = recipe.options.model.build(100, 120)  # sizes of the vocabularies
+        >>> model = recipe.options.model.build(100, 100)  # sizes of the vocabularies
     """
     table = upgraded(parse(_text(name), str(name)))
     if model is not None:

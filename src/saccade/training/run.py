@@ -42,7 +42,7 @@ FREE = (
 """Keys of `[training]` that may change when a run is resumed, without a warning."""
 
 SAMPLES, SAMPLE_LENGTH = 64, 500
-"""How many validation items a run keeps, and the characters of an item without a reference."""
+"""Validation items that a run keeps, and characters of an item without a reference."""
 
 SPARE = 100
 """Tensors that a model may make and not keep, such as those that are replaced by shared ones."""

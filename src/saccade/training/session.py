@@ -89,7 +89,7 @@ def train(
         DataError: if the data is missing or malformed.
         RunError: if `out` holds a run and `resume` is false, or does not fit this training.
         TrainingError: if the loss becomes NaN or infinite.
-        StoppedError: if a signal asked to stop; everything is saved.
+        StoppedError: if a signal requested a stop; everything is saved.
         DiskFullError: if the disk is full; the last checkpoint is kept.
 
     Example:
@@ -102,7 +102,7 @@ def train(
     """
     world, console = world or World(), console or Console()
     budget = {"max_steps": max_steps, "minutes": minutes, "seed": seed}
-    given = [f"training.{name}={value}" for name, value in budget.items() if value is not None]
+    overrides = [f"training.{name}={value}" for name, value in budget.items() if value is not None]
     keep_freed_memory()
     with Interruption() as interruption:
         run, initial = Run(Path(out)), None
@@ -111,7 +111,7 @@ def train(
         else:
             initial = None if init is None else open_warm_start(init)
             model = None if initial is None else initial.model
-        chosen = recipes.load(recipe, [*changes, *given], model)
+        chosen = recipes.load(recipe, [*changes, *overrides], model)
         place = precisions.pick_device(device, world.local_rank if world.size > 1 else None)
         job = _Job(
             run=run,
