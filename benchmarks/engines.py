@@ -65,8 +65,9 @@ def prepare(folder: Path) -> None:
     from saccade.data.sources import open_corpus
     from saccade.engines import load
     from saccade.errors import InteropError
+    from saccade.interop import export_task
     from saccade.tasks.text_to_text import SOURCE, TARGET
-    from saccade.training import exchange, session
+    from saccade.training import session
 
     run = folder / "run"
     if given := os.environ.get("SACCADE_RUN"):
@@ -83,7 +84,7 @@ def prepare(folder: Path) -> None:
     for engine in ("ctranslate2", "ctranslate2-float32"):
         load(run, engine=engine, notify=print)
     try:
-        exchange.export_run(run, "huggingface", folder / "marian")
+        export_task(session.load(run), "huggingface", folder / "marian")
     except InteropError as error:
         print(f"without marian: {error}")
     where = corpus()

@@ -25,7 +25,7 @@ def _no_curves(request: pytest.FixtureRequest) -> Iterator[None]:
     """
     with pytest.MonkeyPatch.context() as patch:
         if request.module.__name__ != "tests.training.test_report":
-            patch.setattr("saccade.training.report._curves", lambda records: [])
+            patch.setattr("saccade.lens.page.report._curves", lambda records: [])
         yield
 
 

@@ -245,7 +245,7 @@ def tried(name: str, dtypes: list[torch.dtype]) -> Iterator[dict[str, Any]]:
     def learned(dtype: torch.dtype) -> tuple[Tiny, float, list[torch.Tensor], float]:
         torch.manual_seed(0)
         case = tiny(recipe, *changes)
-        optimizer = small(recipe).training.optim.make(case.task.model, 1e-3)
+        optimizer = small(recipe).training.optim.build(case.task.model, 1e-3)
         return case, *learn(case, dtype, optimizer), validate(case, dtype)
 
     _, loss, gradient, valid = learned(torch.float32)

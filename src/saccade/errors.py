@@ -18,7 +18,8 @@ SaccadeError
  └─ TrainingError   a training that cannot go on, such as one whose loss is no number
  └─ StoppedError    a training that was asked to stop, and saved everything
  └─ ServeError      a server that cannot be started as it was asked to
- └─ DiskFullError   no room for what was to be written; what was there before is kept
+ └─ WriteError      a file or folder that the disk does not take
+     └─ DiskFullError   no space left on the disk; what was there before is kept
 
 Our own invariants use `assert`; a bare traceback of anything else is a bug of ours.
 """
@@ -91,8 +92,15 @@ class ServeError(SaccadeError, ValueError):
     """A server that cannot be started as it was asked to."""
 
 
-class DiskFullError(SaccadeError, OSError):
-    """No room on the disk; what was written before is kept."""
+class WriteError(SaccadeError, OSError):
+    """A file or folder that cannot be written, because of the disk or its permissions."""
+
+    def __str__(self) -> str:  # OSError would put its number before the message
+        return self.strerror or super().__str__()
+
+
+class DiskFullError(WriteError):
+    """No space left on the disk; what was written before is kept."""
 
 
 class MetricError(SaccadeError, ValueError):

@@ -251,8 +251,8 @@ def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
     def full(source, target):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("saccade.text.tokenizer.os.replace", full)
-    with pytest.raises(OSError, match="No space"):
+    monkeypatch.setattr("saccade.files.os.replace", full)
+    with pytest.raises(OSError, match="the disk is full"):
         trained("word").save(path)
     assert path.read_bytes().decode() == trained("bpe").to_string()
     assert list(tmp_path.iterdir()) == [path]

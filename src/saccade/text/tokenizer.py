@@ -1,6 +1,5 @@
 """The tokenizer: text to ids and back, and one file that holds all of it."""
 
-import contextlib
 import functools
 import hashlib
 import json
@@ -17,7 +16,7 @@ from tokenizers import Encoding, normalizers
 from tokenizers import Tokenizer as Backend
 
 from saccade.errors import TextError, brief
-from saccade.files import parse_json, read_text
+from saccade.files import parse_json, read_text, write_file
 from saccade.text.alphabet import BYTES, readable, unspell
 from saccade.text.config import VocabularyConfig
 from saccade.text.controls import OURS, Controls, guess, is_ours
@@ -124,19 +123,8 @@ class Tokenizer:
         return cls(text, controls=controls, where=str(path))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the tokenizer.json; a file that was there stays whole until the new one is."""
-        path = Path(path)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-        try:
-            with temporary.open("wb") as file:
-                file.write(self._text.encode())
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                temporary.unlink()
-            raise
+        """Write the tokenizer.json; a file that was there stays intact until the new one is."""
+        write_file(Path(path), self._text.encode())
 
     def to_string(self) -> str:
         """The text of the tokenizer.json."""

@@ -10,10 +10,11 @@
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from pathlib import Path
+from typing import Literal, NamedTuple
 
-from saccade.errors import MetricError
-from saccade.lens.alignment.extraction import Link, from_pharaoh
+from saccade.errors import DataError, MetricError
+from saccade.lens.alignment.extraction import Link, from_pharaoh, word_spans
 
 _NUMBERED = re.compile(r"([0-9]{1,9})\s+([0-9]{1,9})\s+([0-9]{1,9})(?:\s+([SP]))?(?:\s+[0-9.]+)?")
 _POSSIBLE = re.compile(r"(?<=[0-9])[p?](?=[0-9])")
@@ -84,3 +85,70 @@ def _numbered(lines: Sequence[str], count: int, *, swapped: bool) -> list[Gold]:
             link = (target - 1, source - 1) if swapped else (source - 1, target - 1)
             (possible if found[4] == "P" else sure)[sentence - 1].add(link)
     return [Gold(frozenset(s), frozenset(p)) for s, p in zip(sure, possible, strict=True)]
+
+
+class SentencePair(NamedTuple):
+    """A source with its target, and where they stand (file and line), for errors."""
+
+    source: str
+    target: str
+    where: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class GoldFile:
+    """A file of gold alignments, in the order of the rows of the data.
+
+    Args:
+        path: the file.
+        first: what its word numbers count from.
+        swapped: whether it names the target word before the source word.
+    """
+
+    path: Path
+    first: Literal[0, 1] = 0
+    swapped: bool = False
+
+    def parse(self, lines: Iterable[str], pairs: Sequence[SentencePair]) -> list[Gold]:
+        """Return the gold alignments in the lines of the file.
+
+        Args:
+            lines: its lines.
+            pairs: the sentence pairs that they align, in the same order.
+
+        Raises:
+            DataError: if a line is malformed or links a word that its sentence pair lacks.
+        """
+        try:
+            golds = read_gold(lines, count=len(pairs), first=self.first, swapped=self.swapped)
+        except MetricError as error:
+            raise DataError(f"{self.path}: {error}") from None
+        for gold, pair in zip(golds, pairs, strict=True):
+            _require_words(gold, pair, f"{self.path} for {pair.where}")
+        return golds
+
+
+def parse_gold(line: str, pair: SentencePair) -> Gold:
+    """Return the gold alignment of a sentence pair, from a line such as "0-0 1p2".
+
+    Raises:
+        DataError: if the line is malformed or links a word that the sentence pair lacks.
+    """
+    try:
+        [gold] = read_gold([line], count=1)
+    except MetricError as error:
+        raise DataError(f"{pair.where}: {error}") from None
+    _require_words(gold, pair, pair.where)
+    return gold
+
+
+def _require_words(gold: Gold, pair: SentencePair, where: str) -> None:
+    counts = [len(word_spans(text)) for text in (pair.source, pair.target)]
+    for source, target in sorted(gold.sure | gold.possible):
+        if source >= counts[0] or target >= counts[1]:
+            raise DataError(
+                f"{where}: the gold alignment links source word {source} with target word "
+                f"{target}, counted from 0, but there are {counts[0]} source and {counts[1]} "
+                "target words. Check that it belongs to this data; if it counts from 1 use "
+                "--gold-from-1, if it names the target word first --gold-swapped"
+            )
