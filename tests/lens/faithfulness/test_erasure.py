@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 
 from saccade.errors import WatchError
-from saccade.lens.faithfulness.erasure import GREY, SHARES, Cells, Words, attended, erasable, erase
+from saccade.lens.faithfulness.erasure import (
+    FRACTIONS,
+    GREY,
+    Cells,
+    Words,
+    attended,
+    erasable,
+    erase,
+)
 from saccade.lens.record import AttentionRecord, ImageSide, Side
 
 WORDS = Words("a b c d e f g h i j")
@@ -63,7 +71,7 @@ def test_random_parts_lose_what_chance_would():
     generator = np.random.default_rng(0)
     found = [erase(WORDS, weights(3), of_words("d"), generator) for _ in range(400)]
     mean = np.mean([each.comprehensiveness[1] for each in found])
-    assert mean == pytest.approx(np.mean(SHARES), abs=0.05)
+    assert mean == pytest.approx(np.mean(FRACTIONS), abs=0.05)
 
 
 def test_each_input_is_asked_for_once():

@@ -42,11 +42,11 @@ def test_by_hand():
     boxes = [[(1, (10, 0, 20, 10)), (3, (0, 10, 20, 20))], [(1, (10, 0, 30, 20))]]
     found = pointing_game([first, second], boxes, GRID, SIZE)
     assert (found.hits, found.count) == (2, 3)
-    assert found.share == pytest.approx(2 / 3)
+    assert found.rate == pytest.approx(2 / 3)
     assert found.chance == pytest.approx((1 / 6 + 2 / 6 + 4 / 6) / 3)
     assert found.counts.tolist() == [[1, 2], [1, 1]]
     score = pointing(found.counts, samples=50)
-    assert score.value == found.share
+    assert score.value == found.rate
     assert score.interval == (1 / 2, 1)
 
 
@@ -72,7 +72,7 @@ def test_more_of_the_same_attention_changes_nothing(maps, left, top, word):
     assert 0 <= found.hits <= found.count == 1
     assert pointing_game([maps * 2], boxes, GRID, SIZE).hits == found.hits
     everywhere = pointing_game([np.ones((3, 6))], boxes, GRID, SIZE)
-    assert everywhere.share == pytest.approx(everywhere.chance) == pytest.approx(found.chance)
+    assert everywhere.rate == pytest.approx(everywhere.chance) == pytest.approx(found.chance)
 
 
 def test_on_scenes():
@@ -93,8 +93,8 @@ def test_on_scenes():
         right.append(maps)
         wrong.append(other)
     found, lost = (pointing_game(maps, boxes, (8, 8), (64, 64)) for maps in (right, wrong))
-    assert found.share > 0.9
-    assert lost.share == 0
+    assert found.rate > 0.9
+    assert lost.rate == 0
     assert 0.01 < found.chance < 0.1
 
 

@@ -26,7 +26,7 @@ from saccade.lens.alignment.extraction import word_spans
 from saccade.lens.record import AttentionRecord
 from saccade.lens.record.sides import ImageSide
 
-SHARES = (0.1, 0.2, 0.5)
+FRACTIONS = (0.1, 0.2, 0.5)
 """Of the input's parts that are erased, or left alone."""
 GREY = 127
 KINDS = ("attended", "random", "least")
@@ -131,9 +131,9 @@ def erase(
 
     whole = likely(range(given.count))
     without, alone = np.zeros(len(KINDS)), np.zeros(len(KINDS))
-    for share in SHARES:
+    for share in FRACTIONS:
         some = min(math.ceil(share * given.count), given.count - 1)
         for kind, order in enumerate(orders):
-            without[kind] += (whole - likely(order[some:])) / len(SHARES)
-            alone[kind] += (whole - likely(order[:some])) / len(SHARES)
+            without[kind] += (whole - likely(order[some:])) / len(FRACTIONS)
+            alone[kind] += (whole - likely(order[:some])) / len(FRACTIONS)
     return Erased(comprehensiveness=tuple(without.tolist()), sufficiency=tuple(alone.tolist()))

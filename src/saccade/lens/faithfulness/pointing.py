@@ -35,7 +35,7 @@ class Pointing:
     counts: Float[np.ndarray, "captions 2"]
 
     @property
-    def share(self) -> float:
+    def rate(self) -> float:
         """Of hits among all object words, to be compared with `chance`."""
         return self.hits / self.count
 
