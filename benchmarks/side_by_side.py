@@ -60,14 +60,17 @@ def main(
 
 def divided(write: Callable[[torch.Tensor], int], source: torch.Tensor) -> int:
     """The tokens written, a part of the batch in each thread, as `predict` divides it."""
-    from saccade.tasks._shared.parallel_batches import in_batches, side_by_side
+    from saccade.tasks._shared.parallel_batches import batch_size_for, side_by_side
 
     def write_rows(rows: list[int]) -> list[int]:
         with torch.no_grad():
             return [write(source[rows]), *[0] * (len(rows) - 1)]
 
-    parts = in_batches(len(source), len(source), source.device)
-    return sum(count for _, count in side_by_side(write_rows, parts, source.device))
+    size = batch_size_for(len(source), len(source), source.device)
+    rows = list(range(len(source)))
+    batches = [rows[start : start + size] for start in range(0, len(rows), size)]
+    written = side_by_side(write_rows, batches, source.device)
+    return sum(count for _, counts in written for count in counts)
 
 
 def _in_own_process(script: str, engine: str, task: str, folder: str) -> float:
