@@ -85,7 +85,7 @@ def opened(browser: Browser, address: str, *, height: int) -> Page:
 def point(tab: Page) -> None:
     """Choose a word of the answer."""
     tab.get_by_label("Show", exact=True).select_option("words")
-    tab.get_by_label("Wrote").locator("button").nth(WORD).click()
+    tab.get_by_label("Output").locator("button").nth(WORD).click()
     tab.mouse.move(0, 0)
 
 
