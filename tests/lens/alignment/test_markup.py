@@ -210,7 +210,7 @@ def test_elements_may_be_nested_deeper_than_the_recursion_limit():
 def test_best_range_equals_an_exhaustive_search(words, links):
     """Each element gets the range with the most of its targets that crosses none before it."""
     text = " ".join(f"<b>{i}</b>" for i in range(9))
-    said = read_markup(text).put_back(
+    tagged = read_markup(text).put_back(
         " ".join("uvwxyzrst"[:words]), {(s, t) for s, t in links if t < words}
     )
     placed = []
@@ -221,15 +221,15 @@ def test_best_range_equals_an_exhaustive_search(words, links):
         if allowed:
             held = [(sum(a <= hit < b for hit in hits), a - b) for a, b in allowed]
             placed.append(allowed[held.index(max(held))])
-    open_at, found = [], []
-    for part in re.findall(r"<b></b>|</?b>|\w", said):
+    open_at, ranges = [], []
+    for part in re.findall(r"<b></b>|</?b>|\w", tagged):
         if part == "<b>":
-            open_at.append(len([p for p in found if p is None]))
+            open_at.append(len([p for p in ranges if p is None]))
         elif part == "</b>":
-            found.append((open_at.pop(), len([p for p in found if p is None])))
+            ranges.append((open_at.pop(), len([p for p in ranges if p is None])))
         elif part != "<b></b>":
-            found.append(None)
-    assert sorted(p for p in found if p) == sorted(placed)
+            ranges.append(None)
+    assert sorted(p for p in ranges if p) == sorted(placed)
 
 
 def crosses(one, other):

@@ -28,7 +28,7 @@ from saccade.lens.record.sides import Input
 FRACTIONS = (0.1, 0.2, 0.5)
 """The fractions of an input's parts that are erased, or kept alone."""
 KINDS = ("attended", "random", "least")
-"""How the parts are chosen: the most attended, at random, the least attended."""
+"""Three ways to choose parts: the most attended, at random, the least attended."""
 
 Keep = Callable[[Collection[int]], Input]
 """A function that returns an input with only these parts."""
@@ -60,7 +60,7 @@ def attended(record: AttentionRecord) -> Float[np.ndarray, " parts"]:
 
 @dataclass(frozen=True, kw_only=True)
 class Erased:
-    """How far the probability of an answer falls when parts are erased.
+    """The fall of the probability of an answer when parts are erased.
 
     Args:
         comprehensiveness: the fall without the chosen parts, for each of `KINDS`.

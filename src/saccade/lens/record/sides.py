@@ -111,7 +111,8 @@ class Side:
         Raises:
             WatchError: if the input has another number of words than this text.
         """
-        texts = [given] if isinstance(given, str) else list(given)
+        single = isinstance(given, str)
+        texts = [given] if single else list(given)
         kept, count = [], 0
         for text in texts:
             spans = word_spans(text)
@@ -123,7 +124,7 @@ class Side:
                 f"the input has {count} words, but its attention record has {len(self.words)}; "
                 "pass the input that the record belongs to"
             )
-        return kept[0] if isinstance(given, str) else tuple(kept)
+        return kept[0] if single else tuple(kept)
 
     def draw(
         self,
@@ -332,7 +333,7 @@ def side_from_json(saved: Mapping[str, Any], pixels: np.ndarray | None = None) -
 
 
 def _items(values: object, *kinds: type[Item]) -> tuple[Item, ...]:
-    """Return a JSON list as a tuple, if its items are of these kinds exactly: True is no int."""
+    """Return a JSON list as a tuple; raise unless each item is exactly of one of these types."""
     if not isinstance(values, list) or any(type(value) not in kinds for value in values):
         names = " or ".join(kind.__name__ for kind in kinds)
         raise ValueError(f"expected a list of {names}, got {str(values)[:60]}")
