@@ -345,7 +345,7 @@ def l10() -> Iterator[Check]:
 
 
 def projection_shapes() -> Iterator[Check]:
-    """Check three matrices where memory and values have their own widths, else one packed matrix."""
+    """Check three matrices if memory and values have their own widths, else one packed matrix."""
     torch.manual_seed(SEED)
     ours = MultiHeadAttention(50, 1, bias=False, key_dim=30, value_dim=40).state_dict()
     theirs = nn.MultiheadAttention(50, 1, bias=False, kdim=30, vdim=40).state_dict()
