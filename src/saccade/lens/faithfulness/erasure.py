@@ -18,6 +18,7 @@ import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -34,17 +35,17 @@ Keep = Callable[[Collection[int]], Input]
 """A function that returns an input with only these parts."""
 
 
-def erasable(given: Input, record: AttentionRecord) -> Keep:
+def erasable(original: Any, record: AttentionRecord) -> Keep:
     """Return a function that keeps some parts of an input and erases the others.
 
     Args:
-        given: the input: a text, texts that are read together, or an image.
+        original: the input: a text, texts that are read together, or an image.
         record: the attention of the answer to it, whose `read.words` name its parts.
 
     Raises:
         WatchError: if the input does not have as many parts as the record.
     """
-    keep = partial(record.read.keep, given)
+    keep = partial(record.read.keep, original)
     keep(range(len(record.read.words)))
     return keep
 

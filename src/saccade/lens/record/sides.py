@@ -98,21 +98,21 @@ class Side:
         """Return the row of self-attention that an answer is read from: the first token's."""
         return weights[0]
 
-    def keep(self, given: Any, words: Collection[int]) -> str | tuple[str, ...]:
+    def keep(self, original: Any, words: Collection[int]) -> str | tuple[str, ...]:
         """Return an input without all other words, as ERASER erases them.
 
         Args:
-            given: the input: this text, or several texts whose words together are this text's.
+            original: the input: this text, or several texts whose words together are this text's.
             words: the indices of the words to keep.
 
         Returns:
-            The words kept, separated by spaces: a text, or a tuple of texts if several were given.
+            The words kept, separated by spaces: a text, or a tuple of several texts.
 
         Raises:
             WatchError: if the input has another number of words than this text.
         """
-        single = isinstance(given, str)
-        texts = [given] if single else list(given)
+        single = isinstance(original, str)
+        texts = [original] if single else list(original)
         kept, count = [], 0
         for text in texts:
             spans = word_spans(text)
@@ -248,11 +248,11 @@ class ImageSide:
         """
         return weights[0] if self.class_token else weights.mean(0)
 
-    def keep(self, given: object, cells: Collection[int]) -> np.ndarray:
+    def keep(self, original: object, cells: Collection[int]) -> np.ndarray:
         """Return the pixels (height, width, 3) with all other cells grey.
 
         Args:
-            given: the input; not used, because this side holds its pixels.
+            original: the input; not used, because this side holds its pixels.
             cells: the indices of the cells to keep, counted row by row.
         """
         pixels = self.pixels.copy()
