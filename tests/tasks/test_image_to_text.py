@@ -253,7 +253,7 @@ def test_attention_that_knows_the_boxes_always_points(monkeypatch):
         return found
 
     monkeypatch.setattr(task, "records", knowing)
-    assert task.point(items).share == 1.0
+    assert task.point(items).rate == 1.0
     scores = task.evaluate(items, beam=1, max_length=3).scores
     assert scores["pointing"].value == 1.0
     assert "chance:" in scores["pointing"].signature

@@ -355,7 +355,7 @@ class ImageToText(WritingTask[Captioned]):
                 "The pointing game": [
                     {
                         "object words": played.count,
-                        "looked at their object": played.share,
+                        "looked at their object": played.rate,
                         "by chance": played.chance,
                     }
                 ],
