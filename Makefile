@@ -5,7 +5,7 @@ READY := .venv/.ready
 # small tests run fastest on one thread each, so: a process a core
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
-.PHONY: demo test check test-slow bench claims clean
+.PHONY: demo test check test-slow bench claims docs clean
 
 demo: $(READY)
 	$(BIN)/saccade demo
@@ -28,10 +28,14 @@ bench: $(READY)
 	$(BIN)/python benchmarks/models.py
 	$(BIN)/python benchmarks/engines.py
 
-# each claim of docs/claims.md measured anew, on a machine that does nothing else meanwhile
+# measure every claim of docs/explanation/claims.md again, on an otherwise idle machine
 claims: $(READY)
 	for claim in examples/claims/k*.py; do $(BIN)/python $$claim --out docs/claims || exit 1; done
 	$(BIN)/python docs/make_claims.py
+
+# the documentation as a site, offline; a broken link is an error
+docs: $(READY)
+	$(BIN)/python docs/make_site.py
 
 # torch first and pinned: anything else that asks for it then finds it installed
 $(READY): pyproject.toml constraints.txt
@@ -42,4 +46,4 @@ $(READY): pyproject.toml constraints.txt
 	touch $(READY)
 
 clean:
-	rm -rf .venv tools/javascript/node_modules runs build dist *.egg-info src/*.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv tools/javascript/node_modules runs build dist site *.egg-info src/*.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -1,4 +1,4 @@
-"""Writes the table and the sections of docs/claims.md: what each claim's file says, what was found.
+"""Writes the table and the sections of docs/explanation/claims.md: what each claim's file says, what was found.
 
     python docs/make_claims.py
 
@@ -15,7 +15,7 @@ from typing import Any
 
 DOCS = Path(__file__).parent
 CLAIMS, FOUND = DOCS.parent / "examples" / "claims", DOCS / "claims"
-PAGE = DOCS / "claims.md"
+PAGE = DOCS / "explanation" / "claims.md"
 BEGIN, END = "<!-- claims: begin -->\n", "<!-- claims: end -->\n"
 
 sys.path.insert(0, str(CLAIMS))
@@ -65,7 +65,7 @@ class Entry:
                 f"**{verdict}**: {found['figures']}.",
                 f"{command}: {found['seconds']:.0f} s ({machine['processor']}, threads: "
                 f"{machine['threads']}, torch {machine['torch']}).",
-                f"![{told.key}](claims/{self.file.stem}.svg)",
+                f"![{told.key}](../claims/{self.file.stem}.svg)",
             ]
         return "\n\n".join(parts) + "\n\n"
 
