@@ -1,4 +1,4 @@
-"""Draw docs/pictures/architecture.svg: the packages by layer, and the paths of a batch and a prediction.
+"""Draw docs/pictures/architecture.svg: packages by layer, paths of a batch and a prediction.
 
     python docs/make_architecture.py
 

@@ -1,4 +1,4 @@
-"""Writes the table and the sections of docs/explanation/claims.md: what each claim's file says, what was found.
+"""Write the table and the sections of docs/explanation/claims.md from the claims and their results.
 
     python docs/make_claims.py
 

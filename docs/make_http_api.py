@@ -17,8 +17,8 @@ from saccade.serve.prometheus import Measures
 
 ABOUT = """# HTTP API
 
-The API of [`saccade serve`](../how-to/serve.md). This page is generated from the OpenAPI description
-that a running server gives at `/openapi.json`.
+The API of [`saccade serve`](../how-to/serve.md). This page is generated from the OpenAPI
+description that a running server gives at `/openapi.json`.
 
 Every error has the same body, `{"error": {"code": "…", "message": "…"}}`. The code is for programs,
 the message for people.
