@@ -18,8 +18,8 @@ ABOUT = """# Recipe keys
 
 Every key of every task, generated from the option classes. [Recipes](recipes.md) explains how
 they are set. `model.encoder<recurrent>.cell` means: the key `model.encoder.cell`, if
-`model.encoder.kind` is `recurrent`. A key of another kind is an error that names the kinds that have
-it.
+`model.encoder.kind` is `recurrent`. A key of another kind is an error that names the kinds that
+have it.
 
 """
 

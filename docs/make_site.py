@@ -2,10 +2,10 @@
 
     python docs/make_site.py [--out site]
 
-Pages that describe code are generated here from the code and are never stored: the command line, the
-keys of recipes, the Python and the HTTP API. Everything is copied into a temporary folder, rendered
-there by Zensical, which reads mkdocs.yml, and checked as HTML: a link or an image that leads nowhere
-is an error, and so is anything that a page would load from the network.
+Pages that describe code are generated here from the code and are never stored: the command line,
+the keys of recipes, the Python and the HTTP API. Everything is copied into a temporary folder,
+rendered there by Zensical, which reads mkdocs.yml, and checked as HTML: a link or an image that
+leads nowhere is an error, and so is anything that a page would load from the network.
 """
 
 import argparse
@@ -127,9 +127,8 @@ def broken_links(site: Path) -> Iterator[str]:
             target = target.resolve() / "index.html" if target.is_dir() else target.resolve()
             if not target.exists():
                 yield f"{name}: {link} does not exist"
-            elif address.fragment and target.suffix == ".html":
-                if unquote(address.fragment) not in pages[target].anchors:
-                    yield f"{name}: {link} has no such anchor"
+            elif address.fragment and unquote(address.fragment) not in pages[target].anchors:
+                yield f"{name}: {link} has no such anchor"
 
 
 if __name__ == "__main__":
