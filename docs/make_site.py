@@ -94,7 +94,7 @@ def render(folder: Path) -> Path:
 
 
 class Links(HTMLParser):
-    """What one page links to, what it loads, and which anchors it has."""
+    """Links, loaded files and anchors of one page."""
 
     def __init__(self, page: Path) -> None:
         super().__init__()
