@@ -1,4 +1,4 @@
-"""Write the table and the sections of docs/claims.md from the claims and their results.
+"""Write the table and the sections of docs/explanation/claims.md from the claims and results.
 
     python docs/make_claims.py
 
@@ -15,7 +15,7 @@ from typing import Any
 
 DOCS = Path(__file__).parent
 CLAIMS, RESULTS = DOCS.parent / "examples" / "claims", DOCS / "claims"
-PAGE = DOCS / "claims.md"
+PAGE = DOCS / "explanation" / "claims.md"
 BEGIN, END = "<!-- claims: begin -->\n", "<!-- claims: end -->\n"
 
 sys.path.insert(0, str(CLAIMS))
@@ -69,7 +69,7 @@ class Entry:
                 f"**{result['verdict'].capitalize()}**: {result['figures']}.",
                 f"{command}: {result['seconds']:.0f} s ({machine['processor']}, threads: "
                 f"{machine['threads']}, torch {machine['torch']}).",
-                f"![{claim.key}](claims/{self.file.stem}.svg)",
+                f"![{claim.key}](../claims/{self.file.stem}.svg)",
             ]
         return "\n\n".join(parts) + "\n\n"
 
