@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch.nn import functional as F
 
-from saccade.decoding import Limits, greedy
+from saccade.decoding import GenerationLimits, greedy
 from saccade.models import Translator
 
 PAD, START, STOP, COPY, REVERSE = range(5)
@@ -92,5 +92,7 @@ def answer(model: Translator, batch: Batch) -> list[tuple[int, ...]]:
     with torch.no_grad():
         state = model.start(batch.source, batch.source_mask)
         first = torch.full((len(batch.source),), START)
-        found = greedy(model, state, first, Limits(stop=STOP, max_length=batch.target.shape[1]))
+        found = greedy(
+            model, state, first, GenerationLimits(stop=STOP, max_length=batch.target.shape[1])
+        )
     return [hypotheses[0].tokens for hypotheses in found]

@@ -2,13 +2,13 @@
 
 import torch
 
-from saccade.attention import Cache
+from saccade.attention import KeyValueCache
 
 B, H, D = 3, 2, 5
 
 
 def test_appends_and_doubles():
-    cache, parts = Cache(capacity=2), []
+    cache, parts = KeyValueCache(capacity=2), []
     for n in (1, 3, 5):
         parts.append(torch.randn(B, H, n, D))
         keys, values = cache.append(parts[-1], 2 * parts[-1])
@@ -19,7 +19,7 @@ def test_appends_and_doubles():
 
 
 def test_select_takes_rows_and_leaves_the_original():
-    cache = Cache()
+    cache = KeyValueCache()
     first = torch.randn(B, H, 4, D)
     cache.append(first, first)
     chosen = cache.select(torch.tensor([2, 2, 0, 1]))
@@ -32,4 +32,4 @@ def test_select_takes_rows_and_leaves_the_original():
 
 
 def test_an_empty_cache_can_be_cut():
-    assert Cache().select(torch.tensor([0])).length == 0
+    assert KeyValueCache().select(torch.tensor([0])).length == 0

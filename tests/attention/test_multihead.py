@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import saccade
-from saccade.attention import Cache, General, MultiHeadAttention, masks
+from saccade.attention import General, KeyValueCache, MultiHeadAttention, masks
 from saccade.errors import ShapeError
 from saccade.positions import Relative, Rotary
 from tests.variants import SCORES
@@ -192,7 +192,7 @@ def test_cached_is_uncached(heads, position, extras):
     x = torch.randn(B, 11, 16)
     with torch.no_grad():
         whole = attention(x, mask=masks.causal(), positions=where)
-        cache = Cache(capacity=2)
+        cache = KeyValueCache(capacity=2)
         steps = [
             attention(part, mask=masks.causal(), positions=where, cache=cache)
             for part in x.split([3, 1, 1, 4, 2], 1)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import saccade
-from saccade.attention import Attend, Cache, MultiHeadAttention, masks
+from saccade.attention import Attend, KeyValueCache, MultiHeadAttention, masks
 from tests.variants import MASKS, POSITIONS, SCORES, strengthen
 
 shapes = st.tuples(*(st.integers(1, n) for n in (3, 7, 7)))  # b, q, k
@@ -116,7 +116,7 @@ def test_cached_is_uncached(score, position, mask, parts, data):
     attention = MultiHeadAttention(D, HEADS, score=SCORES[score](HEAD, HEAD)).eval()
     shown = masks.causal() if mask == "causal" else masks.causal() & masks.sliding(3)
     x = torch.randn(2, sum(parts), D)
-    cache = Cache(capacity=data.draw(st.integers(1, 8)))
+    cache = KeyValueCache(capacity=data.draw(st.integers(1, 8)))
     with torch.no_grad():
         steps = [attention(p, mask=shown, positions=where, cache=cache) for p in x.split(parts, 1)]
         whole = attention(x, mask=shown, positions=where)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
-from saccade.decoding import Hypothesis, Limits
+from saccade.decoding import GenerationLimits, Hypothesis
 
 STOP, START = 0, 1
 
@@ -157,4 +157,6 @@ def assert_same(found, expected):
 
 
 def limits(max_length, min_length=0, forbidden=(START,)):
-    return Limits(stop=STOP, max_length=max_length, min_length=min_length, forbidden=forbidden)
+    return GenerationLimits(
+        stop=STOP, max_length=max_length, min_length=min_length, forbidden=forbidden
+    )

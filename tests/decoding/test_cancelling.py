@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from saccade.cancellation import Cancelled, cancellable
-from saccade.decoding import GenerationConfig, Limits, generate, stream
+from saccade.decoding import GenerationConfig, GenerationLimits, generate, stream
 from tests.decoding.steppers import START, STOP, random_trigram
 
-ENDLESS = Limits(stop=STOP, max_length=40, min_length=40)
+ENDLESS = GenerationLimits(stop=STOP, max_length=40, min_length=40)
 OPTIONS = {
     "greedy": GenerationConfig(),
     "beam": GenerationConfig(beam=3, num_best=2),

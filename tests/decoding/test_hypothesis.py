@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from saccade.decoding import Hypothesis, Limits
+from saccade.decoding import GenerationLimits, Hypothesis
 from saccade.errors import DecodingError, SaccadeError
 
 
@@ -42,6 +42,6 @@ def test_a_stop_alone_has_length_one():
 )
 def test_bad_limits_are_refused_with_their_numbers(options, said):
     with pytest.raises(DecodingError, match=said) as caught:
-        Limits(**{"stop": 0, **options})
+        GenerationLimits(**{"stop": 0, **options})
     assert isinstance(caught.value, SaccadeError)
     assert isinstance(caught.value, ValueError)

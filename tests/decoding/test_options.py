@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 import torch
 
-from saccade.decoding import GenerationConfig, generate, step_of
+from saccade.decoding import GenerationConfig, generate, length_bucket
 from tests.decoding.steppers import START, limits, random_trigram
 
 
@@ -17,7 +17,7 @@ def test_limits_leave_room_and_change_at_steps_of_eight(ratio):
     assert all(limit <= int(ratio * (length + 7)) + 10 for length, limit in enumerate(limits))
     changes = [length for length, (a, b) in enumerate(pairwise(limits), 1) if a != b]
     assert changes == list(range(7, 200, 8))  # 8, 16, … with the stop
-    assert [step_of(length) for length in (6, 7, 14, 15)] == [0, 1, 1, 2]
+    assert [length_bucket(length) for length in (6, 7, 14, 15)] == [0, 1, 1, 2]
 
 
 def test_limits_end_at_the_most():

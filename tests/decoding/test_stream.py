@@ -6,7 +6,15 @@ import pytest
 import torch
 
 from saccade.decoders.transformer import TransformerDecoderConfig
-from saccade.decoding import GenerationConfig, Limits, Windowed, beam_search, greedy, sample, stream
+from saccade.decoding import (
+    GenerationConfig,
+    GenerationLimits,
+    Windowed,
+    beam_search,
+    greedy,
+    sample,
+    stream,
+)
 from saccade.errors import DecodingError
 from saccade.models.language_models import LanguageModelConfig
 from saccade.positions import LearnedConfig, RotaryConfig
@@ -109,7 +117,7 @@ def slow(model, prompt, count, size=SIZE):
     return tuple(written)
 
 
-NO_STOP = Limits(stop=0, max_length=20, min_length=20)
+NO_STOP = GenerationLimits(stop=0, max_length=20, min_length=20)
 
 
 def windowed(search, model, prompts, size=SIZE, bounds=NO_STOP, **options):
@@ -134,7 +142,7 @@ def test_small_windows(model, size):
 
 
 def test_a_window_that_is_not_filled_changes_nothing(model):
-    bounds, read = Limits(stop=0, max_length=3), torch.tensor([[1, 2, 3]])
+    bounds, read = GenerationLimits(stop=0, max_length=3), torch.tensor([[1, 2, 3]])
     for search, options in ((greedy, {}), (sample, {"seeds": [3]}), (beam_search, {"beam": 3})):
         with torch.no_grad():
             state = model.start(read)
@@ -143,7 +151,7 @@ def test_a_window_that_is_not_filled_changes_nothing(model):
 
 
 def test_beams_and_rows_that_end_go_through_a_window(model):
-    bounds = Limits(stop=0, max_length=14)
+    bounds = GenerationLimits(stop=0, max_length=14)
     prompts = [list(pair) for pair in itertools.permutations(range(1, 5), 2)]
     together = windowed(sample, model, prompts, bounds=bounds, seeds=range(12))
     assert {found.finished for [found] in together} == {True, False}

@@ -8,7 +8,7 @@ import saccade
 from saccade.config import kinds
 from saccade.decoders.recurrent import RecurrentDecoderConfig
 from saccade.decoders.transformer import TransformerDecoderConfig
-from saccade.decoding import Limits, beam_search, greedy, sample
+from saccade.decoding import GenerationLimits, beam_search, greedy, sample
 from saccade.encoders.convolutional import GridEncoder, ResNet, ResNetConfig
 from saccade.encoders.recurrent import RecurrentEncoderConfig
 from saccade.encoders.transformer import TransformerEncoderConfig
@@ -97,7 +97,10 @@ def forced(model, inputs, target):
 @pytest.mark.parametrize("name", WRITERS)
 def test_forcing_its_own_answer_gives_its_own_answer_B5(name):
     model, inputs = WRITERS[name](), inputs_of(name)
-    first, limits = torch.full((B,), START), Limits(stop=STOP, max_length=9, forbidden=(0, START))
+    first, limits = (
+        torch.full((B,), START),
+        GenerationLimits(stop=STOP, max_length=9, forbidden=(0, START)),
+    )
     with torch.no_grad():
         answers = greedy(model, model.start(*inputs), first, limits)
         for i, (answer,) in enumerate(answers):
@@ -112,7 +115,7 @@ def test_forcing_its_own_answer_gives_its_own_answer_B5(name):
 @pytest.mark.parametrize("name", WRITERS)
 def test_a_batch_is_its_rows_alone_for_every_way_to_decode(name):
     model, inputs = WRITERS[name](), inputs_of(name)
-    limits = Limits(stop=STOP, max_length=8, forbidden=(0, START))
+    limits = GenerationLimits(stop=STOP, max_length=8, forbidden=(0, START))
 
     def decode(rows, way):
         chosen = [x[rows] for x in inputs]
@@ -136,7 +139,7 @@ def test_a_batch_is_its_rows_alone_for_every_way_to_decode(name):
 @pytest.mark.parametrize("name", WRITERS)
 def test_beam_of_one_is_greedy_and_the_score_is_the_model_s(name):
     model, inputs = WRITERS[name](), inputs_of(name)
-    first, limits = torch.full((B,), START), Limits(stop=STOP, max_length=8)
+    first, limits = torch.full((B,), START), GenerationLimits(stop=STOP, max_length=8)
     with torch.no_grad():
         by_beam = beam_search(model, model.start(*inputs), first, limits, beam=1)
         by_greed = greedy(model, model.start(*inputs), first, limits)
@@ -351,7 +354,7 @@ def test_batch_norm_and_options_reach_the_blocks():
 def test_generation_always_ends_B6():
     for name, build in WRITERS.items():
         model, inputs = build(), inputs_of(name)
-        limits = Limits(stop=STOP, max_length=4, min_length=4, forbidden=(0, START))
+        limits = GenerationLimits(stop=STOP, max_length=4, min_length=4, forbidden=(0, START))
         with torch.no_grad():
             answers = greedy(model, model.start(*inputs), torch.full((B,), START), limits)
         assert all(len(answer.tokens) <= 4 for (answer,) in answers)

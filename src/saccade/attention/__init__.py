@@ -11,7 +11,7 @@ watch       the exact weights of every attention below a module, for a block of 
 
 from saccade.attention import masks
 from saccade.attention.attend import Attend, Prepared
-from saccade.attention.cache import Cache, Projected
+from saccade.attention.cache import KeyValueCache, Projected
 from saccade.attention.multihead import MultiHeadAttention
 from saccade.attention.scores import (
     Additive,
@@ -38,7 +38,6 @@ __all__ = [
     "AdditiveConfig",
     "Affine",
     "Attend",
-    "Cache",
     "Cosine",
     "CosineConfig",
     "Dot",
@@ -47,6 +46,7 @@ __all__ = [
     "FactoredScore",
     "General",
     "GeneralConfig",
+    "KeyValueCache",
     "LowRank",
     "LowRankConfig",
     "MultiHeadAttention",
@@ -58,3 +58,6 @@ __all__ = [
     "ScoreConfig",
     "masks",
 ]
+
+Cache = KeyValueCache
+"""Deprecated name of `KeyValueCache`."""

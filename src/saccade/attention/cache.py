@@ -1,6 +1,6 @@
 """Keys and values that are kept, so that they are computed once. They live in the caller's state.
 
-`Cache` grows: self-attention in generation appends the new token's keys and values at each step.
+`KeyValueCache` grows: self-attention in generation appends the new token's keys and values at each step.
 `Projected` is fixed: cross-attention reads the same memory at each step.
 """
 
@@ -11,7 +11,7 @@ import torch
 from saccade.shapes import Float, Int, Tensor
 
 
-class Cache:
+class KeyValueCache:
     """The keys and values of all tokens so far, in buffers that double when they are full.
 
     For generation, without gradients: `append` writes in place.
@@ -36,9 +36,9 @@ class Cache:
         self.length = end
         return self._keys[:, :, :end], self._values[:, :, :end]
 
-    def select(self, rows: Int[Tensor, " n"]) -> "Cache":
+    def select(self, rows: Int[Tensor, " n"]) -> "KeyValueCache":
         """A cache of these rows of the batch, in this order; a row may come several times."""
-        chosen = Cache(self._capacity)
+        chosen = KeyValueCache(self._capacity)
         chosen.length = self.length
         if self._keys is not None and self._values is not None:
             # whole rows with the room behind them: one copy, of memory that lies together

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from saccade.attention.attend import Attend
-from saccade.attention.cache import Cache, Projected
+from saccade.attention.cache import KeyValueCache, Projected
 from saccade.attention.masks import AlwaysSeen, Mask
 from saccade.attention.projection import Packed, Separate
 from saccade.attention.scores import ScaledDot, Score
@@ -96,7 +96,7 @@ class MultiHeadAttention(nn.Module):
         *,
         mask: Mask | None = None,
         positions: Positional | None = None,
-        cache: Cache | None = None,
+        cache: KeyValueCache | None = None,
     ) -> Float[Tensor, "*b q d"]:
         """What the query reads. Without `memory` it reads itself, without `values` the memory.
 

@@ -124,7 +124,7 @@ class RecurrentDecoder(nn.Module, ABC):
             read.append(one)
         return torch.stack(read, 1)
 
-    def crossings(self) -> list[str]:
+    def cross_attentions(self) -> list[str]:
         """The names of the attentions that read the memory: none here."""
         return []
 
@@ -215,7 +215,7 @@ class AttentiveDecoder(RecurrentDecoder):
         """How many numbers of one step go into the cells of the next."""
         return 0
 
-    def crossings(self) -> list[str]:
+    def cross_attentions(self) -> list[str]:
         """Its own."""
         return [""]
 

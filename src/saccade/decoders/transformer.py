@@ -8,11 +8,11 @@ from typing import Literal
 import torch
 from torch import nn
 
-from saccade.attention import Cache, MultiHeadAttention, Projected, masks
+from saccade.attention import KeyValueCache, MultiHeadAttention, Projected, masks
 from saccade.attention.attend import watchers
 from saccade.attention.masks import Mask
 from saccade.config import Conflict, Count
-from saccade.decoders.quick import Quick
+from saccade.decoders.fast_path import FastPath
 from saccade.errors import ShapeError
 from saccade.interfaces import Memory, Positional
 from saccade.layers.block import BlockConfig
@@ -67,7 +67,7 @@ class TransformerDecoderLayer(nn.Module):
         mask: Mask | None = None,
         memory_mask: Mask | None = None,
         positions: Positional | None = None,
-        cache: Cache | None = None,
+        cache: KeyValueCache | None = None,
     ) -> Float[Tensor, "b t d"]:
         """The tokens, each having read those before it, and the memory."""
         x = self.around_attention(
@@ -127,16 +127,16 @@ class TransformerStack(nn.Module):
 class TransformerState:
     """What generation keeps: keys and values of the tokens so far, and of the memory.
 
-    `sharing` neighbouring rows of the caches read one row of the memory. `quick` does the steps
+    `sharing` neighbouring rows of the caches read one row of the memory. `fast_path` does the steps
     where the decoder is one that it knows.
     """
 
-    caches: tuple[Cache, ...]
+    caches: tuple[KeyValueCache, ...]
     memories: tuple[Projected, ...]
     memory_mask: Bool[Tensor, "m s"] | None
     length: int
     sharing: int = 1
-    quick: Quick | None = None
+    fast_path: FastPath | None = None
 
 
 class TransformerDecoder(TransformerStack):
@@ -176,7 +176,7 @@ class TransformerDecoder(TransformerStack):
             self._embedded(target, 0), memory, masks.causal() if mask is None else mask
         )
 
-    def crossings(self) -> list[str]:
+    def cross_attentions(self) -> list[str]:
         """The names of the attentions that read the memory."""
         return [f"layers.{i}.cross" for i, x in enumerate(self.blocks()) if x.cross is not None]
 
@@ -186,22 +186,22 @@ class TransformerDecoder(TransformerStack):
         mask = None if memory is None else memory.mask
         blind = mask is not None and not bool(mask.any(1).all())
         return TransformerState(
-            caches=tuple(Cache() for _ in self.layers),
+            caches=tuple(KeyValueCache() for _ in self.layers),
             memories=() if states is None else tuple(x.project(states) for x in self.blocks()),
             memory_mask=None if mask is None or bool(mask.all()) else mask,
             length=0,
-            quick=None if blind else Quick.of(self),
+            fast_path=None if blind else FastPath.of(self),
         )
 
     def step(
         self, tokens: Int[Tensor, " b"], state: TransformerState
     ) -> tuple[Float[Tensor, "b v"], TransformerState]:
         """One more token for each row; the logits of what follows it."""
-        if state.quick is None or torch.is_grad_enabled() or watchers.get():
+        if state.fast_path is None or torch.is_grad_enabled() or watchers.get():
             x, state = self.extend(tokens.unsqueeze(1), state)
             return self.output(x[:, -1]), state
         x = self._embedded(tokens.unsqueeze(1), state.length).squeeze(1)
-        logits = state.quick(x, state.caches, state.memories, state.memory_mask)
+        logits = state.fast_path(x, state.caches, state.memories, state.memory_mask)
         return logits, replace(state, length=state.length + 1)
 
     def extend(

@@ -15,26 +15,29 @@ write first; they give, for each row of the batch, its hypotheses, best first. T
 """
 
 from saccade.decoding.beam import beam_search
-from saccade.decoding.eager import Begun, Eager, TextEngine
+from saccade.decoding.eager import DecodingStart, Eager, TextEngine
 from saccade.decoding.greedy import greedy
-from saccade.decoding.hypothesis import Hypothesis, Limits
-from saccade.decoding.options import GenerationConfig, GenerationRequest, generate, step_of
+from saccade.decoding.hypothesis import GenerationLimits, Hypothesis
+from saccade.decoding.options import GenerationConfig, GenerationRequest, generate, length_bucket
 from saccade.decoding.sampling import sample
 from saccade.decoding.stream import Windowed, stream
 
 __all__ = [
-    "Begun",
+    "DecodingStart",
     "Eager",
     "GenerationConfig",
+    "GenerationLimits",
     "GenerationRequest",
     "Hypothesis",
-    "Limits",
     "TextEngine",
     "Windowed",
     "beam_search",
     "generate",
     "greedy",
+    "length_bucket",
     "sample",
-    "step_of",
     "stream",
 ]
+
+Limits = GenerationLimits
+"""Deprecated name of `GenerationLimits`."""

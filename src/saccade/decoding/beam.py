@@ -13,7 +13,7 @@ import torch
 
 from saccade.decoding.frontier import Frontier
 from saccade.decoding.greedy import most_likely
-from saccade.decoding.hypothesis import Hypothesis, Limits
+from saccade.decoding.hypothesis import GenerationLimits, Hypothesis
 from saccade.decoding.stepping import advance, nothing_allowed, require_length_penalty, write
 from saccade.errors import DecodingError
 from saccade.interfaces import State, Stepper
@@ -25,7 +25,7 @@ def beam_search(
     stepper: Stepper[State],
     state: State,
     first: Int[Tensor, " b"],
-    limits: Limits,
+    limits: GenerationLimits,
     *,
     beam: int,
     length_penalty: float = 1.0,

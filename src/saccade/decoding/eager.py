@@ -17,7 +17,7 @@ TextEngine = Engine[Sequence[list[int]], GenerationRequest, Hypothesis]
 Inputs = TypeVar("Inputs")
 
 
-class Begun(NamedTuple):
+class DecodingStart(NamedTuple):
     """A model that has read its inputs, and the token that each row is written on from."""
 
     stepper: Stepper[Any]
@@ -30,7 +30,7 @@ class Eager(Generic[Inputs]):
 
     name = "eager"
 
-    def __init__(self, begin: Callable[[Inputs], Begun]) -> None:
+    def __init__(self, begin: Callable[[Inputs], DecodingStart]) -> None:
         self._begin = begin
 
     def length_group(self, length: int) -> int:

@@ -2,7 +2,7 @@
 
 import torch
 
-from saccade.decoding.hypothesis import Hypothesis, Limits
+from saccade.decoding.hypothesis import GenerationLimits, Hypothesis
 from saccade.decoding.stepping import write
 from saccade.interfaces import State, Stepper
 from saccade.shapes import Float, Int, Tensor
@@ -15,7 +15,7 @@ def greedy(
     stepper: Stepper[State],
     state: State,
     first: Int[Tensor, " b"],
-    limits: Limits,
+    limits: GenerationLimits,
     *,
     length_penalty: float = 1.0,
 ) -> list[list[Hypothesis]]:

@@ -40,7 +40,7 @@ class Hypothesis:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
+class GenerationLimits:
     """When generation stops, and what it never writes.
 
     `max_length`: the most tokens that are generated, the stop included, so generation always ends.

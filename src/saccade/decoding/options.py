@@ -9,7 +9,7 @@ import torch
 from saccade.config import Conflict, Count, NotNegative, Positive, Whole, without_effect
 from saccade.decoding.beam import beam_search
 from saccade.decoding.greedy import greedy
-from saccade.decoding.hypothesis import Hypothesis, Limits
+from saccade.decoding.hypothesis import GenerationLimits, Hypothesis
 from saccade.decoding.sampling import sample
 from saccade.errors import DecodingError
 from saccade.interfaces import State, Stepper
@@ -79,10 +79,12 @@ class GenerationConfig:
         Counted from the longest input of its step, so that inputs of about one length share it: a
         batch has one limit, and what is said to an input must not depend on its neighbours.
         """
-        return min(self.max_length, int(self.max_ratio * (8 * step_of(input_length) + 6)) + 10)
+        return min(
+            self.max_length, int(self.max_ratio * (8 * length_bucket(input_length) + 6)) + 10
+        )
 
 
-def step_of(length: int) -> int:
+def length_bucket(length: int) -> int:
     """Lengths in steps of eight, the stop counted: 7 to 14 tokens are in one."""
     return (length + 1) // 8
 
@@ -91,7 +93,7 @@ def step_of(length: int) -> int:
 class GenerationRequest:
     """What is asked of an engine for a batch; `rows` are its inputs' numbers, for their seeds."""
 
-    limits: Limits
+    limits: GenerationLimits
     options: GenerationConfig
     rows: Sequence[int]
 
@@ -101,7 +103,7 @@ def generate(
     state: State,
     *,
     start: int | Int[Tensor, " b"],
-    limits: Limits,
+    limits: GenerationLimits,
     options: GenerationConfig,
     rows: Sequence[int],
     device: torch.device | str = "cpu",

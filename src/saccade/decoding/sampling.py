@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import torch
 
 from saccade.decoding.greedy import most_likely
-from saccade.decoding.hypothesis import Hypothesis, Limits
+from saccade.decoding.hypothesis import GenerationLimits, Hypothesis
 from saccade.decoding.stepping import Choose, largest, write
 from saccade.errors import DecodingError
 from saccade.interfaces import State, Stepper
@@ -21,7 +21,7 @@ def sample(
     stepper: Stepper[State],
     state: State,
     first: Int[Tensor, " b"],
-    limits: Limits,
+    limits: GenerationLimits,
     *,
     seeds: Sequence[int],
     temperature: float = 1.0,
@@ -41,7 +41,7 @@ def sample(
 
 def drawing(
     first: Int[Tensor, " b"],
-    limits: Limits,
+    limits: GenerationLimits,
     *,
     seeds: Sequence[int],
     temperature: float = 1.0,

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 
 from saccade.cancellation import raise_if_cancelled
-from saccade.decoding.hypothesis import Hypothesis, Limits
+from saccade.decoding.hypothesis import GenerationLimits, Hypothesis
 from saccade.errors import DecodingError
 from saccade.interfaces import State, Stepper
 from saccade.shapes import Float, Int, Tensor
@@ -24,7 +24,7 @@ def advance(
     stepper: Stepper[State],
     tokens: Int[Tensor, " b"],
     state: State,
-    limits: Limits,
+    limits: GenerationLimits,
     rows: Int[Tensor, " b"],
     step: int,
 ) -> tuple[Float[Tensor, "b v"], State]:
@@ -65,7 +65,7 @@ def steps(
     stepper: Stepper[State],
     state: State,
     first: Int[Tensor, " b"],
-    limits: Limits,
+    limits: GenerationLimits,
     choose: Choose,
 ) -> Iterator[Step]:
     """One token after another, each as `choose` says; a row that has stopped leaves the batch."""
@@ -92,7 +92,7 @@ def write(
     stepper: Stepper[State],
     state: State,
     first: Int[Tensor, " b"],
-    limits: Limits,
+    limits: GenerationLimits,
     choose: Choose,
     length_penalty: float = 1.0,
 ) -> list[list[Hypothesis]]:

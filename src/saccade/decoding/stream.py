@@ -7,7 +7,7 @@ from typing import Generic
 import torch
 
 from saccade.decoding.greedy import most_likely
-from saccade.decoding.hypothesis import Limits
+from saccade.decoding.hypothesis import GenerationLimits
 from saccade.decoding.options import GenerationConfig
 from saccade.decoding.sampling import drawing
 from saccade.decoding.stepping import Choose, steps
@@ -20,7 +20,7 @@ def stream(
     stepper: Stepper[State],
     state: State,
     first: Int[Tensor, "1"],
-    limits: Limits,
+    limits: GenerationLimits,
     *,
     options: GenerationConfig,
     row: int = 0,

@@ -9,13 +9,13 @@ from saccade.encoders.convolutional import ResNetConfig
 from saccade.encoders.efficientnet import EfficientNetConfig
 from saccade.encoders.patches import PatchReaderConfig
 from saccade.interfaces import Memory
-from saccade.models.writer import DecoderConfig, Writer, build_decoder, decoder_conflicts
+from saccade.models.seq2seq import DecoderConfig, Seq2SeqModel, build_decoder, decoder_conflicts
 from saccade.shapes import Float, Int, Tensor
 
 ImageReaderConfig = ResNetConfig | PatchReaderConfig | EfficientNetConfig
 
 
-class Captioner(Writer):
+class Captioner(Seq2SeqModel):
     """Reads an image (or a grid of features) and writes a text about it.
 
     `target` is the writer's input, start token first; logits[:, t] predict what follows

@@ -13,8 +13,8 @@ from saccade.encoders.transformer import TransformerEncoderConfig
 from saccade.layers.activations import Activation, activation
 from saccade.layers.dropout import Dropout
 from saccade.layers.embeddings import OutputProjection, TokenEmbedding
+from saccade.models.seq2seq import decoder_conflicts
 from saccade.models.text_classifier import TextEncoder, TextReaderConfig
-from saccade.models.writer import decoder_conflicts
 from saccade.shapes import Bool, Float, Int, Tensor
 
 

@@ -12,14 +12,14 @@ from saccade.encoders.transformer import TransformerEncoderConfig
 from saccade.errors import ShapeError
 from saccade.interfaces import Memory
 from saccade.layers.embeddings import TokenEmbedding
-from saccade.models.writer import DecoderConfig, Writer, build_decoder, decoder_conflicts
+from saccade.models.seq2seq import DecoderConfig, Seq2SeqModel, build_decoder, decoder_conflicts
 from saccade.positions.config import text_conflicts
 from saccade.shapes import Bool, Float, Int, Tensor
 
 EncoderConfig = TransformerEncoderConfig | RecurrentEncoderConfig
 
 
-class Translator(Writer):
+class Translator(Seq2SeqModel):
     """Reads a source text and writes a target text.
 
     `target` is the writer's input, start token first; logits[:, t] predict what follows

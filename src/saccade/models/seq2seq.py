@@ -23,7 +23,7 @@ Decoder = TransformerDecoder | RecurrentDecoder
 DecoderConfig = TransformerDecoderConfig | RecurrentDecoderConfig
 
 
-class Writer(nn.Module):
+class Seq2SeqModel(nn.Module):
     """Anything that reads with `encoder` and writes with `decoder`."""
 
     def __init__(self, encoder: nn.Module, decoder: Decoder) -> None:
@@ -36,9 +36,9 @@ class Writer(nn.Module):
         """What turns hidden states into logits."""
         return self.decoder.output
 
-    def crossings(self) -> list[str]:
+    def cross_attentions(self) -> list[str]:
         """The dotted names of the attentions with which the writer looks at what was read."""
-        return [f"decoder.{name}".rstrip(".") for name in self.decoder.crossings()]
+        return [f"decoder.{name}".rstrip(".") for name in self.decoder.cross_attentions()]
 
     def step(self, tokens: Int[Tensor, " b"], state: Any) -> tuple[Float[Tensor, "b v"], Any]:
         """One more token for each row; the logits of what follows, and the state after it."""

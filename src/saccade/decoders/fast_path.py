@@ -3,11 +3,11 @@
 A step reads every weight for a few rows. On a CPU a small model then spends half of its time
 entering and leaving operations, and the other half waiting for weights. The wait is shorter if
 a matrix is stored along its longer side, or in the blocks that oneDNN works with (as torch itself
-does when it compiles a model for a CPU). `Quick` computes what the layers' `forward` computes for
-one more token; `Quick.of` returns None for a decoder with any part that it does not know exactly,
+does when it compiles a model for a CPU). `FastPath` computes what the layers' `forward` computes for
+one more token; `FastPath.of` returns None for a decoder with any part that it does not know exactly,
 and that decoder takes the general path. Both give the same logits; a test compares them.
 
-`Quick` reads the model's own weights and copies a matrix into a faster layout once it has been used
+`FastPath` reads the model's own weights and copies a matrix into a faster layout once it has been used
 often. It lives in the state of one generation, so no copy outlives the weights it was made from.
 Callers that generate repeatedly with unchanged weights share the copies with `sharing`.
 """
@@ -21,7 +21,7 @@ import torch
 from torch import nn
 from torch.nn.modules.module import _has_any_global_hook
 
-from saccade.attention import Attend, Cache, MultiHeadAttention, Projected
+from saccade.attention import Attend, KeyValueCache, MultiHeadAttention, Projected
 from saccade.attention.projection import Packed, Separate
 from saccade.attention.scores import ScaledDot
 from saccade.layers.dropout import Dropout
@@ -119,7 +119,7 @@ class Reading:
         self.out = Linear(attention.out_proj.weight, attention.out_proj.bias)
 
     def text(
-        self, x: Float[Tensor, "n d"], cache: Cache, turned: Rotary | None
+        self, x: Float[Tensor, "n d"], cache: KeyValueCache, turned: Rotary | None
     ) -> Float[Tensor, "n d"]:
         """What the tokens so far say to the new one, which joins them."""
         made = self.into(x).view(x.shape[0], 3, self.num_heads, 1, self.head_dim)
@@ -173,7 +173,7 @@ class Block:
     def __call__(
         self,
         x: Float[Tensor, "n d"],
-        cache: Cache,
+        cache: KeyValueCache,
         memory: Projected | None,
         bias: Float[Tensor, "m 1 1 s"] | None,
         turned: Rotary | None,
@@ -186,7 +186,7 @@ class Block:
         return self.around_feed_forward(x, lambda x: self.narrow(self.activation(self.widen(x))))
 
 
-class Quick:
+class FastPath:
     """The layers, the last norm and the output of a decoder, ready for single steps."""
 
     def __init__(self, decoder: "TransformerDecoder") -> None:
@@ -196,8 +196,8 @@ class Quick:
         self.output = Linear(decoder.output.weight, decoder.output.bias)
 
     @classmethod
-    def of(cls, decoder: "TransformerDecoder") -> "Quick | None":
-        """Return the `Quick` of a decoder, or None if it must take the general path."""
+    def of(cls, decoder: "TransformerDecoder") -> "FastPath | None":
+        """Return the `FastPath` of a decoder, or None if it must take the general path."""
         if decoder.training or torch.is_autocast_enabled("cpu"):
             return None
         shared = _shared.get()
@@ -210,7 +210,7 @@ class Quick:
     def __call__(
         self,
         x: Float[Tensor, "n d"],
-        caches: Sequence[Cache],
+        caches: Sequence[KeyValueCache],
         memories: Sequence[Projected],
         memory_mask: Bool[Tensor, "m s"] | None,
     ) -> Float[Tensor, "n v"]:
@@ -223,8 +223,8 @@ class Quick:
         return self.output(self.norm(x))
 
 
-Layouts = dict[nn.Module, Quick | None]
-"""The `Quick` of each decoder that generated inside a `sharing` block."""
+Layouts = dict[nn.Module, FastPath | None]
+"""The `FastPath` of each decoder that generated inside a `sharing` block."""
 _shared: ContextVar[Layouts | None] = ContextVar("_shared", default=None)
 
 
@@ -251,7 +251,7 @@ ACTIVATIONS = (nn.ReLU, nn.GELU, nn.SiLU, nn.Tanh)
 
 
 def _is_plain(decoder: "TransformerDecoder") -> bool:
-    """Whether every part is one that `Quick` computes exactly, down to its type and hooks."""
+    """Whether every part is one that `FastPath` computes exactly, down to its type and hooks."""
     from saccade.decoders.transformer import TransformerDecoder, TransformerDecoderLayer
 
     position = decoder.position
