@@ -7,7 +7,11 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-SAID = {"lecture_numbers": "58 of 58", "which_parts": "parameters"}
+SAID = {
+    "lecture_numbers": "58 of 58",
+    "rejected_score": "differ by up to 0.0000",
+    "which_parts": "parameters",
+}
 
 
 def test_each_is_here():

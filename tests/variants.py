@@ -8,7 +8,6 @@ from torch import nn
 from saccade import positions
 from saccade.attention import (
     Additive,
-    Affine,
     Cosine,
     Dot,
     General,
@@ -24,11 +23,10 @@ SCORES: dict[str, Callable[[int, int], Score]] = {
     "cosine": lambda d, e: Cosine(),
     "general": General,
     "low_rank": lambda d, e: LowRank(d, e, 3),
-    "affine": Affine,
     "additive": lambda d, e: Additive(d, e, 5),
 }
 FACTORED = [name for name in SCORES if name != "additive"]
-WIDTHS_MAY_DIFFER = ["general", "low_rank", "affine", "additive"]
+WIDTHS_MAY_DIFFER = ["general", "low_rank", "additive"]
 
 # each takes (b, q, k)
 MASKS: dict[str, Callable[[int, int, int], masks.Mask | None]] = {

@@ -8,7 +8,6 @@ from torch.nn import functional as F
 
 from saccade.attention import (
     Additive,
-    Affine,
     Cosine,
     Dot,
     FactoredScore,
@@ -81,19 +80,6 @@ def test_additive_is_the_loop_over_pairs_A6():
             hidden = score.query_proj.weight @ query[i] + score.key_proj.weight @ keys[j]
             by_hand[i, j] = score.energy.weight[0] @ hidden.tanh()
     torch.testing.assert_close(score(query, keys), by_hand, atol=1e-5, rtol=1e-5)
-
-
-def test_a_linear_layer_alone_gives_every_query_the_same_weights_A7():
-    score = Affine(D, E)
-    query, keys = torch.randn(B, Q, D), torch.randn(B, K, E)
-    pairs = torch.cat((query[:, :, None].expand(B, Q, K, D), keys[:, None].expand(B, Q, K, E)), -1)
-    weight = torch.cat((score.query_proj.weight, score.key_proj.weight), -1)
-    expected = F.linear(pairs, weight, score.query_proj.bias).squeeze(-1)
-    torch.testing.assert_close(score(query, keys), expected)
-    weights = score(query, keys).softmax(-1)
-    torch.testing.assert_close(weights, weights[:, :1].expand_as(weights))
-    additive = Additive(D, E, 8)(query, keys).softmax(-1)
-    assert (additive - additive[:, :1]).abs().max() > 1e-3
 
 
 @pytest.mark.parametrize("name", FACTORED)

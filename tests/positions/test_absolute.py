@@ -5,7 +5,6 @@ import torch
 
 from saccade.errors import PositionError, ShapeError
 from saccade.positions import Grid, Learned, Sinusoidal
-from saccade.positions.rejected import AddFraction, AddIndex, AppendIndex
 from saccade.positions.waves import frequencies
 
 F64 = torch.float64
@@ -120,15 +119,3 @@ def test_places_may_differ_within_a_batch():
         out = encoding.embed(x, at)
         torch.testing.assert_close(out[0, 2:], encoding(x[:1, 2:])[0])
         torch.testing.assert_close(out[1], encoding(x[1:])[0])
-
-
-def test_rejected_schemes_G11():
-    short, long = torch.zeros(4, 6), torch.zeros(8, 6)
-    assert (AppendIndex()(short)[:, -1] == torch.arange(4)).all()
-    assert AppendIndex()(short).shape == (4, 7)
-    for scheme in (AppendIndex(), AddIndex(6)):
-        assert torch.equal(scheme(short), scheme(long)[:4])
-    assert not torch.equal(AddFraction(6)(short), AddFraction(6)(long)[:4])
-    assert AddFraction(6)(short)[2, 3] == 0.5
-    with pytest.raises(PositionError, match="for text"):
-        AddIndex(6).embed(short, Grid.of(2, 2))

@@ -16,7 +16,6 @@ from saccade.attention.multihead import MultiHeadAttention
 from saccade.attention.scores import (
     Additive,
     AdditiveConfig,
-    Affine,
     Cosine,
     CosineConfig,
     Dot,
@@ -36,7 +35,6 @@ from saccade.attention.scores import (
 __all__ = [
     "Additive",
     "AdditiveConfig",
-    "Affine",
     "Attend",
     "Cosine",
     "CosineConfig",

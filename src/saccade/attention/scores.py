@@ -145,30 +145,6 @@ class LowRank(FactoredScore):
         return Factor(self.query_proj(query), 1.0)
 
 
-class Affine(FactoredScore):
-    """e(q, k) = w · [q; k] + c, one linear layer on the concatenation; kept to show it fails.
-
-    The query's share of the sum is the same for every key, so softmax over the keys cancels it:
-    all queries get the same weights. A score that reads both needs the tanh of `Additive`.
-    As factors: [w_q · q + c, 1] · [1, w_k · k].
-    """
-
-    def __init__(self, query_dim: int, key_dim: int) -> None:
-        super().__init__()
-        self.query_proj = nn.Linear(query_dim, 1)
-        self.key_proj = nn.Linear(key_dim, 1, bias=False)
-
-    def prepare(self, keys: Float[Tensor, "*c k e"]) -> Float[Tensor, "*c k 2"]:
-        _require_width(self, "key", keys, self.key_proj.in_features)
-        of_keys = self.key_proj(keys)
-        return torch.cat((torch.ones_like(of_keys), of_keys), -1)
-
-    def factor(self, query: Float[Tensor, "*b q d"], prepared: Float[Tensor, "*c k 2"]) -> Factor:
-        _require_width(self, "query", query, self.query_proj.in_features)
-        of_query = self.query_proj(query)
-        return Factor(torch.cat((of_query, torch.ones_like(of_query)), -1), 1.0)
-
-
 class Additive(Score):
     """e(q, k) = vᵀ tanh(W q + U k) (Bahdanau et al. 2015, appendix A.1.2).
 

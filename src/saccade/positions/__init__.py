@@ -14,7 +14,6 @@ scores. Places are counted from 0 in text; in images they are a `Grid` of rows a
     Position      none: what the others start from
 
 Beside each class stand its options, such as `RotaryConfig`; `PositionConfig` is any of them.
-`rejected` holds schemes that do not work, to show why.
 """
 
 from saccade.positions.base import Grid, NoPositionConfig, Placed, Position
