@@ -24,7 +24,7 @@ from told import Told
 import saccade
 from saccade.lens.drawing.chart import COLOURS, Chart
 from saccade.tasks import Task
-from saccade.training.console import Screen
+from saccade.training.console import Console
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -126,7 +126,7 @@ def trained(recipe: str, data: str, changes: Sequence[str], *, steps: int, seed:
             max_steps=steps,
             seed=seed,
             cache=folder,
-            screen=Screen(quiet=True),
+            console=Console(quiet=True),
         )
 
 
