@@ -11,16 +11,16 @@ still load.
 
 from __future__ import annotations
 
+import re
 import types
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from difflib import get_close_matches
 from functools import reduce
 from types import MappingProxyType
 from typing import (
     Annotated,
     Any,
-    ClassVar,
     Literal,
     NamedTuple,
     Protocol,
@@ -51,13 +51,6 @@ Config = TypeVar("Config")
 Table = Mapping[str, Any]
 
 
-@runtime_checkable
-class Options(Protocol):
-    """An instance of an option class."""
-
-    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
-
-
 def read(
     cls: type[Config],
     table: Table,
@@ -81,7 +74,7 @@ def read(
     Raises:
         RecipeError: If a key is unknown or missing, or has an invalid value.
 
-    Example:
+    Examples:
         >>> from saccade.attention import AdditiveConfig
         >>> read(AdditiveConfig, {"kind": "additive", "hidden_dim": 64})
         AdditiveConfig(kind='additive', hidden_dim=64)
@@ -128,11 +121,12 @@ class HasConflicts(Protocol):
         ...
 
 
-def conflicts(config: Options, path: str = "") -> Iterator[Conflict]:
+def conflicts(config: object, path: str = "") -> Iterator[Conflict]:
     """Yield every conflict among the options and those inside them, with complete paths."""
+    assert is_dataclass(config)
     for field in fields(config):
         value = getattr(config, field.name)
-        if isinstance(value, Options):
+        if is_dataclass(value):
             yield from conflicts(value, _join(path, field.name))
     if isinstance(config, HasConflicts):
         for key, reason, idle in config.conflicts():
@@ -141,35 +135,71 @@ def conflicts(config: Options, path: str = "") -> Iterator[Conflict]:
             yield Conflict(_join(path, key), f"{_join(path, key)}{shown}: {reason}", idle)
 
 
-def without_effect(config: Options, names: Iterable[str], reason: str) -> Iterator[Conflict]:
+def without_effect(config: object, names: Iterable[str], reason: str) -> Iterator[Conflict]:
     """Yield a conflict for each of these fields that does not have its default value."""
+    assert is_dataclass(config)
     defaults = {field.name: field.default for field in fields(config)}
     for name in names:
         if getattr(config, name) != defaults[name]:
             yield Conflict(name, f"has no effect {reason}; leave it out", idle=True)
 
 
-def plain(config: Options) -> dict[str, Any]:
+def plain(config: object) -> dict[str, Any]:
     """Return the options as a table, without those that are None, which TOML cannot express."""
+    assert is_dataclass(config)
     table = {}
     for field in fields(config):
         value = getattr(config, field.name)
         if value is not None:
-            table[field.name] = plain(value) if isinstance(value, Options) else _listed(value)
+            table[field.name] = plain(value) if is_dataclass(value) else _listed(value)
     return table
 
 
 @dataclass(frozen=True)
 class Key:
-    """One key of a recipe: its path, its allowed values, its default and its option class."""
+    """One key of a recipe.
+
+    Attributes:
+        path: Dotted path, with `<kind>` where it depends on a kind.
+        allowed: The values it can have, in words.
+        default: The default, as TOML writes it.
+        owner: The option class that describes it.
+        field: The field of `owner` that it sets.
+    """
 
     path: str
     allowed: str
     default: str
     owner: type
+    field: str
+
+    @property
+    def description(self) -> str:
+        """The line of the owner's docstring about this key; empty if there is none."""
+        return descriptions(self.owner).get(self.field, "")
 
 
-def keys(cls: type, path: str = "", base: Options | None = None) -> Iterator[Key]:
+def descriptions(owner: type) -> dict[str, str]:
+    """Return the description of each key of an option class.
+
+    They are the lines of the form `key   description`, and those further indented below them, in
+    the docstrings of the class and its bases.
+    """
+    texts: dict[str, str] = {}
+    names: list[str] = []
+    docstrings = [cls.__doc__ or "" for cls in reversed(owner.__mro__) if is_dataclass(cls)]
+    for line in (line for text in docstrings for line in text.splitlines()[1:]):
+        if entry := re.fullmatch(r" {4}(\w+(?:, \w+)*)  +(\S.*)", line):
+            names = entry[1].split(", ")
+            texts |= dict.fromkeys(names, entry[2])
+        elif names and line.startswith(" " * 8):
+            texts |= {name: f"{texts[name]} {line.strip()}" for name in names}
+        else:
+            names = []
+    return texts
+
+
+def keys(cls: type, path: str = "", base: object = None) -> Iterator[Key]:
     """Yield all keys of an option class and of those inside it, in order.
 
     Where one of several classes is allowed, `a.kind` is one key, and `a<kind>.b` are the keys of
@@ -187,9 +217,9 @@ def keys(cls: type, path: str = "", base: Options | None = None) -> Iterator[Key
         shown = "required" if default is MISSING else _shown(default)
         if len(choices) > 1:
             usual = _kind(type(default)) if is_dataclass(default) else shown
-            yield Key(f"{here}.kind", ", ".join(choices), usual, cls)
+            yield Key(f"{here}.kind", ", ".join(choices), usual, cls, field.name)
         elif not choices:
-            yield Key(here, allowed(hints[field.name]), shown, cls)
+            yield Key(here, allowed(hints[field.name]), shown, cls, field.name)
         for kind, choice in choices.items():
             name = here if len(choices) == 1 else f"{here}<{kind}>"
             inside = keys(choice, name, default if type(default) is choice else None)
@@ -206,7 +236,7 @@ def set_key(table: dict[str, Any], assignment: str) -> None:
     Raises:
         RecipeError: If the assignment cannot be read, or leads through a value.
 
-    Example:
+    Examples:
         >>> table = {"model": {"dim": 128}}
         >>> set_key(table, "model.dim=256")
         >>> table

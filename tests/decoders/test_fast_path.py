@@ -232,7 +232,7 @@ class GatedFeedForward(FeedForward):
 
 
 class ScaledResidual(Residual):
-    def forward(self, x, part, wanted=None):
+    def forward(self, x, part, num_states=None):
         return x + 0.1 * part(self.norm(x))
 
 

@@ -11,7 +11,7 @@ from saccade.layers.activations import activation, name_of
 from saccade.layers.embeddings import OutputProjection, TokenEmbedding
 from saccade.layers.feed_forward import FeedForward, GatedFeedForward
 from saccade.layers.norms import norm
-from saccade.layers.pooling import pool
+from saccade.models.pooling import pool
 from saccade.layers.recurrent import Recurrent
 from saccade.layers.residual import Residual
 

@@ -1,12 +1,12 @@
-"""Attention: a query reads a set of vectors, wherever they come from.
+"""Attention: queries read a set of vectors, weighted by how well each fits.
 
 scores      how well a query fits a key
 masks       which keys a query may see
-attend      scores -> weights -> context; the only place where attention weights exist
-projection  the learned maps that make queries, keys and values out of what comes in
-multihead   several attentions side by side
+attend      scores → weights → context, the only place where attention weights exist
+projection  the learned maps from inputs to queries, keys and values
+multihead   several attentions in parallel
 cache       keys and values kept between the steps of generation
-watch       the exact weights of every attention below a module, for a block of code
+watch       record the exact weights of every attention below a module
 """
 
 from saccade.attention import masks

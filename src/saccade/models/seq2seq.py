@@ -1,7 +1,7 @@
-"""What Translator and Captioner share: a reader, a writer, and generation through the Stepper."""
+"""The base of sequence-to-sequence models: an encoder, a decoder, and generation step by step."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 from torch import nn
 
@@ -21,10 +21,17 @@ UNTIED = (
 
 Decoder = TransformerDecoder | RecurrentDecoder
 DecoderConfig = TransformerDecoderConfig | RecurrentDecoderConfig
+DecoderState: TypeAlias = Any
+"""The state of generation of whichever decoder the model has; opaque to its callers."""
 
 
 class Seq2SeqModel(nn.Module):
-    """Anything that reads with `encoder` and writes with `decoder`."""
+    """Base class of models with an encoder and a decoder of text; a `Stepper`.
+
+    Args:
+        encoder: A module that returns a `Memory`.
+        decoder: The decoder that reads it.
+    """
 
     def __init__(self, encoder: nn.Module, decoder: Decoder) -> None:
         super().__init__()
@@ -33,19 +40,21 @@ class Seq2SeqModel(nn.Module):
 
     @property
     def output(self) -> OutputProjection:
-        """What turns hidden states into logits."""
+        """The projection from states to logits."""
         return self.decoder.output
 
     def cross_attentions(self) -> list[str]:
-        """The dotted names of the attentions with which the writer looks at what was read."""
+        """Return the dotted names of the attentions from the decoder to the encoder."""
         return [f"decoder.{name}".rstrip(".") for name in self.decoder.cross_attentions()]
 
-    def step(self, tokens: Int[Tensor, " b"], state: Any) -> tuple[Float[Tensor, "b v"], Any]:
-        """One more token for each row; the logits of what follows, and the state after it."""
+    def step(
+        self, tokens: Int[Tensor, " b"], state: DecoderState
+    ) -> tuple[Float[Tensor, "b v"], DecoderState]:
+        """Append one token per row; return the logits of the next token and the new state."""
         return self.decoder.step(tokens, state)
 
-    def select(self, state: Any, rows: Int[Tensor, " n"]) -> Any:
-        """The state of these rows, in this order."""
+    def select(self, state: DecoderState, rows: Int[Tensor, " n"]) -> DecoderState:
+        """Return the state of these rows, in this order."""
         return self.decoder.select(state, rows)
 
 
@@ -54,7 +63,7 @@ def decoder_conflicts(config: DecoderConfig, *, tie_output: bool) -> Iterator[Co
     if not isinstance(config, TransformerDecoderConfig):
         return
     yield from text_conflicts(config.position, "decoder.position")
-    if tie_output and config.position.widening:
+    if tie_output and config.widening:
         yield Conflict("tie_output", UNTIED.format(key="decoder.position.fuse"))
 
 
@@ -69,16 +78,23 @@ def build_decoder(
     tie_output: bool = True,
     output_bias: bool = False,
 ) -> Decoder:
-    """A decoder over a vocabulary; `embedding` shares the reader's, `tie_output` the output's."""
-    if isinstance(config, TransformerDecoderConfig):
-        width = config.position.token_dim(dim)
-        if embedding is None:
-            embedding = TokenEmbedding(vocabulary, width, scale=True)
-        tied = embedding if tie_output and width == dim else None
-        output = OutputProjection(dim, vocabulary, tied=tied, bias=output_bias)
-        return config.build(embedding, output, dim, memory_dim)
+    """Build a decoder for a vocabulary.
+
+    Args:
+        config: Options of the decoder.
+        vocabulary: Number of tokens.
+        dim: Width of the embedding, and of a Transformer throughout.
+        memory_dim: Width of the states of the encoder.
+        summary_dim: Width of the summary of the encoder.
+        embedding: An embedding to share; a new one if None.
+        tie_output: Share the matrix of the embedding with the output projection.
+        output_bias: Give the output projection a bias.
+    """
+    width = config.token_dim(dim)
     if embedding is None:
-        embedding = TokenEmbedding(vocabulary, dim)
-    tied = embedding if tie_output else None
+        embedding = TokenEmbedding(vocabulary, width, scale=config.kind == "transformer")
+    tied = embedding if tie_output and width == dim else None
     output = OutputProjection(dim, vocabulary, tied=tied, bias=output_bias)
+    if isinstance(config, TransformerDecoderConfig):
+        return config.build(embedding, output, dim, memory_dim)
     return config.build(embedding, output, memory_dim, summary_dim)
