@@ -1,4 +1,4 @@
-"""What stands in a page of HTML, for tests that look at it without a browser."""
+"""The content of an HTML page, for tests without a browser."""
 
 from html.parser import HTMLParser
 
@@ -6,11 +6,11 @@ VOID = {"meta", "img", "source"}
 
 
 class Seen(HTMLParser):
-    """The elements of a page, its text, and what stands in its head, its style and its scripts.
+    """The parsed content of a page.
 
-    tags     each element and its attributes
-    inside   by "title", "style", "script module" and so on
-    policy   what each kind of content may come from
+    tags     every element and its attributes
+    inside   text by "title", "style", "script module" and so on
+    policy   the allowed sources of each kind of content
     """
 
     def __init__(self, page: str) -> None:
@@ -21,18 +21,18 @@ class Seen(HTMLParser):
         self._open: list[str] = []
         self.feed(page)
         assert self._open == []
-        [said] = [given["content"] for _, given in self.tags if "http-equiv" in given]
-        self.policy = dict(part.split(" ", 1) for part in said.split("; "))
+        [content] = [attrs["content"] for _, attrs in self.tags if "http-equiv" in attrs]
+        self.policy = dict(part.split(" ", 1) for part in content.split("; "))
 
     @property
     def names(self) -> list[str]:
-        """Of the elements."""
+        """Return the names of all elements."""
         return [tag for tag, _ in self.tags]
 
     @property
     def attributes(self) -> set[str]:
-        """The names of all attributes."""
-        return {name for _, given in self.tags for name in given}
+        """Return the names of all attributes."""
+        return {name for _, attrs in self.tags for name in attrs}
 
     def handle_starttag(self, tag, attrs):
         self.tags.append((tag, dict(attrs)))

@@ -1,4 +1,4 @@
-"""Only regular files of a bounded size are read, and nothing is waited for."""
+"""Tests of files: only regular files of a bounded size are read, without waiting."""
 
 import hashlib
 import os
@@ -9,7 +9,7 @@ import pytest
 from saccade.files import Fingerprint, fingerprint, open_file, parse_json, read_file, read_json
 
 
-def test_a_file_is_read(tmp_path):
+def test_reads_a_file(tmp_path):
     path = tmp_path / "x"
     path.write_bytes(b'{"a": "\xc3\xa9"}')
     assert read_file(path) == path.read_bytes()
@@ -24,12 +24,12 @@ def pipe(path):
 
 
 def bound_socket(path):
-    with socket.socket(socket.AF_UNIX) as made:
-        made.bind(str(path))
+    with socket.socket(socket.AF_UNIX) as endpoint:
+        endpoint.bind(str(path))
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (pipe, "it is a named pipe, not a regular file"),
         (lambda path: path.mkdir(), "it is a folder, not a regular file"),
@@ -39,18 +39,18 @@ def bound_socket(path):
         (lambda path: None, "No such file"),
     ],
 )
-def test_anything_else_is_an_error_at_once(tmp_path, monkeypatch, make, said):
+def test_raises_at_once_on_anything_but_a_regular_file(tmp_path, monkeypatch, make, message):
     monkeypatch.chdir(tmp_path)  # the name of a socket must be short
     path = tmp_path / "x"
     make(path.relative_to(tmp_path) if make is bound_socket else path)
     for read in (open_file, read_file, read_json, fingerprint):
-        with pytest.raises(OSError, match=said) as caught:
+        with pytest.raises(OSError, match=message) as caught:
             read(path)
         assert caught.value.filename == str(path)
 
 
-def test_a_pipe_that_takes_the_place_of_a_file_is_not_waited_for(tmp_path, monkeypatch):
-    """It is looked at once more after it is opened."""
+def test_does_not_wait_for_a_pipe_that_replaces_a_file(tmp_path, monkeypatch):
+    """The file is checked again after it is opened."""
     path = tmp_path / "x"
     path.touch()
     regular = os.stat(path)
@@ -62,7 +62,7 @@ def test_a_pipe_that_takes_the_place_of_a_file_is_not_waited_for(tmp_path, monke
             open_file(path)
 
 
-def test_size_is_bounded(tmp_path):
+def test_raises_on_files_that_are_too_large(tmp_path):
     path = tmp_path / "x"
     path.write_bytes(b"12345")
     assert read_file(path, 5) == b"12345"
@@ -75,7 +75,7 @@ def test_size_is_bounded(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["", "[" * 200_000, '{"a":' * 200_000, b"\xff", "9" * 5000])
-def test_all_that_is_wrong_with_json_is_a_value_error(text):
+def test_invalid_json_raises_a_value_error(text):
     with pytest.raises(ValueError, match=r"\S"):
         parse_json(text)
 
@@ -84,6 +84,6 @@ def test_all_that_is_wrong_with_json_is_a_value_error(text):
     "table",
     [{"bytes": "1", "sha256": ""}, {"bytes": 1, "sha256": 2}, {"bytes": True, "sha256": ""}],
 )
-def test_fingerprints_are_numbers_and_texts(table):
+def test_fingerprints_hold_a_number_and_a_string(table):
     with pytest.raises(ValueError, match="is not a size and a SHA-256"):
         Fingerprint.of(table)

@@ -1,4 +1,4 @@
-"""Every variant that properties range over: scores, masks and positions by name."""
+"""All scores, masks and positions by name, for tests of properties."""
 
 from collections.abc import Callable
 
@@ -28,7 +28,7 @@ SCORES: dict[str, Callable[[int, int], Score]] = {
 FACTORED = [name for name in SCORES if name != "additive"]
 WIDTHS_MAY_DIFFER = ["general", "low_rank", "additive"]
 
-# each takes (b, q, k)
+# by (b, q, k)
 MASKS: dict[str, Callable[[int, int, int], masks.Mask | None]] = {
     "none": lambda b, q, k: None,
     "causal": lambda b, q, k: masks.causal(),
@@ -41,7 +41,7 @@ MASKS: dict[str, Callable[[int, int, int], masks.Mask | None]] = {
     "nothing_visible": lambda b, q, k: masks.dense(torch.zeros(q, k, dtype=torch.bool)),
 }
 
-# each takes the width of tokens and of a head; `inside` acts in attention, `before` on tokens
+# by the width of tokens and of a head
 POSITIONS: dict[str, Callable[[int, int], positions.Position]] = {
     "none": lambda d, h: positions.Position(),
     "sinusoidal": lambda d, h: positions.Sinusoidal(d),
@@ -57,7 +57,7 @@ POSITIONS: dict[str, Callable[[int, int], positions.Position]] = {
 
 
 def strengthen(module: nn.Module) -> nn.Module:
-    """Larger weights than at the start, so that what a part does is visible."""
+    """Set larger weights than the initial ones, so that the effect of each part is visible."""
     with torch.no_grad():
         for parameter in module.parameters():
             parameter.copy_(torch.randn_like(parameter))

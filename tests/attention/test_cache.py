@@ -1,4 +1,4 @@
-"""The cache grows by doubling and can be cut by rows."""
+"""Tests of KeyValueCache: it grows by doubling, and rows can be selected."""
 
 import torch
 
@@ -18,7 +18,7 @@ def test_appends_and_doubles():
     assert cache._keys.shape[2] == 16
 
 
-def test_select_takes_rows_and_leaves_the_original():
+def test_select_copies_rows_and_keeps_the_original():
     cache = KeyValueCache()
     first = torch.randn(B, H, 4, D)
     cache.append(first, first)
@@ -31,5 +31,5 @@ def test_select_takes_rows_and_leaves_the_original():
     assert torch.equal(again[:, :, :4], first)
 
 
-def test_an_empty_cache_can_be_cut():
+def test_select_works_on_an_empty_cache():
     assert KeyValueCache().select(torch.tensor([0])).length == 0

@@ -25,7 +25,7 @@ from saccade.positions import (
     SinusoidalConfig,
 )
 from saccade.positions.rotary import Rotary
-from tests.encoders.test_readers import randomised
+from tests.encoders.test_encoders import randomised
 
 B, S, D, M, V = 4, 5, 12, 10, 19
 SMALL = {"num_layers": 2, "num_heads": 2, "hidden_dim": 17}
@@ -68,22 +68,22 @@ def memory_of(width):
 
 @torch.no_grad()
 def written(decoder, memory, *, fast_path, select=None):
-    """The logits of a few steps, with rows exchanged in between as beam search does it."""
+    """Return the logits of a few steps, with rows selected in between as in beam search."""
     state = decoder.start(memory)
     assert state.fast_path is not None
     if not fast_path:
         state = copy.copy(state)
         object.__setattr__(state, "fast_path", None)
-    found = []
+    steps = []
     tokens = torch.arange(B)
     for step in range(5):
         logits, state = decoder.step(tokens, state)
-        found.append(logits)
+        steps.append(logits)
         if select is not None and step == 1:
             state = decoder.select(state, select)
             tokens = tokens[select]
         tokens = (tokens + 3) % V
-    return torch.cat(found)
+    return torch.cat(steps)
 
 
 @pytest.mark.parametrize("memory_dim", [None, D, M], ids=["alone", "same-width", "other-width"])
@@ -93,7 +93,7 @@ def written(decoder, memory, *, fast_path, select=None):
     ids=["all", "fewer", "shared", "unequal"],
 )
 @pytest.mark.parametrize("options", PLAIN.values(), ids=PLAIN)
-def test_fast_steps_are_the_general_ones(options, select, memory_dim):
+def test_fast_steps_equal_general_steps(options, select, memory_dim):
     decoder = build(options, memory_dim)
     memory = memory_of(memory_dim)
     ours = written(decoder, memory, fast_path=True, select=select)
@@ -103,11 +103,11 @@ def test_fast_steps_are_the_general_ones(options, select, memory_dim):
 
 
 @pytest.mark.parametrize("options", OTHERS.values(), ids=OTHERS)
-def test_other_decoders_go_the_general_way(options):
+def test_other_decoders_take_the_general_path(options):
     assert build(options, D).start(memory_of(D)).fast_path is None
 
 
-def test_a_blind_row_goes_the_general_way():
+def test_a_fully_masked_row_takes_the_general_path():
     nothing = Memory(torch.randn(2, S, D), torch.tensor([[True] * S, [False] * S]))
     state = build({}, D).start(nothing)
     assert state.fast_path is None
@@ -353,7 +353,7 @@ def test_autocast_and_other_precisions_take_the_general_path():
 
 
 @torch.no_grad()
-def test_who_watches_sees_the_weights():
+def test_watch_records_the_weights():
     decoder = build({}, D)
     state = decoder.start(memory_of(D))
     assert isinstance(state.fast_path, FastPath)
@@ -370,7 +370,7 @@ def test_gradients_flow_through_steps():
     assert logits.requires_grad
 
 
-def test_the_layout_is_no_part_of_the_model():
+def test_the_layout_is_not_part_of_the_model():
     decoder = build({}, D)
     names = set(decoder.state_dict())
     written(decoder, memory_of(D), fast_path=True)
@@ -386,7 +386,7 @@ def test_the_layout_is_no_part_of_the_model():
 @pytest.mark.parametrize("rows", [1, 2, 5, 64, 65])
 @pytest.mark.parametrize("biased", [True, False], ids=["bias", "no-bias"])
 @pytest.mark.parametrize("shape", [(40, 8), (8, 40)], ids=["wide", "narrow"])
-def test_a_packed_matrix_gives_what_the_matrix_gives(shape, biased, rows, uses, monkeypatch):
+def test_a_packed_matrix_equals_the_plain_matrix(shape, biased, rows, uses, monkeypatch):
     monkeypatch.setattr(fast_path, "LARGE", 0)
     monkeypatch.setattr(fast_path, "USES_BEFORE_COPY", uses)
     weight, bias = torch.randn(shape), torch.randn(shape[0]) if biased else None
@@ -399,7 +399,7 @@ def test_a_packed_matrix_gives_what_the_matrix_gives(shape, biased, rows, uses, 
 
 @pytest.mark.parametrize("memory_dim", [None, M], ids=["alone", "memory"])
 @pytest.mark.parametrize("position", ["sinusoidal", "rotary"])
-def test_small_products_are_sums(position, memory_dim, monkeypatch):
+def test_small_products_equal_sums(position, memory_dim, monkeypatch):
     monkeypatch.setattr(fast_path, "MANY", 0)
     decoder = build({"position": kinds(PositionConfig)[position]()}, memory_dim)
     memory = memory_of(memory_dim)
@@ -408,7 +408,7 @@ def test_small_products_are_sums(position, memory_dim, monkeypatch):
     torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
 
 
-def test_packed_steps_are_the_general_ones_in_a_copy_too(monkeypatch):
+def test_packed_steps_equal_general_steps_also_in_a_copy(monkeypatch):
     monkeypatch.setattr(fast_path, "LARGE", 0)
     monkeypatch.setattr(fast_path, "USES_BEFORE_COPY", 0)
     decoder, memory = build({}, M), memory_of(M)

@@ -146,8 +146,9 @@ class ResNet(nn.Module):
         """Return the grid of features."""
         if image.shape[1] != self.channels:
             raise ShapeError(
-                f"this network takes images of {self.channels} channels, got {image.shape[1]}; "
-                "convert the images, or build it for their channels"
+                f"this network takes images of {self.channels} "
+                f"channel{'s' * (self.channels > 1)}, got {image.shape[1]}; convert the images, or "
+                "build it for their channels"
             )
         # with channels last in memory and narrow widths, the backward pass of the convolutions of
         # torch 2.13 may write out of bounds on a CPU

@@ -50,8 +50,9 @@ class PatchStem(nn.Module):
         b, channels, height, width = image.shape
         if channels != self.channels:
             raise ShapeError(
-                f"this encoder takes images of {self.channels} channels, got {channels}; convert "
-                "the images, or build it for their channels"
+                f"this encoder takes images of {self.channels} "
+                f"channel{'s' * (self.channels > 1)}, got {channels}; convert the images, or build "
+                "it for their channels"
             )
         if height % self.patch_size or width % self.patch_size:
             raise ShapeError(

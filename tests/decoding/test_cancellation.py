@@ -1,4 +1,4 @@
-"""Cancelled decoding takes no further step, whichever way it writes."""
+"""Cancelled decoding takes no further step, by any search."""
 
 import pytest
 import torch
@@ -16,7 +16,7 @@ OPTIONS = {
 
 
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
-def test_no_step_is_taken_after_the_condition(options):
+def test_no_step_is_taken_after_cancellation(options):
     rows = 4
     model = random_trigram(rows, 7)
 
@@ -34,7 +34,7 @@ def test_no_step_is_taken_after_the_condition(options):
 
 
 @pytest.mark.parametrize("way", ["greedy", "sample"])
-def test_a_stream_ends_too(way):
+def test_a_stream_ends_on_cancellation(way):
     model = random_trigram(1, 7)
     first = torch.tensor([START])
     tokens = stream(model, model.start(torch.tensor([0])), first, ENDLESS, options=OPTIONS[way])
