@@ -103,7 +103,7 @@ def test_rare_entries_are_unknown():
     tokenizer = _train(["K AE T", "K AE R"], "token", 50, min_count=2)
     assert len(tokenizer) == 9
     assert tokenizer.pieces(tokenizer.encode("T K R AE")) == ["⁇", "▁K", "⁇", "▁AE"]
-    with pytest.raises(TextError, match="min_count = 3 times, at most 2"):
+    with pytest.raises(TextError, match="min_count = 3 times, the most frequent 2 times"):
         _train(["K AE T", "K AE R"], "token", 50, min_count=3)
 
 
