@@ -176,12 +176,12 @@ def generate(name: str, rows: int) -> float:
         9, GPT_VOCABULARY, (rows, PROMPT), generator=torch.Generator().manual_seed(0)
     )
     if name == "ours":
-        from saccade.decoding import Limits, greedy
+        from saccade.decoding import GenerationLimits, greedy
         from saccade.training import recipe
 
         config = recipe.load("gpt-mini").options.model  # type: ignore[attr-defined]
         model = config.build(GPT_VOCABULARY).eval()
-        limits = Limits(stop=2, max_length=GENERATED, min_length=GENERATED)
+        limits = GenerationLimits(stop=2, max_length=GENERATED, min_length=GENERATED)
 
         def write_rows(prompt: Tensor) -> int:
             hypotheses = greedy(model, model.start(prompt), prompt[:, -1], limits)

@@ -142,10 +142,10 @@ class Ours:
         return loss.total / len(places)
 
     def generate(self, source: Tensor, beam: int) -> int:
-        from saccade.decoders.quick import sharing
-        from saccade.decoding import Limits, beam_search, greedy
+        from saccade.decoders.fast_path import sharing
+        from saccade.decoding import GenerationLimits, beam_search, greedy
 
-        limits = Limits(stop=STOP, max_length=GENERATED, min_length=GENERATED)
+        limits = GenerationLimits(stop=STOP, max_length=GENERATED, min_length=GENERATED)
 
         def write(source: Tensor) -> int:
             first = torch.full((len(source),), START)

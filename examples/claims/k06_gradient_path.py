@@ -24,7 +24,7 @@ from saccade.decoders.recurrent import RecurrentDecoderConfig
 from saccade.encoders.recurrent import RecurrentEncoderConfig
 from saccade.encoders.stems import VectorStem
 from saccade.layers.recurrent import Cell
-from saccade.models.writer import build_decoder
+from saccade.models.seq2seq import build_decoder
 
 DIM, VOCABULARY, BATCH, LENGTHS = 64, 50, 8, (5, 10, 20, 40, 80, 160)
 CELLS: tuple[Cell, ...] = ("rnn", "gru", "lstm")

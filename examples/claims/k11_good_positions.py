@@ -18,11 +18,11 @@ from dataclasses import dataclass
 
 import torch
 from claim import Claim, Outcome, judged
+from rejected_positions import AddFraction, AddIndex
 
 from saccade.lens import figures
 from saccade.positions import Learned, Sinusoidal
 from saccade.positions.base import Absolute
-from saccade.positions.rejected import AddFraction, AddIndex
 
 DIM, SHORT, LONG = 128, 25, 50
 Make = Callable[[], Absolute]

@@ -13,7 +13,6 @@ import pytest
 import torch
 
 from saccade.attention import Dot, MultiHeadAttention
-from saccade.positions.rejected import AddIndex
 
 ROOT = Path(__file__).parents[2]
 CLAIMS = sorted((ROOT / "examples" / "claims").glob("k*.py"))
@@ -118,7 +117,7 @@ def test_parameters_of_three_vectors_for_500_000_words():
     [
         ("k04_variance", "ScaledDot", type("ScaledDot", (Dot,), {})),
         ("k07_heads_cost", "MultiHeadAttention", lambda d, h, head="full": full_heads(d, h)),
-        ("k11_good_positions", "Sinusoidal", AddIndex),
+        ("k11_good_positions", "Sinusoidal", load("rejected_positions").AddIndex),
     ],
 )
 def test_a_false_claim_does_not_hold(monkeypatch, name, part, wrong):

@@ -179,7 +179,7 @@ def test_doubly_stochastic_attention_is_part_of_the_loss(tmp_path, recipe):
     for task in (plain, other):
         task.model.encoder.eval()
     found = other(batch)
-    with torch.no_grad(), watch(plain.model, layers=plain.model.crossings()) as seen:
+    with torch.no_grad(), watch(plain.model, layers=plain.model.cross_attentions()) as seen:
         total = plain(batch).total
     looks = torch.stack([seen[name].weights.mean(1) for name in seen]).mean(0)
     uneven = ((1 - (looks * batch.target_mask[:, 1:, None]).sum(1)) ** 2).sum()
