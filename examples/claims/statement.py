@@ -2,7 +2,7 @@
 
 The docstring has four paragraphs: the claim after its key ("K1. ..."), its source ("Source: ..."),
 how it is measured ("Measured: ..."), and the rule that judges it ("Holds if: ..."), or what is
-reported if there is no rule ("Reported: ...").
+reported instead of a rule ("Reported: ...").
 """
 
 from dataclasses import dataclass

@@ -224,7 +224,7 @@ def test_everything_works_with_the_keyboard_alone(visit):
         tab.keyboard.press(key)
         assert tab.evaluate("document.activeElement.textContent") == word
         assert summary(tab).startswith(f"{word} attends most to")
-    tab.keyboard.press("ArrowLeft")  # there is no word before the first
+    tab.keyboard.press("ArrowLeft")  # the first word is selected already
     assert tab.evaluate("document.activeElement.textContent") == "▁a"
     assert tab.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
     tab.keyboard.press("Enter")

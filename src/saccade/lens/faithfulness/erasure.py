@@ -68,8 +68,8 @@ class Erased:
         sufficiency: the fall with the chosen parts alone, for each of `KINDS`.
     """
 
-    comprehensiveness: tuple[float, float, float]
-    sufficiency: tuple[float, float, float]
+    comprehensiveness: tuple[float, ...]
+    sufficiency: tuple[float, ...]
 
 
 def erase(

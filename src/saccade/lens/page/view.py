@@ -75,7 +75,7 @@ def page(records: Records, *, title: str = "Attention") -> str:
         title: the title of the page.
 
     Raises:
-        FigureError: if there is no record, or models have different numbers of records.
+        FigureError: without any record, or if models have different numbers of records.
     """
     return page_of(view_inputs(records), title=title)
 
