@@ -10,7 +10,7 @@ import torch
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-NO_BROWSER = "there is no Chromium here"
+NO_BROWSER = "Chromium is not installed"
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from saccade import config
+from saccade import config, tasks
 from saccade.config import Count, Fraction, NotNegative, Positive, Whole
 from saccade.errors import RecipeError
 from saccade.training.recipe import load
@@ -187,3 +187,35 @@ def test_a_table_changes_only_the_keys_it_contains():
 def test_raises_on_numbers_out_of_range(change):
     with pytest.raises(RecipeError, match=change.partition("=")[0]):
         load("transformer-tiny", [change])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lamp:
+    """Options of a lamp.
+
+    power   of the bulb, in watts; raise it
+            for large rooms
+    shape   of the shade
+    """
+
+    power: Count = 40
+    shape: Round | Square = Round()
+    colour: str = "white"
+
+
+def test_keys_are_described_by_the_docstring_of_their_class():
+    descriptions = {key.path: key.description for key in config.keys(Lamp)}
+    assert descriptions["power"] == "of the bulb, in watts; raise it for large rooms"
+    assert descriptions["shape.kind"] == "of the shade"
+    assert descriptions["colour"] == ""
+
+
+ROOMS = ("attention", "positions", "layers", "encoders", "decoders", "models", "decoding", "text")
+
+
+@pytest.mark.parametrize("task", tasks.names())
+def test_every_key_of_models_generation_and_vocabularies_is_described(task):
+    keys = config.keys(tasks.config_of(task))
+    ours = [key for key in keys if key.owner.__module__.split(".")[1] in ROOMS]
+    assert len(ours) > 20
+    assert [key.path for key in ours if not key.description] == []

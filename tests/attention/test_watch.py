@@ -202,7 +202,7 @@ def test_the_gradient_of_the_output_is_the_same_while_watched():
 def test_raises_on_unknown_names_layers_and_heads():
     stack = Stack()
     with (
-        pytest.raises(WatchError, match="no attention to watch below Linear"),
+        pytest.raises(WatchError, match="Linear contains no attention to watch"),
         saccade.watch(nn.Linear(2, 3)),
     ):
         pass

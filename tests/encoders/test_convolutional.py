@@ -52,17 +52,20 @@ def test_a_shortcut_equals_a_convolution_with_correct_gradients(memory, input_di
     shortcut, plain = Shortcut(input_dim, dim, stride), nn.Conv2d(input_dim, dim, 1, stride)
     plain.load_state_dict({"weight": shortcut.weight, "bias": torch.zeros(dim)})
     image = torch.randn(B, input_dim, 7, 4)
-    one, other = (image.clone(memory_format=memory).requires_grad_(), image.requires_grad_())
-    found, expected = shortcut(one), plain.double()(other.double())
-    weights = torch.randn(found.shape)
-    (found * weights).sum().backward()
+    inputs, plain_inputs = (
+        image.clone(memory_format=memory).requires_grad_(),
+        image.requires_grad_(),
+    )
+    actual, expected = shortcut(inputs), plain.double()(plain_inputs.double())
+    weights = torch.randn(actual.shape)
+    (actual * weights).sum().backward()
     (expected * weights).sum().backward()
-    for mine, theirs in (
-        (found, expected),
+    for ours, theirs in (
+        (actual, expected),
         (shortcut.weight.grad, plain.weight.grad),
-        (one.grad, other.grad),
+        (inputs.grad, plain_inputs.grad),
     ):
-        assert torch.allclose(mine.double(), theirs.double(), atol=1e-5)
+        assert torch.allclose(ours.double(), theirs.double(), atol=1e-5)
 
 
 @pytest.mark.parametrize("widths", [(8, 16), (6, 10)])
@@ -71,8 +74,8 @@ def test_with_group_norm_no_image_depends_on_its_batch(widths):
     for norm, alone in (("group", True), ("batch", False)):
         network = ResNet(widths=widths, blocks=1, norm=norm).train()
         together = network(images)
-        one = network(images[:1])
-        assert torch.allclose(together[:1], one, atol=1e-5) is alone
+        first = network(images[:1])
+        assert torch.allclose(together[:1], first, atol=1e-5) is alone
     assert ResNetConfig().norm == "group", "a reader's batches hold captions of like length"
     assert ConvolutionalClassifierConfig().norm == "batch"
 

@@ -102,7 +102,7 @@ def watch(
         A mapping from names to `Watched` records.
 
     Raises:
-        WatchError: If there is no attention below `module`, or no layer or head matches.
+        WatchError: If `module` contains no attention, or no layer or head matches.
 
     Examples:
         >>> import torch, saccade
@@ -116,8 +116,8 @@ def watch(
     named = _names(module)
     if not named:
         raise WatchError(
-            f"there is no attention to watch below {type(module).__name__}; pass a module that "
-            "contains one"
+            f"{type(module).__name__} contains no attention to watch; pass a module that contains "
+            "one"
         )
     if layers is not None:
         patterns = [layers] if isinstance(layers, str) else list(layers)

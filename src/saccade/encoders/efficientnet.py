@@ -245,7 +245,7 @@ def _read(path: Path, network: EfficientNetLite0) -> dict[str, Tensor]:
     """Return the tensors of the file under our names; raise unless they are the network's."""
     if not path.is_file():
         raise WeightsError(
-            f"there is no file of weights at {path}; give the path of the safetensors file of "
+            f"the weights {path} do not exist; give the path of the safetensors file of "
             "EfficientNet-Lite0"
         )
     try:

@@ -16,7 +16,7 @@ class Conditional(Position):
 
         x + depthwise_convolution(x), over the grid of the tokens, zeros beyond its borders
 
-    There is no table, so any resolution works; away from the borders a shifted image gives shifted
+    It has no table, so any resolution works; away from the borders a shifted image gives shifted
     encodings. Tokens without a place are left unchanged. Text is a grid of one row. Every token
     reads its neighbours on both sides, so this is for encoders, not for generation.
 

@@ -117,7 +117,7 @@ class Tokenizer:
             progress: Called now and then, and at the end, with the number of texts read.
 
         Raises:
-            TextError: If there is no text, or an item is not valid text.
+            TextError: If the texts are empty, or an item is not valid text.
         """
         return cls(train(texts, config, progress=progress).to_str())
 

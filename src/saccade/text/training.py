@@ -31,7 +31,7 @@ def train(
     """Return the tokenizer of the texts.
 
     Raises:
-        TextError: If there is no text, or an item is not valid text.
+        TextError: If the texts are empty, or an item is not valid text.
     """
     steps = _normalizers(config)
     normalizer, splitter = normalizers.Sequence(steps), _splitter(config.kind)
