@@ -206,7 +206,7 @@ def test_raises_if_the_cache_folder_is_a_file(tmp_path):
 def test_leftovers_of_a_killed_process_are_removed(tmp_path):
     split = split_of(tmp_path)
     name = encoded(split, tmp_path / "other").key
-    left = tmp_path / "cache" / f".unfinished-{name}"
+    left = tmp_path / "cache" / f".partial-1-{name}"
     left.mkdir(parents=True)
     (left / "field-0.tokens").write_bytes(b"half")
     encoded(split, tmp_path / "cache")

@@ -262,7 +262,7 @@ def test_an_interruption_leaves_no_files_and_no_threads(tmp_path):
 def test_leftovers_of_a_killed_process_are_removed(tmp_path):
     prepared(tmp_path / "other")
     (entry,) = entries(tmp_path / "other")
-    left = tmp_path / "cache" / f".unfinished-{entry.name}"
+    left = tmp_path / "cache" / f".partial-1-{entry.name}"
     left.mkdir(parents=True)
     (left / "rows.stack").write_bytes(b"half")
     assert len(prepared(tmp_path / "cache")) == 37

@@ -76,7 +76,7 @@ def box(drawn: Drawn) -> Box:
     As in Pillow, the right column and the bottom row lie outside the box.
     """
     covered = coverage(drawn) > 0
-    columns, rows = np.flatnonzero(covered.any(0)), np.flatnonzero(covered.any(1))
+    columns, rows = np.flatnonzero(covered.any(axis=0)), np.flatnonzero(covered.any(axis=1))
     return int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1
 
 

@@ -22,7 +22,7 @@ from saccade.data.store.ragged import Ragged, RaggedWriter
 from saccade.data.store.stacked import Array, StackedArrays, StackedWriter, sampled_digest
 from saccade.data.threads import in_threads
 from saccade.errors import DataError, DiskFullError
-from saccade.files import FULL, fingerprint, read_json
+from saccade.files import atomic_folder, clean_up, disk_full, fingerprint, read_json
 
 Encode = Callable[[list[Row]], list[tuple[list[int], ...]]]
 Facts = Mapping[str, object]
@@ -177,7 +177,7 @@ def _once(name: str, folder: Path, kind: _Kind[Content]) -> Content:
                     shutil.rmtree(entry)
             _write(entry, kind)
     except OSError as error:
-        if error.errno in FULL:
+        if disk_full(error):
             raise DiskFullError(
                 error.errno,
                 f"the disk is full: {kind.what} cannot be kept in {folder}; free some space or "
@@ -197,17 +197,12 @@ def _once(name: str, folder: Path, kind: _Kind[Content]) -> Content:
 
 
 def _write(entry: Path, kind: _Kind[Content]) -> None:
-    unfinished = entry.with_name(f".unfinished-{entry.name}")
-    shutil.rmtree(unfinished, ignore_errors=True)  # left by a process that was killed
-    unfinished.mkdir()
-    try:
-        facts = kind.write(unfinished)
-        files = {path.name: kind.digest(path) for path in sorted(unfinished.iterdir())}
+    clean_up(entry.parent, entry.name)  # after a process that was killed
+    with atomic_folder(entry) as partial:
+        facts = kind.write(partial)
+        files = {path.name: kind.digest(path) for path in sorted(partial.iterdir())}
         table = {"format": FORMAT, **facts, "files": files}
-        (unfinished / ENTRY).write_text(json.dumps(table, indent=1), encoding="utf-8")
-        unfinished.rename(entry)
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
+        (partial / ENTRY).write_text(json.dumps(table, indent=1), encoding="utf-8")
 
 
 def _read(entry: Path, kind: _Kind[Content]) -> Content:
