@@ -341,7 +341,7 @@ def test_an_image_that_is_not_there_is_named(tmp_path):
     task = build(tmp_path)
     table = tmp_path / "photos" / "captions.tsv"
     table.write_text("image\tcaption\n0.png\tred\n77.png\tblue\n")
-    with pytest.raises(DataError, match=r":3: there is no image \"77\.png\""):
+    with pytest.raises(DataError, match=r":3: the image \"77\.png\" is not in"):
         task.encode(split_of(table, task), tmp_path / "cache")
 
 

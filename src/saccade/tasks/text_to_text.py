@@ -97,13 +97,13 @@ class Config(TaskConfig):
             task = self.restored(vocabulary)
             task.align_by = AlignBy()  # its own is found out when it is trained
             return task
-        rows = (row.values for row in train)
+        rows = (row.values for row in train.read(progress))
         if self.text.target is None:
             both = chain.from_iterable(rows)
-            shared = Tokenizer.train(both, self.text.source, progress=progress)
+            shared = Tokenizer.train(both, self.text.source)
             return TextToText(self, shared, shared)
         sources = (values[0] for values in rows)
-        source = Tokenizer.train(sources, self.text.source, progress=progress)
+        source = Tokenizer.train(sources, self.text.source)
         targets = (row.values[1] for row in train)
         return TextToText(self, source, Tokenizer.train(targets, self.text.target))
 
