@@ -12,7 +12,7 @@ from tokenizers import Tokenizer as Backend
 import saccade as front
 from saccade.data.corpus import Item
 from saccade.interop import huggingface
-from saccade.interop.huggingface import writing
+from saccade.interop.huggingface import task_export
 from saccade.training import exchange, session
 from saccade.training import recipe as recipes
 from saccade.training.console import Console
@@ -675,7 +675,7 @@ def test_what_is_written_is_compared(saccade, tmp_path, monkeypatch):
             model.head.bias[0] += 0.01
         return model
 
-    monkeypatch.setattr(writing, "load", faulty)
+    monkeypatch.setattr(task_export, "load", faulty)
     told = refused(saccade, "export", tmp_path / "run", "--to", "huggingface", tmp_path / "out")
     assert "what was written does not give the same logits: 0.0" in told
     assert not (tmp_path / "out").exists()

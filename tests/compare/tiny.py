@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from saccade.compare import compare
-from saccade.compare.work import perform
+from saccade.compare.trainings import perform
 from saccade.lens.drawing.chart import Chart
 from saccade.training import session as training
 from saccade.training.console import Console

@@ -16,7 +16,7 @@ from saccade.encoders.recurrent import RecurrentEncoderConfig
 from saccade.encoders.transformer import TransformerEncoderConfig
 from saccade.errors import InteropError
 from saccade.interop import huggingface
-from saccade.interop.huggingface.fitting import NEVER, with_rows
+from saccade.interop.huggingface.model_rewrites import NEVER, with_rows
 from saccade.models import (
     LanguageModelConfig,
     MaskedLanguageModelConfig,

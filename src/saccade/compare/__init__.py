@@ -13,6 +13,6 @@ page         compare.html
 session      the whole job
 """
 
-from saccade.compare.session import compare
+from saccade.compare.runner import compare
 
 __all__ = ["compare"]

@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from saccade._version import __version__
-from saccade.compare.measure import Measured, Sample
+from saccade.compare.measurements import Measured, Sample
 from saccade.compare.statistics import Quality, Verdict, quality, verdict
 from saccade.lens.record import AttentionRecord
 

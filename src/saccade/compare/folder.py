@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from saccade.compare.plan import Entrant
+from saccade.compare.entrants import Entrant
 from saccade.data.corpus import Corpus
 from saccade.errors import RunError
 from saccade.files import room_on_disk, write_file

@@ -12,8 +12,8 @@ from typing import Any
 from saccade.errors import InteropError, RunError
 from saccade.files import PARTIAL, room_on_disk
 from saccade.interop import ctranslate2
-from saccade.interop.huggingface.reading import read_task
-from saccade.interop.huggingface.writing import write_task as write_huggingface
+from saccade.interop.huggingface.task_export import write_task as write_huggingface
+from saccade.interop.huggingface.task_import import read_task
 from saccade.interop.onnx.writing import write_task as write_onnx
 from saccade.tasks import Task
 from saccade.training.recipe import Recipe, TrainingConfig

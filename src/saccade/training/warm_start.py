@@ -10,7 +10,7 @@ from typing import Any
 from saccade import config
 from saccade.errors import RunError
 from saccade.interop import huggingface
-from saccade.interop.huggingface.fitting import with_rows
+from saccade.interop.huggingface.model_rewrites import with_rows
 from saccade.interop.huggingface.vocabulary import TOKENIZER, read_vocabulary
 from saccade.models import TranslatorConfig
 from saccade.shapes import Tensor

@@ -24,7 +24,7 @@ model that means, and the names of its tensors, once for both directions. To add
 such a file and put it into `exchange.FAMILIES`.
 """
 
-from saccade.interop.huggingface.exchange import Described, describe, load, save
 from saccade.interop.huggingface.folder import read_config
+from saccade.interop.huggingface.load_save import Described, describe, load, save
 
 __all__ = ["Described", "describe", "load", "read_config", "save"]

@@ -6,8 +6,8 @@ from typing import ClassVar, Generic, TypeVar
 
 from torch import nn
 
-from saccade.interop.huggingface.names import Names
-from saccade.interop.huggingface.options import Condition
+from saccade.interop.huggingface.config_json import Condition
+from saccade.interop.huggingface.tensor_map import Names
 from saccade.models import LanguageModelConfig, TextReaderConfig, TranslatorConfig
 
 ModelConfig = TextReaderConfig | LanguageModelConfig | TranslatorConfig

@@ -4,8 +4,8 @@ import json
 
 import numpy as np
 
-from saccade.compare import measure
-from saccade.compare.measure import Answering, Measured, Sample, Training, answering, chosen
+from saccade.compare import measurements
+from saccade.compare.measurements import Answering, Measured, Sample, Training, answering, chosen
 from saccade.compare.memory import peak_memory
 from saccade.data.corpus import Item
 from saccade.metrics import exact_match
@@ -30,8 +30,8 @@ def test_times_are_medians_after_a_call_that_warms_up(monkeypatch):
         now[0] += (5.0 if not calls else 2.0) + 0.5 * len(inputs)
         calls.append(len(inputs))
 
-    monkeypatch.setattr(measure.time, "perf_counter", lambda: now[0])
-    monkeypatch.setattr(measure, "SECONDS", 1e9)
+    monkeypatch.setattr(measurements.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(measurements, "SECONDS", 1e9)
     found = answering(list("abcdefgh"), predict)
     assert found == Answering(latency_seconds=2.5, inputs_per_second=8 / 6, together=8)
     assert calls == [1] + [1] * 8 * 3 + [8] + [8] * 3
@@ -44,7 +44,7 @@ def test_slow_models_are_not_asked_for_ever(monkeypatch):
         now[0] += 60.0
         calls.append(len(inputs))
 
-    monkeypatch.setattr(measure.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(measurements.time, "perf_counter", lambda: now[0])
     assert answering(["a"] * 64, predict).latency_seconds == 60.0
     assert calls == [1, 1, 64, 64]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from saccade.compare.plan import NO_END, Budget, entrants
+from saccade.compare.entrants import NO_END, Budget, entrants
 from saccade.errors import RecipeError
 from saccade.training import recipe as recipes
 

@@ -14,9 +14,7 @@ from saccade.encoders.transformer import (
     TransformerEncoderLayer,
 )
 from saccade.errors import InteropError
-from saccade.interop.huggingface.family import Family
-from saccade.interop.huggingface.names import Batched, Names, layer, repeated, tensor
-from saccade.interop.huggingface.options import (
+from saccade.interop.huggingface.config_json import (
     Epsilon,
     Flag,
     Rate,
@@ -25,7 +23,9 @@ from saccade.interop.huggingface.options import (
     our_activation,
     their_activation,
 )
-from saccade.interop.huggingface.structure import part
+from saccade.interop.huggingface.family import Family
+from saccade.interop.huggingface.model_diff import part
+from saccade.interop.huggingface.tensor_map import Batched, Names, layer, repeated, tensor
 from saccade.models import ImageClassifier, ImageEncoder
 from saccade.positions import Learned, LearnedConfig
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from saccade.compare.measure import Measured, measure
+from saccade.compare.measurements import Measured, measure
 from saccade.compare.memory import peak_memory
 from saccade.errors import RunError
 from saccade.files import room_on_disk, write_file

@@ -14,9 +14,9 @@ import torch
 from torch import nn
 
 from saccade.errors import InteropError, SaccadeError
-from saccade.interop.huggingface.exchange import Described, describe, load
-from saccade.interop.huggingface.fitting import NEVER, with_rows
 from saccade.interop.huggingface.folder import CONFIG
+from saccade.interop.huggingface.load_save import Described, describe, load
+from saccade.interop.huggingface.model_rewrites import NEVER, with_rows
 from saccade.interop.huggingface.vocabulary import (
     TARGET,
     TOKENIZER,

@@ -12,9 +12,9 @@ from torch import nn
 
 from saccade.decoding import GenerationConfig
 from saccade.errors import InteropError
-from saccade.interop.huggingface.exchange import load, save
 from saccade.interop.huggingface.family import ModelConfig
-from saccade.interop.huggingface.structure import part
+from saccade.interop.huggingface.load_save import load, save
+from saccade.interop.huggingface.model_diff import part
 from saccade.interop.huggingface.vocabulary import (
     TARGET,
     Frame,

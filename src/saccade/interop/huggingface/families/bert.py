@@ -11,10 +11,7 @@ from saccade.encoders.transformer import (
     TransformerEncoderConfig,
     TransformerEncoderLayer,
 )
-from saccade.interop.huggingface.family import Family
-from saccade.interop.huggingface.fitting import unscaled, with_biases, with_segments
-from saccade.interop.huggingface.names import Entry, Names, layer, repeated, tensor
-from saccade.interop.huggingface.options import (
+from saccade.interop.huggingface.config_json import (
     Condition,
     Epsilon,
     Flag,
@@ -24,7 +21,10 @@ from saccade.interop.huggingface.options import (
     our_activation,
     their_activation,
 )
-from saccade.interop.huggingface.structure import part
+from saccade.interop.huggingface.family import Family
+from saccade.interop.huggingface.model_diff import part
+from saccade.interop.huggingface.model_rewrites import unscaled, with_biases, with_segments
+from saccade.interop.huggingface.tensor_map import Entry, Names, layer, repeated, tensor
 from saccade.layers.dropout import Dropout
 from saccade.layers.embeddings import TokenEmbedding
 from saccade.models import (

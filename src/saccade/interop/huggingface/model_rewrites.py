@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from saccade.attention.projection import Packed
-from saccade.interop.huggingface.structure import part
+from saccade.interop.huggingface.model_diff import part
 from saccade.layers.embeddings import OutputProjection, TokenEmbedding
 from saccade.shapes import Tensor
 

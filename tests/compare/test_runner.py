@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from saccade import compare as room
-from saccade.compare import session
-from saccade.compare.work import perform
+from saccade.compare import runner
+from saccade.compare.trainings import perform
 from saccade.errors import DataError, RecipeError, RunError, StoppedError
 from saccade.metrics import paired_bootstrap
 from saccade.metrics.error_rates import exact_match_tally
@@ -266,7 +266,7 @@ def test_a_damaged_measurement_is_named(copy):
 
 def test_a_second_process_is_refused(copy):
     with (
-        session.Folder(copy / "out").locked(),
+        runner.Folder(copy / "out").locked(),
         pytest.raises(RunError, match="another process"),
     ):
         run(copy, perform=refuse)

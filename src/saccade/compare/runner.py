@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from saccade.compare.child import in_child
 from saccade.compare.comparison import Comparison, Contender, Shown
+from saccade.compare.entrants import NO_END, Budget, Entrant, entrants
 from saccade.compare.folder import Folder
-from saccade.compare.measure import Measured
+from saccade.compare.measurements import Measured
 from saccade.compare.page import pages
-from saccade.compare.plan import NO_END, Budget, Entrant, entrants
-from saccade.compare.work import Job, found
+from saccade.compare.trainings import Job, found
+from saccade.compare.worker import in_child
 from saccade.data import sources
 from saccade.errors import RecipeError, SaccadeError, StoppedError
 from saccade.files import room_on_disk, write_file

@@ -22,10 +22,7 @@ from saccade.encoders.transformer import (
     TransformerEncoderLayer,
 )
 from saccade.errors import InteropError
-from saccade.interop.huggingface.family import Family
-from saccade.interop.huggingface.fitting import with_biases, with_output_bias
-from saccade.interop.huggingface.names import Batched, Names, layer, repeated, tensor
-from saccade.interop.huggingface.options import (
+from saccade.interop.huggingface.config_json import (
     Condition,
     Flag,
     Rate,
@@ -34,7 +31,10 @@ from saccade.interop.huggingface.options import (
     our_activation,
     their_activation,
 )
-from saccade.interop.huggingface.structure import part
+from saccade.interop.huggingface.family import Family
+from saccade.interop.huggingface.model_diff import part
+from saccade.interop.huggingface.model_rewrites import with_biases, with_output_bias
+from saccade.interop.huggingface.tensor_map import Batched, Names, layer, repeated, tensor
 from saccade.layers.embeddings import OutputProjection, TokenEmbedding
 from saccade.models import Translator, TranslatorConfig
 from saccade.positions import SinusoidalConfig

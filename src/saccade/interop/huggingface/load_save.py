@@ -10,14 +10,14 @@ from torch import nn
 
 from saccade.errors import InteropError, SaccadeError
 from saccade.interop.huggingface import folder as files
-from saccade.interop.huggingface.bert import Bert
+from saccade.interop.huggingface.config_json import Condition, read_options, require
+from saccade.interop.huggingface.families.bert import Bert
+from saccade.interop.huggingface.families.gpt2 import Gpt2
+from saccade.interop.huggingface.families.marian import Marian
+from saccade.interop.huggingface.families.vit import Vit
 from saccade.interop.huggingface.family import Family, ModelConfig
-from saccade.interop.huggingface.gpt2 import Gpt2
-from saccade.interop.huggingface.marian import Marian
-from saccade.interop.huggingface.names import fill, parted
-from saccade.interop.huggingface.options import Condition, read_options, require
-from saccade.interop.huggingface.structure import require_same
-from saccade.interop.huggingface.vit import Vit
+from saccade.interop.huggingface.model_diff import require_same
+from saccade.interop.huggingface.tensor_map import fill, parted
 from saccade.models import ImageClassifier, Tagger, TextClassifier
 
 FAMILIES: tuple[Family[Any], ...] = (Bert(), Gpt2(), Vit(), Marian())

@@ -10,8 +10,8 @@ import time
 
 import pytest
 
-from saccade.compare.child import in_child
-from saccade.compare.work import Job, found
+from saccade.compare.trainings import Job, found
+from saccade.compare.worker import in_child
 from saccade.errors import TrainingError
 from saccade.training import checkpoint
 from saccade.training import recipe as recipes
