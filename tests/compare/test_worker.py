@@ -1,4 +1,4 @@
-"""A training in a process of its own: killed, gone on with, failed, and told to stop."""
+"""A training in a process of its own: killed, resumed, failed, and interrupted."""
 
 import json
 import os
@@ -10,19 +10,21 @@ import time
 
 import pytest
 
-from saccade.compare.trainings import Job, found
-from saccade.compare.worker import in_child
+from saccade.compare.trainings import TrainingJob, completed
+from saccade.compare.worker import perform_in_worker
 from saccade.errors import TrainingError
 from saccade.training import checkpoint
 from saccade.training import recipe as recipes
 from tests.compare.tiny import place
 
-pytestmark = pytest.mark.slow  # each child loads torch; tests/cli/test_compare.py has two, too
+pytestmark = (
+    pytest.mark.slow
+)  # each worker imports torch; tests/cli/test_compare.py starts two as well
 
 
 def job_in(folder, *changes):
     (folder / "it.toml").write_text(recipes.load(folder / "tiny.toml", changes).to_toml())
-    return Job(
+    return TrainingJob(
         name="it",
         seed=3,
         recipe=str(folder / "it.toml"),
@@ -42,48 +44,48 @@ def until(there, seconds=240.0):
 
 
 def children():
-    """The processes that this one started and that run."""
+    """Return the running processes that this one started."""
     listed = f"/proc/{os.getpid()}/task/{threading.get_native_id()}/children"
     with open(listed) as file:
         return [int(number) for number in file.read().split()]
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/task"), reason="needs Linux's list of children")
-def test_a_killed_training_is_reported_and_goes_on(tmp_path):
+def test_killed_training_is_reported_and_resumed(tmp_path):
     folder = place(tmp_path / "it")
     job = job_in(folder, "training.max_steps=40", "training.log_every=1")
-    said, before = [], set(children())
+    lines, before = [], set(children())
 
     def kill(line):
-        said.append(line)
+        lines.append(line)
         if line.startswith("step 8 "):  # a validation, after a checkpoint of step 6
-            (child,) = set(children()) - before
-            os.kill(child, signal.SIGKILL)
+            (worker,) = set(children()) - before
+            os.kill(worker, signal.SIGKILL)
 
     with pytest.raises(TrainingError, match="ended by signal 9"):
-        in_child(job, kill)
-    assert found(job) is None
+        perform_in_worker(job, kill)
+    assert completed(job) is None
     saved = checkpoint.steps(folder / "run" / "checkpoints")[-1]
     assert 6 <= saved < 40
-    in_child(job, said.append)
-    assert f"going on from step {saved}" in said
-    told = found(job)
-    assert told.training.steps == 40
-    assert told.training.peak_memory > 50e6
+    perform_in_worker(job, lines.append)
+    assert f"going on from step {saved}" in lines
+    measurements = completed(job)
+    assert measurements.training.steps == 40
+    assert measurements.training.peak_memory > 50e6
     assert recipes.load(folder / "run" / "recipe.toml").training.seed == 3
 
 
-def test_a_failure_is_its_last_line(tmp_path):
+def test_error_message_is_the_last_line_of_the_worker(tmp_path):
     folder = place(tmp_path / "it")
     job = job_in(folder)
     (folder / "data" / "train.tsv").write_text("first\tsecond\na\tb\n")
-    said = []
+    lines = []
     with pytest.raises(TrainingError, match='has no column "source"'):
-        in_child(job, said.append)
-    assert not any("Traceback" in line for line in said)
+        perform_in_worker(job, lines.append)
+    assert not any("Traceback" in line for line in lines)
 
 
-def test_a_comparison_that_is_told_to_stop_saves_and_says_how_to_go_on(tmp_path):
+def test_interrupted_comparison_saves_and_prints_how_to_resume(tmp_path):
     folder = place(tmp_path / "it")
     arguments = ["compare", str(folder / "tiny.toml"), "--data", str(folder / "data")]
     arguments += ["--out", str(folder / "out"), "--max-steps", "100000", "--threads", "1"]
@@ -94,13 +96,13 @@ def test_a_comparison_that_is_told_to_stop_saves_and_says_how_to_go_on(tmp_path)
     metrics = folder / "out" / "runs" / "tiny-0" / "metrics.jsonl"
     until(lambda: metrics.exists() and metrics.read_bytes().count(b"\n") > 10)
     process.send_signal(signal.SIGTERM)
-    _, said = process.communicate(timeout=120)
-    assert process.returncode == 130, said
-    assert "Traceback" not in said
-    assert "everything is saved in" in said
-    assert said.splitlines()[-1].strip() == "saccade " + " ".join(arguments)
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 130, errors
+    assert "Traceback" not in errors
+    assert "everything is saved in" in errors
+    assert errors.splitlines()[-1].strip() == "saccade " + " ".join(arguments)
     steps = checkpoint.steps(folder / "out" / "runs" / "tiny-0" / "checkpoints")
-    noted = json.loads((folder / "out" / "measured" / "tiny-0" / "trained.json").read_text())
+    progress = json.loads((folder / "out" / "measured" / "tiny-0" / "trained.json").read_text())
     assert steps[-1] > 5
-    assert noted["budget"] is None
-    assert noted["peak_memory"] > 50e6
+    assert progress["budget"] is None
+    assert progress["peak_memory"] > 50e6

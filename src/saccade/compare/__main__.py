@@ -1,4 +1,4 @@
-"""`python -m saccade.compare JOB`: one training of a comparison, for `child`."""
+"""`python -m saccade.compare JOB`: the worker process of one training of a comparison."""
 
 from saccade.compare.worker import main
 

@@ -1,13 +1,12 @@
-"""What is compared: recipes by their names, with one budget and one choice of metrics for all."""
+"""The recipes of a comparison: their names, one budget and one choice of metrics for all."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from saccade.errors import RecipeError
 from saccade.training import recipe as recipes
@@ -16,17 +15,19 @@ from saccade.training.recipe import Recipe, TrainingConfig
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 NAMED = re.compile(rf"({NAME.pattern})=(.+)")
 ADDRESSED = re.compile(r"([^:=]+):(.+)")
-NO_END = 10**9
-"""Steps of a training that ends by the clock."""
+UNLIMITED_STEPS = 10**9
+"""`max_steps` of a training that ends by the clock."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Budget:
-    """What each training may use up; the least of what is given, the first recipe's own if nothing.
+class TrainingBudget:
+    """Limits of each training; the first that is reached ends it.
+
+    Without any limit, all recipes get the budget of the first one.
 
     max_steps   updates
-    minutes     by the clock, validations included
-    tokens      in batches as the recipe sizes them (batch_tokens), padding included
+    minutes     wall-clock minutes, validation included
+    tokens      tokens in batches of the recipe's size (batch_tokens), padding included
     """
 
     max_steps: int | None = None
@@ -37,95 +38,97 @@ class Budget:
         if self.tokens is not None and self.tokens < 1:
             raise RecipeError(f"tokens must be at least 1, got {self.tokens}")
 
-    def of(self, training: TrainingConfig, first: TrainingConfig) -> dict[str, Any]:
-        """The keys of `[training]` that keep to it, for a recipe beside the first one."""
+    def limits(self, training: TrainingConfig, first: TrainingConfig) -> dict[str, int | float]:
+        """Return the keys of `[training]` that limit a recipe; `first` is the first recipe's."""
         if self.max_steps is self.minutes is self.tokens is None:
-            return {"max_steps": first.max_steps, "minutes": first.minutes}
-        steps = [NO_END] if self.max_steps is None else [self.max_steps]
+            steps, minutes = first.max_steps, first.minutes
+        else:
+            steps = UNLIMITED_STEPS if self.max_steps is None else self.max_steps
+            minutes = self.minutes
         if self.tokens is not None:
-            steps.append(math.ceil(self.tokens / (training.batch_tokens * training.accumulate)))
-        return {"max_steps": min(steps), "minutes": self.minutes}
+            update = training.batch_tokens * training.accumulate
+            steps = min(steps, math.ceil(self.tokens / update))
+        return {"max_steps": steps} | ({} if minutes is None else {"minutes": minutes})
 
 
 @dataclass(frozen=True)
 class Entrant:
-    """A recipe that takes part, and the name it goes by."""
+    """A recipe that takes part, and its name in the comparison."""
 
     name: str
     recipe: Recipe
 
 
 def entrants(
-    given: Sequence[str], changes: Sequence[str] = (), budget: Budget | None = None
+    given: Sequence[str], changes: Sequence[str] = (), budget: TrainingBudget | None = None
 ) -> list[Entrant]:
-    """The recipes of a comparison, each given as "recipe" or "name=recipe".
+    """Return the recipes of a comparison, each given as "recipe" or "name=recipe".
 
-    A change "key=value" is for all of them, "name:key=value" for one. All get the budget, and the
-    metrics of the first.
+    A change "key=value" applies to all of them, "name:key=value" to one. All get the budget, and
+    the metrics of the first.
     """
-    sources = _named(given)
-    own = _changes(changes, list(sources))
+    sources = _by_name(given)
+    own = _changes_by_name(changes, list(sources))
     loaded = {name: recipes.load(source, own[name]) for name, source in sources.items()}
-    first, recipe = next(iter(loaded.items()))
-    for name, other in loaded.items():
-        if other.task != recipe.task:
+    first_name, first = next(iter(loaded.items()))
+    for name, recipe in loaded.items():
+        if recipe.task != first.task:
             raise RecipeError(
-                f"one comparison is of one task: {first} is of {recipe.task} and {name} of "
-                f"{other.task}; compare them apart"
+                f"{first_name} is a recipe for {first.task}, {name} for {recipe.task}: the recipes "
+                "of a comparison must have the same task; compare them separately"
             )
-    budget = budget or Budget()
-    return [Entrant(name, _fair(other, recipe, budget, name)) for name, other in loaded.items()]
+    budget = budget or TrainingBudget()
+    return [
+        Entrant(name, _comparable(recipe, first, budget, name)) for name, recipe in loaded.items()
+    ]
 
 
-def _named(given: Sequence[str]) -> dict[str, str]:
-    """The recipes by their names."""
+def _by_name(given: Sequence[str]) -> dict[str, str]:
+    """Return the recipes by name."""
     if not given:
-        raise RecipeError("there is nothing to compare: give recipes, built-in or .toml files")
-    found: dict[str, str] = {}
+        raise RecipeError(
+            "there is nothing to compare: give recipes, by built-in name or as .toml files "
+            "(`saccade recipes` lists the names)"
+        )
+    sources: dict[str, str] = {}
     for text in given:
         named = NAMED.fullmatch(text)
         name, source = named.groups() if named else (Path(text).name.removesuffix(".toml"), text)
         if not NAME.fullmatch(name):
             raise RecipeError(
-                f"{name!r} cannot be the name of a folder here; give another: NAME={text}, of "
-                "letters, digits, dots, dashes and underscores"
+                f"{name!r} is not a valid name for a recipe in a comparison: use letters, digits, "
+                f"dots, dashes and underscores, as in NAME={text}"
             )
-        if name.casefold() in map(str.casefold, found):
+        if name.casefold() in map(str.casefold, sources):
             raise RecipeError(
-                f"two of the recipes are called {name}; tell them apart by names: "
+                f"two recipes are called {name}; give them different names: "
                 f"one={source} two={source}"
             )
-        found[name] = source
-    return found
+        sources[name] = source
+    return sources
 
 
-def _changes(changes: Sequence[str], names: list[str]) -> dict[str, list[str]]:
-    """The changes of each recipe, those for all of them first."""
-    found: dict[str, list[str]] = {name: [] for name in names}
-    for change in changes:
-        if not ADDRESSED.fullmatch(change):
-            for own in found.values():
-                own.append(change)
+def _changes_by_name(changes: Sequence[str], names: Sequence[str]) -> dict[str, list[str]]:
+    """Return the changes of each recipe, with those for all recipes first."""
+    by_name: dict[str, list[str]] = {
+        name: [change for change in changes if not ADDRESSED.fullmatch(change)] for name in names
+    }
     for change in changes:
         if addressed := ADDRESSED.fullmatch(change):
             name, assignment = addressed.groups()
-            if name not in found:
+            if name not in by_name:
                 raise RecipeError(
-                    f"--set {change}: no recipe here is called {name!r}; there are: "
-                    f"{', '.join(names)}"
+                    f"--set {change}: there is no recipe called {name!r} in this comparison; "
+                    f"the names are: {', '.join(names)}"
                 )
-            found[name].append(assignment)
-    return found
+            by_name[name].append(assignment)
+    return by_name
 
 
-def _fair(recipe: Recipe, first: Recipe, budget: Budget, name: str) -> Recipe:
-    """The recipe with the budget and the metrics that all have."""
+def _comparable(recipe: Recipe, first: Recipe, budget: TrainingBudget, name: str) -> Recipe:
+    """Return the recipe with the common budget and the common metrics."""
     table = recipe.table()
-    limits = budget.of(recipe.training, first.training)
-    table["training"] = _without_none({**table["training"], **limits})
+    unlimited = {key: table["training"][key] for key in table["training"] if key != "minutes"}
+    table["training"] = unlimited | budget.limits(recipe.training, first.training)
     table["metrics"] = first.table()["metrics"]
     return recipes.from_table(table, name)
-
-
-def _without_none(table: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in table.items() if value is not None}

@@ -1,4 +1,4 @@
-"""What is measured of a trained model: quality, cost, speed, and its answers to some inputs."""
+"""Measurements of a trained model: quality, cost, speed, and its predictions for some inputs."""
 
 from __future__ import annotations
 
@@ -19,23 +19,26 @@ from saccade.training import checkpoint, session
 from saccade.training.report import read_metrics
 from saccade.training.run import Run
 
-SAMPLES = 4
-"""Inputs whose answers are shown."""
+NUM_SAMPLES = 4
+"""Inputs whose predictions are shown."""
 ALONE, TOGETHER = 10, 64
-"""Inputs answered one by one for the latency, and in one call for the throughput."""
-ROUNDS, SECONDS = 3, 10.0
-"""Rounds that are timed, and how long they go on at most."""
-LONGEST = 2000
-"""Characters of a text that is shown."""
+"""Inputs predicted one by one for the latency, and in one call for the throughput."""
+ROUNDS, MAX_SECONDS = 3, 10.0
+"""Rounds that are timed, and the seconds after which no further call starts."""
+MAX_CHARACTERS = 2000
+"""Characters of a text that are shown."""
+
+Record = dict[str, Any]
+"""A row of a table as JSON has it."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Training:
-    """What a training was like.
+class TrainingCost:
+    """Cost of a training.
 
-    ended               why it was over
-    tokens_per_second   the median over the training, in `unit`; None if it was too short to tell
-    peak_memory         bytes of main memory that its process had; None where no system tells it
+    ended               why it ended
+    tokens_per_second   median over the training, in `unit`; None if it was too short to measure
+    peak_memory         bytes of main memory of its process; None where no system reports it
     """
 
     steps: int
@@ -49,8 +52,8 @@ class Training:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answering:
-    """How fast it answers: the median for an input alone, and inputs a second of many at once."""
+class PredictionSpeed:
+    """Median latency of a single input, and throughput of `together` inputs in one call."""
 
     latency_seconds: float
     inputs_per_second: float
@@ -59,7 +62,7 @@ class Answering:
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """An input and its answer; `attention` is the file of where it looked, if it looks anywhere."""
+    """An input and its prediction; `attention` names the file of its record, if there is one."""
 
     input: str
     references: tuple[str, ...]
@@ -68,12 +71,12 @@ class Sample:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measured:
-    """All that was measured of a training.
+class Measurements:
+    """All measurements of a training.
 
-    split      what it was measured on
-    compares   the metric that decides
-    curve      its validations
+    split               split they were taken on
+    comparison_metric   metric that ranks the recipes
+    curve               validations during training
     """
 
     parameters: int
@@ -81,105 +84,96 @@ class Measured:
     items: int
     comparison_metric: str
     scores: dict[str, Score]
-    by_length: list[dict[str, Any]]
-    training: Training
-    answering: Answering
-    curve: list[dict[str, Any]]
+    by_length: list[Record]
+    training: TrainingCost
+    answering: PredictionSpeed
+    curve: list[Record]
     samples: list[Sample]
 
-    def as_json(self) -> dict[str, Any]:
-        """As plain values."""
+    def as_json(self) -> Record:
+        """Return plain values."""
         return asdict(self)
-
-    @classmethod
-    def from_json(cls, table: Mapping[str, Any]) -> Measured:
-        """From what `as_json` gave."""
-        parts = {
-            "scores": {name: _score(score) for name, score in table["scores"].items()},
-            "training": Training(**table["training"]),
-            "answering": Answering(**table["answering"]),
-            "samples": [
-                Sample(**{**each, "references": tuple(each["references"])})
-                for each in table["samples"]
-            ],
-        }
-        return cls(**{**table, **parts})
 
 
 def measure(
     run: str | Path,
     folder: Path,
+    *,
     data: str,
     pair: str | None,
     columns: Mapping[str, str] | None,
     device: str,
     peak_memory: int | None,
-) -> Measured:
-    """Measure a trained run on the test split of the data, or on the validation split."""
+) -> Measurements:
+    """Measure a trained run on the test split of the data, or without one on the validation split.
+
+    The attention of the samples is written into `folder`.
+    """
     task = session.load(run, device=device)
     corpus = sources.open_corpus(data, task.columns, pair=pair, columns=columns)
     split = corpus.splits["test" if "test" in corpus.splits else "valid"]
     items = list(task.items(split))
     if not items:
-        raise DataError(f"there is nothing to measure in {split.name} of {data}")
+        raise DataError(f"{data}: the split {split.name} has no rows to measure on; add some")
     evaluation = task.evaluate(items)
     records = read_metrics(Run(Path(run)))
-    return Measured(
+    return Measurements(
         parameters=sum(p.numel() for p in task.parameters()),
         split=split.name,
         items=len(items),
         comparison_metric=task.comparison_metric,
         scores=evaluation.scores,
         by_length=evaluation.by_length,
-        training=_training(Run(Path(run)), records, task.unit, peak_memory),
-        answering=answering(
-            [task.question(item) for item in chosen(items, TOGETHER)], task.predict
+        training=_training_cost(Run(Path(run)), records, task.unit, peak_memory),
+        answering=prediction_speed(
+            [task.question(item) for item in spread_by_length(items, TOGETHER)], task.predict
         ),
         curve=[record for record in records if "valid_loss" in record],
         samples=_samples(task, items, folder),
     )
 
 
-def chosen(items: Sequence[Item], count: int) -> list[Item]:
-    """Some items, the same in each comparison: from short to long, neither extreme."""
+def spread_by_length(items: Sequence[Item], count: int) -> list[Item]:
+    """Return `count` items from short to long without the extremes, the same in each comparison."""
     ordered = sorted(items, key=lambda item: sum(map(len, item.inputs)))
     count = min(count, len(ordered))
     return [ordered[int((i + 0.5) / count * len(ordered))] for i in range(count)]
 
 
-def answering(questions: Sequence[Any], predict: Callable[[Sequence[Any]], object]) -> Answering:
-    """Time the answers to some inputs."""
-    alone = [[each] for each in questions[:: -(-len(questions) // ALONE)]]
-    return Answering(
+Predict = Callable[[Sequence[object]], object]
+
+
+def prediction_speed(inputs: Sequence[object], predict: Predict) -> PredictionSpeed:
+    """Time the predictions for some inputs."""
+    alone = [[one] for one in inputs[:: -(-len(inputs) // ALONE)]]
+    return PredictionSpeed(
         latency_seconds=median(_timed(predict, alone)),
-        inputs_per_second=len(questions) / median(_timed(predict, [questions])),
-        together=len(questions),
+        inputs_per_second=len(inputs) / median(_timed(predict, [inputs])),
+        together=len(inputs),
     )
 
 
-def _timed(
-    predict: Callable[[Sequence[Any]], object], calls: Sequence[Sequence[Any]]
-) -> list[float]:
-    """The seconds of each call, in several rounds, after one that does not count."""
+def _timed(predict: Predict, calls: Sequence[Sequence[object]]) -> list[float]:
+    """Return the seconds of each call, in several rounds, after one call that is not timed."""
     predict(calls[0])
-    taken: list[float] = []
+    durations: list[float] = []
     for inputs in [*calls] * ROUNDS:
-        if sum(taken) > SECONDS:
+        if sum(durations) > MAX_SECONDS:
             break
-        began = time.perf_counter()
+        start = time.perf_counter()
         predict(inputs)
-        taken.append(time.perf_counter() - began)
-    return taken
+        durations.append(time.perf_counter() - start)
+    return durations
 
 
-def _training(
-    run: Run, records: Sequence[Mapping[str, Any]], unit: str, peak_memory: int | None
-) -> Training:
+def _training_cost(
+    run: Run, records: Sequence[Record], unit: str, peak_memory: int | None
+) -> TrainingCost:
     last = checkpoint.steps(run.checkpoints)[-1]
     state = json.loads((run.checkpoints / f"step-{last}" / checkpoint.STATE).read_bytes())
     rates = [record[f"{unit}_per_second"] for record in records if f"{unit}_per_second" in record]
     epochs = [record["epoch"] for record in records if "epoch" in record]
-    return Training(
+    return TrainingCost(
         steps=state["step"],
         best_step=state["best_step"],
         seconds=state["seconds"],
@@ -192,40 +186,32 @@ def _training(
 
 
 def _samples(task: Task[Any], items: Sequence[Item], folder: Path) -> list[Sample]:
-    asked = chosen(items, SAMPLES)
-    questions = [task.question(item) for item in asked]
+    chosen = spread_by_length(items, NUM_SAMPLES)
+    inputs = [task.question(item) for item in chosen]
     try:
-        answers = task.predict(questions, attention=True)
-    except WatchError:  # it never looks back
-        answers = task.predict(questions)
+        answers = task.predict(inputs, attention=True)
+    except WatchError:  # a model without attention
+        answers = task.predict(inputs)
     return [
         Sample(
-            input=_text(question)[:LONGEST],
-            references=tuple(text[:LONGEST] for text in item.references),
-            answer=str(answer)[:LONGEST],
-            attention=_saved(answer, folder / f"attention-{i}.npz"),
+            input=_text(question)[:MAX_CHARACTERS],
+            references=tuple(text[:MAX_CHARACTERS] for text in item.references),
+            answer=str(answer)[:MAX_CHARACTERS],
+            attention=_save_attention(answer, folder / f"attention-{i}.npz"),
         )
-        for i, (item, question, answer) in enumerate(zip(asked, questions, answers, strict=True))
+        for i, (item, question, answer) in enumerate(zip(chosen, inputs, answers, strict=True))
     ]
 
 
-def _text(question: Any) -> str:
-    return question if isinstance(question, str) else " | ".join(question)
+def _text(question: object) -> str:
+    match question:
+        case [*texts]:
+            return " | ".join(map(str, texts))
+    return str(question)
 
 
-def _saved(answer: Answer, path: Path) -> str | None:
+def _save_attention(answer: Answer, path: Path) -> str | None:
     record = answer.attention
     if record is None or not (record.layers and record.read.tokens and record.wrote.tokens):
         return None
     return record.save(path).name
-
-
-def _score(table: Mapping[str, Any]) -> Score:
-    interval = table["interval"]
-    return Score(
-        **{
-            **table,
-            "interval": None if interval is None else tuple(interval),
-            "resamples": tuple(table["resamples"]),
-        }
-    )

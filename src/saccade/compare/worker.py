@@ -1,7 +1,7 @@
-"""A training of a comparison in a process of its own.
+"""One training of a comparison in a process of its own.
 
-So its memory is its own, its speed does not depend on what was trained before it, and whatever ends
-it (no memory left, a kill) ends it alone.
+Its memory is its own, its speed does not depend on what was trained before, and whatever ends it
+(out of memory, a kill) ends nothing else.
 """
 
 from __future__ import annotations
@@ -16,18 +16,22 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
 
-from saccade.compare.trainings import Job, perform
+from saccade.compare.trainings import TrainingJob, perform
 from saccade.errors import SaccadeError, StoppedError, TrainingError
 from saccade.training.interruption import Interruption
 
-PATIENCE = 30.0
-"""Seconds that a child has to save and leave."""
+GRACE_SECONDS = 30.0
+"""Time for an interrupted worker to save and exit."""
 STOPPED = 130
 
 
-def in_child(job: Job, notify: Callable[[str], None]) -> None:
-    """Perform the job in a child; `say` gets the lines that it writes."""
-    child = subprocess.Popen(
+def perform_in_worker(job: TrainingJob, notify: Callable[[str], None]) -> None:
+    """Perform the job in a worker process; `notify` gets the lines that it prints.
+
+    Raises:
+        TrainingError: If the worker fails or is killed; the message is its last line.
+    """
+    worker = subprocess.Popen(
         [sys.executable, "-m", __package__, json.dumps(asdict(job))],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -36,40 +40,40 @@ def in_child(job: Job, notify: Callable[[str], None]) -> None:
         errors="replace",
         start_new_session=True,  # Ctrl-C reaches it once, from here
     )
-    assert child.stderr is not None
+    assert worker.stderr is not None
     last: deque[str] = deque(maxlen=1)
     try:
-        for line in child.stderr:
+        for line in worker.stderr:
             notify(line.rstrip("\n"))
             last.extend([line.strip()] if line.strip() else [])
-        code = child.wait()
+        code = worker.wait()
     except KeyboardInterrupt:
-        child.send_signal(signal.SIGINT)
+        worker.send_signal(signal.SIGINT)
         with suppress(subprocess.TimeoutExpired):
-            _, said = child.communicate(timeout=PATIENCE)
-            notify(said.rstrip("\n"))
+            _, output = worker.communicate(timeout=GRACE_SECONDS)
+            notify(output.rstrip("\n"))
         raise
     finally:
-        if child.poll() is None:
-            child.kill()
-            child.wait()
-        child.stderr.close()
+        if worker.poll() is None:
+            worker.kill()
+            worker.wait()
+        worker.stderr.close()
     if code:
         raise TrainingError(_reason(code, "".join(last)))
 
 
-def _reason(code: int, said: str) -> str:
+def _reason(code: int, last_line: str) -> str:
     if code < 0:
-        return f"its process was ended by signal {-code}; perhaps there was too little memory"
-    return said.removeprefix("error: ") or f"its process ended with code {code}"
+        return f"its process was ended by signal {-code}; the machine may be out of memory"
+    return last_line.removeprefix("error: ") or f"its process ended with code {code}"
 
 
 def main() -> None:
-    """The child: does the job that its argument holds; an error is its last line on stderr."""
+    """Perform the job in the first argument; an error is the last line on stderr."""
     logging.basicConfig(format="%(message)s", level=logging.WARNING, stream=sys.stderr)
     try:
         with Interruption():
-            perform(Job(**json.loads(sys.argv[1])))
+            perform(TrainingJob(**json.loads(sys.argv[1])))
     except StoppedError as error:
         print(error, file=sys.stderr)
         sys.exit(STOPPED)
