@@ -133,7 +133,7 @@ def measure(
         by_length=evaluation.by_length,
         training=_training(Run(Path(run)), records, task.unit, peak_memory),
         answering=answering(
-            [task.question(item) for item in chosen(items, TOGETHER)], task.predict
+            [task.input_of(item) for item in chosen(items, TOGETHER)], task.predict
         ),
         curve=[record for record in records if "valid_loss" in record],
         samples=_samples(task, items, folder),
@@ -191,9 +191,9 @@ def _training(
     )
 
 
-def _samples(task: Task[Any], items: Sequence[Item], folder: Path) -> list[Sample]:
+def _samples(task: Task, items: Sequence[Item], folder: Path) -> list[Sample]:
     asked = chosen(items, SAMPLES)
-    questions = [task.question(item) for item in asked]
+    questions = [task.input_of(item) for item in asked]
     try:
         answers = task.predict(questions, attention=True)
     except WatchError:  # it never looks back
