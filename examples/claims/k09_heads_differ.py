@@ -11,7 +11,6 @@ it, when they differ by chance alone.
 """
 
 from statistics import fmean
-from typing import Any
 
 import numpy as np
 import torch
@@ -63,7 +62,7 @@ def measure(trials: Trials) -> Outcome:
     )
 
 
-def divergences(task: Task[Any]) -> dict[str, float]:
+def divergences(task: Task) -> dict[str, float]:
     """Between two heads of each layer, in bits: the mean over pairs and sentences."""
     found: dict[str, list[float]] = {}
     task.eval()

@@ -12,7 +12,7 @@ from saccade.decoding import GenerationConfig, GenerationRequest
 from saccade.errors import InteropError
 from saccade.interop import ctranslate2 as ours
 from saccade.interop.ctranslate2 import checking, writing
-from saccade.interop.ctranslate2.vocabulary import Names
+from saccade.interop.ctranslate2.vocabulary import TokenNames
 from saccade.text import Tokenizer
 from tests.engines import tiny
 
@@ -103,10 +103,10 @@ def test_translators(tmp_path, written, changes):
     assert [row[0].finished for row in found] == [row[0].finished for row in wanted]
     batch = task.force(tiny.SENTENCES, tiny.SENTENCES[::-1])
     log_p = task.model(batch.source, batch.target[:, :-1], batch.source_mask).log_softmax(-1)
-    names = Names(task.target)
+    names = TokenNames(task.target)
     targets = task.target.encode_batch(tiny.SENTENCES[::-1])
     scored = engine.program.score_batch(
-        [Names(task.source).of(ids) for ids in sources], [names.of(ids) for ids in targets]
+        [TokenNames(task.source).of(ids) for ids in sources], [names.of(ids) for ids in targets]
     )
     for row, ids, result in zip(log_p, targets, scored, strict=True):
         expected = row[range(len(ids) + 1), [*ids, task.target.stop]]

@@ -94,31 +94,31 @@ def vocabulary(kind: str = "word", size: int = 60) -> Tokenizer:
     return Tokenizer.train(SENTENCES, VocabularyConfig(kind=kind, size=size))
 
 
-def ready(task: Task[Any]) -> Any:
+def ready(task: Task) -> Any:
     randomised(task.model)
     return task.eval()
 
 
 def translator(encoder: Any = READER, decoder: Any = WRITER, **options: Any) -> Any:
-    config = text_to_text.Config(
+    config = text_to_text.TextToTextConfig(
         model=TranslatorConfig(encoder=encoder, decoder=decoder, dim=12, **options),
-        text=text_to_text.TextConfig(max_length=20),
+        text=text_to_text.TranslationTextConfig(max_length=20),
         generation=GenerationConfig(max_length=12, beam=1),
     )
     return ready(text_to_text.TextToText(config, vocabulary(), vocabulary("bpe", 290)))
 
 
 def language_model(decoder: Any = WRITER, **text: Any) -> Any:
-    config = language_modeling.Config(
+    config = language_modeling.LanguageModelingConfig(
         model=LanguageModelConfig(decoder=decoder, dim=12),
-        text=language_modeling.TextConfig(block=9, **text),
+        text=language_modeling.LanguageTextConfig(block=9, **text),
         generation=GenerationConfig(max_length=20),
     )
     return ready(language_modeling.LanguageModeling(config, vocabulary()))
 
 
 def captioner(encoder: Any = RESNET, decoder: Any = WRITER) -> Any:
-    config = image_to_text.Config(
+    config = image_to_text.ImageToTextConfig(
         model=CaptionerConfig(encoder=encoder, decoder=decoder, dim=12),
         image=ImageConfig(size=8, scale="data"),
         generation=GenerationConfig(max_length=7, beam=1),
@@ -129,9 +129,9 @@ def captioner(encoder: Any = RESNET, decoder: Any = WRITER) -> Any:
 
 def text_classifier(encoder: Any = READER, labels: Any = None, **options: Any) -> Any:
     pairs = options.pop("pairs", False)
-    config = text_classification.Config(
+    config = text_classification.TextClassificationConfig(
         model=TextClassifierConfig(encoder=encoder, dim=12, **options),
-        text=text_classification.TextConfig(max_length=10),
+        text=text_classification.ClassificationTextConfig(max_length=10),
     )
     labels = labels or Classes(["cat", "dog", "men"])
     task = text_classification.TextClassification(
@@ -141,21 +141,21 @@ def text_classifier(encoder: Any = READER, labels: Any = None, **options: Any) -
 
 
 def masked_language_model(encoder: Any = READER) -> Any:
-    config = masked_language_modeling.Config(
+    config = masked_language_modeling.MaskedLanguageModelingConfig(
         model=MaskedLanguageModelConfig(encoder=encoder, dim=12),
-        text=masked_language_modeling.TextConfig(max_length=40),
+        text=masked_language_modeling.MaskedTextConfig(max_length=40),
     )
     return ready(masked_language_modeling.MaskedLanguageModeling(config, vocabulary()))
 
 
 def image_classifier(model: Any = None) -> Any:
     model = model or ImageClassifierConfig(encoder=PATCHES.encoder, dim=12, patch_size=4)
-    config = image_classification.Config(model=model, image=ImageConfig(size=8))
+    config = image_classification.ImageClassificationConfig(model=model, image=ImageConfig(size=8))
     pixels = Pixels(config.image, model.channels)
     return ready(image_classification.ImageClassification(config, pixels, Classes(["x", "y", "z"])))
 
 
-def written(task: Task[Any], folder: Path) -> Path:
+def written(task: Task, folder: Path) -> Path:
     folder.mkdir()
     interop.write_task(task, folder)
     return folder
@@ -461,7 +461,7 @@ def test_a_token_that_is_not_the_best_is_noticed() -> None:
 
 
 def test_other_tasks_are_refused(tmp_path: Path) -> None:
-    class Other(Task[Any]):
+    class Other(Task):
         name = "summaries"
 
     Other.__abstractmethods__ = frozenset()

@@ -126,7 +126,7 @@ def measure(
         by_length=evaluation.by_length,
         training=_training_cost(Run(Path(run)), records, task.unit, peak_memory),
         answering=prediction_speed(
-            [task.question(item) for item in spread_by_length(items, TOGETHER)], task.predict
+            [task.input_of(item) for item in spread_by_length(items, TOGETHER)], task.predict
         ),
         curve=[record for record in records if "valid_loss" in record],
         samples=_samples(task, items, folder),
@@ -185,29 +185,29 @@ def _training_cost(
     )
 
 
-def _samples(task: Task[Any], items: Sequence[Item], folder: Path) -> list[Sample]:
+def _samples(task: Task, items: Sequence[Item], folder: Path) -> list[Sample]:
     chosen = spread_by_length(items, NUM_SAMPLES)
-    inputs = [task.question(item) for item in chosen]
+    inputs = [task.input_of(item) for item in chosen]
     try:
         answers = task.predict(inputs, attention=True)
     except WatchError:  # a model without attention
         answers = task.predict(inputs)
     return [
         Sample(
-            input=_text(question)[:MAX_CHARACTERS],
+            input=_text(input_)[:MAX_CHARACTERS],
             references=tuple(text[:MAX_CHARACTERS] for text in item.references),
             answer=str(answer)[:MAX_CHARACTERS],
             attention=_save_attention(answer, folder / f"attention-{i}.npz"),
         )
-        for i, (item, question, answer) in enumerate(zip(chosen, inputs, answers, strict=True))
+        for i, (item, input_, answer) in enumerate(zip(chosen, inputs, answers, strict=True))
     ]
 
 
-def _text(question: object) -> str:
-    match question:
+def _text(input_: object) -> str:
+    match input_:
         case [*texts]:
             return " | ".join(map(str, texts))
-    return str(question)
+    return str(input_)
 
 
 def _save_attention(answer: Answer, path: Path) -> str | None:

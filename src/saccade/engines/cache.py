@@ -48,7 +48,7 @@ class Kept:
 
 
 @dataclass(frozen=True)
-class Cache:
+class EngineCache:
     """The folders of one run; `elsewhere` is for runs that cannot be written to."""
 
     run: Run

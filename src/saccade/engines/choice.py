@@ -5,9 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from saccade.engines.cache import Cache
+from saccade.engines.cache import EngineCache
 from saccade.engines.ctranslate2 import CTranslate2
 from saccade.errors import EngineError, InteropError
 from saccade.interop import ctranslate2
@@ -31,7 +30,7 @@ Notify = Callable[[str], None]
 
 def load(
     run: str | Path, *, device: str = "cpu", engine: str = "eager", notify: Notify | None = None
-) -> Task[Any]:
+) -> Task:
     """The trained task of a run folder, ready to answer by this engine; see `NAMES`.
 
     `say` is told what was made for it, why "auto" stays with eager, and what the engine leaves to
@@ -74,7 +73,7 @@ def installed() -> list[str]:
     return ["eager", *there]
 
 
-def _take_fastest(task: Task[Any], weights: _Weights, notify: Notify) -> None:
+def _take_fastest(task: Task, weights: _Weights, notify: Notify) -> None:
     """The first that can and agrees; whatever goes wrong, eager is left."""
     reasons = []
     try:
@@ -93,7 +92,7 @@ def _take_fastest(task: Task[Any], weights: _Weights, notify: Notify) -> None:
     notify(f"answering by the engine eager: {'; '.join(reasons)}")
 
 
-def _able(task: Task[Any]) -> TextToText | LanguageModeling:
+def _able(task: Task) -> TextToText | LanguageModeling:
     """The task, if CTranslate2 is here and can run it."""
     if not ctranslate2.installed():
         raise EngineError('CTranslate2 is not installed: pip install "saccade[fast]"')
@@ -129,7 +128,7 @@ def _take(
         weights.require_same()
         return found
 
-    kept = Cache(run, session.default_cache() / "engines").get(whole_name, make, again=asked)
+    kept = EngineCache(run, session.default_cache() / "engines").get(whole_name, make, again=asked)
     if kept.died:
         raise EngineError(kept.died)
     weights.require_same()

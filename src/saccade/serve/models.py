@@ -54,7 +54,7 @@ class Model:
     def __init__(
         self,
         name: str,
-        task: Task[Any],
+        task: Task,
         *,
         limits: Limits,
         measures: Measures,

@@ -1,11 +1,12 @@
 """The tasks: one module each, whose name is the `task` of a recipe.
 
-A module holds a `Task` and a `Config`, its options. Nothing else lists them: see `_shared/base.py`
-for the seam. `measures` tells how far to believe the attention of a task.
+A module holds a `Task` and a `TaskConfig`, its options. Nothing else lists them: see
+`_shared/base.py` for the seam. `measures` tells how far to believe the attention of a task.
 """
 
 from importlib import import_module
 from pkgutil import iter_modules
+from types import ModuleType
 
 from saccade.errors import RecipeError
 from saccade.tasks._shared.answering import Answer, Example, OnBatch
@@ -36,5 +37,11 @@ def config_of(name: str) -> type[TaskConfig]:
     """The options of a task, by its name."""
     if name not in names():
         raise RecipeError(f"task cannot be {name!r:.200}; it can be: {', '.join(names())}")
-    config: type[TaskConfig] = import_module(f"{__name__}.{name}").Config
+    return _config_in(import_module(f"{__name__}.{name}"))
+
+
+def _config_in(module: ModuleType) -> type[TaskConfig]:
+    """Return the one subclass of `TaskConfig` that a module defines."""
+    own = (value for value in vars(module).values() if isinstance(value, type))
+    [config] = (kind for kind in own if issubclass(kind, TaskConfig) and kind is not TaskConfig)
     return config

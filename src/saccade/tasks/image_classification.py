@@ -27,7 +27,7 @@ from saccade.tasks._shared.base import Batch, Loss, Progress, TaskConfig
 from saccade.tasks._shared.classifier import (
     LABEL,
     Classifier,
-    LossConfig,
+    LabelLossConfig,
     Rows,
     read_about,
 )
@@ -60,14 +60,14 @@ FORMAT = 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config(TaskConfig):
+class ImageClassificationConfig(TaskConfig):
     """The options of an image classification recipe."""
 
     model: ImageClassifierConfig | ConvolutionalClassifierConfig
     image: ImageConfig = ImageConfig()
     augment: AugmentConfig = AugmentConfig()
     labels: LabelsConfig = LabelsConfig()
-    loss: LossConfig = LossConfig()
+    loss: LabelLossConfig = LabelLossConfig()
     metrics: ClassificationMetricsConfig = ClassificationMetricsConfig()
 
     def __post_init__(self) -> None:
@@ -79,14 +79,14 @@ class Config(TaskConfig):
         """An image and its label."""
         return IMAGE, LABEL
 
-    def fresh(
+    def create(
         self, train: Split, progress: Progress | None = None, vocabulary: Path | None = None
     ) -> ImageClassification:
         """Labels from this data, and new weights; there is no vocabulary."""
         pixels = fresh_pixels(self.image, self.model.channels, train)
         return ImageClassification(self, pixels, learn_labels(train, self.labels))
 
-    def restored(self, folder: Path) -> ImageClassification:
+    def restore(self, folder: Path) -> ImageClassification:
         """The task of a run folder, with new weights."""
         about = read_about(folder)
         pixels = pixels_of(self.image, self.model.channels, read_facts(folder))
@@ -103,7 +103,7 @@ class LabelledImages(Batch):
     truth: Tensor
 
 
-class ImageClassification(Classifier[LabelledImages]):
+class ImageClassification(Classifier):
     """A classifier with its labels, and with what it reads of an image."""
 
     name = "image_classification"
@@ -111,7 +111,12 @@ class ImageClassification(Classifier[LabelledImages]):
     unit = "images"
 
     def __init__(
-        self, config: Config, pixels: Pixels, labels: Labels, *, temperature: float = 1.0
+        self,
+        config: ImageClassificationConfig,
+        pixels: Pixels,
+        labels: Labels,
+        *,
+        temperature: float = 1.0,
     ) -> None:
         super().__init__(labels, config.metrics, temperature)
         self.config, self.columns = config, config.columns
@@ -208,14 +213,14 @@ class ImageClassification(Classifier[LabelledImages]):
         return LabelledImages(self.gallery.arrays(inputs), self.forced(outputs))
 
     @torch.no_grad()
-    def judge(self, examples: Encoded) -> Float[Tensor, "n c"]:
+    def logits_of(self, examples: Encoded) -> Float[Tensor, "n c"]:
         """The logits of all examples."""
         assert isinstance(examples, EncodedImages)
-        self.ready()
+        self.ensure_eval()
         parts = np.array_split(np.arange(len(examples)), -(-len(examples) // 64))
         found = [self.logits(examples.images(rows).to(self.device)).float().cpu() for rows in parts]
         return torch.cat(found)
 
-    def parts(self) -> dict[str, str]:
+    def files(self) -> dict[str, str]:
         """The labels, the temperature, and how pixels are scaled."""
         return {**self.about({}), **facts_json(self.pixels)}

@@ -33,7 +33,7 @@ from saccade.shapes import Bool, Int, Tensor
 from saccade.tasks._shared.answering import Answer, Example
 from saccade.tasks._shared.base import Batch, Loss, Progress, TaskConfig
 from saccade.tasks._shared.seq2seq import (
-    LossConfig,
+    SequenceLossConfig,
     WritingTask,
     predicted_places,
     side_of,
@@ -53,7 +53,7 @@ FORMAT = 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextConfig:
+class TranslationTextConfig:
     """The vocabularies.
 
     source       how the source is cut into tokens
@@ -67,12 +67,12 @@ class TextConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config(TaskConfig):
+class TextToTextConfig(TaskConfig):
     """The options of a text-to-text recipe."""
 
     model: TranslatorConfig
-    text: TextConfig = TextConfig()
-    loss: LossConfig = LossConfig()
+    text: TranslationTextConfig = TranslationTextConfig()
+    loss: SequenceLossConfig = SequenceLossConfig()
     generation: GenerationConfig = GenerationConfig(beam=5)
     metrics: TextMetricsConfig = TextMetricsConfig()
 
@@ -89,12 +89,12 @@ class Config(TaskConfig):
         """Pairs."""
         return SOURCE, TARGET
 
-    def fresh(
+    def create(
         self, train: Split, progress: Progress | None = None, vocabulary: Path | None = None
     ) -> TextToText:
         """Vocabularies made from this data or taken from a folder, and new weights."""
         if vocabulary is not None:
-            task = self.restored(vocabulary)
+            task = self.restore(vocabulary)
             task.align_by = AlignBy()  # its own is found out when it is trained
             return task
         rows = (row.values for row in train)
@@ -107,7 +107,7 @@ class Config(TaskConfig):
         targets = (row.values[1] for row in train)
         return TextToText(self, source, Tokenizer.train(targets, self.text.target))
 
-    def restored(self, folder: Path) -> TextToText:
+    def restore(self, folder: Path) -> TextToText:
         """The task of a run folder, with new weights."""
         if self.text.target is None:
             shared = Tokenizer.load(folder / "tokenizer.json")
@@ -142,7 +142,7 @@ class SourceExample(Example):
     settings: GenerationConfig
 
 
-class TextToText(WritingTask[Pairs]):
+class TextToText(WritingTask):
     """A translator with the vocabularies of its two sides.
 
     `align_by` says which of its attention tells best which words belong together; it is found on
@@ -154,7 +154,7 @@ class TextToText(WritingTask[Pairs]):
 
     def __init__(
         self,
-        config: Config,
+        config: TextToTextConfig,
         source: Tokenizer,
         target: Tokenizer,
         align_by: AlignBy | None = None,
@@ -207,7 +207,7 @@ class TextToText(WritingTask[Pairs]):
         """Find out which attention aligns words best, without gold alignments."""
         if not self.model.crossings():
             return ""
-        self.ready()
+        self.ensure_eval()
         lengths = self.sizes(examples).max(1)
         short = np.flatnonzero(lengths <= max(SHORT, lengths.min()))
         rows = short[np.unique(np.linspace(0, len(short) - 1, ALIGNED, dtype=np.int64))]
@@ -282,7 +282,7 @@ class TextToText(WritingTask[Pairs]):
         read = sides_read(self.source, [example.text for example in examples], sources)
         return self._look(sources, targets, read, self.sides_written(answers, targets))
 
-    def parts(self) -> dict[str, str]:
+    def files(self) -> dict[str, str]:
         """The vocabularies, and what words are aligned by, once it is known."""
         chosen = asdict(self.align_by)
         known = {} if self.align_by == AlignBy() else {ALIGNMENT: json.dumps(chosen, indent=1)}

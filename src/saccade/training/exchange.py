@@ -30,7 +30,7 @@ TRAINING = TrainingConfig(learning_rate=5e-5)
 """How an imported model would be trained further: gently."""
 
 
-def import_folder(folder: str | Path, out: str | Path, *, pairs: bool = False) -> Task[Any]:
+def import_folder(folder: str | Path, out: str | Path, *, pairs: bool = False) -> Task:
     """Make the run `out` of a Hugging Face folder; gives its task.
 
     Of a classifier, `pairs` says that it reads two texts.

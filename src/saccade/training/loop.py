@@ -107,7 +107,7 @@ def seed_of_batch(seed: int, index: int) -> int:
 class Trainer:
     """A task in training."""
 
-    task: Task[Any]
+    task: Task
     material: TrainingData
     config: TrainingConfig
     run: Run

@@ -26,7 +26,7 @@ def report_due(run: Run) -> bool:
     return not path.exists() or path.stat().st_mtime_ns < run.metrics.stat().st_mtime_ns
 
 
-def write_report(run: Run, task: Task[Any], items: Sequence[Item]) -> None:
+def write_report(run: Run, task: Task, items: Sequence[Item]) -> None:
     """Write report.html into the run folder."""
     from saccade.lens.drawing.chart import (
         COLOURS,  # with matplotlib, which a training needs only here
@@ -53,7 +53,7 @@ def write_report(run: Run, task: Task[Any], items: Sequence[Item]) -> None:
         write_file(path, page.encode())
 
 
-def _measured(task: Task[Any], items: Sequence[Item]) -> Evaluation:
+def _measured(task: Task, items: Sequence[Item]) -> Evaluation:
     """The answers, and how far to believe the attention, where there is any."""
     found = task.evaluate(items, quick=True)
     try:

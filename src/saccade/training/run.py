@@ -113,7 +113,7 @@ class Run:
     def begin(
         self,
         recipe: Recipe,
-        task: Task[Any],
+        task: Task,
         facts: Mapping[str, Any],
         initial: Mapping[str, Tensor] | None = None,
     ) -> None:
@@ -132,9 +132,9 @@ class Run:
             write_file(self.folder / "run.json", json.dumps(about, indent=1).encode())
             (self.folder / BEGINNING).unlink()
 
-    def keep_parts(self, task: Task[Any]) -> None:
+    def keep_parts(self, task: Task) -> None:
         """Write what the task needs besides recipe and weights."""
-        contents = {name: content.encode() for name, content in task.parts().items()}
+        contents = {name: content.encode() for name, content in task.files().items()}
         with room_on_disk(self.folder, "what was there is kept"):
             manifest.replace_files(self.folder, contents)
 
@@ -173,7 +173,7 @@ class Run:
             table = upgraded(recipes.parse(text, str(path)), number)
             return recipes.from_table(table, str(path))
 
-    def task(self) -> Task[Any]:
+    def task(self) -> Task:
         """The trained task, with the best weights there are.
 
         Its model is first built without memory, and compared with the header of the weights: a
@@ -206,7 +206,7 @@ class Run:
         with self.locked(), room_on_disk(self.folder, "what was there is kept"):
             return manifest.accept(self.folder)
 
-    def beginning(self, seed: int) -> Task[Any]:
+    def beginning(self, seed: int) -> Task:
         """The task as the run began: new weights by the seed, but for those taken from another."""
         recipe = self.recipe()
         manifest.require_intact(self.folder)
@@ -216,11 +216,11 @@ class Run:
             task.model.load_state_dict(read_tensors(self.initial), strict=False)
         return task
 
-    def _restored(self, recipe: Recipe) -> Task[Any]:
+    def _restored(self, recipe: Recipe) -> Task:
         """The task of the folder, with new weights; whatever cannot be built is a RunError."""
         what = f"{self.folder}: the model that recipe.toml and the vocabularies describe"
         with _damage_as_error(f"{what} cannot be built"):
-            return recipe.options.restored(self.folder)
+            return recipe.options.restore(self.folder)
 
     def keep_best(self, model: nn.Module) -> None:
         """Write the weights that are the best so far."""

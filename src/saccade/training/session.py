@@ -54,7 +54,7 @@ def train(
     cache: str | Path | None = None,
     world: World | None = None,
     console: Console | None = None,
-) -> Task[Any]:
+) -> Task:
     """Train a recipe on data into the run folder `out`; gives the task with its best weights.
 
     `changes` are assignments such as "model.dim=256". `init` is a run or a Hugging Face folder
@@ -88,7 +88,7 @@ def train(
         return job.do(resume=resume or world.attempt > 0)
 
 
-def load(run: str | Path, *, device: str = "cpu") -> Task[Any]:
+def load(run: str | Path, *, device: str = "cpu") -> Task:
     """The trained task of a run folder, ready to answer by its own model."""
     return Run(Path(run)).task().to(precisions.pick_device(device))
 
@@ -106,7 +106,7 @@ class AttentionOptions:
 
 
 def evaluate(
-    run: Task[Any] | str | Path,
+    run: Task | str | Path,
     *,
     data: str | Path,
     split: str = "test",
@@ -121,7 +121,7 @@ def evaluate(
 
 
 def assess(
-    task: Task[Any],
+    task: Task,
     *,
     data: str | Path,
     split: str = "test",
@@ -191,7 +191,7 @@ class _Job:
     interruption: Interruption
     cache: Path
 
-    def do(self, *, resume: bool) -> Task[Any]:
+    def do(self, *, resume: bool) -> Task:
         """Train; the first process makes the vocabularies and the run, then all read them."""
         self.notify(self.corpus.summary)
         with distributed.joined(self.world) as world:
@@ -237,7 +237,7 @@ class _Job:
             )
         with self.console.counting("making the vocabulary, rows read:") as bar:
             folder = None if self.initial is None else self.initial.folder
-            task = self.recipe.options.fresh(splits["train"], bar.to, folder)
+            task = self.recipe.options.create(splits["train"], bar.to, folder)
         if self.initial is None:
             self.run.begin(self.recipe, task, facts)
             return
@@ -246,7 +246,7 @@ class _Job:
         new = [name for name in tensors_of(task.model) if name not in taken]
         self.notify(f"{len(taken)} tensors taken from {folder}; new are {', '.join(new) or 'none'}")
 
-    def fit(self) -> Task[Any]:
+    def fit(self) -> Task:
         """Train the task of the run; gives it with its best weights."""
         task = self.run.beginning(self.recipe.training.seed).to(self.device)
         material = self.material(task)
@@ -282,7 +282,7 @@ class _Job:
                 self.run.keep_samples(material.items)
         return best
 
-    def material(self, task: Task[Any]) -> TrainingData:
+    def material(self, task: Task) -> TrainingData:
         """The data as numbers, and the plan in which it is read."""
         config = self.recipe.training
         encoded = {}
@@ -310,7 +310,7 @@ class _Job:
             self.console.notify(text)
 
 
-def _parameters(task: Task[Any]) -> int:
+def _parameters(task: Task) -> int:
     return sum(p.numel() for p in task.parameters())
 
 

@@ -26,7 +26,7 @@ class WarmStart:
     model: Mapping[str, Any]
     tensors: Mapping[str, Tensor]
 
-    def fitting(self, task: Task[Any]) -> dict[str, Tensor]:
+    def fitting(self, task: Task) -> dict[str, Tensor]:
         """Its weights for a task: all that go by the same name, but for what is always new."""
         wanted = tensors_of(task.model)
         taken = {

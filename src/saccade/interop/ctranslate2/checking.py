@@ -18,7 +18,7 @@ from saccade.data.corpus import Item
 from saccade.decoding import GenerationConfig, GenerationRequest, Hypothesis, TextEngine
 from saccade.errors import InteropError
 from saccade.interop.ctranslate2.running import Task, places_of, program_of
-from saccade.interop.ctranslate2.vocabulary import Names
+from saccade.interop.ctranslate2.vocabulary import TokenNames
 from saccade.shapes import Float, Tensor
 from saccade.tasks._shared.parallel_batches import of_one_length
 from saccade.tasks.text_to_text import TextToText
@@ -109,7 +109,7 @@ def check(task: Task, engine: TextEngine, items: Sequence[Item] = ()) -> Check:
 def require_survival(task: Task, folder: Path, quantization: str) -> None:
     """Let a process of its own use the folder first: a processor may die of what it advertises."""
     tokenizer = task.source if isinstance(task, TextToText) else task.tokenizer
-    arguments = [program_of(task), str(folder), quantization, Names(tokenizer).stop]
+    arguments = [program_of(task), str(folder), quantization, TokenNames(tokenizer).stop]
     command = [sys.executable, "-c", _TRIAL, *arguments]
     try:
         trial = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)

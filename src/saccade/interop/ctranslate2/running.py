@@ -17,7 +17,7 @@ from saccade.decoding import GenerationConfig, GenerationRequest, Hypothesis, st
 from saccade.errors import InteropError
 from saccade.interop.ctranslate2.pace import LONGEST, Pace
 from saccade.interop.ctranslate2.package import package
-from saccade.interop.ctranslate2.vocabulary import Names
+from saccade.interop.ctranslate2.vocabulary import TokenNames
 from saccade.tasks.language_modeling import LanguageModeling
 from saccade.tasks.text_to_text import TextToText
 
@@ -70,10 +70,10 @@ def places_of(task: Task) -> int:
     return min([longest, *ends])
 
 
-class Writer(ABC):
+class FolderEngine(ABC):
     """What translators and language models share: options, and how results are read."""
 
-    def __init__(self, name: str, program: Any, names: Names) -> None:
+    def __init__(self, name: str, program: Any, names: TokenNames) -> None:
         self.name, self.program, self.names = name, program, names
         self.pace = Pace()
 
@@ -146,12 +146,12 @@ class Writer(ABC):
         }
 
 
-class Translations(Writer):
+class Translations(FolderEngine):
     """A translator."""
 
     def __init__(self, name: str, program: Any, task: TextToText) -> None:
-        super().__init__(name, program, Names(task.target))
-        self.source = Names(task.source)
+        super().__init__(name, program, TokenNames(task.target))
+        self.source = TokenNames(task.source)
         self.places = places_of(task)
 
     def lacks(self, inputs: Sequence[list[int]], request: GenerationRequest) -> str | None:
@@ -187,11 +187,11 @@ class Translations(Writer):
         ]
 
 
-class Continuations(Writer):
+class Continuations(FolderEngine):
     """A language model; where text outgrows its block, the last half of it is read anew."""
 
     def __init__(self, name: str, program: Any, task: LanguageModeling) -> None:
-        super().__init__(name, program, Names(task.tokenizer))
+        super().__init__(name, program, TokenNames(task.tokenizer))
         self.size = task.config.text.block
 
     def lacks(self, inputs: Sequence[list[int]], request: GenerationRequest) -> str | None:

@@ -7,7 +7,7 @@ from tokenizers import Tokenizer as Backend
 from saccade.text import Tokenizer
 
 
-class Names:
+class TokenNames:
     """The name of each token of a vocabulary; a number without a token has one, too."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:

@@ -16,7 +16,7 @@ from saccade.interop.ctranslate2.checking import check, require_survival
 from saccade.interop.ctranslate2.expressible import require_expressible
 from saccade.interop.ctranslate2.running import opened, places_of
 from saccade.interop.ctranslate2.specs import language_model_spec, translator_spec
-from saccade.interop.ctranslate2.vocabulary import Names
+from saccade.interop.ctranslate2.vocabulary import TokenNames
 from saccade.tasks import Task
 from saccade.tasks.language_modeling import LanguageModeling
 from saccade.tasks.text_to_text import TextToText
@@ -24,7 +24,7 @@ from saccade.tasks.text_to_text import TextToText
 QUANTIZATIONS = ("int8", "float32")
 
 
-def require_writable(task: Task[Any]) -> TextToText | LanguageModeling:
+def require_writable(task: Task) -> TextToText | LanguageModeling:
     """The task, if CTranslate2 can run it; else an error says why not."""
     if not isinstance(task, TextToText | LanguageModeling):
         raise InteropError(
@@ -35,7 +35,7 @@ def require_writable(task: Task[Any]) -> TextToText | LanguageModeling:
 
 
 def write_task(
-    task: Task[Any], folder: Path, quantization: str = "int8", items: Sequence[Item] = ()
+    task: Task, folder: Path, quantization: str = "int8", items: Sequence[Item] = ()
 ) -> str:
     """Write a task, read it again and compare its answers; what there is to say of them.
 
@@ -75,7 +75,7 @@ def write_folder(task: TextToText | LanguageModeling, folder: Path, quantization
 def _translator(task: TextToText) -> Any:
     """Sources end with the stop, targets begin with the start."""
     spec = translator_spec(task.model, task.config.model, places_of(task))
-    source, target = Names(task.source), Names(task.target)
+    source, target = TokenNames(task.source), TokenNames(task.target)
     if source.stop != target.stop:
         raise InteropError(
             f"the stop is called {source.stop!r} in the source's vocabulary and {target.stop!r} in "
@@ -91,12 +91,12 @@ def _translator(task: TextToText) -> Any:
 
 def _language_model(task: LanguageModeling) -> Any:
     spec = language_model_spec(task.model, task.config.model, places_of(task))
-    names = Names(task.tokenizer)
+    names = TokenNames(task.tokenizer)
     spec.register_vocabulary(names.all)
     _name_controls(spec.config, names)
     return spec
 
 
-def _name_controls(config: Any, names: Names) -> None:
+def _name_controls(config: Any, names: TokenNames) -> None:
     config.unk_token, config.bos_token = names.unknown, names.start
     config.eos_token = names.stop

@@ -65,7 +65,7 @@ class Draft:
     generation: Mapping[str, Any] | None = None
 
 
-def write_task(task: Task[Any], folder: str | Path) -> None:
+def write_task(task: Task, folder: str | Path) -> None:
     """Write a task as a folder, and see that it gives the same answers when it is read."""
     folder = Path(folder)
     draft = _draft(task)
@@ -83,7 +83,7 @@ def write_task(task: Task[Any], folder: str | Path) -> None:
     _require_same_answers(draft.model, load(folder))
 
 
-def _draft(task: Task[Any]) -> Draft:
+def _draft(task: Task) -> Draft:
     match task:
         case TextToText():
             return _translator(task)

@@ -52,7 +52,7 @@ class Read:
     """A task with its weights, and the options that its recipe has."""
 
     options: TaskConfig
-    task: Task[Any]
+    task: Task
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def read_task(folder: str | Path, *, pairs: bool = False) -> Read:
     with tempfile.TemporaryDirectory() as staging:
         for name, content in draft.parts.items():
             (Path(staging) / name).write_text(content, encoding="utf-8")
-        task = draft.options.restored(Path(staging))
+        task = draft.options.restore(Path(staging))
     task.model.load_state_dict(model.state_dict())
     return Read(draft.options, task.eval())
 
@@ -159,9 +159,9 @@ def _translator(folder: Folder) -> Draft:
         return model
 
     longest = facts.get("max_position_embeddings")
-    options = text_to_text.Config(
+    options = text_to_text.TextToTextConfig(
         model=config,
-        text=text_to_text.TextConfig(
+        text=text_to_text.TranslationTextConfig(
             source=_made_like(source),
             target=_made_like(target) if other.is_file() else None,
             max_length=(longest if isinstance(longest, int) else 512) - 1,
@@ -183,9 +183,9 @@ def _classifier(folder: Folder) -> Draft:
     tokenizer = folder.vocabulary(("pad", "cls", "sep"))
     kind = _kind_of_labels(folder)
     about = {"pairs": pairs, "temperature": float(folder.ours.get("temperature", 1.0))}
-    options = text_classification.Config(
+    options = text_classification.TextClassificationConfig(
         model=config,
-        text=text_classification.TextConfig(
+        text=text_classification.ClassificationTextConfig(
             vocabulary=_made_like(tokenizer), max_length=_places(config.encoder.position)
         ),
         labels=labels.LabelsConfig(
@@ -205,9 +205,9 @@ def _masked_language_model(folder: Folder) -> Draft:
     config = folder.described.config
     assert isinstance(config, MaskedLanguageModelConfig)
     tokenizer = folder.vocabulary(("cls", "sep", "mask"))
-    options = masked_language_modeling.Config(
+    options = masked_language_modeling.MaskedLanguageModelingConfig(
         model=config,
-        text=masked_language_modeling.TextConfig(
+        text=masked_language_modeling.MaskedTextConfig(
             vocabulary=_made_like(tokenizer), max_length=_places(config.encoder.position)
         ),
     )
@@ -220,9 +220,9 @@ def _language_model(folder: Folder) -> Draft:
     assert isinstance(config, LanguageModelConfig)
     layout = folder.ours.get("layout", "stream")
     tokenizer = folder.vocabulary(("stop", "start") if layout == "packed" else ("stop",))
-    options = language_modeling.Config(
+    options = language_modeling.LanguageModelingConfig(
         model=config,
-        text=language_modeling.TextConfig(
+        text=language_modeling.LanguageTextConfig(
             vocabulary=_made_like(tokenizer),
             block=_places(config.decoder.position),
             layout=layout,

@@ -27,7 +27,7 @@ SOURCE, IMAGE, VOCABULARY = "source", "image", "tokenizer.json"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Draft:
+class OnnxExport:
     """What is to be written.
 
     graphs    by the names of their files; of a writer, the first is what reads
@@ -45,7 +45,7 @@ class Draft:
     limits: Mapping[str, int] = field(default_factory=dict)
 
 
-def draft_of(task: Task[Any]) -> Draft:
+def draft_of(task: Task) -> OnnxExport:
     """As the kind of task has it."""
     match task:
         case TextToText():
@@ -63,7 +63,7 @@ def draft_of(task: Task[Any]) -> Draft:
     raise InteropError(f"the task {task.name} has no form in ONNX")
 
 
-def _translator(task: TextToText) -> Draft:
+def _translator(task: TextToText) -> OnnxExport:
     model, options = followable(task.model), task.config.generation
     writing = writing_of(model.decoder, masked=True)
     most_read = _room(model.encoder, task.config.text.max_length + 1)
@@ -76,7 +76,7 @@ def _translator(task: TextToText) -> Draft:
     )
     files = task.vocabularies()
     read, written = min(files), max(files)  # one, or the source's and the target's
-    return Draft(
+    return OnnxExport(
         graphs={"encoder": reader, **writing.graphs(model, len(task.target))},
         facts={
             "text": {
@@ -100,13 +100,13 @@ def _translator(task: TextToText) -> Draft:
     )
 
 
-def _language_model(task: LanguageModeling) -> Draft:
+def _language_model(task: LanguageModeling) -> OnnxExport:
     model, text = followable(task.model), task.config.text
     writing = writing_of(model.decoder)
     begin = task.before_texts()
     anywhere = text.layout == "stream" and not text.opening
     tokenizer = task.tokenizer.within.to_str() if text.opening else task.tokenizer.to_string()
-    return Draft(
+    return OnnxExport(
         graphs=writing.graphs(model, len(task.tokenizer)),
         facts={
             "text": {
@@ -128,7 +128,7 @@ def _language_model(task: LanguageModeling) -> Draft:
     )
 
 
-def _captioner(task: ImageToText) -> Draft:
+def _captioner(task: ImageToText) -> OnnxExport:
     model, options = followable(task.model), task.config.generation
     writing = writing_of(model.decoder)
     most = _room(model.decoder, options.max_length)
@@ -142,7 +142,7 @@ def _captioner(task: ImageToText) -> Draft:
         [_image(task.view.pixels)],
         writing.begun,
     )
-    return Draft(
+    return OnnxExport(
         graphs={"encoder": reader, **writing.graphs(model, len(task.target))},
         facts={
             "image": _pixels(task.view.pixels),
@@ -160,8 +160,8 @@ def _captioner(task: ImageToText) -> Draft:
     )
 
 
-def _text_classifier(task: TextClassification) -> Draft:
-    return Draft(
+def _text_classifier(task: TextClassification) -> OnnxExport:
+    return OnnxExport(
         graphs={"model": _reader(task.model, task.tokenizer, task.config.model.num_segments)},
         facts={
             "text": {
@@ -177,8 +177,8 @@ def _text_classifier(task: TextClassification) -> Draft:
     )
 
 
-def _masked_language_model(task: MaskedLanguageModeling) -> Draft:
-    return Draft(
+def _masked_language_model(task: MaskedLanguageModeling) -> OnnxExport:
+    return OnnxExport(
         graphs={"model": _reader(task.model, task.tokenizer, task.config.model.num_segments)},
         facts={"text": _framed(task.tokenizer, task.config.text.max_length)},
         files={VOCABULARY: task.tokenizer.to_string()},
@@ -187,10 +187,10 @@ def _masked_language_model(task: MaskedLanguageModeling) -> Draft:
     )
 
 
-def _image_classifier(task: ImageClassification) -> Draft:
+def _image_classifier(task: ImageClassification) -> OnnxExport:
     model = followable(task.model)
     graph = Graph(model, lambda given: [model(given[IMAGE])], [_image(task.pixels)], [LOGITS])
-    return Draft(
+    return OnnxExport(
         graphs={"model": graph},
         facts={"image": _pixels(task.pixels), "labels": _labels(task)},
         ours=lambda given: task.model(given[IMAGE]),
@@ -274,5 +274,5 @@ def _pixels(pixels: Pixels) -> dict[str, Any]:
     }
 
 
-def _labels(task: Classifier[Any]) -> dict[str, Any]:
+def _labels(task: Classifier) -> dict[str, Any]:
     return {**task.labels.facts(), "temperature": task.temperature}

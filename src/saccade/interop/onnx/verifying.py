@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from saccade.errors import InteropError
-from saccade.interop.onnx.drafts import Draft
+from saccade.interop.onnx.drafts import OnnxExport
 from saccade.interop.onnx.graphs import TOKENS, Port, Tensors
 from saccade.interop.onnx.running import Array, Exported
 from saccade.shapes import Float, Int, Tensor
@@ -20,7 +20,7 @@ WRITTEN = 6
 
 
 @torch.no_grad()
-def verify(draft: Draft, exported: Exported) -> None:
+def verify(draft: OnnxExport, exported: Exported) -> None:
     """Refuse graphs whose logits, or whose greedy answers, are others than ours."""
     first = next(iter(draft.graphs.values()))
     generator = torch.Generator().manual_seed(0)
@@ -35,7 +35,7 @@ def verify(draft: Draft, exported: Exported) -> None:
 
 
 def _verify_writing(
-    draft: Draft,
+    draft: OnnxExport,
     exported: Exported,
     given: Tensors,
     sizes: Mapping[str, int],
@@ -57,7 +57,7 @@ def _verify_writing(
 
 
 def _verify_steps(
-    draft: Draft,
+    draft: OnnxExport,
     exported: Exported,
     values: Mapping[str, Array],
     tokens: Int[Tensor, "b t"],
@@ -75,7 +75,11 @@ def _verify_steps(
 
 
 def _require_best(
-    draft: Draft, given: Tensors, first: Int[Tensor, "b 1"], rows: list[list[int]], longest: int
+    draft: OnnxExport,
+    given: Tensors,
+    first: Int[Tensor, "b 1"],
+    rows: list[list[int]],
+    longest: int,
 ) -> None:
     """Each token that was written is the best by our logits, or as good as that."""
     writing = draft.facts["writing"]

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 from saccade._version import __version__
 from saccade.interop.onnx.drafts import draft_of
@@ -16,7 +15,7 @@ FORMAT = 1
 """Counts up when `saccade.json` says the same otherwise."""
 
 
-def write_task(task: Task[Any], folder: str | Path) -> None:
+def write_task(task: Task, folder: str | Path) -> None:
     """Write a task as graphs, vocabularies and `saccade.json`, and see that they answer alike."""
     require_exporter()
     import onnx

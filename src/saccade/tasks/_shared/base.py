@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 import torch
 from torch import nn
@@ -101,7 +101,7 @@ class Evaluation:
         return detail if said is None else {**detail, "meaning": said}
 
 
-class Task(nn.Module, ABC, Generic[BatchT]):
+class Task(nn.Module, ABC):
     """A model with everything that its job needs besides.
 
     name        the name of its module, as recipes give it in `task`
@@ -125,10 +125,10 @@ class Task(nn.Module, ABC, Generic[BatchT]):
     model: nn.Module
 
     @abstractmethod
-    def forward(self, batch: BatchT) -> Loss:
+    def forward(self, batch: Any) -> Loss:
         """The loss of a batch."""
 
-    def ready(self) -> None:
+    def ensure_eval(self) -> None:
         """No dropout from here on; looking after all modules each time would be a short answer's
         millisecond.
         """
@@ -144,7 +144,7 @@ class Task(nn.Module, ABC, Generic[BatchT]):
         """The tokens of each example on each side (n, sides), as they fill a batch."""
 
     @abstractmethod
-    def collate(self, examples: Encoded, rows: Sequence[int] | npt.NDArray[np.int64]) -> BatchT:
+    def collate(self, examples: Encoded, rows: Sequence[int] | npt.NDArray[np.int64]) -> Batch:
         """These examples as one batch."""
 
     def remarks(self, examples: Encoded) -> Iterator[str]:
@@ -169,7 +169,7 @@ class Task(nn.Module, ABC, Generic[BatchT]):
         """The metric that tells which of several models is the best."""
         return self.selection_metric
 
-    def question(self, item: Item) -> Any:
+    def input_of(self, item: Item) -> Any:
         """The input with which `predict` is asked an item of a split."""
         return item.inputs[0]
 
@@ -243,7 +243,7 @@ class Task(nn.Module, ABC, Generic[BatchT]):
         on_batch: OnBatch | None = None,
     ) -> list[Any]:
         """Answer prepared examples."""
-        self.ready()
+        self.ensure_eval()
         look = self.look if attention else None
         return answer_all(
             examples, self.answer, look, self.device, batch_size=batch_size, on_batch=on_batch
@@ -252,7 +252,7 @@ class Task(nn.Module, ABC, Generic[BatchT]):
     @torch.no_grad()
     def records(self, inputs: Sequence[Any], outputs: Sequence[str]) -> list[AttentionRecord]:
         """Return where the model looks if each input is answered by the given output."""
-        self.ready()
+        self.ensure_eval()
         return self.look(self.prepare(inputs), [Answer(text, 0.0) for text in outputs])
 
     @property
@@ -261,7 +261,7 @@ class Task(nn.Module, ABC, Generic[BatchT]):
         return next(self.parameters()).device
 
     @abstractmethod
-    def force(self, inputs: Sequence[Any], outputs: Sequence[str]) -> BatchT:
+    def force(self, inputs: Sequence[Any], outputs: Sequence[str]) -> Batch:
         """The batch in which each input is answered by the given output (teacher forcing)."""
 
     @abstractmethod
@@ -280,13 +280,13 @@ class Task(nn.Module, ABC, Generic[BatchT]):
         """
 
     @abstractmethod
-    def parts(self) -> dict[str, str]:
+    def files(self) -> dict[str, str]:
         """What the task needs besides recipe and weights, such as vocabularies: files' contents."""
 
     def finish(self, examples: Encoded) -> str:
         """Do what is done once, with the best weights on validation data; what there is to say.
 
-        What it changes must be among `parts`.
+        What it changes must be among `files`.
         """
         return ""
 
@@ -300,16 +300,16 @@ class TaskConfig(ABC):
         """The columns of a data file that the task reads."""
 
     @abstractmethod
-    def fresh(
+    def create(
         self, train: Split, progress: Progress | None = None, vocabulary: Path | None = None
-    ) -> Task[Any]:
+    ) -> Task:
         """A task with new weights, and with vocabularies made from this data.
 
         `vocabulary` is a folder whose vocabularies are taken instead.
         """
 
     @abstractmethod
-    def restored(self, folder: Path) -> Task[Any]:
+    def restore(self, folder: Path) -> Task:
         """The task whose parts lie in this folder, with new weights to be filled."""
 
 

@@ -24,7 +24,7 @@ from saccade.metrics.score import scores_of
 from saccade.shapes import Float, Tensor
 from saccade.tasks._shared import labels as all_labels
 from saccade.tasks._shared.answering import OnBatch
-from saccade.tasks._shared.base import BatchT, Evaluation, Task
+from saccade.tasks._shared.base import Evaluation, Task
 from saccade.tasks._shared.labels import Labels
 
 LABEL = Column("label", ("labels", "class", "category", "target", "score"), numbers=True)
@@ -36,7 +36,7 @@ Rows = Sequence[int] | npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
-class LossConfig:
+class LabelLossConfig:
     """What is learned from.
 
     label_smoothing   the share of the truth that is given to all classes alike
@@ -45,7 +45,7 @@ class LossConfig:
     label_smoothing: Fraction = 0.0
 
 
-class Classifier(Task[BatchT]):
+class Classifier(Task):
     """A task that labels its inputs.
 
     `temperature` divides the logits before they become probabilities; it is found on validation
@@ -67,7 +67,7 @@ class Classifier(Task[BatchT]):
         """Refuse data of another kind than what was trained on."""
 
     @abstractmethod
-    def judge(self, examples: Encoded) -> Float[Tensor, "n c"]:
+    def logits_of(self, examples: Encoded) -> Float[Tensor, "n c"]:
         """The logits of all examples."""
 
     def items(self, split: Split) -> Iterator[Item]:
@@ -92,7 +92,7 @@ class Classifier(Task[BatchT]):
     ) -> Evaluation:
         """Label the items and compare with their labels."""
         items, metrics = list(items), self.metrics
-        examples = self.prepare([self.question(item) for item in items], **options)
+        examples = self.prepare([self.input_of(item) for item in items], **options)
         if quick:
             metrics = replace(metrics, samples=0)
         else:
@@ -121,7 +121,7 @@ class Classifier(Task[BatchT]):
                 f"to calibrate them by, {ENOUGH} would do"
             )
         truth = self.truth(examples, np.arange(count))
-        self.temperature, said = self.labels.calibrate(self.judge(examples), truth)
+        self.temperature, said = self.labels.calibrate(self.logits_of(examples), truth)
         return said
 
     def truth(self, examples: Encoded, rows: Rows) -> Tensor:
