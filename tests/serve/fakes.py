@@ -14,6 +14,8 @@ class Echo(Task):
     """Says its inputs; those named `wrong` and `broken` fail, and `slow` waits to be let go."""
 
     name = "echo"
+    reads = "text"
+    generation = None
 
     def __init__(self) -> None:
         super().__init__()

@@ -10,19 +10,59 @@ from types import ModuleType
 
 from saccade.errors import RecipeError
 from saccade.tasks._shared.answering import Answer, Example, OnBatch
-from saccade.tasks._shared.base import Batch, Evaluation, Loss, Progress, Streams, Task, TaskConfig
+from saccade.tasks._shared.base import Batch, Evaluation, Loss, Progress, Task, TaskConfig
+from saccade.tasks._shared.capabilities import Aligns, Calibrates, Measurable, Streams
+from saccade.tasks._shared.classifier import CLASSIFIER_FILE
+from saccade.tasks._shared.description import (
+    VOCABULARY_FILE,
+    Description,
+    GeneratedText,
+    ImageInput,
+    Input,
+    LabelOutput,
+    Output,
+    TextInput,
+    TokenOutput,
+)
+from saccade.tasks._shared.labels import (
+    LABELS_FILE,
+    Classes,
+    Classification,
+    Labels,
+    Number,
+    Several,
+)
 
 __all__ = [
+    "CLASSIFIER_FILE",
+    "LABELS_FILE",
+    "VOCABULARY_FILE",
+    "Aligns",
     "Answer",
     "Batch",
+    "Calibrates",
+    "Classes",
+    "Classification",
+    "Description",
     "Evaluation",
     "Example",
+    "GeneratedText",
+    "ImageInput",
+    "Input",
+    "LabelOutput",
+    "Labels",
     "Loss",
+    "Measurable",
+    "Number",
     "OnBatch",
+    "Output",
     "Progress",
+    "Several",
     "Streams",
     "Task",
     "TaskConfig",
+    "TextInput",
+    "TokenOutput",
     "config_of",
     "names",
 ]

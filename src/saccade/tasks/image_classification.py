@@ -31,6 +31,7 @@ from saccade.tasks._shared.classifier import (
     Rows,
     read_about,
 )
+from saccade.tasks._shared.description import Description, LabelOutput
 from saccade.tasks._shared.images import (
     IMAGE,
     EncodedImages,
@@ -107,7 +108,6 @@ class ImageClassification(Classifier):
     """A classifier with its labels, and with what it reads of an image."""
 
     name = "image_classification"
-    reads = "image"
     unit = "images"
 
     def __init__(
@@ -124,6 +124,14 @@ class ImageClassification(Classifier):
         sized = config.model.sized(config.image.size)
         self.model: ImageClassifier = sized.build(labels.outputs)
         self.grid = sized.grid(config.image.size)
+
+    def describe(self) -> Description:
+        """Read the pixels of an image, write a label."""
+        return Description(
+            reads=self.pixels.describe(),
+            writes=LabelOutput(labels=self.labels, temperature=self.temperature),
+            model=self.config.model,
+        )
 
     def forward(self, batch: LabelledImages) -> Loss:
         """The loss of each image's label, as its kind has it; in training of changed images."""

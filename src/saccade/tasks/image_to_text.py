@@ -32,6 +32,7 @@ from saccade.models import Captioner, CaptionerConfig
 from saccade.shapes import Bool, Float, Int, Tensor
 from saccade.tasks._shared.answering import Answer, OnBatch
 from saccade.tasks._shared.base import Batch, Evaluation, Loss, Progress, TaskConfig
+from saccade.tasks._shared.description import Description, GeneratedText
 from saccade.tasks._shared.images import (
     FILE,
     IMAGE,
@@ -199,12 +200,10 @@ class ImageToText(WritingTask):
     """A captioner with its vocabulary, and with what it reads of an image."""
 
     name = "image_to_text"
-    reads = "image"
 
     def __init__(self, config: ImageToTextConfig, view: View, target: Tokenizer) -> None:
         super().__init__()
         self.config, self.columns = config, config.columns
-        self.generation = config.generation
         self.view, self.gallery = view, Gallery(view)
         self.target, self.metrics = target, config.metrics
         self.selection_metric = config.metrics.names[0]
@@ -212,6 +211,16 @@ class ImageToText(WritingTask):
         self.model: Captioner = replace(config.model, encoder=reader).build(len(target))
         self.grid = reader.grid(config.image.size)
         self.engine: Engine[Tensor, GenerationRequest, Hypothesis] = Eager(self._begun)
+
+    def describe(self) -> Description:
+        """Read an image, write a caption."""
+        return Description(
+            reads=self.view.describe(),
+            writes=GeneratedText(
+                tokenizer=self.target, start=self.target.start, options=self.config.generation
+            ),
+            model=self.config.model,
+        )
 
     def forward(self, batch: Captioned) -> Loss:
         """Cross entropy of each token of a caption, given those before it and the image."""

@@ -41,6 +41,7 @@ from saccade.models.language_models import LanguageModelConfig
 from saccade.shapes import Int, Tensor
 from saccade.tasks._shared.answering import Answer, Example, OnBatch, self_attention
 from saccade.tasks._shared.base import Batch, Evaluation, Loss, Progress, Task, TaskConfig
+from saccade.tasks._shared.description import Description, GeneratedText, TextInput
 from saccade.text import Tokenizer, VocabularyConfig
 
 log = logging.getLogger(__name__)
@@ -157,12 +158,33 @@ class LanguageModeling(Task):
     def __init__(self, config: LanguageModelingConfig, tokenizer: Tokenizer) -> None:
         super().__init__()
         self.config, self.columns = config, config.columns
-        self.generation = config.generation
         self.tokenizer = tokenizer
         self.model: LanguageModel = config.model.build(len(tokenizer))
         self.engine: TextEngine = Eager(self._begun)
         self._begin = self.before_texts()
         self._blocks: dict[str, Blocks] = {}
+
+    def describe(self) -> Description:
+        """Read the beginning of a text, write its continuation."""
+        text, begin = self.config.text, tuple(self.before_texts())
+        anywhere = text.layout == "stream" and not text.opening
+        return Description(
+            reads=TextInput(
+                tokenizer=self.tokenizer,
+                before=() if anywhere else begin,
+                empty=begin,
+                opening=text.opening,
+                max_length=text.block,
+                long="end",
+            ),
+            writes=GeneratedText(
+                tokenizer=self.tokenizer,
+                start=None,
+                options=self.config.generation,
+                window=text.block,
+            ),
+            model=self.config.model,
+        )
 
     def forward(self, batch: Passages) -> Loss:
         """Cross entropy of each token, given those before it."""

@@ -40,6 +40,7 @@ from saccade.tasks._shared.answering import (
     self_attention,
 )
 from saccade.tasks._shared.base import Batch, Evaluation, Loss, Progress, Task, TaskConfig
+from saccade.tasks._shared.description import Description, TextInput, TokenOutput
 from saccade.text import Tokenizer, VocabularyConfig
 from saccade.text.counting import require_text
 
@@ -175,6 +176,22 @@ class MaskedLanguageModeling(Task):
         # whether the space before a word is part of its first piece
         self.spaced = any(piece.startswith(WORD) and piece != WORD for piece in pieces)
         self._cut_before: dict[str, Ragged] = {}
+
+    def describe(self) -> Description:
+        """Read a text with masks between control tokens, write the tokens in their places."""
+        return Description(
+            reads=TextInput(
+                tokenizer=self.tokenizer,
+                before=(self.tokenizer.cls,),
+                after=(self.tokenizer.sep,),
+                max_length=self.config.text.max_length,
+                long="masks",
+                num_segments=self.config.model.num_segments,
+                masks=True,
+            ),
+            writes=TokenOutput(tokenizer=self.tokenizer),
+            model=self.config.model,
+        )
 
     def forward(self, batch: Gaps) -> Loss:
         """Cross entropy of the masked tokens, given all that is not masked."""

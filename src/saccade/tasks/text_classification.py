@@ -27,13 +27,14 @@ from saccade.shapes import Bool, Float, Int, Tensor
 from saccade.tasks._shared.answering import Answer, Example, require_no_options, self_attention
 from saccade.tasks._shared.base import Batch, Loss, Progress, TaskConfig, json_kind
 from saccade.tasks._shared.classifier import (
-    ABOUT,
+    CLASSIFIER_FILE,
     LABEL,
     Classifier,
     LabelLossConfig,
     Rows,
     read_about,
 )
+from saccade.tasks._shared.description import Description, LabelOutput, TextInput
 from saccade.tasks._shared.labels import (
     Classification,
     Labels,
@@ -44,7 +45,7 @@ from saccade.tasks._shared.labels import (
 from saccade.text import Tokenizer, VocabularyConfig
 
 __all__ = [
-    "ABOUT",
+    "CLASSIFIER_FILE",
     "LABEL",
     "PAIR",
     "TEXT",
@@ -173,12 +174,28 @@ class TextClassification(Classifier):
         self.config, self.columns = config, config.columns
         self.tokenizer, self.pairs = tokenizer, pairs
         self.model: TextClassifier = config.model.build(len(tokenizer), labels.outputs)
-        self.controls, self.reads = (3, "pair") if pairs else (2, "text")
+        self.controls = 3 if pairs else 2
         if config.text.max_length < 2 * self.controls:
             raise RecipeError(
                 f"text.max_length must be at least {2 * self.controls}: control tokens take "
                 f"{self.controls} of it"
             )
+
+    def describe(self) -> Description:
+        """Read a text or a pair between control tokens, write a label."""
+        return Description(
+            reads=TextInput(
+                tokenizer=self.tokenizer,
+                before=(self.tokenizer.cls,),
+                after=(self.tokenizer.sep,),
+                max_length=self.config.text.max_length,
+                pairs=self.pairs,
+                long=self.config.text.long,
+                num_segments=self.config.model.num_segments,
+            ),
+            writes=LabelOutput(labels=self.labels, temperature=self.temperature),
+            model=self.config.model,
+        )
 
     def forward(self, batch: Labelled) -> Loss:
         """The loss of each text's label, as its kind has it."""

@@ -32,6 +32,12 @@ from saccade.models import Translator, TranslatorConfig
 from saccade.shapes import Bool, Int, Tensor
 from saccade.tasks._shared.answering import Answer, Example
 from saccade.tasks._shared.base import Batch, Loss, Progress, TaskConfig
+from saccade.tasks._shared.description import (
+    VOCABULARY_FILE,
+    Description,
+    GeneratedText,
+    TextInput,
+)
 from saccade.tasks._shared.seq2seq import (
     SequenceLossConfig,
     WritingTask,
@@ -150,7 +156,6 @@ class TextToText(WritingTask):
     """
 
     name = "text_to_text"
-    aligns = True
 
     def __init__(
         self,
@@ -162,11 +167,36 @@ class TextToText(WritingTask):
         super().__init__()
         self.align_by = align_by or AlignBy()
         self.config, self.columns = config, config.columns
-        self.generation = config.generation
         self.source, self.target, self.metrics = source, target, config.metrics
         self.model: Translator = config.model.build(len(source), len(target))
         self.engine: TextEngine = Eager(self._begun)
         self.selection_metric = config.metrics.names[0]
+
+    def describe(self) -> Description:
+        """Read a text that ends with the stop token, write one that begins with the start token."""
+        read, written = self._files
+        return Description(
+            reads=TextInput(
+                tokenizer=self.source,
+                file=read,
+                after=(self.source.stop,),
+                max_length=self.config.text.max_length + 1,
+            ),
+            writes=GeneratedText(
+                tokenizer=self.target,
+                file=written,
+                start=self.target.start,
+                options=self.config.generation,
+            ),
+            model=self.config.model,
+        )
+
+    @property
+    def _files(self) -> tuple[str, str]:
+        """The files of both vocabularies, which may be one."""
+        if self.source is self.target:
+            return VOCABULARY_FILE, VOCABULARY_FILE
+        return "tokenizer.source.json", "tokenizer.target.json"
 
     def forward(self, batch: Pairs) -> Loss:
         """Cross entropy of each target token, given those before it and the source."""

@@ -41,6 +41,8 @@ from saccade.tasks import (
     text_to_text,
 )
 from saccade.tasks._shared import labels
+from saccade.tasks._shared.classifier import CLASSIFIER_FILE
+from saccade.tasks._shared.labels import LABELS_FILE
 from saccade.text import Tokenizer, VocabularyConfig
 
 SEPARATORS = (",", ";", "|", "\t")
@@ -194,8 +196,8 @@ def _classifier(folder: Folder) -> Draft:
     )
     parts = {
         TOKENIZER: tokenizer.to_string(),
-        labels.FILE: json.dumps(kind, ensure_ascii=False),
-        text_classification.ABOUT: json.dumps(about),
+        LABELS_FILE: json.dumps(kind, ensure_ascii=False),
+        CLASSIFIER_FILE: json.dumps(about),
     }
     return Draft(options, parts, _cut_to(tokenizer))
 

@@ -7,11 +7,12 @@ this folder: a subclass of `Task`, and a `Config` with the options that its reci
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import torch
 from torch import nn
@@ -24,6 +25,7 @@ from saccade.decoding import GenerationConfig
 from saccade.errors import DataError, WatchError
 from saccade.shapes import Float, Tensor
 from saccade.tasks._shared.answering import Answer, Example, OnBatch, answer_all, require_several
+from saccade.tasks._shared.description import Description
 
 if TYPE_CHECKING:
     import numpy as np
@@ -105,9 +107,6 @@ class Task(nn.Module, ABC):
     """A model with everything that its job needs besides.
 
     name        the name of its module, as recipes give it in `task`
-    aligns      whether it writes words that can be aligned with those it reads
-    reads       what an input is: "text", "pair" (of texts) or "image"
-    generation  how answers are written if nothing else is asked for; None where none are
     unit        what its predictions are of, for people
     new_parts   what of the model is never taken from another: names begin with one of these
     columns     the columns of a data file that it reads
@@ -115,9 +114,6 @@ class Task(nn.Module, ABC):
     """
 
     name: ClassVar[str]
-    aligns: ClassVar[bool] = False
-    reads: str = "text"
-    generation: GenerationConfig | None = None
     unit: ClassVar[str] = "tokens"
     reinitialised: ClassVar[tuple[str, ...]] = ()
     columns: tuple[Column, ...]
@@ -127,6 +123,20 @@ class Task(nn.Module, ABC):
     @abstractmethod
     def forward(self, batch: Any) -> Loss:
         """The loss of a batch."""
+
+    @abstractmethod
+    def describe(self) -> Description:
+        """Return what the task reads and writes, and the options of its model."""
+
+    @property
+    def reads(self) -> str:
+        """The kind of an input, such as "text", "pair" (of texts) or "image"."""
+        return self.describe().reads.kind
+
+    @property
+    def generation(self) -> GenerationConfig | None:
+        """The default options of generation; None if no text is generated."""
+        return self.describe().generation
 
     def ensure_eval(self) -> None:
         """No dropout from here on; looking after all modules each time would be a short answer's
@@ -313,13 +323,11 @@ class TaskConfig(ABC):
         """The task whose parts lie in this folder, with new weights to be filled."""
 
 
-@runtime_checkable
-class Streams(Protocol):
-    """A task that can say how a text goes on while it is writing."""
-
-    def stream(self, prompt: str, **options: Any) -> Generator[str, None, bool]:
-        """The answer in pieces; the generator's own value is whether it is finished."""
-        ...
+@torch.no_grad()
+def likelihood(task: Task, given: Any, output: str) -> float:
+    """Return exp(-loss) of an output for an input, where the loss is the mean over predictions."""
+    loss = task(task.force([given], [output]).to(task.device))
+    return math.exp(-float(loss.total) / loss.count)
 
 
 def json_kind(value: object) -> str:

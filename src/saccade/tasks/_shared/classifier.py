@@ -22,13 +22,12 @@ from saccade.files import read_json
 from saccade.metrics import ClassificationMetricsConfig, by_length
 from saccade.metrics.score import scores_of
 from saccade.shapes import Float, Tensor
-from saccade.tasks._shared import labels as all_labels
 from saccade.tasks._shared.answering import OnBatch
-from saccade.tasks._shared.base import Evaluation, Task
-from saccade.tasks._shared.labels import Labels
+from saccade.tasks._shared.base import Evaluation, Task, likelihood
+from saccade.tasks._shared.labels import LABELS_FILE, Labels, Number
 
 LABEL = Column("label", ("labels", "class", "category", "target", "score"), numbers=True)
-ABOUT = "classifier.json"
+CLASSIFIER_FILE = "classifier.json"
 """The temperature of its probabilities, and what else a task must remember."""
 ENOUGH = 100
 """Validation examples by which probabilities can be calibrated."""
@@ -114,6 +113,10 @@ class Classifier(Task):
 
     def finish(self, examples: Encoded) -> str:
         """Find the temperature at which the probabilities of validation data are right."""
+        return self.calibrate(examples)
+
+    def calibrate(self, examples: Encoded) -> str:
+        """Fit the temperature to validation examples and return a sentence about it."""
         count = len(examples)
         if count < ENOUGH:
             return (
@@ -123,6 +126,10 @@ class Classifier(Task):
         truth = self.truth(examples, np.arange(count))
         self.temperature, said = self.labels.calibrate(self.logits_of(examples), truth)
         return said
+
+    def probability(self, given: Any, output: str) -> float | None:
+        """Return the probability of a label for an input; None for a number."""
+        return None if isinstance(self.labels, Number) else likelihood(self, given, output)
 
     def truth(self, examples: Encoded, rows: Rows) -> Tensor:
         """The labels of these examples, whose last field they are."""
@@ -138,14 +145,14 @@ class Classifier(Task):
         """The files of the labels, and of the temperature with what else must be remembered."""
         facts = {**more, "temperature": self.temperature}
         return {
-            all_labels.FILE: json.dumps(self.labels.facts(), indent=1, ensure_ascii=False),
-            ABOUT: json.dumps(facts, indent=1),
+            LABELS_FILE: json.dumps(self.labels.facts(), indent=1, ensure_ascii=False),
+            CLASSIFIER_FILE: json.dumps(facts, indent=1),
         }
 
 
 def read_about(folder: Path) -> dict[str, Any]:
     """Return the facts about a classifier in a run folder: at least the temperature."""
-    path = folder / ABOUT
+    path = folder / CLASSIFIER_FILE
     try:
         facts = read_json(path)
         temperature = float(facts["temperature"])

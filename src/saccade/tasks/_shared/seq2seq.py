@@ -21,7 +21,7 @@ from saccade.metrics.score import scores_of
 from saccade.models import Captioner, Translator
 from saccade.shapes import Float, Int, Tensor
 from saccade.tasks._shared.answering import Answer, OnBatch
-from saccade.tasks._shared.base import Evaluation, Loss, Task
+from saccade.tasks._shared.base import Evaluation, Loss, Task, likelihood
 from saccade.text import Tokenizer
 
 WORD = "▁"
@@ -76,6 +76,10 @@ class WritingTask(Task):
             [] if quick else by_length(tallies, self.lengths(items)),
             engine=self.engine.name if isinstance(self, HasEngine) else "eager",
         )
+
+    def probability(self, given: Any, output: str) -> float:
+        """Return the geometric mean of the probabilities of an output's tokens for an input."""
+        return likelihood(self, given, output)
 
     def written_loss(
         self,
