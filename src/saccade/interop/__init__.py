@@ -1,6 +1,6 @@
-"""Other tools' formats.
+"""Formats of other tools.
 
-ctranslate2    folders of translators and language models, written and run
-huggingface    folders of bert, gpt2, vit and marian, read and written
-onnx           graphs of every task, written, and run in onnxruntime
+ctranslate2    write and run folders of translators and language models
+huggingface    read and write folders of bert, gpt2, vit and marian
+onnx           write graphs of every task, and run them in onnxruntime
 """

@@ -1,8 +1,8 @@
-"""What a config.json says, as dataclasses with their names and defaults, checked when read."""
+"""Types and checks for the keys of a config.json."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypeVar, get_args
+from typing import Annotated, Literal, TypeVar, get_args
 
 from pydantic import Field, TypeAdapter, ValidationError
 from torch import nn
@@ -14,7 +14,7 @@ Size = Annotated[int, Field(strict=True, gt=0)]
 Rate = Annotated[float, Field(strict=True, ge=0, lt=1)]
 Epsilon = Annotated[float, Field(strict=True, gt=0)]
 Flag = Annotated[bool, Field(strict=True)]
-TheirActivation = Literal[
+HuggingFaceActivation = Literal[
     "relu",
     "gelu",
     "gelu_python",
@@ -28,8 +28,8 @@ TheirActivation = Literal[
 
 T = TypeVar("T")
 
-# of several names the first is the one that is written
-_ACTIVATIONS: dict[TheirActivation, Activation] = {
+# of several names for one activation, the first is written
+_ACTIVATIONS: dict[HuggingFaceActivation, Activation] = {
     "relu": "relu",
     "gelu": "gelu",
     "gelu_python": "gelu",
@@ -40,22 +40,31 @@ _ACTIVATIONS: dict[TheirActivation, Activation] = {
     "swish": "silu",
     "tanh": "tanh",
 }
-assert tuple(_ACTIVATIONS) == get_args(TheirActivation)
+assert tuple(_ACTIVATIONS) == get_args(HuggingFaceActivation)
 
 
 @dataclass(frozen=True)
 class Condition:
-    """What a config must say, if it says anything about it, and what is not supported otherwise."""
+    """A key that must have one value, if it is there at all.
+
+    key           the key of config.json
+    unsupported   what another value would ask for, with its verb: "decoders are"
+    must_be       the only supported value
+    """
 
     key: str
-    otherwise: str
+    unsupported: str
     must_be: object = False
 
 
-def read_options(kind: type[T], config: Mapping[str, Any], where: str) -> T:
-    """The options of that kind; what they do not name is left unread."""
-    labels = config.get("id2label")
-    config = {"num_labels": len(labels) if labels and isinstance(labels, dict) else 2, **config}
+def read_keys(kind: type[T], config: Mapping[str, object], where: str) -> T:
+    """Return the dataclass with the values of the keys it names; other keys are ignored."""
+    match config.get("id2label"):
+        case dict() as labels if labels:
+            count = len(labels)
+        case _:
+            count = 2
+    config = {"num_labels": count, **config}
     try:
         return TypeAdapter(kind).validate_python(config)
     except ValidationError as error:
@@ -66,26 +75,44 @@ def read_options(kind: type[T], config: Mapping[str, Any], where: str) -> T:
         ) from error
 
 
-def require(conditions: tuple[Condition, ...], config: Mapping[str, Any], where: str) -> None:
-    """Refuse what the options cannot say."""
+def require(conditions: tuple[Condition, ...], config: Mapping[str, object], where: str) -> None:
+    """Raise unless every condition holds."""
     for condition in conditions:
         value = config.get(condition.key)
         if value is not None and value != condition.must_be:
             raise InteropError(
-                f"{where}: {condition.key} is {value!r}, and {condition.otherwise} not supported"
+                f"{where}: {condition.key} is {value!r} and must be {condition.must_be!r}: "
+                f"{condition.unsupported} not supported"
             )
 
 
-def our_activation(name: TheirActivation) -> Activation:
-    """Our name of it."""
+def label_names(id2label: object, count: int, where: str) -> tuple[str, ...]:
+    """Return the names of the classes in order; LABEL_0 and so on if there is no `id2label`."""
+    if id2label is None:
+        return tuple(f"LABEL_{i}" for i in range(count))
+    try:
+        names = TypeAdapter(dict[int, object]).validate_python(id2label)
+    except ValidationError:
+        names = {}
+    if set(names) != set(range(count)):
+        raise InteropError(
+            f"{where}: id2label must name the classes 0 to {count - 1} of this model, got "
+            f"{sorted(names) or id2label!r}"
+        )
+    return tuple(str(names[i]) for i in range(count))
+
+
+def our_activation(name: HuggingFaceActivation) -> Activation:
+    """Return Saccade's name of an activation."""
     return _ACTIVATIONS[name]
 
 
-def their_activation(module: nn.Module) -> TheirActivation:
-    """Their name of one of our activations."""
+def their_activation(module: nn.Module) -> HuggingFaceActivation:
+    """Return the name that transformers gives an activation."""
     for name, ours in _ACTIVATIONS.items():
         if repr(activation(ours)) == repr(module):
             return name
     raise InteropError(
-        f"the activation {module} has no name there; known are {', '.join(_ACTIVATIONS)}"
+        f"the activation {module} has no name in transformers; those with a name are "
+        f"{', '.join(_ACTIVATIONS)}"
     )

@@ -1,8 +1,8 @@
-"""What is compared before a model is written: is it built as the format says, part by part?
+"""Differences between a model and the one that a format describes, part by part.
 
-The format's own model is built empty, from the config that is to be written, by the very function
-that `load` uses. So what can be written is just what can be read. Dropout is left out of the
-comparison: no answer depends on it, and a format need not have a place for each of ours.
+The format's own model is built without weights, from the config that would be written, by the very
+function that `load` uses. So a model can be written if and only if it can be read. Dropout is not
+compared: it does not change predictions, and a format need not have a place for each of ours.
 """
 
 from typing import TypeVar
@@ -14,40 +14,47 @@ from saccade.errors import InteropError
 M = TypeVar("M", bound=nn.Module)
 
 _NOT_COMPARED = ("training", "p", "inplace", "dropout")
+SHOWN = 3
+"""Differences that an error names."""
 
 
-def part(model: nn.Module, name: str, kind: type[M]) -> M:
-    """The module of that dotted name, which the format needs to be of that kind."""
+def submodule(model: nn.Module, name: str, kind: type[M]) -> M:
+    """Return the module of a dotted name; raise if the model has none or one of another class."""
     try:
-        found = model.get_submodule(name)
+        module = model.get_submodule(name)
     except AttributeError:
         raise InteropError(
             f"this {type(model).__name__} has no {name}, and the format needs a {kind.__name__}"
         ) from None
-    if not isinstance(found, kind):
+    if not isinstance(module, kind):
         raise InteropError(
-            f"{name} of this {type(model).__name__} is {type(found).__name__}, and the format "
+            f"{name} of this {type(model).__name__} is {type(module).__name__}, and the format "
             f"needs a {kind.__name__}"
         )
-    return found
+    return module
 
 
-def require_same(model: nn.Module, wanted: nn.Module, family: str) -> None:
-    """Refuse a model that is not built as `wanted`, naming what differs."""
-    differences = [*_in_modules(model, wanted), *_in_parameters(model, wanted)]
+def submodules(model: nn.Module, kind: type[M]) -> dict[str, M]:
+    """Return the modules of a class by their dotted names."""
+    return {name: module for name, module in model.named_modules() if isinstance(module, kind)}
+
+
+def require_same(model: nn.Module, expected: nn.Module, family: str) -> None:
+    """Raise unless the model is built as `expected`; the error names the first differences."""
+    differences = [*_module_differences(model, expected), *_parameter_differences(model, expected)]
     if differences:
-        more = f"; and {len(differences) - 3} more" if len(differences) > 3 else ""
+        more = f"; and {len(differences) - SHOWN} more" if len(differences) > SHOWN else ""
         raise InteropError(
             f"this {type(model).__name__} has no counterpart among {family} models: "
-            f"{'; '.join(differences[:3])}{more}"
+            f"{'; '.join(differences[:SHOWN])}{more}"
         )
 
 
-def _in_modules(model: nn.Module, wanted: nn.Module) -> list[str]:
+def _module_differences(model: nn.Module, expected: nn.Module) -> list[str]:
     ours = dict(model.named_modules(remove_duplicate=False))
-    theirs = dict(wanted.named_modules(remove_duplicate=False))
+    theirs = dict(expected.named_modules(remove_duplicate=False))
     differences = []
-    other: list[str] = []  # what stands below a module of another kind is not looked at
+    other: list[str] = []  # modules of another class, below which nothing is compared
     for name in [*theirs, *(name for name in ours if name not in theirs)]:
         if any(name.startswith(f"{above}.") for above in other):
             continue
@@ -67,9 +74,9 @@ def _in_modules(model: nn.Module, wanted: nn.Module) -> list[str]:
     return differences
 
 
-def _in_parameters(model: nn.Module, wanted: nn.Module) -> list[str]:
+def _parameter_differences(model: nn.Module, expected: nn.Module) -> list[str]:
     ours = dict(model.named_parameters(remove_duplicate=False))
-    theirs = dict(wanted.named_parameters(remove_duplicate=False))
+    theirs = dict(expected.named_parameters(remove_duplicate=False))
     first = {parameter: name for name, parameter in reversed(ours.items())}
     first_there = {parameter: name for name, parameter in reversed(theirs.items())}
     differences = []

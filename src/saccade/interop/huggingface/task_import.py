@@ -1,6 +1,7 @@
-"""A folder becomes a task: the model with its vocabulary, its labels and the options of a recipe.
+"""Make a task of a folder: the model with its vocabulary, its labels and the options of a recipe.
 
-Each class of transformers that is the model of a task has a function here, in `READERS`.
+The architecture of a folder names its task. A function here per such task fills the tables of its
+recipe and the files of its run folder; the task itself is made by its own `TaskConfig.restore`.
 """
 
 import json
@@ -11,11 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from pydantic import TypeAdapter, ValidationError
 from torch import nn
 
-from saccade.errors import InteropError, SaccadeError
-from saccade.interop.huggingface.folder import CONFIG
-from saccade.interop.huggingface.load_save import Described, describe, load
+from saccade import config as recipe_tables
+from saccade.decoders.transformer import TransformerDecoder
+from saccade.errors import InteropError
+from saccade.interop.huggingface.families import families
+from saccade.interop.huggingface.load_save import FolderDescription, HuggingFaceFolder
+from saccade.interop.huggingface.model_diff import submodule
 from saccade.interop.huggingface.model_rewrites import NEVER, with_rows
 from saccade.interop.huggingface.vocabulary import (
     TARGET,
@@ -24,279 +29,292 @@ from saccade.interop.huggingface.vocabulary import (
     with_all_controls,
     with_space_before,
 )
-from saccade.models import (
-    LanguageModelConfig,
-    MaskedLanguageModelConfig,
-    TextClassifierConfig,
-    Translator,
-    TranslatorConfig,
-)
-from saccade.positions import PositionConfig
 from saccade.tasks import (
+    CLASSIFIER_FILE,
+    LABELS_FILE,
+    VOCABULARY_FILE,
     Task,
     TaskConfig,
-    language_modeling,
-    masked_language_modeling,
-    text_classification,
-    text_to_text,
+    config_of,
 )
-from saccade.tasks._shared import labels
-from saccade.tasks._shared.classifier import CLASSIFIER_FILE
-from saccade.tasks._shared.labels import LABELS_FILE
 from saccade.text import Tokenizer, VocabularyConfig
 
 SEPARATORS = (",", ";", "|", "\t")
-"""Between several labels: the first that is part of none."""
+"""Between several labels: the first that is in no label."""
+DEFAULT_POSITIONS = 512
+"""Length of texts if config.json has no `max_position_embeddings`."""
+
+Table = dict[str, Any]
+"""A table of a recipe, or the content of a JSON file."""
 
 
 @dataclass(frozen=True)
-class Read:
-    """A task with its weights, and the options that its recipe has."""
+class ImportedTask:
+    """A task with its weights, and the options of its recipe."""
 
     options: TaskConfig
     task: Task
 
 
-@dataclass(frozen=True)
-class Folder:
-    """A folder to be read; `pairs` says that its classifier reads two texts."""
+@dataclass(frozen=True, kw_only=True)
+class SaccadeFacts:
+    """The key "saccade" that `task_export` writes into config.json.
 
-    path: Path
-    described: Described
+    pairs          whether a classifier reads pairs of texts
+    temperature    the divisor of a classifier's logits
+    separator      the text between several labels
+    layout         the layout of a language model's texts
+    opening        the text before every input of a language model
+    space_before   whether the vocabulary put a space before every text
+    """
+
+    pairs: bool = False
+    temperature: float = 1.0
+    separator: str | None = None
+    layout: str = "stream"
+    opening: str = ""
+    space_before: bool = False
+
+
+@dataclass(frozen=True)
+class ImportSource:
+    """A folder that is imported; `pairs` if its classifier reads pairs of texts."""
+
+    folder: HuggingFaceFolder
+    description: FolderDescription
+    own: SaccadeFacts
     pairs: bool
 
     @property
-    def facts(self) -> Mapping[str, Any]:
-        """What config.json says."""
-        return self.described.facts
-
-    @property
-    def ours(self) -> Mapping[str, Any]:
-        """What was written there for reading it again, if it was written here."""
-        ours = self.facts.get("saccade")
-        return ours if isinstance(ours, dict) else {}
+    def path(self) -> Path:
+        """The folder."""
+        return self.folder.path
 
     def vocabulary(self, needed: tuple[str, ...]) -> Tokenizer:
-        """Its vocabulary, which must have these control tokens."""
-        found = read_vocabulary(self.path / TOKENIZER, needed, self.described.vocabulary or 0)
-        return with_space_before(found) if self.ours.get("space_before") else found
+        """Return the vocabulary, which must have these control tokens."""
+        rows = self.folder.network.vocabulary_sizes[0]
+        tokenizer = read_vocabulary(self.path / TOKENIZER, needed, rows)
+        return with_space_before(tokenizer) if self.own.space_before else tokenizer
 
 
 @dataclass(frozen=True)
-class Draft:
-    """A task to be made: its options, the files of its parts, and what makes the model fit them."""
+class ImportPlan:
+    """A task to be made.
 
-    options: TaskConfig
-    parts: Mapping[str, str]
-    fit: Callable[[nn.Module], nn.Module]
-
-
-def read_task(folder: str | Path, *, pairs: bool = False) -> Read:
-    """The task of a folder; of a classifier, `pairs` says that it reads two texts."""
-    path = Path(folder)
-    described = describe(path)
-    if described.architecture not in READERS:
-        raise InteropError(f"{path} holds a {described.architecture}: {_refusal(described)}")
-    try:
-        draft = READERS[described.architecture](Folder(path, described, pairs))
-    except SaccadeError:
-        raise
-    except (TypeError, ValueError) as error:
-        raise InteropError(
-            f'{path / CONFIG}: "saccade" cannot be used as it is: {error}'
-        ) from error
-    model = draft.fit(load(path))
-    with tempfile.TemporaryDirectory() as staging:
-        for name, content in draft.parts.items():
-            (Path(staging) / name).write_text(content, encoding="utf-8")
-        task = draft.options.restore(Path(staging))
-    task.model.load_state_dict(model.state_dict())
-    return Read(draft.options, task.eval())
-
-
-def _translator(folder: Folder) -> Draft:
-    """One vocabulary for both sides, or one each. Controls that it lacks get rows of their own.
-
-    Marian begins with any token it likes, mostly pad. Here the start is a token for itself, whose
-    vector is that token's.
+    tables    the tables of its recipe, without `[model]`
+    files     the files of its run folder by name
+    rewrite   changes the model so that it fits the vocabulary
     """
-    config, facts = folder.described.config, folder.facts
-    assert isinstance(config, TranslatorConfig)
-    rows = folder.described.vocabulary or 0, _target_rows(folder)
-    source = folder.vocabulary(("stop",))
-    other = folder.path / TARGET / TOKENIZER
+
+    tables: Table
+    files: Mapping[str, str]
+    rewrite: Callable[[nn.Module], nn.Module]
+
+
+def read_task(folder: str | Path, *, pairs: bool = False) -> ImportedTask:
+    """Return the task of a folder.
+
+    Args:
+        folder: A folder as `transformers` saves it, with tokenizer.json.
+        pairs: Whether a classifier reads pairs of texts, which no folder records.
+
+    Raises:
+        InteropError: If there is no task for the model of the folder, or files do not fit it.
+    """
+    opened = HuggingFaceFolder.open(folder)
+    description, task = opened.describe(), opened.kind.task
+    if task is None or description.config is None:
+        raise InteropError(
+            f"{opened.path} holds a {opened.architecture}: {_why_not(head=opened.kind.head)}"
+        )
+    own = _saccade_facts(opened)
+    plan = PLANS[task](ImportSource(opened, description, own, pairs or own.pairs))
+    tables = {"model": recipe_tables.plain(description.config), **plan.tables}
+    options = recipe_tables.read(config_of(task), tables)
+    model = plan.rewrite(opened.load())
+    with tempfile.TemporaryDirectory() as staging:
+        for name, content in plan.files.items():
+            (Path(staging) / name).write_text(content, encoding="utf-8")
+        restored = options.restore(Path(staging))
+    restored.model.load_state_dict(model.state_dict())
+    return ImportedTask(options, restored.eval())
+
+
+def _why_not(*, head: bool) -> str:
+    if not head:
+        return (
+            "it has no head, so it cannot predict anything; train one on it with "
+            "`saccade train RECIPE --data DATA --out RUN --init FOLDER`"
+        )
+    importable = [
+        name
+        for family in families().values()
+        for name, architecture in family.architectures.items()
+        if architecture.task is not None
+    ]
+    return (
+        f"there is no task for it yet; these can be imported: {', '.join(importable)}. "
+        "saccade.interop.huggingface.load gives the model alone"
+    )
+
+
+def _saccade_facts(folder: HuggingFaceFolder) -> SaccadeFacts:
+    match folder.facts.get("saccade"):
+        case dict() as own:
+            try:
+                return TypeAdapter(SaccadeFacts).validate_python(own)
+            except ValidationError as error:
+                wrong = error.errors()[0]
+                raise InteropError(
+                    f'{folder.where}: "saccade" has an invalid value of {wrong["loc"][0]}: '
+                    f"{wrong['msg']}; remove it or export the run again"
+                ) from None
+    return SaccadeFacts()
+
+
+def _text_to_text(source: ImportSource) -> ImportPlan:
+    """One vocabulary for both sides, or one per side; missing controls get rows of their own.
+
+    Marian begins a text with any token, usually the padding. Here the start is a token of its own
+    with the same vector.
+    """
+    folder, facts = source.folder, source.folder.facts
+    rows = folder.network.vocabulary_sizes
+    read = source.vocabulary(("stop",))
+    other = source.path / TARGET / TOKENIZER
     if rows[0] != rows[1] and not other.is_file():
         raise InteropError(
-            f"{folder.path} embeds {rows[0]} tokens on one side and {rows[1]} on the other, so it "
+            f"{source.path} embeds {rows[0]} tokens on one side and {rows[1]} on the other, so it "
             f"needs two vocabularies: {TOKENIZER} for the source and {TARGET}/{TOKENIZER} for the "
             "target"
         )
-    target = read_vocabulary(other, ("stop",), rows[1]) if other.is_file() else source
-    known = {"source": len(source), "target": len(target)}
-    if facts.get("eos_token_id", target.stop) != target.stop:
+    written = read_vocabulary(other, ("stop",), rows[1]) if other.is_file() else read
+    if facts.get("eos_token_id", written.stop) != written.stop:
         raise InteropError(
-            f"{folder.path}: config.json ends texts with {facts['eos_token_id']} (eos_token_id), "
-            f"{TOKENIZER} with {target.stop}"
+            f"{folder.where}: texts end with {facts['eos_token_id']} (eos_token_id), but in "
+            f"{TOKENIZER} with {written.stop}; make them equal"
         )
-    begins = facts.get("decoder_start_token_id", target.controls.start)
-    if not isinstance(begins, int) or not 0 <= begins < rows[1]:
-        raise InteropError(
-            f"{folder.path}: config.json begins texts with {begins!r} (decoder_start_token_id), "
-            f"which is none of its {rows[1]} tokens"
-        )
-    target = with_all_controls(target)
-    parts = {"tokenizer.source.json": source, "tokenizer.target.json": target}
+    match facts.get("decoder_start_token_id", written.controls.start):
+        case int() as start if 0 <= start < rows[1]:
+            first_token = start
+        case invalid:
+            raise InteropError(
+                f"{folder.where}: texts begin with {invalid!r} (decoder_start_token_id), which is "
+                f"not one of its {rows[1]} tokens"
+            )
+    known = {"source": len(read), "target": len(written)}
+    written = with_all_controls(written)
+    files = {"tokenizer.source.json": read, "tokenizer.target.json": written}
     if not other.is_file():
-        source, parts = target, {TOKENIZER: target}
+        read, files = written, {VOCABULARY_FILE: written}
 
-    def fit(model: nn.Module) -> nn.Module:
-        assert isinstance(model, Translator)
-        first = model.decoder.embedding.weight[begins].detach()
-        model = with_rows(with_rows(model, **known), source=len(source), target=len(target))
-        if begins != target.start:
-            assert model.output.bias is not None
+    def rewrite(model: nn.Module) -> nn.Module:
+        vector = submodule(model, "decoder", TransformerDecoder).embedding.weight[first_token]
+        model = with_rows(with_rows(model, **known), source=len(read), target=len(written))
+        decoder = submodule(model, "decoder", TransformerDecoder)
+        if first_token != written.start:
+            assert decoder.output.bias is not None
             with torch.no_grad():
-                model.decoder.embedding.weight[target.start] = first
-                model.output.bias[target.start] = NEVER
+                decoder.embedding.weight[written.start] = vector
+                decoder.output.bias[written.start] = NEVER
         return model
 
-    longest = facts.get("max_position_embeddings")
-    options = text_to_text.TextToTextConfig(
-        model=config,
-        text=text_to_text.TranslationTextConfig(
-            source=_made_like(source),
-            target=_made_like(target) if other.is_file() else None,
-            max_length=(longest if isinstance(longest, int) else 512) - 1,
-        ),
-    )
-    return Draft(options, {name: x.to_string() for name, x in parts.items()}, fit)
+    match facts.get("max_position_embeddings"):
+        case int() as positions:
+            longest = positions
+        case _:
+            longest = DEFAULT_POSITIONS
+    text: Table = {"source": _vocabulary_like(read), "max_length": longest - 1}
+    if other.is_file():
+        text["target"] = _vocabulary_like(written)
+    contents = {name: tokenizer.to_string() for name, tokenizer in files.items()}
+    return ImportPlan({"text": text}, contents, rewrite)
 
 
-def _classifier(folder: Folder) -> Draft:
-    """One label, several, or a number, as `problem_type` says."""
-    config = folder.described.config
-    assert isinstance(config, TextClassifierConfig)
-    pairs = folder.pairs or bool(folder.ours.get("pairs"))
-    if pairs and config.num_segments < 2:
+def _text_classification(source: ImportSource) -> ImportPlan:
+    """One label, several or a number, by `problem_type`."""
+    segments = getattr(source.description.config, "num_segments", 0)
+    if source.pairs and segments < 2:
         raise InteropError(
-            f"{folder.path} cannot read pairs: it tells no segments apart (type_vocab_size is "
-            f"{config.num_segments})"
+            f"{source.path} cannot read pairs: it does not tell segments apart (type_vocab_size is "
+            f"{segments}, and must be at least 2)"
         )
-    tokenizer = folder.vocabulary(("pad", "cls", "sep"))
-    kind = _kind_of_labels(folder)
-    about = {"pairs": pairs, "temperature": float(folder.ours.get("temperature", 1.0))}
-    options = text_classification.TextClassificationConfig(
-        model=config,
-        text=text_classification.ClassificationTextConfig(
-            vocabulary=_made_like(tokenizer), max_length=_places(config.encoder.position)
-        ),
-        labels=labels.LabelsConfig(
-            kind=kind["kind"], separator=kind.get("separator", SEPARATORS[0])
-        ),
-    )
-    parts = {
-        TOKENIZER: tokenizer.to_string(),
-        LABELS_FILE: json.dumps(kind, ensure_ascii=False),
-        CLASSIFIER_FILE: json.dumps(about),
+    tokenizer = source.vocabulary(("pad", "cls", "sep"))
+    labels = _labels(source)
+    tables = {
+        "text": _text_table(source, tokenizer, "max_length"),
+        "labels": {key: labels[key] for key in ("kind", "separator") if key in labels},
     }
-    return Draft(options, parts, _cut_to(tokenizer))
+    classifier = {"pairs": source.pairs, "temperature": source.own.temperature}
+    files = {
+        VOCABULARY_FILE: tokenizer.to_string(),
+        LABELS_FILE: json.dumps(labels, ensure_ascii=False),
+        CLASSIFIER_FILE: json.dumps(classifier),
+    }
+    return ImportPlan(tables, files, _resize_to(tokenizer))
 
 
-def _masked_language_model(folder: Folder) -> Draft:
-    """The vocabulary, and as many tokens at once as there are positions."""
-    config = folder.described.config
-    assert isinstance(config, MaskedLanguageModelConfig)
-    tokenizer = folder.vocabulary(("cls", "sep", "mask"))
-    options = masked_language_modeling.MaskedLanguageModelingConfig(
-        model=config,
-        text=masked_language_modeling.MaskedTextConfig(
-            vocabulary=_made_like(tokenizer), max_length=_places(config.encoder.position)
-        ),
-    )
-    return Draft(options, {TOKENIZER: tokenizer.to_string()}, _cut_to(tokenizer))
+def _masked_language_modeling(source: ImportSource) -> ImportPlan:
+    """As many tokens at once as there are positions."""
+    tokenizer = source.vocabulary(("cls", "sep", "mask"))
+    tables = {"text": _text_table(source, tokenizer, "max_length")}
+    return ImportPlan(tables, {VOCABULARY_FILE: tokenizer.to_string()}, _resize_to(tokenizer))
 
 
-def _language_model(folder: Folder) -> Draft:
-    """Text is one stream, as GPT-2 reads it, if the folder was not written here."""
-    config = folder.described.config
-    assert isinstance(config, LanguageModelConfig)
-    layout = folder.ours.get("layout", "stream")
-    tokenizer = folder.vocabulary(("stop", "start") if layout == "packed" else ("stop",))
-    options = language_modeling.LanguageModelingConfig(
-        model=config,
-        text=language_modeling.LanguageTextConfig(
-            vocabulary=_made_like(tokenizer),
-            block=_places(config.decoder.position),
-            layout=layout,
-            opening=str(folder.ours.get("opening", "")),
-        ),
-    )
-    return Draft(options, {TOKENIZER: tokenizer.to_string()}, _cut_to(tokenizer))
+def _language_modeling(source: ImportSource) -> ImportPlan:
+    """Text is one stream, as in GPT-2, unless the folder says otherwise."""
+    layout = source.own.layout
+    tokenizer = source.vocabulary(("stop", "start") if layout == "packed" else ("stop",))
+    text = {**_text_table(source, tokenizer, "block"), "layout": layout}
+    tables = {"text": {**text, "opening": source.own.opening}}
+    return ImportPlan(tables, {VOCABULARY_FILE: tokenizer.to_string()}, _resize_to(tokenizer))
 
 
-def _places(position: PositionConfig) -> int:
-    assert position.places is not None
-    return position.places
-
-
-READERS: Mapping[str, Callable[[Folder], Draft]] = {
-    "BertForSequenceClassification": _classifier,
-    "BertForMaskedLM": _masked_language_model,
-    "BertForPreTraining": _masked_language_model,
-    "GPT2LMHeadModel": _language_model,
-    "MarianMTModel": _translator,
+PLANS: Mapping[str, Callable[[ImportSource], ImportPlan]] = {
+    "language_modeling": _language_modeling,
+    "masked_language_modeling": _masked_language_modeling,
+    "text_classification": _text_classification,
+    "text_to_text": _text_to_text,
 }
+"""The tasks that a folder can be imported as, by name."""
 
 
-def _refusal(described: Described) -> str:
-    if described.architecture.startswith("ViT"):
-        return "tasks on images cannot be imported yet"
-    if described.config is None:
-        return f"there is no task for it; what can be imported is {', '.join(READERS)}"
-    return (
-        "it has no head, so there is nothing that it could answer; train one on it with "
-        "`saccade train RECIPE --data DATA --out RUN --init FOLDER`"
-    )
+def _text_table(source: ImportSource, tokenizer: Tokenizer, length_key: str) -> Table:
+    positions = source.folder.network.max_positions or DEFAULT_POSITIONS
+    return {"vocabulary": _vocabulary_like(tokenizer), length_key: positions}
 
 
-def _kind_of_labels(folder: Folder) -> dict[str, Any]:
-    """What labels.json says."""
-    names = [name.strip() for name in folder.described.labels]
-    problem = folder.facts.get("problem_type")
+def _labels(source: ImportSource) -> Table:
+    """Return the content of labels.json."""
+    names = [name.strip() for name in source.description.labels]
+    problem = source.folder.facts.get("problem_type")
     if problem == "regression" or (problem is None and len(names) == 1):
         if len(names) != 1:
             raise InteropError(
-                f"{folder.path} gives {len(names)} numbers for a text (problem_type is "
-                '"regression"); a task here gives one'
+                f"{source.path} predicts {len(names)} numbers per text (problem_type is "
+                '"regression"); a task of Saccade predicts one'
             )
         return {"kind": "number", "mean": 0.0, "scale": 1.0}
-    twice = [name for name in names if names.count(name) > 1]
-    if twice or "" in names:
+    if len(set(names)) < len(names) or "" in names:
         raise InteropError(
-            f"{folder.path}: id2label must give each class a name of its own, got {names}"
+            f"{source.folder.where}: id2label must give each class a different name, got {names}"
         )
     if problem == "multi_label_classification":
         free = [x for x in SEPARATORS if not any(x in name for name in names)]
-        separator = folder.ours.get("separator") or next(iter(free), "\n")
+        separator = source.own.separator or next(iter(free), "\n")
         return {"kind": "several", "names": names, "separator": separator}
     return {"kind": "one", "names": names}
 
 
-def _target_rows(folder: Folder) -> int:
-    rows = folder.described.vocabulary or 0
-    shared = folder.facts.get("share_encoder_decoder_embeddings", True)
-    return rows if shared else folder.facts.get("decoder_vocab_size") or rows
-
-
-def _cut_to(tokenizer: Tokenizer) -> Callable[[nn.Module], nn.Module]:
-    """Without the rows that stand for no token: some models have a rounded number of them."""
+def _resize_to(tokenizer: Tokenizer) -> Callable[[nn.Module], nn.Module]:
+    """Remove rows that belong to no token: some models have a rounded number of rows."""
     return lambda model: with_rows(model, source=len(tokenizer), target=len(tokenizer))
 
 
-def _made_like(tokenizer: Tokenizer) -> VocabularyConfig:
-    """The options that come nearest to a vocabulary, for a recipe to make another by."""
+def _vocabulary_like(tokenizer: Tokenizer) -> Table:
+    """Return the options closest to a vocabulary, by which a recipe would train a new one."""
     kinds = {"BPE": "bpe", "Unigram": "unigram", "WordLevel": "word"}
     model = json.loads(tokenizer.to_string())["model"]
     kind: Any = kinds.get(model.get("type"), "bpe")
     smallest = VocabularyConfig(kind=kind).smallest
-    return VocabularyConfig(kind=kind, size=max(len(tokenizer), smallest))
+    return {"kind": kind, "size": max(len(tokenizer), smallest)}

@@ -1,7 +1,7 @@
-"""The map between their tensors and ours: one entry serves reading and writing.
+"""The map between the tensors of a file and our parameters; one entry serves both directions.
 
-An entry is one of our parameters, the tensors of a file that hold it, and a `Form`: how they are
-joined into it and how it is parted into them. Names of files are written without the prefix that
+An entry is one of our parameters, the tensors of a file that hold it, and a `TensorForm`: how they
+are joined into it and how it is split into them. File names are written without the prefix that
 models with a head put before their body (`bert.`, `transformer.`, `model.`).
 """
 
@@ -16,93 +16,99 @@ from saccade.errors import WeightsError
 from saccade.interop.huggingface.folder import READABLE, Weights
 from saccade.shapes import Tensor
 
+SHOWN = 3
+"""Mistakes that an error names."""
 
-class Form(ABC):
-    """How tensors of a file and a parameter of ours are made of each other."""
+
+class TensorForm(ABC):
+    """How the tensors of a file and one of our parameters are converted into each other."""
 
     @abstractmethod
     def join(self, theirs: tuple[Tensor, ...]) -> Tensor:
-        """Ours, out of theirs."""
+        """Return our parameter."""
 
     @abstractmethod
-    def part(self, ours: Tensor, count: int) -> tuple[Tensor, ...]:
-        """Theirs, `count` of them, out of ours."""
+    def split(self, ours: Tensor, count: int) -> tuple[Tensor, ...]:
+        """Return the `count` tensors of the file."""
 
 
-class Same(Form):
-    """The tensor itself; where theirs has several names, the first counts."""
+class SameTensor(TensorForm):
+    """The tensor itself; if the file has it under several names, the first is read."""
 
     def join(self, theirs: tuple[Tensor, ...]) -> Tensor:
-        """Ours, out of theirs."""
+        """Return the first."""
         return theirs[0]
 
-    def part(self, ours: Tensor, count: int) -> tuple[Tensor, ...]:
-        """The same under each of their names."""
+    def split(self, ours: Tensor, count: int) -> tuple[Tensor, ...]:
+        """Return a copy for each name."""
         return (ours, *(ours.clone() for _ in range(count - 1)))
 
 
-SAME = Same()
+SAME = SameTensor()
 
 
-class Transposed(Form):
-    """A matrix that multiplies from the other side, as GPT-2 has it."""
+class TransposedMatrix(TensorForm):
+    """A matrix that multiplies from the other side, as in GPT-2."""
 
     def join(self, theirs: tuple[Tensor, ...]) -> Tensor:
-        """Ours, out of theirs."""
+        """Transpose."""
         return theirs[0].t().contiguous()
 
-    def part(self, ours: Tensor, count: int) -> tuple[Tensor, ...]:
-        """Theirs, out of ours."""
+    def split(self, ours: Tensor, count: int) -> tuple[Tensor, ...]:
+        """Transpose."""
         return (ours.t(),)
 
 
-class Stacked(Form):
-    """Queries, keys and values one below the other in ours, each alone in theirs."""
+class StackedTensors(TensorForm):
+    """Queries, keys and values, stacked in our parameter and separate in the file."""
 
     def join(self, theirs: tuple[Tensor, ...]) -> Tensor:
-        """Ours, out of theirs."""
+        """Stack."""
         return torch.cat(theirs)
 
-    def part(self, ours: Tensor, count: int) -> tuple[Tensor, ...]:
-        """Theirs, out of ours."""
+    def split(self, ours: Tensor, count: int) -> tuple[Tensor, ...]:
+        """Separate."""
         return ours.chunk(count)
 
 
-class Batched(Form):
-    """Theirs has one more axis, of length 1, in front."""
+class LeadingAxis(TensorForm):
+    """A tensor that has one more axis, of length 1, in front in the file."""
 
     def join(self, theirs: tuple[Tensor, ...]) -> Tensor:
-        """Ours, out of theirs."""
+        """Remove the axis."""
         return theirs[0].squeeze(0)
 
-    def part(self, ours: Tensor, count: int) -> tuple[Tensor, ...]:
-        """Theirs, out of ours."""
+    def split(self, ours: Tensor, count: int) -> tuple[Tensor, ...]:
+        """Add the axis."""
         return (ours.unsqueeze(0),)
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One of our parameters and where a file keeps it; an optional one is zero where it is not."""
+    """One of our parameters, and the tensors of a file that hold it.
+
+    An optional one is zero if the file does not have it.
+    """
 
     ours: str
     theirs: tuple[str, ...]
-    form: Form = SAME
+    form: TensorForm = SAME
     optional: bool = False
 
     def below(self, ours: str, theirs: str) -> "Entry":
-        """The same entry inside of a larger module."""
+        """Return the entry inside a larger module."""
         names = tuple(f"{theirs}.{name}" for name in self.theirs)
         return Entry(f"{ours}.{self.ours}", names, self.form, self.optional)
 
 
-def tensor(ours: str, theirs: str, form: Form = SAME, *, optional: bool = False) -> Entry:
-    """A single tensor."""
+def tensor(ours: str, theirs: str, form: TensorForm = SAME, *, optional: bool = False) -> Entry:
+    """Return the entry of a single tensor."""
     return Entry(ours, (theirs,), form, optional)
 
 
-def layer(ours: str, *theirs: str, form: Form = SAME) -> tuple[Entry, Entry]:
-    """The weight and the bias of a linear layer or a norm; several of theirs are one of ours."""
-    form, of_bias = (Stacked(), Stacked()) if len(theirs) > 1 else (form, SAME)
+def layer(ours: str, *theirs: str, form: TensorForm = SAME) -> tuple[Entry, Entry]:
+    """Return weight and bias of a linear layer or a norm; several of theirs are stacked in ours."""
+    form, of_bias = (StackedTensors(), StackedTensors()) if len(theirs) > 1 else (form, SAME)
     return (
         Entry(f"{ours}.weight", tuple(f"{name}.weight" for name in theirs), form),
         Entry(f"{ours}.bias", tuple(f"{name}.bias" for name in theirs), of_bias),
@@ -110,21 +116,22 @@ def layer(ours: str, *theirs: str, form: Form = SAME) -> tuple[Entry, Entry]:
 
 
 def repeated(count: int, ours: str, theirs: str, entries: tuple[Entry, ...]) -> Iterator[Entry]:
-    """The entries of a block, for each block of a stack."""
+    """Yield the entries of a block for each block of a stack."""
     for i in range(count):
         for entry in entries:
             yield entry.below(f"{ours}.{i}", f"{theirs}.{i}")
 
 
 @dataclass(frozen=True)
-class Names:
-    """All entries of a model, and what else may stand in its file.
+class TensorMap:
+    """All entries of a model, and what else its file may contain.
 
-    copies     a tensor that a file may hold once more or instead: its name, and whose copy it is
-    ignored    beginnings or ends of names that no answer of the model depends on
-    renamed    ends of names in older files, and what they are called today
-    prefix     what stands before the names of the body in models that have a `head` as well,
-               which may be missing or stand there all the same in a file that is read
+    copies     name of a tensor that a file may hold in addition or instead: the tensor it copies
+    ignored    beginnings or ends of names on which no prediction depends
+    renamed    ends of names in older files: their names today
+    prefix     prefix of the body's names in models that also have a `head`; a file that is read
+               may lack it, or have it without a head
+    head       beginnings of the names of the head
     """
 
     entries: tuple[Entry, ...]
@@ -134,19 +141,19 @@ class Names:
     prefix: str = ""
     head: tuple[str, ...] = ()
 
-    def of(self, model: nn.Module) -> list[tuple[Entry, nn.Parameter]]:
-        """The entries that this model has, with their parameters; a shared one appears once."""
+    def entries_of(self, model: nn.Module) -> list[tuple[Entry, nn.Parameter]]:
+        """Return the entries that a model has, with their parameters; a shared one once."""
         parameters = dict(model.named_parameters())
-        found = [(x, parameters[x.ours]) for x in self.entries if x.ours in parameters]
-        assert {entry.ours for entry, _ in found} == set(parameters), "a parameter has no name"
-        return found
+        present = [(x, parameters[x.ours]) for x in self.entries if x.ours in parameters]
+        assert {entry.ours for entry, _ in present} == set(parameters), "a parameter has no name"
+        return present
 
     def in_file(self, name: str) -> str:
-        """The name as it is written."""
+        """Return a name as it is written."""
         return self.prefix + name if self.head and not name.startswith(self.head) else name
 
     def plain(self, name: str) -> str:
-        """A name found in a file as the entries have it."""
+        """Return a name of a file as the entries have it."""
         name = name.removeprefix(self.prefix)
         for old, new in self.renamed.items():
             if name.endswith(old):
@@ -154,17 +161,17 @@ class Names:
         return name
 
     def ignores(self, name: str) -> bool:
-        """Does no answer depend on it?"""
+        """Return whether no prediction depends on a tensor."""
         return name.startswith(self.ignored) or name.endswith(self.ignored)
 
 
-def fill(model: nn.Module, names: Names, weights: Weights) -> None:
-    """Put the tensors of a folder in place of all parameters of a model, which may be on `meta`."""
+def fill_parameters(model: nn.Module, tensor_map: TensorMap, weights: Weights) -> None:
+    """Replace all parameters of a model, which may be on `meta`, by the tensors of a folder."""
     assert not list(model.buffers()), "buffers are not filled"
-    entries = names.of(model)
-    file_names = _locate(names, entries, weights)
+    entries = tensor_map.entries_of(model)
+    file_names = _locate(tensor_map, entries, weights)
     tensors = weights.read(file_names.values())
-    _require_equal_copies(names, file_names, tensors, weights)
+    _require_equal_copies(tensor_map, file_names, tensors, weights)
     dtype = next(iter(tensors.values())).dtype
     filled = {}
     for entry, parameter in entries:
@@ -178,66 +185,69 @@ def fill(model: nn.Module, names: Names, weights: Weights) -> None:
             setattr(module, name, filled[parameter])
 
 
-def parted(model: nn.Module, names: Names) -> dict[str, Tensor]:
-    """The parameters of a model as a file holds them."""
+def split_parameters(model: nn.Module, tensor_map: TensorMap) -> dict[str, Tensor]:
+    """Return the parameters of a model as a file holds them."""
     return {
-        names.in_file(name): part
-        for entry, parameter in names.of(model)
+        tensor_map.in_file(name): part
+        for entry, parameter in tensor_map.entries_of(model)
         for name, part in zip(
-            entry.theirs, entry.form.part(parameter.detach(), len(entry.theirs)), strict=True
+            entry.theirs, entry.form.split(parameter.detach(), len(entry.theirs)), strict=True
         )
     }
 
 
 def _locate(
-    names: Names, entries: list[tuple[Entry, nn.Parameter]], weights: Weights
+    tensor_map: TensorMap, entries: list[tuple[Entry, nn.Parameter]], weights: Weights
 ) -> dict[str, str]:
-    """Where each tensor of the model stands in the files; all that does not fit is one error."""
-    found: dict[str, str] = {}
-    mistakes = []
+    """Return the name in the files of each tensor; one error names everything that does not fit."""
+    in_files: dict[str, str] = {}
+    duplicates = []
     for name in weights.shapes:
-        plain = names.plain(name)
-        if plain in found:
-            mistakes.append(f"{name} and {found[plain]} are the same tensor")
-        found[plain] = name
+        plain = tensor_map.plain(name)
+        if plain in in_files:
+            duplicates.append(f"{name} and {in_files[plain]} are the same tensor")
+        in_files[plain] = name
     located: dict[str, str] = {}
     missing, misshapen = [], []
     for entry, parameter in entries:
-        shapes = (tuple(x.shape) for x in entry.form.part(parameter, len(entry.theirs)))
+        shapes = (tuple(x.shape) for x in entry.form.split(parameter, len(entry.theirs)))
         for name, shape in zip(entry.theirs, shapes, strict=True):
-            places = (name, *(copy for copy, of in names.copies.items() if of == name))
-            place = next((found[x] for x in places if x in found), None)
-            if place is not None:
-                located[name] = place
-                type_ = weights.types[place]
-                if weights.shapes[place] != shape or type_ not in READABLE:
+            names = (name, *(copy for copy, of in tensor_map.copies.items() if of == name))
+            stored = next((in_files[x] for x in names if x in in_files), None)
+            if stored is not None:
+                located[name] = stored
+                type_ = weights.types[stored]
+                if weights.shapes[stored] != shape or type_ not in READABLE:
                     misshapen.append(
-                        f"{place} is {type_} {_sizes(weights.shapes[place])}, "
+                        f"{stored} is {type_} {_sizes(weights.shapes[stored])}, "
                         f"expected floats {_sizes(shape)}"
                     )
             elif not entry.optional:
-                missing.append(f"{names.in_file(name)} {_sizes(shape)} is missing")
+                missing.append(f"{tensor_map.in_file(name)} {_sizes(shape)} is missing")
     unexpected = [
         f"{name} is not part of this model"
-        for plain, name in found.items()
-        if plain not in located and plain not in names.copies and not names.ignores(plain)
+        for plain, name in in_files.items()
+        if plain not in located and plain not in tensor_map.copies and not tensor_map.ignores(plain)
     ]
-    mistakes = [*misshapen, *missing, *unexpected, *mistakes]
+    mistakes = [*misshapen, *missing, *unexpected, *duplicates]
     if mistakes:
-        more = f"; and {len(mistakes) - 3} more" if len(mistakes) > 3 else ""
+        more = f"; and {len(mistakes) - SHOWN} more" if len(mistakes) > SHOWN else ""
         raise WeightsError(
-            f"the weights in {weights.folder} are not those of the model that its config.json "
-            f"describes: {'; '.join(mistakes[:3])}{more}"
+            f"the weights in {weights.folder} do not match the model that its config.json "
+            f"describes: {'; '.join(mistakes[:SHOWN])}{more}"
         )
     return located
 
 
 def _require_equal_copies(
-    names: Names, file_names: Mapping[str, str], tensors: Mapping[str, Tensor], weights: Weights
+    tensor_map: TensorMap,
+    file_names: Mapping[str, str],
+    tensors: Mapping[str, Tensor],
+    weights: Weights,
 ) -> None:
-    """A copy that differs would be a weight of its own, which the config denies."""
-    plain = {names.plain(name): name for name in weights.shapes}
-    for name, of in names.copies.items():
+    """Raise if a copy differs: it would be a weight of its own, which the config denies."""
+    plain = {tensor_map.plain(name): name for name in weights.shapes}
+    for name, of in tensor_map.copies.items():
         if name not in plain or of not in file_names or file_names[of] == plain[name]:
             continue
         copy, original = plain[name], file_names[of]

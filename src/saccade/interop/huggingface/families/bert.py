@@ -1,6 +1,5 @@
-"""BERT (Devlin et al. 2019): a reader of text with norms after its parts, and its heads."""
+"""BERT (Devlin et al. 2019): a post-norm text encoder and its heads."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -15,18 +14,18 @@ from saccade.interop.huggingface.config_json import (
     Condition,
     Epsilon,
     Flag,
+    HuggingFaceActivation,
     Rate,
     Size,
-    TheirActivation,
     our_activation,
     their_activation,
 )
-from saccade.interop.huggingface.family import Family
-from saccade.interop.huggingface.model_diff import part
+from saccade.interop.huggingface.family import Architecture, Family
+from saccade.interop.huggingface.model_diff import submodule, submodules
 from saccade.interop.huggingface.model_rewrites import unscaled, with_biases, with_segments
-from saccade.interop.huggingface.tensor_map import Entry, Names, layer, repeated, tensor
+from saccade.interop.huggingface.tensor_map import Entry, TensorMap, layer, repeated, tensor
 from saccade.layers.dropout import Dropout
-from saccade.layers.embeddings import TokenEmbedding
+from saccade.layers.embeddings import OutputProjection, TokenEmbedding
 from saccade.models import (
     MaskedLanguageModel,
     MaskedLanguageModelConfig,
@@ -57,15 +56,32 @@ BLOCK = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class BertOptions:
-    """What its config.json says."""
+class Bert(Family):
+    """BERT."""
+
+    model_type: ClassVar = "bert"
+    architectures: ClassVar = {
+        "BertModel": Architecture(TextEncoder, head=False),
+        "BertForSequenceClassification": Architecture(
+            TextClassifier, task="text_classification", labels=True
+        ),
+        "BertForTokenClassification": Architecture(Tagger, labels=True),
+        "BertForMaskedLM": Architecture(MaskedLanguageModel, task="masked_language_modeling"),
+        "BertForPreTraining": Architecture(MaskedLanguageModel, task="masked_language_modeling"),
+    }
+    unnamed: ClassVar = "BertModel"
+    conditions: ClassVar = (
+        Condition("position_embedding_type", "relative positions are", must_be="absolute"),
+        Condition("is_decoder", "BERT decoders are"),
+        Condition("add_cross_attention", "cross-attention in BERT is"),
+    )
 
     vocab_size: Size = 30522
     hidden_size: Size = 768
     num_hidden_layers: Size = 12
     num_attention_heads: Size = 12
     intermediate_size: Size = 3072
-    hidden_act: TheirActivation = "gelu"
+    hidden_act: HuggingFaceActivation = "gelu"
     hidden_dropout_prob: Rate = 0.1
     attention_probs_dropout_prob: Rate = 0.1
     classifier_dropout: Rate | None = None
@@ -73,66 +89,16 @@ class BertOptions:
     type_vocab_size: Size = 2
     layer_norm_eps: Epsilon = 1e-12
     tie_word_embeddings: Flag = True
-    num_labels: Size = 2
 
-
-class Bert(Family[BertOptions]):
-    """`bert`."""
-
-    model_type = "bert"
-    options = BertOptions
-    architectures: ClassVar[Mapping[str, type[nn.Module]]] = {
-        "BertModel": TextEncoder,
-        "BertForSequenceClassification": TextClassifier,
-        "BertForTokenClassification": Tagger,
-        "BertForMaskedLM": MaskedLanguageModel,
-        "BertForPreTraining": MaskedLanguageModel,
-    }
-    unnamed = "BertModel"
-    conditions = (
-        Condition(
-            "position_embedding_type", "positions inside of attention are", must_be="absolute"
-        ),
-        Condition("is_decoder", "a BERT that writes is"),
-        Condition("add_cross_attention", "a BERT that reads a memory is"),
-    )
-
-    def config(self, architecture: str, options: BertOptions) -> TextReaderConfig | None:
-        """The reader, and the head of its class; a tagger is none of our recipes."""
-        reader = _reader(options)
-        kind = self.architectures[architecture]
-        if kind is TextClassifier:
-            return TextClassifierConfig(**vars(reader), dropout=_head_dropout(options))
-        if kind is MaskedLanguageModel:
-            return MaskedLanguageModelConfig(
-                **vars(reader),
-                head_activation=our_activation(options.hidden_act),
-                tie_output=options.tie_word_embeddings,
-            )
-        return None if kind is Tagger else reader
-
-    def build(self, architecture: str, options: BertOptions) -> nn.Module:
-        """The reader, and the head of its class."""
-        match self.config(architecture, options):
-            case TextClassifierConfig() as config:
-                return config.build(options.vocab_size, options.num_labels)
-            case MaskedLanguageModelConfig() as config:
-                return config.build(options.vocab_size)
-            case TextEncoderConfig() as config:
-                return config.build(options.vocab_size)
-        return Tagger(
-            _reader(options).build(options.vocab_size).encoder,
-            nn.Linear(options.hidden_size, options.num_labels),
-            dropout=_head_dropout(options),
-        )
-
-    def describe(self, model: nn.Module) -> BertOptions:
-        """Read off the first block; the comparison finds any that differs."""
-        encoder = part(model, "encoder", TransformerEncoder)
-        embedding = part(model, EMBEDDING, TokenEmbedding)
-        block = part(model, "encoder.layers.0", TransformerEncoderLayer)
-        has_head = isinstance(model, TextClassifier | Tagger)
-        return BertOptions(
+    @classmethod
+    def of(cls, architecture: str, model: nn.Module) -> "Bert":
+        """Return the keys that describe a model, read off its first block."""
+        labels = cls.architectures[architecture].labels
+        encoder = submodule(model, "encoder", TransformerEncoder)
+        embedding = submodule(model, EMBEDDING, TokenEmbedding)
+        block = submodule(model, "encoder.layers.0", TransformerEncoderLayer)
+        outputs = submodules(model, OutputProjection).values()
+        return cls(
             vocab_size=embedding.weight.shape[0],
             hidden_size=embedding.dim,
             num_hidden_layers=len(encoder.layers),
@@ -141,28 +107,54 @@ class Bert(Family[BertOptions]):
             hidden_act=their_activation(block.feed_forward.activation),
             hidden_dropout_prob=float(encoder.dropout.p),
             attention_probs_dropout_prob=float(block.self_attention.attend.dropout),
-            classifier_dropout=float(part(model, "dropout", Dropout).p) if has_head else None,
-            max_position_embeddings=part(model, "encoder.position", Learned).weight.shape[0],
-            type_vocab_size=part(model, f"{EMBEDDING}.segments", nn.Embedding).num_embeddings,
-            layer_norm_eps=part(model, "encoder.stem_norm", nn.LayerNorm).eps,
-            tie_word_embeddings=(
-                not isinstance(model, MaskedLanguageModel)
-                or model.output.weight is embedding.weight
-            ),
-            num_labels=part(model, "head", nn.Linear).out_features if has_head else 2,
+            classifier_dropout=float(submodule(model, "dropout", Dropout).p) if labels else None,
+            max_position_embeddings=submodule(model, "encoder.position", Learned).weight.shape[0],
+            type_vocab_size=submodule(model, f"{EMBEDDING}.segments", nn.Embedding).num_embeddings,
+            layer_norm_eps=submodule(model, "encoder.stem_norm", nn.LayerNorm).eps,
+            tie_word_embeddings=all(output.weight is embedding.weight for output in outputs),
+            num_labels=submodule(model, "head", nn.Linear).out_features if labels else 2,
         )
 
-    def names(self, architecture: str, options: BertOptions) -> Names:
-        """Norms were called by γ and β once; a pooler that no head uses is left out."""
-        head, tied = _output(tied=options.tie_word_embeddings)
-        pools = architecture == "BertForSequenceClassification"
-        return Names(
+    def config(self, architecture: str) -> TextReaderConfig | None:
+        """Return the options of the encoder and of its head; no recipe has a tagger."""
+        encoder = self._encoder()
+        kind = self.architectures[architecture].model
+        if kind is TextClassifier:
+            return TextClassifierConfig(**vars(encoder), dropout=self._head_dropout)
+        if kind is MaskedLanguageModel:
+            return MaskedLanguageModelConfig(
+                **vars(encoder),
+                head_activation=our_activation(self.hidden_act),
+                tie_output=self.tie_word_embeddings,
+            )
+        return None if kind is Tagger else encoder
+
+    def build(self, architecture: str) -> nn.Module:
+        """Return the encoder with its head."""
+        match self.config(architecture):
+            case TextClassifierConfig() as config:
+                return config.build(self.vocab_size, self.num_labels)
+            case MaskedLanguageModelConfig() as config:
+                return config.build(self.vocab_size)
+            case TextEncoderConfig() as config:
+                return config.build(self.vocab_size)
+        return Tagger(
+            self._encoder().build(self.vocab_size).encoder,
+            nn.Linear(self.hidden_size, self.num_labels),
+            dropout=self._head_dropout,
+        )
+
+    def tensor_map(self, architecture: str) -> TensorMap:
+        """Old files call the parameters of norms gamma and beta; an unused pooler is ignored."""
+        head, tied = _output(tied=self.tie_word_embeddings)
+        pools = self.architectures[architecture].model is TextClassifier
+        return TensorMap(
             (
                 tensor(f"{EMBEDDING}.weight", "embeddings.word_embeddings.weight"),
                 tensor(f"{EMBEDDING}.segments.weight", "embeddings.token_type_embeddings.weight"),
                 tensor("encoder.position.weight", "embeddings.position_embeddings.weight"),
                 *layer("encoder.stem_norm", "embeddings.LayerNorm"),
-                *repeated(options.num_hidden_layers, "encoder.layers", "encoder.layer", BLOCK),
+                *repeated(self.num_hidden_layers, "encoder.layers", "encoder.layer", BLOCK),
                 *layer("pooler.0", "pooler.dense"),
                 *layer("head", "classifier"),
                 *head,
@@ -176,43 +168,53 @@ class Bert(Family[BertOptions]):
             ),
             renamed={"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"},
             prefix="bert.",
-            head=() if architecture == "BertModel" else ("cls.", "classifier."),
+            head=("cls.", "classifier.") if self.architectures[architecture].head else (),
         )
 
-    def fitted(self, model: nn.Module) -> nn.Module:
+    @property
+    def vocabulary_sizes(self) -> tuple[int, ...]:
+        """The number of embedded tokens."""
+        return (self.vocab_size,)
+
+    @property
+    def max_positions(self) -> int:
+        """The number of learned positions."""
+        return self.max_position_embeddings
+
+    @classmethod
+    def rewrite(cls, model: nn.Module) -> nn.Module:
         """BERT does not scale its embeddings, and always has segments and biases."""
         return with_biases(with_segments(unscaled(model, EMBEDDING), EMBEDDING))
 
+    def _encoder(self) -> TextEncoderConfig:
+        return TextEncoderConfig(
+            encoder=TransformerEncoderConfig(
+                num_layers=self.num_hidden_layers,
+                num_heads=self.num_attention_heads,
+                hidden_dim=self.intermediate_size,
+                norm_order="post",
+                activation=our_activation(self.hidden_act),
+                dropout=self.hidden_dropout_prob,
+                attention_dropout=self.attention_probs_dropout_prob,
+                norm_eps=self.layer_norm_eps,
+                position=LearnedConfig(length=self.max_position_embeddings),
+                stem_norm=True,
+            ),
+            dim=self.hidden_size,
+            num_segments=self.type_vocab_size,
+            scale_embedding=False,
+        )
 
-def _reader(options: BertOptions) -> TextEncoderConfig:
-    return TextEncoderConfig(
-        encoder=TransformerEncoderConfig(
-            num_layers=options.num_hidden_layers,
-            num_heads=options.num_attention_heads,
-            hidden_dim=options.intermediate_size,
-            norm_order="post",
-            activation=our_activation(options.hidden_act),
-            dropout=options.hidden_dropout_prob,
-            attention_dropout=options.attention_probs_dropout_prob,
-            norm_eps=options.layer_norm_eps,
-            position=LearnedConfig(length=options.max_position_embeddings),
-            stem_norm=True,
-        ),
-        dim=options.hidden_size,
-        num_segments=options.type_vocab_size,
-        scale_embedding=False,
-    )
-
-
-def _head_dropout(options: BertOptions) -> float:
-    own = options.classifier_dropout
-    return options.hidden_dropout_prob if own is None else own
+    @property
+    def _head_dropout(self) -> float:
+        own = self.classifier_dropout
+        return self.hidden_dropout_prob if own is None else own
 
 
 def _output(*, tied: bool) -> tuple[tuple[Entry, ...], dict[str, str]]:
-    """The head over the vocabulary, and the copies of its tensors where they are shared.
+    """Return the head over the vocabulary, and the copies of its tensors if they are shared.
 
-    The bias has two names: the second is of no use where they are not shared, but is expected.
+    The bias has two names; transformers expects the second even if nothing is shared.
     """
     inside, of_output = "cls.predictions.transform", "cls.predictions.decoder"
     transform = (

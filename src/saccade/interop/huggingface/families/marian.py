@@ -1,13 +1,12 @@
-"""Marian (Junczys-Dowmunt et al. 2018), of which the OPUS-MT models are made: a translator.
+"""Marian (Junczys-Dowmunt et al. 2018), the translators of OPUS-MT.
 
-The Transformer of Vaswani et al. (2017): norms after its parts, sinusoids, no last norm. The
-sinusoids stand in halves, all sines before all cosines.
+The Transformer of Vaswani et al. (2017): post-norm, sinusoidal positions, no final norm. The
+sinusoids are stored in halves, all sines before all cosines.
 """
 
 import copy
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch import nn
 
@@ -25,16 +24,16 @@ from saccade.errors import InteropError
 from saccade.interop.huggingface.config_json import (
     Condition,
     Flag,
+    HuggingFaceActivation,
     Rate,
     Size,
-    TheirActivation,
     our_activation,
     their_activation,
 )
-from saccade.interop.huggingface.family import Family
-from saccade.interop.huggingface.model_diff import part
+from saccade.interop.huggingface.family import Architecture, Family
+from saccade.interop.huggingface.model_diff import submodule
 from saccade.interop.huggingface.model_rewrites import with_biases, with_output_bias
-from saccade.interop.huggingface.tensor_map import Batched, Names, layer, repeated, tensor
+from saccade.interop.huggingface.tensor_map import LeadingAxis, TensorMap, layer, repeated, tensor
 from saccade.layers.embeddings import OutputProjection, TokenEmbedding
 from saccade.models import Translator, TranslatorConfig
 from saccade.positions import SinusoidalConfig
@@ -57,11 +56,22 @@ CROSS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class MarianOptions:
-    """What its config.json says; `decoder_vocab_size` is `vocab_size` where it is null.
+class Marian(Family):
+    """Marian; `decoder_vocab_size` is `vocab_size` if it is null.
 
-    `max_position_embeddings` is not read: sinusoids have no end.
+    `max_position_embeddings` is not read: sinusoids have no limit.
     """
+
+    model_type: ClassVar = "marian"
+    architectures: ClassVar = {"MarianMTModel": Architecture(Translator, task="text_to_text")}
+    conditions: ClassVar = (
+        Condition("normalize_before", "pre-norm Marian models are"),
+        Condition("normalize_embedding", "norms on embeddings are"),
+        Condition("add_final_layer_norm", "a final norm is"),
+        Condition("static_position_embeddings", "learned positions are", must_be=True),
+        Condition("encoder_layerdrop", "layer dropout is", must_be=0.0),
+        Condition("decoder_layerdrop", "layer dropout is", must_be=0.0),
+    )
 
     vocab_size: Size = 58101
     decoder_vocab_size: Size | None = None
@@ -72,7 +82,7 @@ class MarianOptions:
     decoder_layers: Size = 12
     decoder_ffn_dim: Size = 4096
     decoder_attention_heads: Size = 16
-    activation_function: TheirActivation = "gelu"
+    activation_function: HuggingFaceActivation = "gelu"
     dropout: Rate = 0.1
     attention_dropout: Rate = 0.0
     activation_dropout: Rate = 0.0
@@ -80,74 +90,15 @@ class MarianOptions:
     share_encoder_decoder_embeddings: Flag = True
     tie_word_embeddings: Flag = True
 
-
-class Marian(Family[MarianOptions]):
-    """`marian`."""
-
-    model_type = "marian"
-    options = MarianOptions
-    architectures: ClassVar[Mapping[str, type[nn.Module]]] = {"MarianMTModel": Translator}
-    conditions = (
-        Condition("normalize_before", "a Marian with norms before its parts is"),
-        Condition("normalize_embedding", "a Marian with a norm on its embeddings is"),
-        Condition("add_final_layer_norm", "a Marian with a last norm is"),
-        Condition(
-            "static_position_embeddings", "a Marian that learns its positions is", must_be=True
-        ),
-        Condition("encoder_layerdrop", "dropping of whole layers is"),
-        Condition("decoder_layerdrop", "dropping of whole layers is"),
-    )
-
-    def config(self, architecture: str, options: MarianOptions) -> TranslatorConfig:
-        """The reader and the writer."""
-        shared, tied = options.share_encoder_decoder_embeddings, options.tie_word_embeddings
-        if shared and not tied:
-            raise InteropError(
-                "share_encoder_decoder_embeddings is true and tie_word_embeddings false, which "
-                "versions of transformers read in different ways; make them equal"
-            )
-        both: dict[str, Any] = {
-            "norm_order": "post",
-            "activation": our_activation(options.activation_function),
-            "dropout": options.dropout,
-            "attention_dropout": options.attention_dropout,
-            "activation_dropout": options.activation_dropout,
-            "position": SinusoidalConfig(layout="halves"),
-        }
-        return TranslatorConfig(
-            encoder=TransformerEncoderConfig(
-                num_layers=options.encoder_layers,
-                num_heads=options.encoder_attention_heads,
-                hidden_dim=options.encoder_ffn_dim,
-                **both,
-            ),
-            decoder=TransformerDecoderConfig(
-                num_layers=options.decoder_layers,
-                num_heads=options.decoder_attention_heads,
-                hidden_dim=options.decoder_ffn_dim,
-                **both,
-            ),
-            dim=options.d_model,
-            share_embeddings=shared,
-            tie_output=tied,
-            scale_embedding=options.scale_embedding,
-            output_bias=True,
-        )
-
-    def build(self, architecture: str, options: MarianOptions) -> nn.Module:
-        """The translator."""
-        config, source = self.config(architecture, options), options.vocab_size
-        target = source if config.share_embeddings else options.decoder_vocab_size or source
-        return config.build(source, target)
-
-    def describe(self, model: nn.Module) -> MarianOptions:
-        """Read off the first blocks; the comparison finds any that differs."""
-        encoder = part(model, "encoder", TransformerEncoder)
-        decoder = part(model, "decoder", TransformerDecoder)
-        source = part(model, SOURCE, TokenEmbedding)
-        reads = part(model, "encoder.layers.0", TransformerEncoderLayer)
-        writes = part(model, "decoder.layers.0", TransformerDecoderLayer)
-        return MarianOptions(
+    @classmethod
+    def of(cls, architecture: str, model: nn.Module) -> "Marian":
+        """Return the keys that describe a model, read off its first blocks."""
+        encoder = submodule(model, "encoder", TransformerEncoder)
+        decoder = submodule(model, "decoder", TransformerDecoder)
+        source = submodule(model, SOURCE, TokenEmbedding)
+        reads = submodule(model, "encoder.layers.0", TransformerEncoderLayer)
+        writes = submodule(model, "decoder.layers.0", TransformerDecoderLayer)
+        return cls(
             vocab_size=source.weight.shape[0],
             decoder_vocab_size=decoder.embedding.weight.shape[0],
             d_model=source.dim,
@@ -166,25 +117,66 @@ class Marian(Family[MarianOptions]):
             tie_word_embeddings=decoder.output.weight is decoder.embedding.weight,
         )
 
-    def names(self, architecture: str, options: MarianOptions) -> Names:
-        """A shared embedding may stand under four names; sinusoids in the file are not needed."""
+    def config(self, architecture: str) -> TranslatorConfig:
+        """Return the options of encoder and decoder."""
+        if self.share_encoder_decoder_embeddings and not self.tie_word_embeddings:
+            raise InteropError(
+                "share_encoder_decoder_embeddings is true and tie_word_embeddings false, which "
+                "versions of transformers read in different ways; make them equal"
+            )
+        encoder = TransformerEncoderConfig(
+            num_layers=self.encoder_layers,
+            num_heads=self.encoder_attention_heads,
+            hidden_dim=self.encoder_ffn_dim,
+            norm_order="post",
+            activation=our_activation(self.activation_function),
+            dropout=self.dropout,
+            attention_dropout=self.attention_dropout,
+            activation_dropout=self.activation_dropout,
+            position=SinusoidalConfig(layout="halves"),
+        )
+        return TranslatorConfig(
+            encoder=encoder,
+            decoder=TransformerDecoderConfig(
+                num_layers=self.decoder_layers,
+                num_heads=self.decoder_attention_heads,
+                hidden_dim=self.decoder_ffn_dim,
+                norm_order="post",
+                activation=encoder.activation,
+                dropout=self.dropout,
+                attention_dropout=self.attention_dropout,
+                activation_dropout=self.activation_dropout,
+                position=encoder.position,
+            ),
+            dim=self.d_model,
+            share_embeddings=self.share_encoder_decoder_embeddings,
+            tie_output=self.tie_word_embeddings,
+            scale_embedding=self.scale_embedding,
+            output_bias=True,
+        )
+
+    def build(self, architecture: str) -> nn.Module:
+        """Return the translator."""
+        return self.config(architecture).build(*self.vocabulary_sizes)
+
+    def tensor_map(self, architecture: str) -> TensorMap:
+        """A shared embedding may have four names; sinusoids in the file are not needed."""
         theirs = "encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight"
-        copies = {"lm_head.weight": theirs[1]} if options.tie_word_embeddings else {}
+        copies = {"lm_head.weight": theirs[1]} if self.tie_word_embeddings else {}
         embeddings = [
             tensor(f"{ours}.weight", name)
             for ours, name in zip((SOURCE, TARGET, OUTPUT), theirs, strict=True)
         ]
-        if options.share_encoder_decoder_embeddings:
+        if self.share_encoder_decoder_embeddings:
             embeddings = [tensor(f"{SOURCE}.weight", "shared.weight")]
             copies = dict.fromkeys(theirs, "shared.weight")
-        return Names(
+        layers = "encoder.layers", "decoder.layers"
+        return TensorMap(
             (
                 *embeddings,
-                *repeated(options.encoder_layers, "encoder.layers", "encoder.layers", BLOCK),
-                *repeated(
-                    options.decoder_layers, "decoder.layers", "decoder.layers", (*BLOCK, *CROSS)
-                ),
-                tensor(f"{OUTPUT}.bias", "final_logits_bias", Batched(), optional=True),
+                *repeated(self.encoder_layers, layers[0], layers[0], BLOCK),
+                *repeated(self.decoder_layers, layers[1], layers[1], (*BLOCK, *CROSS)),
+                tensor(f"{OUTPUT}.bias", "final_logits_bias", LeadingAxis(), optional=True),
             ),
             copies=copies,
             ignored=("encoder.embed_positions.weight", "decoder.embed_positions.weight"),
@@ -192,12 +184,21 @@ class Marian(Family[MarianOptions]):
             head=("lm_head.", "final_logits_bias"),
         )
 
-    def fitted(self, model: nn.Module) -> nn.Module:
-        """Marian has all biases, and what its two embeddings share its output shares."""
+    @property
+    def vocabulary_sizes(self) -> tuple[int, ...]:
+        """The number of embedded tokens of the source and of the target."""
+        if self.share_encoder_decoder_embeddings:
+            return self.vocab_size, self.vocab_size
+        return self.vocab_size, self.decoder_vocab_size or self.vocab_size
+
+    @classmethod
+    def rewrite(cls, model: nn.Module) -> nn.Module:
+        """Marian has all biases, and an output that shares what its two embeddings share."""
         model = with_biases(with_output_bias(model, OUTPUT))
-        source = part(model, SOURCE, TokenEmbedding)
-        target = part(model, TARGET, TokenEmbedding)
-        if source is target and part(model, OUTPUT, OutputProjection).weight is not target.weight:
+        source = submodule(model, SOURCE, TokenEmbedding)
+        target = submodule(model, TARGET, TokenEmbedding)
+        output = submodule(model, OUTPUT, OutputProjection)
+        if source is target and output.weight is not target.weight:
             model = copy.deepcopy(model)
-            part(model, "decoder", TransformerDecoder).embedding = copy.deepcopy(target)
+            submodule(model, "decoder", TransformerDecoder).embedding = copy.deepcopy(target)
         return model
