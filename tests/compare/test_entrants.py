@@ -7,12 +7,12 @@ from saccade.errors import RecipeError
 from saccade.training import recipe as recipes
 
 
-def names(*given, changes=()):
-    return [entrant.name for entrant in entrants(given, changes)]
+def names(*specs, changes=()):
+    return [entrant.name for entrant in entrants(specs, changes)]
 
 
-def limits(budget, *given):
-    trainings = [entrant.recipe.training for entrant in entrants(given, (), budget)]
+def limits(budget, *specs):
+    trainings = [entrant.recipe.training for entrant in entrants(specs, (), budget)]
     return [(training.max_steps, training.minutes) for training in trainings]
 
 
@@ -72,7 +72,7 @@ def test_tokens_become_steps_of_each_recipes_batches():
 
 
 @pytest.mark.parametrize(
-    ("given", "changes", "message"),
+    ("specs", "changes", "message"),
     [
         ([], [], "nothing to compare"),
         (["rnn", "rnn"], [], "two recipes are called rnn.*one=rnn two=rnn"),
@@ -95,10 +95,10 @@ def test_tokens_become_steps_of_each_recipes_batches():
         (["=rnn"], [], "is not a valid name for a recipe"),
     ],
 )
-def test_raises_on_invalid_recipes_and_changes(given, changes, message, tmp_path, monkeypatch):
+def test_raises_on_invalid_recipes_and_changes(specs, changes, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(RecipeError, match=message):
-        entrants(given, changes)
+        entrants(specs, changes)
 
 
 @pytest.mark.parametrize(

@@ -57,10 +57,10 @@ def test_page_loads_no_external_resources(seen):
     assert (policy["default-src"], policy["img-src"]) == ("'none'", "data:")
     assert all(policy[name].startswith("'sha256-") for name in ("style-src", "script-src"))
     assert "style" not in seen.attributes
-    images = [given for tag, given in seen.tags if tag in {"img", "source"}]
+    images = [attributes for tag, attributes in seen.tags if tag in {"img", "source"}]
     assert images
-    for given in images:
-        address = given.get("src") or given["srcset"]
+    for attributes in images:
+        address = attributes.get("src") or attributes["srcset"]
         kind, content = address.split(",", 1)
         assert kind == "data:image/svg+xml;base64"
         picture = base64.b64decode(content).decode()
@@ -80,7 +80,9 @@ def test_attention_view_holds_the_models_with_attention(comparison, seen):
 def test_large_attention_gets_a_page_of_its_own_and_maps_on_the_first(separate, comparison, seen):
     first, other = separate["compare.html"], separate["attention.html"]
     assert "script-src" not in first.policy
-    assert [given["href"] for tag, given in first.tags if tag == "a"] == ["attention.html"]
+    assert [attributes["href"] for tag, attributes in first.tags if tag == "a"] == [
+        "attention.html"
+    ]
     assert first.names.count("img") == seen.names.count("img") + len(comparison.samples())
     assert other.inside[INPUTS] == seen.inside[INPUTS]
 
@@ -93,10 +95,10 @@ def test_obsolete_page_is_removed(tmp_path):
 
 
 def test_every_chart_has_a_light_and_a_dark_version(seen):
-    dark = [given for tag, given in seen.tags if tag == "source"]
-    light = [given for tag, given in seen.tags if tag == "img"]
+    dark = [attributes for tag, attributes in seen.tags if tag == "source"]
+    light = [attributes for tag, attributes in seen.tags if tag == "img"]
     assert len(dark) == len(light)
-    assert all(given["media"] == "(prefers-color-scheme: dark)" for given in dark)
+    assert all(attributes["media"] == "(prefers-color-scheme: dark)" for attributes in dark)
     assert all(a["srcset"] != b["src"] for a, b in zip(dark, light, strict=True))
 
 
@@ -104,9 +106,9 @@ def test_page_shows_all_numbers(comparison, seen):
     assert comparison.summary() in seen.text
     for title in ("Quality", "Differences", "Cost", "Quality by input length", "Learning curves"):
         assert title in seen.text
-    for each in comparison.contenders:
-        assert f"{each.parameters:,}" in seen.text
-        assert str(each.qualities["exact_match"]) in seen.text
+    for contender in comparison.contenders:
+        assert f"{contender.parameters:,}" in seen.text
+        assert str(contender.qualities["exact_match"]) in seen.text
     assert "with another seed the order may change" in seen.text
     assert "This model has no attention." in seen.text
     assert "nrefs:1|bs:100" in seen.text

@@ -50,23 +50,23 @@ def test_json_has_all_results(table, complete):
     assert (table["budget"], table["seeds"]) == ("6 steps", [0, 1])
     assert (table["metric"], table["failed"]) == ("exact_match", [])
     assert table["summary"] == complete[1].summary()
-    assert [each["name"] for each in table["recipes"]] == ["looks", "plain"]
-    for each in table["recipes"]:
-        metric = each["metrics"]["exact_match"]
+    assert [recipe["name"] for recipe in table["recipes"]] == ["looks", "plain"]
+    for recipe in table["recipes"]:
+        metric = recipe["metrics"]["exact_match"]
         assert metric["mean"] == pytest.approx(sum(metric["by_seed"].values()) / 2)
         assert metric["signature"].startswith("nrefs:1|bs:100|seed:12345")
-        assert each["parameters"] > 100
-        assert sum(bucket["count"] for bucket in each["by_length"]) == 10
+        assert recipe["parameters"] > 100
+        assert sum(bucket["count"] for bucket in recipe["by_length"]) == 10
         for seed in ("0", "1"):
-            trained, answering = each["training"][seed], each["answering"][seed]
+            trained, answering = recipe["training"][seed], recipe["answering"][seed]
             assert (trained["steps"], trained["ended"]) == (6, "all 6 steps are done")
             assert trained["tokens_per_second"] > 0
             assert trained["peak_memory"] > 50e6
             assert trained["epochs"] > 0
             assert answering["latency_seconds"] > 0
             assert answering["inputs_per_second"] > 0
-            assert [record["step"] for record in each["curves"][seed]] == [4, 6]
-    best = next(each for each in table["recipes"] if each["name"] == table["best"])
+            assert [record["step"] for record in recipe["curves"][seed]] == [4, 6]
+    best = next(recipe for recipe in table["recipes"] if recipe["name"] == table["best"])
     assert best["against_best"] == {}
     assert table["recipes"][0]["against_first"] == {}
     assert "verdict" in table["recipes"][1]["against_first"]["exact_match"]
@@ -89,14 +89,16 @@ def test_scores_equal_evaluate_and_verdicts_equal_paired_bootstrap(complete):
     folder, _, _ = complete
     comparison, _ = run(folder, perform=fail)
     tallies = {}
-    for each in comparison.contenders:
+    for contender in comparison.contenders:
         evaluation = training.assess(
-            training.load(folder / "out" / "runs" / f"{each.name}-0"), data=folder / "data"
+            training.load(folder / "out" / "runs" / f"{contender.name}-0"), data=folder / "data"
         )
-        assert each.qualities["exact_match"].mean == evaluation.values()["exact_match"]
-        assert each.qualities["exact_match"].interval == evaluation.scores["exact_match"].interval
+        assert contender.qualities["exact_match"].mean == evaluation.values()["exact_match"]
+        assert (
+            contender.qualities["exact_match"].interval == evaluation.scores["exact_match"].interval
+        )
         references = [item.references for item in evaluation.items]
-        tallies[each.name] = exact_match_tally(evaluation.answers, references)
+        tallies[contender.name] = exact_match_tally(evaluation.answers, references)
     one, other = tallies["looks"], tallies["plain"]
     direct = paired_bootstrap(other.counts, one.counts, one.value, samples=100)
     looks, plain = comparison.contenders
@@ -136,7 +138,7 @@ def test_recipes_and_seeds_can_be_added(copy):
     assert done == [("wide", 0), ("looks", 2), ("wide", 2)]
     assert "not compared this time: plain; their trainings are kept" in lines
     assert "new in this comparison: wide" in lines
-    assert [each.name for each in comparison.contenders] == ["looks", "wide"]
+    assert [contender.name for contender in comparison.contenders] == ["looks", "wide"]
     assert (copy / "out" / "runs" / "plain-0" / "model.safetensors").exists()
 
 
@@ -144,7 +146,7 @@ def test_recipes_and_seeds_can_be_added(copy):
 def test_larger_budget_resumes(copy):
     comparison, lines = run(copy, max_steps=8)
     assert "resuming looks: training.max_steps was 6, is 8" in lines
-    assert {each.measured[0].training.steps for each in comparison.contenders} == {8}
+    assert {contender.measured[0].training.steps for contender in comparison.contenders} == {8}
     steps = [line["step"] for line in metrics(copy / "out" / "runs" / "looks-0")]
     assert steps == sorted(steps)  # no step was repeated
 
@@ -192,7 +194,7 @@ def test_interrupted_comparison_resumes_to_the_same_result(complete, tmp_path):
     comparison, lines = run(folder)
     assert "1 of 2 trainings are complete already" in lines
     for name in ("looks-0", "plain-0"):
-        mine, theirs = (each / "out" / "runs" / name for each in (folder, complete[0]))
+        mine, theirs = (root / "out" / "runs" / name for root in (folder, complete[0]))
         assert metrics(mine) == metrics(theirs)
         assert (mine / "model.safetensors").read_bytes() == (
             theirs / "model.safetensors"

@@ -142,7 +142,7 @@ def test_false_positive_rate_is_near_five_percent(trainings, most):
         for number in range(2):
             answers = generator.normal(size=(trainings, items))
             answers += noise * generator.normal(size=(trainings, 1))
-            scores = [score(each.mean(), each[sampled].mean(1).tolist()) for each in answers]
+            scores = [score(values.mean(), values[sampled].mean(1).tolist()) for values in answers]
             qualities.append(quality(dict(enumerate(scores)), number))
         wrong += verdict(*qualities).significant
     assert 0.01 <= wrong / rounds <= most

@@ -136,6 +136,6 @@ def test_task_can_be_compared(tmp_path, case):
     assert metric in table["recipes"][0]["metrics"]
     assert len(table["samples"]) == min(4, table["items"])
     answers = [sample["answers"][recipe] for sample in table["samples"]]
-    assert [each["attention"] is not None for each in answers] == [has_attention] * len(answers)
+    assert [answer["attention"] is not None for answer in answers] == [has_attention] * len(answers)
     page = (tmp_path / "out" / "compare.html").read_text()
     assert ('<script type="application/json" id="inputs">' in page) is has_attention

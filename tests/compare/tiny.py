@@ -47,14 +47,14 @@ def place(folder: Path) -> Path:
 def run(folder: Path, *recipes: str, changes=(), out="out", **options):
     """Compare recipes on the data of a folder; return the comparison and the messages."""
     console = RecordingConsole()
-    given = [text.format(folder=folder) for text in recipes or BOTH]
+    specs = [text.format(folder=folder) for text in recipes or BOTH]
     if not recipes:
         changes = (PLAIN, *changes)
     options = {"data": folder / "data", "max_steps": 6, "perform": perform_here, **options}
     with pytest.MonkeyPatch.context() as patch:  # reports take longer than such trainings
         patch.setattr(training, "write_report", lambda run, task, items: None)
         comparison = compare(
-            given,
+            specs,
             out=folder / out,
             changes=(*QUICK, *changes),
             cache=folder / "cache",

@@ -14,7 +14,10 @@ MAX_TOKENS = 60
 
 def scores(comparison: Comparison) -> Chart:
     """Draw the comparison metric: mean and interval per recipe, and the value of each training."""
-    qualities = {each.name: each.qualities[comparison.metric] for each in comparison.contenders}
+    qualities = {
+        contender.name: contender.qualities[comparison.metric]
+        for contender in comparison.contenders
+    }
     numbers = {
         name: [quality.mean, quality.interval, list(quality.by_seed.values())]
         for name, quality in qualities.items()
@@ -55,7 +58,10 @@ def curves(comparison: Comparison, metric: str, by: str) -> Chart | None:
 def lengths(comparison: Comparison) -> Chart | None:
     """Draw the comparison metric by input length, at the middle of each bucket."""
     metric = comparison.metric
-    rows = {(each.name, each.number): each.by_length() for each in comparison.contenders}
+    rows = {
+        (contender.name, contender.number): contender.by_length()
+        for contender in comparison.contenders
+    }
     series = {
         name: [[((row["from"] + row["to"]) / 2, row[metric]) for row in buckets if metric in row]]
         for name, buckets in rows.items()

@@ -67,7 +67,7 @@ class Contender:
     def by_length(self) -> list[Record]:
         """Return quality by input length, as means over the trainings."""
         rows = []
-        for buckets in zip(*(each.by_length for each in self.measured.values()), strict=True):
+        for buckets in zip(*(m.by_length for m in self.measured.values()), strict=True):
             row = dict(buckets[0])
             for name in self.qualities.keys() & row.keys():
                 row[name] = fmean(bucket[name] for bucket in buckets)
@@ -76,7 +76,7 @@ class Contender:
 
     def mean(self, part: str, name: str) -> float | None:
         """Return the mean of a number ("training" or "answering") over trainings that have it."""
-        values = [getattr(getattr(each, part), name) for each in self.measured.values()]
+        values = [getattr(getattr(m, part), name) for m in self.measured.values()]
         known = [value for value in values if value is not None]
         return fmean(known) if known else None
 
@@ -89,9 +89,9 @@ class Contender:
             "against_first": _verdicts_json(self, first),
             "against_best": _verdicts_json(self, best),
             "by_length": self.by_length(),
-            "training": {seed: asdict(each.training) for seed, each in self.measured.items()},
-            "answering": {seed: asdict(each.answering) for seed, each in self.measured.items()},
-            "curves": {seed: each.curve for seed, each in self.measured.items()},
+            "training": {seed: asdict(m.training) for seed, m in self.measured.items()},
+            "answering": {seed: asdict(m.answering) for seed, m in self.measured.items()},
+            "curves": {seed: m.curve for seed, m in self.measured.items()},
         }
 
 
@@ -116,7 +116,7 @@ class Comparison:
     @cached_property
     def contenders(self) -> list[Contender]:
         """Recipes with at least one complete training, in the given order."""
-        return [each for each in self.entrants if each.measured]
+        return [contender for contender in self.entrants if contender.measured]
 
     @property
     def failures(self) -> list[tuple[str, int, str]]:
@@ -146,7 +146,7 @@ class Comparison:
     @cached_property
     def best(self) -> Contender:
         """The recipe with the best mean; the first of equal ones."""
-        return max(self.contenders, key=lambda each: each.qualities[self.metric].worth)
+        return max(self.contenders, key=lambda contender: contender.qualities[self.metric].worth)
 
     def summary(self) -> str:
         """Return which recipe is better, by how much, and whether that is significant."""
@@ -154,11 +154,13 @@ class Comparison:
             return "No training was completed."
         label, best = metric_label(self.metric), self.best
         score = f"{best.qualities[self.metric]} on {self.items:,} items of {self.split}"
-        others = [each for each in self.contenders if each is not best]
+        others = [contender for contender in self.contenders if contender is not best]
         if not others:
             return f"{best.name} has {label} {score}. There is no other recipe to compare it with."
-        verdicts = {each.name: verdicts_of(best, each)[self.metric] for each in others}
-        significant = [each.significant for each in verdicts.values()]
+        verdicts = {
+            contender.name: verdicts_of(best, contender)[self.metric] for contender in others
+        }
+        significant = [v.significant for v in verdicts.values()]
         if all(significant):
             lead = f"{best.name} is the best ({label}): {score}"
         elif any(significant):
@@ -191,13 +193,15 @@ class Comparison:
             "items": self.items,
             "metric": self.metric,
             "best": self.best.name,
-            "recipes": [each.as_json(self.first, self.best) for each in self.contenders],
-            "samples": [_sample_json(each) for each in self.samples()],
+            "recipes": [contender.as_json(self.first, self.best) for contender in self.contenders],
+            "samples": [_sample_json(samples) for samples in self.samples()],
         }
 
     def samples(self) -> list[dict[str, ShownSample]]:
         """Return the same inputs as predicted by every recipe, by its name."""
-        by_recipe = [[(each.name, shown) for shown in each.shown] for each in self.contenders]
+        by_recipe = [
+            [(contender.name, shown) for shown in contender.shown] for contender in self.contenders
+        ]
         return [dict(samples) for samples in zip(*by_recipe, strict=True)]
 
 

@@ -60,14 +60,14 @@ class Entrant:
 
 
 def entrants(
-    given: Sequence[str], changes: Sequence[str] = (), budget: TrainingBudget | None = None
+    specs: Sequence[str], changes: Sequence[str] = (), budget: TrainingBudget | None = None
 ) -> list[Entrant]:
     """Return the recipes of a comparison, each given as "recipe" or "name=recipe".
 
     A change "key=value" applies to all of them, "name:key=value" to one. All get the budget, and
     the metrics of the first.
     """
-    sources = _by_name(given)
+    sources = _by_name(specs)
     own = _changes_by_name(changes, list(sources))
     loaded = {name: recipes.load(source, own[name]) for name, source in sources.items()}
     first_name, first = next(iter(loaded.items()))
@@ -83,15 +83,15 @@ def entrants(
     ]
 
 
-def _by_name(given: Sequence[str]) -> dict[str, str]:
+def _by_name(specs: Sequence[str]) -> dict[str, str]:
     """Return the recipes by name."""
-    if not given:
+    if not specs:
         raise RecipeError(
             "there is nothing to compare: give recipes, by built-in name or as .toml files "
             "(`saccade recipes` lists the names)"
         )
     sources: dict[str, str] = {}
-    for text in given:
+    for text in specs:
         named = NAMED.fullmatch(text)
         name, source = named.groups() if named else (Path(text).name.removesuffix(".toml"), text)
         if not NAME.fullmatch(name):

@@ -44,10 +44,10 @@ def _page(comparison: Comparison, *, title: str, inputs: str = "", attention_pag
         values |= {
             "charts": charts,
             "metric": metric_label(comparison.metric),
-            "named": [(each.number, each.name) for each in contenders],
-            "qualities": [_quality(each) for each in contenders],
+            "named": [(contender.number, contender.name) for contender in contenders],
+            "qualities": [_quality(contender) for contender in contenders],
             "differences": _differences(comparison),
-            "costs": [_cost(each) for each in contenders],
+            "costs": [_cost(contender) for contender in contenders],
             "lengths": _lengths(comparison),
             "curves": _curves(comparison),
             "together": first.first.answering.together,
@@ -111,11 +111,15 @@ def _cost(contender: Contender) -> dict[str, str]:
 
 def _lengths(comparison: Comparison) -> list[Record]:
     rows = []
-    for buckets in zip(*(each.by_length() for each in comparison.contenders), strict=True):
+    for buckets in zip(
+        *(contender.by_length() for contender in comparison.contenders), strict=True
+    ):
         first = buckets[0]
         row = {first["unit"]: f"{first['from']} to {first['to']}", "items": first["count"]}
         named = zip(comparison.contenders, buckets, strict=True)
-        rows.append(row | {each.name: bucket.get(comparison.metric, "") for each, bucket in named})
+        rows.append(
+            row | {contender.name: bucket.get(comparison.metric, "") for contender, bucket in named}
+        )
     return rows
 
 

@@ -50,7 +50,7 @@ class TrainingJob:
 
     @property
     def progress(self) -> TrainingProgress:
-        """What trained.json records."""
+        """The content of trained.json."""
         path = Path(self.measured) / TRAINED
         content = json.loads(path.read_bytes()) if path.exists() else {}
         return TypeAdapter(TrainingProgress).validate_python(content)

@@ -51,7 +51,7 @@ Facts = dict[str, object]
 
 @dataclass(frozen=True, kw_only=True)
 class ExportPlan:
-    """What is written.
+    """The contents of a folder to be written.
 
     model        the model as it is written
     facts        keys of config.json that do not describe the network

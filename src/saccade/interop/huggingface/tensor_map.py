@@ -21,7 +21,7 @@ SHOWN = 3
 
 
 class TensorForm(ABC):
-    """How the tensors of a file and one of our parameters are converted into each other."""
+    """The conversion between the tensors of a file and one of our parameters."""
 
     @abstractmethod
     def join(self, theirs: tuple[Tensor, ...]) -> Tensor:
