@@ -34,7 +34,7 @@ def test_two_recipes_one_of_which_fails(saccade, pairs, tmp_path):
         (["rnn", "rnn"], "two recipes are called rnn"),
         (["rnn", "gpt-mini"], "recipes of a comparison must have the same task"),
         (["rnnn"], "Did you mean rnn?"),
-        (["rnn", "--set", "luong:model.dim=3"], "there is no recipe called 'luong'"),
+        (["rnn", "--set", "luong:model.dim=3"], "no recipe in this comparison is called 'luong'"),
         (["rnn", "--seeds", 0], "--seeds"),
         (["rnn", "--minutes", 0], "training.minutes cannot be 0.0"),
         (["rnn", "--columns", "source"], "--columns takes name=column"),

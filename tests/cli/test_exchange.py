@@ -536,14 +536,14 @@ def test_folders_that_are_no_task(saccade, tmp_path):
     assert "saccade train RECIPE --data DATA --out RUN --init FOLDER" in told
     bert(tmp_path / "tags", "BertForTokenClassification")
     told = refused(saccade, "import", tmp_path / "tags", "--out", tmp_path / "run")
-    assert "there is no task for it yet; these can be imported: BertForSequenceC" in told
+    assert "no task has this model yet; these can be imported: BertForSequenceClass" in told
     sizes = {"hidden_size": 12, "num_hidden_layers": 1, "num_attention_heads": 2, "image_size": 32}
     vit = transformers.ViTForImageClassification(transformers.ViTConfig(**sizes))
     vit.save_pretrained(tmp_path / "vit")
     told = refused(saccade, "import", tmp_path / "vit", "--out", tmp_path / "run")
-    assert "there is no task for it yet" in told
+    assert "no task has this model yet" in told
     told = refused(saccade, "import", tmp_path / "nowhere", "--out", tmp_path / "run")
-    assert "there is no folder" in told
+    assert "nowhere does not exist" in told
     assert not (tmp_path / "run").exists()
 
 

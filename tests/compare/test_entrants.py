@@ -83,11 +83,11 @@ def test_tokens_become_steps_of_each_recipes_batches():
             "rnn is a recipe for text_to_text, bert-mini for text_c",
         ),
         (["transformer-tony"], [], "Did you mean transformer-tiny"),
-        (["x=transformer-tony"], [], "there is no recipe 'transformer-tony'"),
+        (["x=transformer-tony"], [], "'transformer-tony'"),
         (
             ["rnn"],
             ["run:model.dim=3"],
-            "there is no recipe called 'run' in this comparison; the names are: rnn",
+            "no recipe in this comparison is called 'run'; the names are: rnn",
         ),
         (["rnn"], ["rnn:model.dmi=3"], "model.dmi"),
         (["rnn"], ["model.dim"], "--set takes key=value"),

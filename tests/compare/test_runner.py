@@ -221,7 +221,7 @@ def test_failed_training_does_not_lose_the_others(tmp_path):
     assert "training stops before it changes the weights" in why
     assert any(line.startswith("bad, seed 0: failed: at step") for line in lines)
     assert comparison.summary().startswith(
-        "good has exact match 0 [0, 0] on 10 items of test. There"
+        "good has exact match 0 [0, 0] on 10 items of test. No other"
     )
     table = json.loads((folder / "out" / "compare.json").read_text())
     assert table["failed"] == [{"name": "bad", "seed": 0, "reason": why}]
@@ -244,7 +244,7 @@ def test_validation_split_is_used_without_a_test_split(tmp_path):
     (folder / "data" / "test.tsv").unlink()
     comparison, _ = run(folder, "{folder}/tiny.toml")
     assert (comparison.split, comparison.items) == ("valid", 12)
-    assert "There is no test split" in (folder / "out" / "compare.html").read_text()
+    assert "The data has no test split" in (folder / "out" / "compare.html").read_text()
 
 
 def test_raises_on_invalid_options(tmp_path):

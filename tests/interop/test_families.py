@@ -1,4 +1,4 @@
-"""Families: one file each, chosen by the model or by name."""
+"""Families: discovery by file, and choice by model or by name."""
 
 import doctest
 from dataclasses import dataclass
@@ -100,7 +100,7 @@ def test_save_takes_the_only_family_that_fits(
 @pytest.mark.parametrize(
     ("family", "message"),
     [
-        ("gpt3", r"there is no family 'gpt3'; there are: bert, gpt2, marian, vit"),
+        ("gpt3", r"'gpt3' is not a known family; known are: bert, gpt2, marian, vit"),
         ("bert", r"a LanguageModel has no counterpart .*of the family bert; these .*TextEncoder"),
     ],
 )

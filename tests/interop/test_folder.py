@@ -230,7 +230,7 @@ def test_raises_on_invalid_json(text: str, message: str, tmp_path: Path) -> None
 
 
 def test_raises_without_folder_or_config(tmp_path: Path) -> None:
-    with pytest.raises(InteropError, match=r"there is no folder .*nowhere"):
+    with pytest.raises(InteropError, match=r"the folder .*nowhere does not exist"):
         huggingface.load(tmp_path / "nowhere")
     with pytest.raises(InteropError, match=r"has no config\.json.*it contains no files"):
         huggingface.load(tmp_path)

@@ -156,7 +156,7 @@ class Comparison:
         score = f"{best.qualities[self.metric]} on {self.items:,} items of {self.split}"
         others = [contender for contender in self.contenders if contender is not best]
         if not others:
-            return f"{best.name} has {label} {score}. There is no other recipe to compare it with."
+            return f"{best.name} has {label} {score}. No other recipe was trained."
         verdicts = {
             contender.name: verdicts_of(best, contender)[self.metric] for contender in others
         }

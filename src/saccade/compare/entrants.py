@@ -118,7 +118,7 @@ def _changes_by_name(changes: Sequence[str], names: Sequence[str]) -> dict[str, 
             name, assignment = addressed.groups()
             if name not in by_name:
                 raise RecipeError(
-                    f"--set {change}: there is no recipe called {name!r} in this comparison; "
+                    f"--set {change}: no recipe in this comparison is called {name!r}; "
                     f"the names are: {', '.join(names)}"
                 )
             by_name[name].append(assignment)

@@ -36,11 +36,11 @@ def read_config(folder: str | Path) -> dict[str, Any]:
         folder: A folder as `transformers` saves it.
 
     Raises:
-        InteropError: If there is no such folder or no valid config.json in it.
+        InteropError: If the folder does not exist or has no valid config.json.
     """
     folder = Path(folder)
     if not folder.is_dir():
-        raise InteropError(f"there is no folder {folder}")
+        raise InteropError(f"the folder {folder} does not exist")
     if not (folder / CONFIG).is_file():
         raise InteropError(
             f"{folder} has no {CONFIG}, which describes its weights; it contains {_files(folder)}"

@@ -107,7 +107,7 @@ def describe(folder: str | Path) -> FolderDescription:
         folder: A folder as `transformers` saves it.
 
     Raises:
-        InteropError: If there is no valid config.json, or its model is not supported.
+        InteropError: If the folder has no valid config.json, or its model is not supported.
     """
     return HuggingFaceFolder.open(folder).describe()
 
@@ -125,7 +125,7 @@ def load(folder: str | Path) -> nn.Module:
         One of `saccade.models`: the class that corresponds to the folder's architecture.
 
     Raises:
-        InteropError: If there is no valid config.json, or its model is not supported.
+        InteropError: If the folder has no valid config.json, or its model is not supported.
         WeightsError: If weights are missing, damaged, or not those of the model.
 
     Example:
@@ -229,7 +229,7 @@ def _candidates(model: nn.Module, family: str | None) -> list[tuple[type[Family]
     """Return the families with the class of the model, and its name there."""
     known = families()
     if family is not None and family not in known:
-        raise InteropError(f"there is no family {family!r}; there are: {', '.join(known)}")
+        raise InteropError(f"{family!r} is not a known family; known are: {', '.join(known)}")
     chosen = list(known.values()) if family is None else [known[family]]
     candidates = []
     for kind in chosen:

@@ -119,7 +119,7 @@ def read_task(folder: str | Path, *, pairs: bool = False) -> ImportedTask:
         pairs: Whether a classifier reads pairs of texts, which no folder records.
 
     Raises:
-        InteropError: If there is no task for the model of the folder, or files do not fit it.
+        InteropError: If no task has the model of the folder, or files do not fit it.
     """
     opened = HuggingFaceFolder.open(folder)
     description, task = opened.describe(), opened.kind.task
@@ -153,7 +153,7 @@ def _why_not(*, head: bool) -> str:
         if architecture.task is not None
     ]
     return (
-        f"there is no task for it yet; these can be imported: {', '.join(importable)}. "
+        f"no task has this model yet; these can be imported: {', '.join(importable)}. "
         "saccade.interop.huggingface.load gives the model alone"
     )
 

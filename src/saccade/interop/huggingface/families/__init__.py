@@ -1,4 +1,4 @@
-"""Families of Hugging Face models, one file each.
+"""Families of Hugging Face models: one file per `model_type`.
 
 A file holds one subclass of `Family`. Nothing else lists it: `families` imports all files here.
 """
