@@ -11,7 +11,7 @@ To add one, write the subclass and put it into `TWINS`.
 import copy
 import math
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import nn
@@ -97,9 +97,9 @@ class UncheckedLearned(Learned):
 
     def _index(self, at: Places) -> Tensor:
         match at, self.length:
-            case Grid(), (_, columns):
-                return torch.where(at.placed, 1 + at.rows * columns + at.columns, 0)
-        return at
+            case Grid() as grid, (_, columns):
+                return torch.where(grid.placed, 1 + grid.rows * columns + grid.columns, 0)
+        return cast("Tensor", at)
 
 
 class UncheckedRelative2d(Relative2d):

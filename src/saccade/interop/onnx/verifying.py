@@ -113,7 +113,7 @@ def _compare(graph: str, ours: Tensor, theirs: Array) -> None:
 
 
 def _random(port: Port, sizes: Mapping[str, int], generator: torch.Generator) -> Tensor:
-    """Return random values; the first row of a mask has no padding, the others one token or more."""
+    """Return random values; a mask has no padding in its first row and no empty row."""
     shape = port.shape(sizes)
     if port.dtype == torch.bool:
         rows, length = shape
