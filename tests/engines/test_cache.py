@@ -133,7 +133,7 @@ def test_where_the_run_cannot_be_written(run, elsewhere):
 def test_where_nothing_can_be_written(run, elsewhere):
     (run / "engines").write_text("in the way")
     elsewhere.parent.write_text("in the way, too")
-    with pytest.raises(EngineError, match="what x needs could not be written: "):
+    with pytest.raises(EngineError, match="the files of x could not be written: "):
         EngineCache(Run(run), elsewhere).get("x", fill)
     assert saccade.load(run, engine="auto").engine.name == "eager"
 

@@ -75,20 +75,22 @@ def written(tmp_path):
         folder = tmp_path / f"out-{quantization}"
         folder.mkdir()
         ours.write_folder(task, folder, quantization)
-        return ours.opened(task, folder, quantization)
+        return ours.open_engine(task, folder, quantization)
 
     return write
 
 
 def request(task, *, longest: int = 12, rows: int = 5, **options) -> GenerationRequest:
     return GenerationRequest(
-        limits=task.limits(longest), options=GenerationConfig(**options), rows=list(range(rows))
+        limits=task.describe().writes.limits(longest),
+        options=GenerationConfig(**options),
+        rows=list(range(rows)),
     )
 
 
 def allowed(task, logits):
     """Log-probabilities among what may be written."""
-    logits[..., list(task.limits(9).forbidden)] = -torch.inf
+    logits[..., list(task.describe().writes.limits(9).forbidden)] = -torch.inf
     return logits.log_softmax(-1)
 
 
@@ -164,7 +166,7 @@ def test_lengths_are_kept(tmp_path, written):
     folder = tmp_path / "endless"
     folder.mkdir()
     ours.write_folder(task, folder, "float32")
-    [[found]] = ours.opened(task, folder, "float32").generate(
+    [[found]] = ours.open_engine(task, folder, "float32").generate(
         [[8]], request(task, longest=6, rows=1)
     )
     assert len(found.tokens) == 6
@@ -217,7 +219,7 @@ def test_what_it_lacks(tmp_path, written):
     task = tiny.translator(tmp_path / "run")
     engine = written(task)
     assert engine.lacks([[8]], request(task)) is None
-    assert "sample" in engine.lacks([[8]], request(task, sample=True))
+    assert "sampled answers" in engine.lacks([[8]], request(task, sample=True))
     assert engine.lacks([[8]], request(task, sample=True, temperature=0.0)) is None
     assert "a beam of 150" in engine.lacks([[8]], request(task, beam=150))
     assert "texts of more than 1024 tokens" in engine.lacks([[8]], request(task, longest=1025))
@@ -241,7 +243,7 @@ def test_int8_leaves_our_weights_alone(tmp_path, written):
     for name, value in task.model.state_dict().items():
         assert torch.equal(value, before[name]), name
     found = ours.check(task, engine)
-    assert found.compared == checking.MADE
+    assert found.compared == checking.RANDOM_INPUTS
     assert 0.0 <= found.tokens <= 1.0
     written(task, "float32")
     sizes = [(tmp_path / f"out-{x}" / "model.bin").stat().st_size for x in ("int8", "float32")]
@@ -272,13 +274,13 @@ def test_int8_leaves_our_weights_alone(tmp_path, written):
             ],
             'model.decoder.position.fuse is "concat", and it can only add positions',
         ),
-        (["model.encoder.norm_eps=0.1"], "norm_eps differ, and it has one for all"),
+        (["model.encoder.norm_eps=0.1"], "norm_eps differ, and it has one for both"),
     ],
 )
 def test_options_that_it_lacks(tmp_path, changes, told):
     task = tiny.translator(tmp_path / "run", *changes)
     with pytest.raises(InteropError) as refused:
-        ours.require_writable(task)
+        ours.require_runnable(task)
     assert told in str(refused.value)
 
 
@@ -309,7 +311,7 @@ def test_the_folder_stands_alone(tmp_path):
     vocabulary = json.loads((folder / "shared_vocabulary.json").read_text())
     tokenizer = Tokenizer.load(folder / "tokenizer.json")
     translator = ctranslate2.Translator(str(folder), intra_threads=1)
-    never = [[vocabulary[id]] for id in task.limits(9).forbidden]
+    never = [[vocabulary[id]] for id in task.describe().writes.limits(9).forbidden]
     for text in tiny.SENTENCES:
         [result] = translator.translate_batch(
             [[vocabulary[id] for id in tokenizer.encode(text)]],

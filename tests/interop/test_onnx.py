@@ -28,7 +28,7 @@ from saccade.encoders.transformer import TransformerEncoderConfig
 from saccade.errors import InteropError
 from saccade.interop import onnx as interop
 from saccade.interop.onnx import graphs, packages, verifying, writing
-from saccade.interop.onnx.drafts import draft_of
+from saccade.interop.onnx.exports import export_of
 from saccade.lens.alignment.extraction import AlignBy
 from saccade.models import (
     CaptionerConfig,
@@ -50,6 +50,9 @@ from saccade.positions import (
     SinusoidalConfig,
 )
 from saccade.tasks import (
+    Description,
+    Input,
+    Output,
     Task,
     image_classification,
     image_to_text,
@@ -446,26 +449,29 @@ def test_what_differs_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_a_token_that_is_not_the_best_is_noticed() -> None:
     """Hand-worked: the second token of the row is 0.5 behind; as good as the best will do."""
-    draft = draft_of(language_model())
+    export = export_of(language_model())
     logits = torch.zeros(1, 2, 60)
     logits[0, 0, 9], logits[0, 1, 8], logits[0, 1, 10] = 1.0, 1.0, 0.5
-    draft = replace(draft, ours=lambda given: logits.clone())
+    export = replace(export, ours=lambda given: logits.clone())
     first = torch.tensor([[7]])
-    verifying._require_best(draft, {}, first, [[9, 8]], 2)
+    verifying._require_best(export, {}, first, [[9, 8]], 2)
     with pytest.raises(InteropError, match=r"chose a token that is 0.5 behind the best of ours"):
-        verifying._require_best(draft, {}, first, [[9, 10]], 2)
+        verifying._require_best(export, {}, first, [[9, 10]], 2)
     logits[0, 1, 8] = 0.5
-    verifying._require_best(draft, {}, first, [[9, 10]], 2)
+    verifying._require_best(export, {}, first, [[9, 10]], 2)
     logits[0, 0, 0] = 9.0  # padding is never written, however likely
-    verifying._require_best(draft, {}, first, [[9, 10]], 2)
+    verifying._require_best(export, {}, first, [[9, 10]], 2)
 
 
 def test_other_tasks_are_refused(tmp_path: Path) -> None:
     class Other(Task):
         name = "summaries"
 
+        def describe(self) -> Description:
+            return Description(reads=Input(), writes=Output(), model=None)
+
     Other.__abstractmethods__ = frozenset()
-    with pytest.raises(InteropError, match="the task summaries has no form in ONNX"):
+    with pytest.raises(InteropError, match="the task summaries cannot be exported to ONNX: it re"):
         interop.write_task(Other(), tmp_path)
 
 
@@ -483,9 +489,9 @@ class Asking(torch.nn.Module):
 
 def test_a_model_of_more_than_a_file_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(graphs, "TOO_LARGE", 100)
-    draft = draft_of(text_classifier())
+    export = export_of(text_classifier())
     with pytest.raises(InteropError, match="an ONNX file holds 2 GB"):
-        _ = draft.graphs["model"].exported
+        _ = export.graphs["model"].exported
 
 
 @pytest.mark.parametrize("name", ["onnx", "onnxscript", "onnxruntime"])
@@ -500,7 +506,7 @@ def test_a_missing_package_names_the_extra(
 
 def test_an_old_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(torch.onnx, "ops")
-    with pytest.raises(InteropError, match=r"torch 2.8 or newer, this is"):
+    with pytest.raises(InteropError, match=r"needs torch 2.8 or newer, this is"):
         packages.require_exporter()
 
 

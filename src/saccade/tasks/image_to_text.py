@@ -32,7 +32,7 @@ from saccade.models import Captioner, CaptionerConfig
 from saccade.shapes import Bool, Float, Int, Tensor
 from saccade.tasks._shared.answering import Answer, OnBatch
 from saccade.tasks._shared.base import Batch, Evaluation, Loss, Progress, TaskConfig
-from saccade.tasks._shared.description import Description, GeneratedText
+from saccade.tasks._shared.description import Description, GeneratedText, places_of
 from saccade.tasks._shared.images import (
     FILE,
     IMAGE,
@@ -217,7 +217,10 @@ class ImageToText(WritingTask):
         return Description(
             reads=self.view.describe(),
             writes=GeneratedText(
-                tokenizer=self.target, start=self.target.start, options=self.config.generation
+                tokenizer=self.target,
+                start=self.target.start,
+                options=self.config.generation,
+                places=places_of(self.config.model.decoder),
             ),
             model=self.config.model,
         )

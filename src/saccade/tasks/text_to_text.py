@@ -37,6 +37,7 @@ from saccade.tasks._shared.description import (
     Description,
     GeneratedText,
     TextInput,
+    places_of,
 )
 from saccade.tasks._shared.seq2seq import (
     SequenceLossConfig,
@@ -181,12 +182,14 @@ class TextToText(WritingTask):
                 file=read,
                 after=(self.source.stop,),
                 max_length=self.config.text.max_length + 1,
+                places=places_of(self.config.model.encoder),
             ),
             writes=GeneratedText(
                 tokenizer=self.target,
                 file=written,
                 start=self.target.start,
                 options=self.config.generation,
+                places=places_of(self.config.model.decoder),
             ),
             model=self.config.model,
         )

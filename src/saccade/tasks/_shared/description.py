@@ -44,6 +44,7 @@ class TextInput(Input):
         tokenizer: The vocabulary.
         file: The file of a run folder that holds the vocabulary.
         max_length: Maximum number of tokens that are read at once, control tokens included.
+        places: Number of positions that the model has for them; None if it is unlimited.
         before: Token ids before every text.
         after: Token ids after every text; after each text of a pair.
         empty: Token ids that are read in place of a text without tokens.
@@ -60,6 +61,7 @@ class TextInput(Input):
     tokenizer: Tokenizer
     file: str = VOCABULARY_FILE
     max_length: int
+    places: int | None = None
     before: tuple[int, ...] = ()
     after: tuple[int, ...] = ()
     empty: tuple[int, ...] = ()
@@ -117,6 +119,7 @@ class GeneratedText(Output):
         file: The file of a run folder that holds the vocabulary.
         start: The token id that a text begins with; None if it continues the input.
         options: The default options of generation, such as the maximum length.
+        places: Number of positions that the model has for the text; None if it is unlimited.
         window: Maximum number of tokens that are seen at once; None if all are. When it is full,
             its last half is read again.
     """
@@ -125,6 +128,7 @@ class GeneratedText(Output):
     file: str = VOCABULARY_FILE
     start: int | None
     options: GenerationConfig
+    places: int | None = None
     window: int | None = None
 
     @property
@@ -168,6 +172,13 @@ class TokenOutput(Output):
 
     tokenizer: Tokenizer
     file: str = VOCABULARY_FILE
+
+
+def places_of(side: object) -> int | None:
+    """Return the number of positions of an encoder's or decoder's options; None if unlimited."""
+    position = getattr(side, "position", None)
+    places: int | None = getattr(position, "places", None)
+    return places
 
 
 @dataclass(frozen=True, kw_only=True)
