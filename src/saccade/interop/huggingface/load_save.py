@@ -78,19 +78,20 @@ class HuggingFaceFolder:
         """The model's class."""
         return self.network.architectures[self.architecture]
 
-    def describe(self) -> FolderDescription:
-        """Return what config.json says about the model."""
+    @property
+    def config(self) -> ModelConfig | None:
+        """The options of our model; None if no recipe can express it."""
         try:
-            config = self.network.config(self.architecture)
+            return self.network.config(self.architecture)
         except SaccadeError as error:
             raise InteropError(f"{self.where}: {error}") from error
-        labels: tuple[str, ...] = ()
-        if self.kind.labels:
-            labels = label_names(self.facts.get("id2label"), self.network.num_labels, self.where)
-        sizes = self.network.vocabulary_sizes
-        return FolderDescription(
-            self.architecture, config, sizes[0] if sizes else None, labels, self.facts
-        )
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The names of the classes in order; empty if the model has no classes."""
+        if not self.kind.labels:
+            return ()
+        return label_names(self.facts.get("id2label"), self.network.num_labels, self.where)
 
     def load(self) -> nn.Module:
         """Return the model with its weights, in eval mode."""
@@ -109,7 +110,11 @@ def describe(folder: str | Path) -> FolderDescription:
     Raises:
         InteropError: If the folder has no valid config.json, or its model is not supported.
     """
-    return HuggingFaceFolder.open(folder).describe()
+    opened = HuggingFaceFolder.open(folder)
+    vocabulary = next(iter(opened.network.vocabulary_sizes), None)
+    return FolderDescription(
+        opened.architecture, opened.config, vocabulary, opened.labels, opened.facts
+    )
 
 
 def load(folder: str | Path) -> nn.Module:

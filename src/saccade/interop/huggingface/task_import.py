@@ -19,7 +19,7 @@ from saccade import config as recipe_tables
 from saccade.decoders.transformer import TransformerDecoder
 from saccade.errors import InteropError
 from saccade.interop.huggingface.families import families
-from saccade.interop.huggingface.load_save import FolderDescription, HuggingFaceFolder
+from saccade.interop.huggingface.load_save import HuggingFaceFolder
 from saccade.interop.huggingface.model_diff import submodule
 from saccade.interop.huggingface.model_rewrites import NEVER, with_rows
 from saccade.interop.huggingface.vocabulary import (
@@ -81,19 +81,13 @@ class ImportSource:
     """A folder that is imported; `pairs` if its classifier reads pairs of texts."""
 
     folder: HuggingFaceFolder
-    description: FolderDescription
     own: SaccadeFacts
     pairs: bool
-
-    @property
-    def path(self) -> Path:
-        """The folder."""
-        return self.folder.path
 
     def vocabulary(self, needed: tuple[str, ...]) -> Tokenizer:
         """Return the vocabulary, which must have these control tokens."""
         rows = self.folder.network.vocabulary_sizes[0]
-        tokenizer = read_vocabulary(self.path / TOKENIZER, needed, rows)
+        tokenizer = read_vocabulary(self.folder.path / TOKENIZER, needed, rows)
         return with_space_before(tokenizer) if self.own.space_before else tokenizer
 
 
@@ -122,14 +116,14 @@ def read_task(folder: str | Path, *, pairs: bool = False) -> ImportedTask:
         InteropError: If no task has the model of the folder, or files do not fit it.
     """
     opened = HuggingFaceFolder.open(folder)
-    description, task = opened.describe(), opened.kind.task
-    if task is None or description.config is None:
+    config, task = opened.config, opened.kind.task
+    if task is None or config is None:
         raise InteropError(
             f"{opened.path} holds a {opened.architecture}: {_why_not(head=opened.kind.head)}"
         )
     own = _saccade_facts(opened)
-    plan = PLANS[task](ImportSource(opened, description, own, pairs or own.pairs))
-    tables = {"model": recipe_tables.plain(description.config), **plan.tables}
+    plan = PLANS[task](ImportSource(opened, own, pairs or own.pairs))
+    tables = {"model": recipe_tables.plain(config), **plan.tables}
     options = recipe_tables.read(config_of(task), tables)
     model = plan.rewrite(opened.load())
     with tempfile.TemporaryDirectory() as staging:
@@ -181,10 +175,10 @@ def _text_to_text(source: ImportSource) -> ImportPlan:
     folder, facts = source.folder, source.folder.facts
     rows = folder.network.vocabulary_sizes
     read = source.vocabulary(("stop",))
-    other = source.path / TARGET / TOKENIZER
+    other = folder.path / TARGET / TOKENIZER
     if rows[0] != rows[1] and not other.is_file():
         raise InteropError(
-            f"{source.path} embeds {rows[0]} tokens on one side and {rows[1]} on the other, so it "
+            f"{folder.path} embeds {rows[0]} tokens on one side and {rows[1]} on the other, so it "
             f"needs two vocabularies: {TOKENIZER} for the source and {TARGET}/{TOKENIZER} for the "
             "target"
         )
@@ -233,11 +227,11 @@ def _text_to_text(source: ImportSource) -> ImportPlan:
 
 def _text_classification(source: ImportSource) -> ImportPlan:
     """One label, several or a number, by `problem_type`."""
-    segments = getattr(source.description.config, "num_segments", 0)
+    segments = getattr(source.folder.config, "num_segments", 0)
     if source.pairs and segments < 2:
         raise InteropError(
-            f"{source.path} cannot read pairs: it does not tell segments apart (type_vocab_size is "
-            f"{segments}, and must be at least 2)"
+            f"{source.folder.path} cannot read pairs: it does not tell segments apart "
+            f"(type_vocab_size is {segments}, and must be at least 2)"
         )
     tokenizer = source.vocabulary(("pad", "cls", "sep"))
     labels = _labels(source)
@@ -286,12 +280,12 @@ def _text_table(source: ImportSource, tokenizer: Tokenizer, length_key: str) -> 
 
 def _labels(source: ImportSource) -> Table:
     """Return the content of labels.json."""
-    names = [name.strip() for name in source.description.labels]
+    names = [name.strip() for name in source.folder.labels]
     problem = source.folder.facts.get("problem_type")
     if problem == "regression" or (problem is None and len(names) == 1):
         if len(names) != 1:
             raise InteropError(
-                f"{source.path} predicts {len(names)} numbers per text (problem_type is "
+                f"{source.folder.path} predicts {len(names)} numbers per text (problem_type is "
                 '"regression"); a task of Saccade predicts one'
             )
         return {"kind": "number", "mean": 0.0, "scale": 1.0}
