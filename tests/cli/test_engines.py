@@ -28,7 +28,7 @@ def test_predict(saccade, transformer):
     wanted = [answer.text for answer in front.load(transformer).predict(tiny.SENTENCES)]
     said = saccade("predict", transformer, *tiny.SENTENCES, *FLOAT)
     assert (said.code, said.lines) == (0, wanted)
-    assert f"making ctranslate2-float32 of {transformer}, once" in said.err
+    assert f"building ctranslate2-float32 for {transformer}, once" in said.err
     again = saccade("predict", transformer, *tiny.SENTENCES, *FLOAT)
     assert (again.lines, again.err) == (wanted, "")
     said = saccade("predict", transformer, *tiny.SENTENCES, "--engine", "eager")
@@ -40,7 +40,9 @@ def test_what_was_not_asked_for_is_not_explained(saccade, transformer, monkeypat
     assert saccade("predict", transformer, "the cat").err == ""
     said = saccade("predict", transformer, "the cat", "--engine", "auto")
     assert said.code == 0
-    assert said.err.startswith("answering by the engine eager: CTranslate2 is not installed: pip ")
+    assert said.err.startswith(
+        "answering with the engine eager: CTranslate2 is not installed: pip "
+    )
     assert said.err.count("\n") == 1
     said = saccade("predict", transformer, "the cat", "--engine", "ctranslate2")
     assert said.code == 2

@@ -10,10 +10,12 @@ from saccade.errors import DataError
 from saccade.tasks import Answer, Task
 
 
-class Echo(Task[Any]):
+class Echo(Task):
     """Says its inputs; those named `wrong` and `broken` fail, and `slow` waits to be let go."""
 
     name = "echo"
+    reads = "text"
+    generation = None
 
     def __init__(self) -> None:
         super().__init__()

@@ -218,7 +218,7 @@ SLOW_FIRST = """
 import sys, time
 from datetime import timedelta
 from pathlib import Path
-from saccade.tasks.text_to_text import Config
+from saccade.tasks.text_to_text import TextToTextConfig
 from saccade.training import distributed
 from saccade.training.loop import Trainer
 from tests.training.runs import train
@@ -231,7 +231,7 @@ def slowly(owner, name):
     setattr(owner, name, slow)
 
 distributed.LIMIT = timedelta(seconds=5)
-slowly(Config, "fresh")
+slowly(TextToTextConfig, "create")
 slowly(Trainer, "measure")
 train(Path(sys.argv[1]), "slow", "training.accumulate=1", world=distributed.from_environment())
 """

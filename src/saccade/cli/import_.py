@@ -19,7 +19,7 @@ def run(
     ] = False,
 ) -> None:
     """Make a run of a Hugging Face folder."""
-    from saccade.interop.huggingface.reading import read_task
+    from saccade.interop.huggingface.task_import import read_task
     from saccade.training.recipe import FINE_TUNING, Recipe
     from saccade.training.run import Run
 

@@ -166,9 +166,9 @@ def _show(prompt: str, pieces: Iterator[str]) -> None:
 
 def _require_fit(task: Any, *, align: bool, markup: bool, stream: bool) -> None:
     """Refuse what this task cannot do."""
-    from saccade.tasks import Streams
+    from saccade.tasks import Aligns, Streams
 
-    if (align or markup) and not task.aligns:
+    if (align or markup) and not isinstance(task, Aligns):
         option = "--align" if align else "--markup"
         raise DecodingError(f"{option} is for translators and their like, not for {task.name}")
     if stream and not isinstance(task, Streams):

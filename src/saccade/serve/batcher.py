@@ -60,7 +60,7 @@ class Work:
 class Batcher:
     """The queue of one model, and the thread that empties it."""
 
-    def __init__(self, task: Task[Any], limits: Limits, observe: Observe) -> None:
+    def __init__(self, task: Task, limits: Limits, observe: Observe) -> None:
         self._task, self._limits, self._observe = task, limits, observe
         self._layouts: Layouts = {}  # a served model keeps its weights
         self._waiting: deque[Work] = deque()

@@ -19,7 +19,7 @@ from saccade.serve.limits import Limits
 from saccade.serve.problems import Problem
 from saccade.serve.prometheus import Measures
 from saccade.serve.streamer import End, Streamer
-from saccade.tasks import Answer, Streams, Task
+from saccade.tasks import Aligns, Answer, Streams, Task
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 PAIR = re.compile(r"([a-z]{2,3})-([a-z]{2,3})")
@@ -54,14 +54,14 @@ class Model:
     def __init__(
         self,
         name: str,
-        task: Task[Any],
+        task: Task,
         *,
         limits: Limits,
         measures: Measures,
         languages: tuple[str, str] | None = None,
     ) -> None:
         self.name, self.task, self.limits = name, task, limits
-        self.languages = languages if task.aligns else None
+        self.languages = languages if isinstance(task, Aligns) else None
         self.pending = 0
         self._measures = measures
         self._batcher = Batcher(task, limits, self._observe)
