@@ -327,7 +327,7 @@ class _Job:
         self.run.require_new()
         torch.manual_seed(self.recipe.training.seed)
         folder = None if self.initial is None else self.initial.folder
-        with self.console.counting("building the vocabulary, texts read:") as bar:
+        with self.console.counting("building the vocabulary, rows read:") as bar:
             task = self.recipe.options.create(splits["train"], bar.to, folder)
         if self.initial is None:
             self.run.begin(self.recipe, task, facts)
