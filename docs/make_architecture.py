@@ -5,10 +5,9 @@
 The layers are those that import-linter checks, so the picture changes when pyproject.toml does.
 """
 
+import tomllib
 from html import escape
 from pathlib import Path
-
-import tomllib
 
 DOCS = Path(__file__).parent
 PICTURE = DOCS / "pictures" / "architecture.svg"

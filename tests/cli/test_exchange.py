@@ -13,8 +13,9 @@ import saccade as front
 from saccade.data.corpus import Item
 from saccade.interop import huggingface
 from saccade.interop.huggingface import writing
-from saccade.training import exchange, session
+from saccade.interop.huggingface.reading import read_task
 from saccade.training import recipe as recipes
+from saccade.training import session
 from saccade.training.console import Console
 from saccade.training.run import Run
 from tests.engines import tiny
@@ -103,6 +104,13 @@ def made(folder: Path, recipe: str, rows: list[tuple[str, ...]], *changes: str):
 def translator(folder: Path, *changes: str):
     rows = [("source", "target"), *zip(SENTENCES, reversed(SENTENCES), strict=True)]
     return made(folder, TRANSLATOR, rows, *changes)
+
+
+def import_folder(folder: Path, out: Path):
+    read = read_task(folder)
+    recipe = recipes.Recipe(read.task.name, read.options, recipes.FINE_TUNING)
+    Run(out).create(recipe, read.task, {})
+    return read.task
 
 
 def classifier(folder: Path, labels: str = "up down up down", *changes: str):
@@ -377,7 +385,7 @@ def test_marian_becomes_a_run(saccade, tmp_path):
 
 def test_an_imported_run_is_measured_and_trained_further(saccade, tmp_path):
     marian(tmp_path / "opus")
-    exchange.import_folder(tmp_path / "opus", tmp_path / "run")
+    import_folder(tmp_path / "opus", tmp_path / "run")
     rows = [f"{x} {y}\t{y} {x}\n" for x in "abcd" for y in "efgh"]
     (tmp_path / "pairs.tsv").write_text("source\ttarget\n" + "".join(rows))
     said = saccade("evaluate", tmp_path / "run", "--data", tmp_path / "pairs.tsv", "--json")
@@ -403,7 +411,7 @@ def test_marian_with_two_vocabularies(tmp_path):
     options = {"share_encoder_decoder_embeddings": False, "decoder_vocab_size": 23}
     model = marian(tmp_path / "opus", 24, **options)
     sentence_pieces(tmp_path / "opus" / "target" / "tokenizer.json")
-    task = exchange.import_folder(tmp_path / "opus", tmp_path / "run")
+    task = import_folder(tmp_path / "opus", tmp_path / "run")
     assert (len(task.source), len(task.target)) == (21, 25)
     batch = task.force(LETTERS, LETTERS)
     target = batch.target[:, :-1].clone()
@@ -455,7 +463,7 @@ def test_a_bert_classifier_of_pairs_must_be_called_so(saccade, tmp_path):
 )
 def test_what_the_labels_are(tmp_path, options, kind):
     model = bert(tmp_path / "hf", "BertForSequenceClassification", **options)
-    task = exchange.import_folder(tmp_path / "hf", tmp_path / "run")
+    task = import_folder(tmp_path / "hf", tmp_path / "run")
     assert task.labels.kind == task.config.labels.kind == kind
     [answer] = front.load(tmp_path / "run").predict(["the cat"])
     logits = model(torch.tensor([[2, 6, 7, 3]])).logits[0].detach()
@@ -600,9 +608,9 @@ def test_pairs_need_segments(saccade, tmp_path):
 
 def test_nothing_is_overwritten(saccade, tmp_path):
     bert(tmp_path / "hf", "BertForMaskedLM")
-    exchange.import_folder(tmp_path / "hf", tmp_path / "run")
+    import_folder(tmp_path / "hf", tmp_path / "run")
     told = refused(saccade, "import", tmp_path / "hf", "--out", tmp_path / "run")
-    assert "holds a run already; choose another folder with --out" in told
+    assert "already holds a run; choose another folder with --out" in told
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "letter.txt").write_text("keep me")
     told = refused(saccade, "import", tmp_path / "hf", "--out", tmp_path / "mine")
@@ -658,7 +666,7 @@ def test_a_recurrent_run_has_no_counterpart(saccade, run, tmp_path):
 
 def test_formats(saccade, run, tmp_path):
     told = refused(saccade, "export", run, "--to", "tensorflow", tmp_path / "out")
-    assert "cannot be exported to 'tensorflow'; it can be to: ctranslate2, huggingface" in told
+    assert "cannot be exported to 'tensorflow'; choose one of ctranslate2, huggingface" in told
     assert saccade("export", run, tmp_path / "out").code == 2
     told = refused(saccade, "export", tmp_path, "--to", "huggingface", tmp_path / "out")
     assert "is not a run folder" in told

@@ -66,7 +66,7 @@ def test_a_killed_training_is_reported_and_goes_on(tmp_path):
     saved = checkpoint.steps(folder / "run" / "checkpoints")[-1]
     assert 6 <= saved < 40
     in_child(job, said.append)
-    assert f"going on from step {saved}" in said
+    assert f"resuming from step {saved}" in said
     told = found(job)
     assert told.training.steps == 40
     assert told.training.peak_memory > 50e6

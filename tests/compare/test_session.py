@@ -146,7 +146,7 @@ def test_a_larger_budget_goes_on(copy):
     found, said = run(copy, max_steps=8)
     assert "looks goes on: training.max_steps was 6, is 8" in said
     assert {each.measured[0].training.steps for each in found.contenders} == {8}
-    assert "going on from step" not in said  # of the training itself, which has another screen
+    assert "resuming from step" not in said  # of the training itself, which has another screen
     steps = [line["step"] for line in metrics(copy / "out" / "runs" / "looks-0")]
     assert steps == sorted(steps)  # what was done was not done again
 
@@ -250,7 +250,7 @@ def test_mistakes(tmp_path):
     for options, error, said in (
         ({"seeds": ()}, RecipeError, "seeds must be different from each other, at least 1"),
         ({"seeds": (1, 1)}, RecipeError, "seeds must be different"),
-        ({"data": folder / "no"}, DataError, "there is no"),
+        ({"data": folder / "no"}, DataError, "does not exist"),
         ({"out": "data"}, RunError, "is not empty .* and no comparison"),
         ({"out": "tiny.toml"}, RunError, "is a file"),
     ):

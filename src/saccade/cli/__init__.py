@@ -4,7 +4,6 @@ Nothing heavy is imported before a verb runs, so that `--help` is there at once.
 1 a training of a comparison failed, 2 a user's mistake, 74 a full disk, 130 stopped and saved.
 """
 
-import errno
 import io
 import logging
 import os
@@ -26,6 +25,7 @@ from saccade.cli.recipes import run as recipes
 from saccade.cli.serve import run as serve
 from saccade.cli.train import run as train
 from saccade.errors import DiskFullError, SaccadeError, StoppedError
+from saccade.files import disk_full
 
 app = typer.Typer(
     help="Train, compare, run and look into attention models, on your own data.",
@@ -73,7 +73,7 @@ def main() -> None:
     except KeyboardInterrupt:
         _end("stopped", 130)
     except OSError as error:  # a file that may not be read, a disk that fails
-        _end(f"error: {error}", 74 if error.errno == errno.ENOSPC else 2)
+        _end(f"error: {error}", 74 if disk_full(error) else 2)
 
 
 def _end(text: str, code: int) -> None:

@@ -54,11 +54,11 @@ def run(
         raise DataError("--gold-from-1 and --gold-swapped say how to read --gold, which is missing")
 
     from saccade import engines
+    from saccade.lens.alignment.gold import GoldFile
     from saccade.lens.formatting import in_columns
     from saccade.lens.page.document import shown
     from saccade.training import session
     from saccade.training.console import Console
-    from saccade.training.golds import GoldFile
 
     if output is not None and not output.parent.is_dir():
         raise DataError(f"there is no folder {output.parent} to write {output.name} into")

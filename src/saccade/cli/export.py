@@ -16,9 +16,11 @@ def run(
     ] = None,
 ) -> None:
     """Write a run in another tool's format."""
-    from saccade.training.exchange import export_run
+    from saccade.interop import export_task
+    from saccade.training.run import Run
 
-    remark = export_run(run_folder, to, out, quantization=quantization)
+    source = Run(run_folder)
+    remark = export_task(source.task(), to, out, quantization=quantization, items=source.samples())
     print(f"{out}: {run_folder} as {to} has it, read again and compared")
     if remark:
         print(remark)

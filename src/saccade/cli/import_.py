@@ -19,9 +19,16 @@ def run(
     ] = False,
 ) -> None:
     """Make a run of a Hugging Face folder."""
-    from saccade.training.exchange import import_folder
+    from saccade.interop.huggingface.reading import read_task
+    from saccade.training.recipe import FINE_TUNING, Recipe
+    from saccade.training.run import Run
 
-    task = import_folder(folder, out, pairs=pairs)
+    target = Run(out)
+    target.require_new()
+    read = read_task(folder, pairs=pairs)
+    task = read.task
+    recipe = Recipe(task.name, read.options, FINE_TUNING)
+    target.create(recipe, task, {"imported": folder.resolve().name})
     count = sum(p.numel() for p in task.model.parameters())
     print(f"{out}: {task.name}, a {type(task.model).__name__} of {count:,} parameters")
     print(f"Ask it: saccade predict {shlex.join([str(out)])}")

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any
 
 from saccade.errors import DataError, DiskFullError
+from saccade.files import disk_full
 
 
 class Sink:
@@ -47,7 +48,7 @@ class Sink:
         self._file.flush()
 
     def _full(self, error: BaseException | None) -> DiskFullError | None:
-        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        if isinstance(error, OSError) and disk_full(error):
             where = self._path or "the output"
             return DiskFullError(errno.ENOSPC, f"the disk is full: {where} is not whole")
         return None

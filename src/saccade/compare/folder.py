@@ -18,7 +18,7 @@ from typing import Any
 from saccade.compare.plan import Entrant
 from saccade.data.corpus import Corpus
 from saccade.errors import RunError
-from saccade.files import room_on_disk, write_file
+from saccade.files import disk_errors, write_file
 from saccade.training import recipe as recipes
 from saccade.training.run import Run, differences, flat
 
@@ -72,7 +72,7 @@ class Folder:
         plan = self.path / "plan.toml"
         if plan.exists():
             self._require_data(recipes.parse(plan.read_text(encoding="utf-8"), str(plan)), corpus)
-        elif others := Run(self.path).strangers():
+        elif others := Run(self.path).other_files():
             raise RunError(
                 f"{self.path} is not empty ({', '.join(others[:4])}) and no comparison; "
                 "choose a new folder with --out"
@@ -125,7 +125,7 @@ class Folder:
     def _write(self, entrants: Sequence[Entrant], data: str, corpus: Corpus) -> None:
         import tomlkit
 
-        with room_on_disk(self.path, "what was compared before is kept"):
+        with disk_errors(self.path, "what was compared before is kept"):
             (self.path / "recipes").mkdir(exist_ok=True)
             plan = {"format": FORMAT, "data": data, "splits": _digests(corpus)}
             write_file(self.path / "plan.toml", tomlkit.dumps(plan).encode())

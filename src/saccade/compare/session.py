@@ -15,7 +15,7 @@ from saccade.compare.plan import NO_END, Budget, Entrant, entrants
 from saccade.compare.work import Job, found
 from saccade.data import sources
 from saccade.errors import RecipeError, SaccadeError, StoppedError
-from saccade.files import room_on_disk, write_file
+from saccade.files import disk_errors, write_file
 from saccade.lens.formatting import readable_json
 from saccade.lens.record import AttentionRecord
 from saccade.training.console import Console
@@ -87,7 +87,7 @@ def compare(
             seeds=tuple(seeds),
             entrants=[_contender(i, each, jobs, failed) for i, each in enumerate(asked)],
         )
-        with room_on_disk(folder.path, "all trainings are kept"):
+        with disk_errors(folder.path, "all trainings are kept"):
             write_file(folder.json, readable_json(comparison.as_json()).encode())
             folder.keep(pages(comparison))
     return comparison

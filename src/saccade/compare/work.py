@@ -12,7 +12,7 @@ import torch
 from saccade.compare.measure import Measured, measure
 from saccade.compare.memory import peak_memory
 from saccade.errors import RunError
-from saccade.files import room_on_disk, write_file
+from saccade.files import disk_errors, write_file
 from saccade.lens.formatting import readable_json
 from saccade.training import recipe as recipes
 from saccade.training import session
@@ -106,5 +106,5 @@ def _note(job: Job, budget: Spent | None) -> None:
 
 
 def _write(path: Path, table: object) -> None:
-    with room_on_disk(path, "the run itself is kept"):
+    with disk_errors(path, "the run itself is kept"):
         write_file(path, readable_json(table).encode())

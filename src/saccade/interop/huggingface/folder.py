@@ -1,9 +1,7 @@
 """The files of a folder: config.json, and tensors in one safetensors file or in several shards."""
 
 import json
-import os
 import stat
-import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,8 +10,8 @@ import safetensors
 import safetensors.torch
 import torch
 
-from saccade.errors import InteropError, WeightsError
-from saccade.files import open_file, read_json
+from saccade.errors import DiskFullError, InteropError, WeightsError
+from saccade.files import atomic_file, open_file, read_json, write_file
 from saccade.shapes import Tensor
 
 CONFIG = "config.json"
@@ -79,17 +77,16 @@ def write(folder: str | Path, config: Mapping[str, Any], tensors: Mapping[str, T
         raise InteropError(f"{CONFIG} cannot hold what it is to hold: {error}") from error
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".unfinished-", dir=folder) as name:
-            unfinished = Path(name)
+        with atomic_file(folder / WEIGHTS) as partial:
             safetensors.torch.save_file(
                 {key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()},
-                unfinished / WEIGHTS,
+                partial,
                 metadata={"format": "pt"},
             )
-            (unfinished / CONFIG).write_text(text + "\n", encoding="utf-8")
-            for file in (WEIGHTS, CONFIG):
-                (unfinished / file).chmod(EVERYONE_READS)
-                os.replace(unfinished / file, folder / file)
+            partial.chmod(EVERYONE_READS)
+        write_file(folder / CONFIG, f"{text}\n".encode())
+    except DiskFullError:
+        raise
     except (OSError, safetensors.SafetensorError) as error:
         raise InteropError(f"cannot write {folder}: {error}") from error
 

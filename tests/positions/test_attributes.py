@@ -1,4 +1,4 @@
-"""What an encoding says of itself is what it does; models ask these facts and nothing else."""
+"""The class attributes of an encoding describe what it does; models rely on them alone."""
 
 import pytest
 import torch
@@ -16,7 +16,7 @@ ALL = kinds(PositionConfig)
 
 
 def effects(position, places):
-    """What it makes of tokens, and of queries and keys."""
+    """Return whether it changes tokens, and whether it changes queries, keys or scores."""
     torch.manual_seed(1)
     x, query, keys = (
         torch.randn(2, 6, DIM),
@@ -30,7 +30,7 @@ def effects(position, places):
 
 
 @pytest.mark.parametrize("kind", ALL)
-def test_facts_are_what_an_encoding_does(kind):
+def test_class_attributes_describe_what_an_encoding_does(kind):
     options = ALL[kind]()
     encoding = options.encoding
     works = {}
@@ -56,7 +56,7 @@ def test_facts_are_what_an_encoding_does(kind):
 
 
 @pytest.mark.parametrize("kind", ALL)
-def test_models_take_what_the_facts_allow(kind):
+def test_models_accept_exactly_the_encodings_that_the_attributes_allow(kind):
     options = ALL[kind]()
     encoding = options.encoding
     decoder = TransformerDecoderConfig(num_layers=1, num_heads=2, hidden_dim=8, position=options)

@@ -1,4 +1,4 @@
-"""Readers of images as options: their grids, their positions, patches that overlap."""
+"""Tests of the options of image encoders: grids, positions, overlapping patches."""
 
 import pytest
 import torch
@@ -24,14 +24,14 @@ SMALL = TransformerEncoderConfig(num_layers=1, num_heads=2, hidden_dim=8, positi
 
 @pytest.mark.parametrize("size", [16, 28, 30])
 @pytest.mark.parametrize("stem_stride", [1, 2])
-def test_the_grid_of_a_resnet_is_foretold(size, stem_stride):
+def test_the_grid_of_a_resnet_is_predicted_by_its_options(size, stem_stride):
     config = ResNetConfig(channels=1, widths=(3, 4, 5), blocks=1, stem_stride=stem_stride)
     grid = config.build().stem.network(torch.randn(1, 1, size, size))
     assert tuple(grid.shape[1:]) == (config.memory_dim, *config.grid(size))
 
 
 @pytest.mark.parametrize("size", [33, 64])
-def test_the_grid_of_efficientnet_is_foretold_C1(size):
+def test_the_grid_of_efficientnet_is_predicted_by_its_options_C1(size):
     config = EfficientNetConfig(fine_tune=True)
     with torch.no_grad():
         grid = EfficientNetLite0().eval()(torch.randn(1, 3, size, size))
@@ -40,16 +40,16 @@ def test_the_grid_of_efficientnet_is_foretold_C1(size):
     assert isinstance(EfficientNetConfig().build().stem.network, FeatureMap)
 
 
-def test_cells_of_a_grid_know_where_they_stand():
+def test_cells_of_a_grid_get_their_positions():
     plain, position = GridEncoder(FeatureMap(8)), Sinusoidal(8)
-    told = GridEncoder(FeatureMap(8), position=position)
+    encoder = GridEncoder(FeatureMap(8), position=position)
     features = torch.randn(2, 8, 3, 4)
-    wanted = position.embed(plain(features).states, Grid.of(3, 4))
-    torch.testing.assert_close(told(features).states, wanted)
-    torch.testing.assert_close(told(features).summary, wanted.mean(1))
+    expected = position.embed(plain(features).states, Grid.of(3, 4))
+    torch.testing.assert_close(encoder(features).states, expected)
+    torch.testing.assert_close(encoder(features).summary, expected.mean(1))
 
 
-def test_patches_that_overlap_stand_in_the_same_cells():
+def test_overlapping_patches_have_the_same_grid():
     for stem in (PatchStem(8, 4, 1), OverlappingPatchStem(8, 4, 1)):
         x, places = stem(torch.randn(2, 1, 12, 8))
         assert x.shape == (2, 7, 8)
@@ -58,16 +58,16 @@ def test_patches_that_overlap_stand_in_the_same_cells():
     changed = image.clone()
     changed[..., 3, 0] += 5  # the last row of pixels in the first row of patches
     apart, over = PatchStem(8, 4, 1), OverlappingPatchStem(8, 4, 1)
-    over.early[1] = over.early[4] = torch.nn.Identity()  # norms see the whole image,
-    over.early[2] = over.early[5] = torch.nn.Identity()  # and a ReLU may hide what has changed
+    over.early[1] = over.early[4] = torch.nn.Identity()  # norms read the complete image,
+    over.early[2] = over.early[5] = torch.nn.Identity()  # and a ReLU may hide a change
     moved = [
         (stem.cells(changed) - stem.cells(image)).abs().sum(1)[0] > 1e-7 for stem in (apart, over)
     ]
     assert moved[0].nonzero().tolist() == [[0, 0]]
     assert moved[1].nonzero().tolist() == [[0, 0], [1, 0]]
-    with pytest.raises(ShapeError, match="takes images of 1 channels, got 3"):
+    with pytest.raises(ShapeError, match="takes images of 1 channel, got 3"):
         over(torch.randn(1, 3, 12, 8))
-    with pytest.raises(ShapeError, match="does not fall into patches"):
+    with pytest.raises(ShapeError, match="cannot be divided into patches"):
         over(torch.randn(1, 1, 10, 8))
     with pytest.raises(ShapeError, match="too narrow"):
         OverlappingPatchStem(2, 16)
@@ -82,13 +82,13 @@ def test_positions_get_the_grid_of_the_image():
     assert sized(Relative2dConfig(grid=(4, 3)), (3, 3)).grid == (4, 3)
     with pytest.raises(RecipeError, match="3 x 3 cells"):
         sized(LearnedConfig(grid=(3, 2)), (3, 3))
-    with pytest.raises(RecipeError, match="is for text"):
+    with pytest.raises(RecipeError, match="works on text only"):
         sized(RelativeConfig(), (3, 3))
     learned = ResNetConfig(widths=(4,), blocks=1, position=LearnedConfig())
     assert learned.sized(6).build()(torch.randn(1, 3, 6, 6)).states.shape == (1, 36, 4)
 
 
-def test_grids_without_self_attention_refuse_what_acts_inside_it():
+def test_grids_without_self_attention_raise_on_positions_that_act_inside():
     for position in (RotaryConfig(), SinusoidalConfig(fuse="concat")):
         with pytest.raises(RecipeError, match="does not work on the cells of a grid"):
             ResNetConfig(position=position)

@@ -1,4 +1,4 @@
-"""Text and patch readers against torch.nn, and what padding may not change (H1, I10, B3)."""
+"""Tests of text and patch encoders against torch.nn, and of padding (H1, I10, B3)."""
 
 import pytest
 import torch
@@ -159,7 +159,7 @@ def test_a_set_of_vectors_has_no_order_I8_I9():
     )
 
 
-def test_patches_are_a_convolution_I10():
+def test_patches_equal_a_convolution_I10():
     stem = PatchStem(32, 16, class_token=False)
     image = torch.randn(2, 3, 224, 224)
     pieces = patches(image, 16)
@@ -173,7 +173,7 @@ def test_patches_are_a_convolution_I10():
 @pytest.mark.parametrize(
     "kind", ["none", "sinusoidal", "learned", "relative_2d", "rotary", "conditional"]
 )
-def test_patch_readers_with_every_position_for_images(kind):
+def test_patch_encoders_work_with_every_position_for_images(kind):
     config = TransformerEncoderConfig(
         **SMALL | {"num_heads": 2},
         position=kinds(PositionConfig)[kind]().with_cells((4, 4)),
@@ -193,7 +193,7 @@ def test_patch_readers_with_every_position_for_images(kind):
         assert encoder(larger).states.shape == (2, 37, 16)
 
 
-def test_images_that_do_not_fit_are_named():
+def test_raises_on_images_that_do_not_fit():
     stem = PatchStem(16, 4)
     with pytest.raises(ShapeError, match=r"9 x 8 pixels .* 4 x 4"):
         stem(torch.randn(1, 3, 9, 8))

@@ -1,13 +1,13 @@
-"""Cancelled decoding takes no further step, whichever way it writes."""
+"""Cancelled decoding takes no further step, by any search."""
 
 import pytest
 import torch
 
 from saccade.cancellation import Cancelled, cancellable
-from saccade.decoding import GenerationConfig, Limits, generate, stream
+from saccade.decoding import GenerationConfig, GenerationLimits, generate, stream
 from tests.decoding.steppers import START, STOP, random_trigram
 
-ENDLESS = Limits(stop=STOP, max_length=40, min_length=40)
+ENDLESS = GenerationLimits(stop=STOP, max_length=40, min_length=40)
 OPTIONS = {
     "greedy": GenerationConfig(),
     "beam": GenerationConfig(beam=3, num_best=2),
@@ -16,7 +16,7 @@ OPTIONS = {
 
 
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
-def test_no_step_is_taken_after_the_condition(options):
+def test_no_step_is_taken_after_cancellation(options):
     rows = 4
     model = random_trigram(rows, 7)
 
@@ -34,7 +34,7 @@ def test_no_step_is_taken_after_the_condition(options):
 
 
 @pytest.mark.parametrize("way", ["greedy", "sample"])
-def test_a_stream_ends_too(way):
+def test_a_stream_ends_on_cancellation(way):
     model = random_trigram(1, 7)
     first = torch.tensor([START])
     tokens = stream(model, model.start(torch.tensor([0])), first, ENDLESS, options=OPTIONS[way])

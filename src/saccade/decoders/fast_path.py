@@ -1,29 +1,30 @@
 """One step of a plain Transformer decoder in as few operations as possible.
 
 A step reads every weight for a few rows. On a CPU a small model then spends half of its time
-entering and leaving operations, and the other half waiting for weights. The wait is shorter if
-a matrix is stored along its longer side, or in the blocks that oneDNN works with (as torch itself
-does when it compiles a model for a CPU). `Quick` computes what the layers' `forward` computes for
-one more token; `Quick.of` returns None for a decoder with any part that it does not know exactly,
-and that decoder takes the general path. Both give the same logits; a test compares them.
+entering and leaving operations, and the other half waiting for weights. The wait is shorter if a
+matrix is stored along its longer side, or in the blocks that oneDNN uses (as torch does when it
+compiles a model for a CPU). `FastPath` computes what `forward` of the layers computes for one more
+token. `FastPath.of` returns None for a decoder with any part that it does not know exactly; such a
+decoder takes the general path. Both give the same logits; a test compares them.
 
-`Quick` reads the model's own weights and copies a matrix into a faster layout once it has been used
-often. It lives in the state of one generation, so no copy outlives the weights it was made from.
-Callers that generate repeatedly with unchanged weights share the copies with `sharing`.
+`FastPath` reads the weights of the model and copies a matrix into a faster layout once it has been
+used often. It belongs to the state of one generation, so no copy outlives its weights. Callers that
+generate repeatedly with unchanged weights share the copies with `sharing`.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import nn
 from torch.nn.modules.module import _has_any_global_hook
 
-from saccade.attention import Attend, Cache, MultiHeadAttention, Projected
+from saccade.attention import Attend, KeyValueCache, MultiHeadAttention, Projected
 from saccade.attention.projection import Packed, Separate
 from saccade.attention.scores import ScaledDot
+from saccade.decoders.stack import TransformerDecoderLayer, TransformerStack
 from saccade.layers.dropout import Dropout
 from saccade.layers.embeddings import OutputProjection
 from saccade.layers.feed_forward import FeedForward
@@ -31,21 +32,18 @@ from saccade.layers.residual import Residual, StochasticDepth
 from saccade.positions.rotary import Rotary
 from saccade.shapes import Bool, Float, Tensor
 
-if TYPE_CHECKING:
-    from saccade.decoders.transformer import TransformerDecoder, TransformerDecoderLayer
-
 FEW, LARGE = range(2, 65), 1 << 18
-"""A product of this many rows with a matrix of at least LARGE numbers is faster if it is packed."""
+"""Products of this many rows with a matrix of at least LARGE numbers are faster if packed."""
 MANY, TINY = 64, 400
-"""At least MANY products of one row with a matrix of fewer than TINY numbers are faster as one sum:
-below that size torch multiplies by a plain loop."""
+"""From MANY products of one row with a matrix of fewer than TINY numbers, one sum is faster: below
+that size torch multiplies in a plain loop."""
 USES_BEFORE_COPY = 16
 """A copy of a matrix costs about as much time as this many products with it save."""
 PACKS = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
 class Linear:
-    """x W + b, with W copied into the faster layout for the number of rows once that pays off."""
+    """x W + b, with W copied into the layout that is fastest for the number of rows."""
 
     def __init__(self, weight: Float[Tensor, "e d"], bias: Float[Tensor, " e"] | None) -> None:
         self.weight = weight.detach()
@@ -85,7 +83,7 @@ class Around(NamedTuple):
 
     @classmethod
     def of(cls, residual: Residual) -> "Around":
-        """Take both from a block."""
+        """Return those of a residual connection."""
         norm = residual.norm
         assert isinstance(norm, nn.LayerNorm)
         return cls(
@@ -97,20 +95,20 @@ class Around(NamedTuple):
         )
 
     def normed(self, x: Tensor) -> Tensor:
-        """Each token's features normalised."""
+        """Return the normalised tokens."""
         return torch.layer_norm(x, self.shape, self.weight, self.bias, self.eps)
 
     def __call__(
         self, x: Float[Tensor, "n d"], part: Callable[[Tensor], Tensor]
     ) -> Float[Tensor, "n d"]:
-        """x with what `part` makes of it added."""
+        """Add the output of `part` to x."""
         if self.before:
             return part(self.normed(x)).add_(x)
         return self.normed(part(x).add_(x))
 
 
-class Reading:
-    """Multi-head attention of one new token: its own text's, or a memory's."""
+class Attention:
+    """Multi-head attention of one new token to earlier tokens (`own`), or to a memory."""
 
     def __init__(self, attention: MultiHeadAttention, *, own: bool) -> None:
         self.num_heads, self.head_dim = attention.num_heads, attention.head_dim
@@ -119,29 +117,29 @@ class Reading:
         self.out = Linear(attention.out_proj.weight, attention.out_proj.bias)
 
     def text(
-        self, x: Float[Tensor, "n d"], cache: Cache, turned: Rotary | None
+        self, x: Float[Tensor, "n d"], cache: KeyValueCache, rotary: Rotary | None
     ) -> Float[Tensor, "n d"]:
-        """What the tokens so far say to the new one, which joins them."""
-        made = self.into(x).view(x.shape[0], 3, self.num_heads, 1, self.head_dim)
-        query, keys, values = made.unbind(1)
-        if turned is not None:
+        """Attend to the tokens so far, including the new one."""
+        projected = self.into(x).view(x.shape[0], 3, self.num_heads, 1, self.head_dim)
+        query, keys, values = projected.unbind(1)
+        if rotary is not None:
             at = torch.tensor([cache.length], device=x.device)
-            query, keys = turned.rotate(query, keys, at, at)
-        return self._read(query, *cache.append(keys, values), None)
+            query, keys = rotary.rotate(query, keys, at, at)
+        return self._attend(query, *cache.append(keys, values), None)
 
     def memory(
         self, x: Float[Tensor, "n d"], memory: Projected, bias: Float[Tensor, "m 1 1 s"] | None
     ) -> Float[Tensor, "n d"]:
-        """What the memory says; neighbouring rows may share a row of it."""
+        """Attend to the memory; neighbouring rows may share a row of it."""
         rows = memory.keys.shape[0]
         query = self.into(x).view(rows, -1, self.num_heads, self.head_dim).transpose(1, 2)
-        return self._read(query, memory.keys, memory.values, bias)
+        return self._attend(query, memory.keys, memory.values, bias)
 
-    def _read(self, query: Tensor, keys: Tensor, values: Tensor, bias: Tensor | None) -> Tensor:
+    def _attend(self, query: Tensor, keys: Tensor, values: Tensor, bias: Tensor | None) -> Tensor:
         rows, heads, shared, width = query.shape
         many = query.reshape(-1, shared, width)
-        nothing = many.new_empty(())
-        scores = torch.baddbmm(nothing, many, keys.flatten(0, 1).mT, beta=0, alpha=self.scale)
+        unused = many.new_empty(())
+        scores = torch.baddbmm(unused, many, keys.flatten(0, 1).mT, beta=0, alpha=self.scale)
         if bias is not None:
             scores = (scores.view(rows, heads, shared, -1) + bias).flatten(0, 1)
         weights, values = scores.softmax(-1), values.flatten(0, 1)
@@ -155,15 +153,15 @@ class Reading:
 
 
 class Block:
-    """One layer."""
+    """One decoder layer."""
 
-    def __init__(self, layer: "TransformerDecoderLayer") -> None:
+    def __init__(self, layer: TransformerDecoderLayer) -> None:
         self.around_attention = Around.of(layer.around_attention)
-        self.attention = Reading(layer.self_attention, own=True)
-        self.cross: Reading | None = None
+        self.attention = Attention(layer.self_attention, own=True)
+        self.cross: Attention | None = None
         if layer.cross is not None:
             self.around_cross = Around.of(layer.around_cross)
-            self.cross = Reading(layer.cross, own=False)
+            self.cross = Attention(layer.cross, own=False)
         part = layer.feed_forward
         self.around_feed_forward = Around.of(layer.around_feed_forward)
         self.widen = Linear(part.widen.weight, part.widen.bias)
@@ -173,66 +171,66 @@ class Block:
     def __call__(
         self,
         x: Float[Tensor, "n d"],
-        cache: Cache,
+        cache: KeyValueCache,
         memory: Projected | None,
         bias: Float[Tensor, "m 1 1 s"] | None,
-        turned: Rotary | None,
+        rotary: Rotary | None,
     ) -> Float[Tensor, "n d"]:
-        """The new tokens, each having read those before it, and the memory."""
-        x = self.around_attention(x, lambda x: self.attention.text(x, cache, turned))
+        """Apply the layer to one new token per row."""
+        x = self.around_attention(x, lambda x: self.attention.text(x, cache, rotary))
         if self.cross is not None and memory is not None:
             cross = self.cross
             x = self.around_cross(x, lambda x: cross.memory(x, memory, bias))
         return self.around_feed_forward(x, lambda x: self.narrow(self.activation(self.widen(x))))
 
 
-class Quick:
-    """The layers, the last norm and the output of a decoder, ready for single steps."""
+class FastPath:
+    """The layers, the last norm and the output projection of a decoder, for single steps."""
 
-    def __init__(self, decoder: "TransformerDecoder") -> None:
+    def __init__(self, decoder: TransformerStack, output: OutputProjection) -> None:
         self.blocks = [Block(layer) for layer in decoder.blocks()]
-        self.turned = decoder.position if isinstance(decoder.position, Rotary) else None
+        self.rotary = decoder.position if isinstance(decoder.position, Rotary) else None
         self.norm = decoder.norm
-        self.output = Linear(decoder.output.weight, decoder.output.bias)
+        self.output = Linear(output.weight, output.bias)
 
     @classmethod
-    def of(cls, decoder: "TransformerDecoder") -> "Quick | None":
-        """Return the `Quick` of a decoder, or None if it must take the general path."""
+    def of(cls, decoder: TransformerStack, output: OutputProjection) -> "FastPath | None":
+        """Return the `FastPath` of a decoder, or None if it must take the general path."""
         if decoder.training or torch.is_autocast_enabled("cpu"):
             return None
         shared = _shared.get()
-        if shared is None:
-            return cls(decoder) if _is_plain(decoder) else None
-        if decoder not in shared:
-            shared[decoder] = cls(decoder) if _is_plain(decoder) else None
-        return shared[decoder]
+        layouts: Layouts = {} if shared is None else shared
+        if decoder not in layouts:
+            layouts[decoder] = cls(decoder, output) if _is_plain(decoder, output) else None
+        return layouts[decoder]
 
     def __call__(
         self,
         x: Float[Tensor, "n d"],
-        caches: Sequence[Cache],
+        caches: Sequence[KeyValueCache],
         memories: Sequence[Projected],
         memory_mask: Bool[Tensor, "m s"] | None,
     ) -> Float[Tensor, "n v"]:
-        """Return the logits of what follows the token that each row of x embeds."""
+        """Return the logits of the token after the one that each row of x embeds."""
         bias = None
         if memory_mask is not None:
             bias = torch.where(memory_mask, 0.0, -torch.inf)[:, None, None]
         for i, block in enumerate(self.blocks):
-            x = block(x, caches[i], memories[i] if memories else None, bias, self.turned)
+            x = block(x, caches[i], memories[i] if memories else None, bias, self.rotary)
         return self.output(self.norm(x))
 
 
-Layouts = dict[nn.Module, Quick | None]
-"""The `Quick` of each decoder that generated inside a `sharing` block."""
+Layouts = dict[nn.Module, FastPath | None]
+"""The `FastPath` of each decoder that generated inside a `sharing` block; None if it has none."""
 _shared: ContextVar[Layouts | None] = ContextVar("_shared", default=None)
 
 
 @contextmanager
 def sharing(layouts: Layouts) -> Iterator[None]:
-    """Share copied weights among all generations in this block, during which no weight may change.
+    """Share copied weights among all generations in this block, in which no weight may change.
 
-    `layouts` is empty at first; giving it to another block continues with its copies.
+    Args:
+        layouts: Empty at first; pass it to another block to reuse its copies.
     """
     token = _shared.set(layouts)
     try:
@@ -242,7 +240,7 @@ def sharing(layouts: Layouts) -> Iterator[None]:
 
 
 def shared_layouts() -> Layouts:
-    """Return the layouts of the enclosing `sharing` block, or empty ones to begin a block with."""
+    """Return the layouts of the enclosing `sharing` block, or empty ones to start a block with."""
     outer = _shared.get()
     return {} if outer is None else outer
 
@@ -250,18 +248,15 @@ def shared_layouts() -> Layouts:
 ACTIVATIONS = (nn.ReLU, nn.GELU, nn.SiLU, nn.Tanh)
 
 
-def _is_plain(decoder: "TransformerDecoder") -> bool:
-    """Whether every part is one that `Quick` computes exactly, down to its type and hooks."""
-    from saccade.decoders.transformer import TransformerDecoder, TransformerDecoderLayer
-
+def _is_plain(decoder: TransformerStack, output: OutputProjection) -> bool:
+    """Return whether `FastPath` computes every part exactly, down to its type and hooks."""
     position = decoder.position
     return (
         not _has_any_global_hook()
-        and type(decoder) is TransformerDecoder
         and all(p.dtype == torch.float32 and p.device.type == "cpu" for p in decoder.parameters())
         and (type(position) is Rotary or not position.acts_inside)
         and _is(decoder.norm, nn.Identity, nn.LayerNorm)
-        and _is(decoder.output, OutputProjection)
+        and _is(output, OutputProjection)
         and len(decoder.blocks()) == len(decoder.layers)
         and all(
             _is(layer, TransformerDecoderLayer) and _is_plain_layer(layer)
@@ -271,7 +266,7 @@ def _is_plain(decoder: "TransformerDecoder") -> bool:
 
 
 def _is(module: nn.Module, *types: type[nn.Module]) -> bool:
-    """Whether a module is exactly of one of these types and runs nothing but its `forward`."""
+    """Return whether a module is exactly of one of these types and runs only its `forward`."""
     return (
         type(module) in types
         and not module._forward_hooks
@@ -280,7 +275,7 @@ def _is(module: nn.Module, *types: type[nn.Module]) -> bool:
     )
 
 
-def _is_plain_layer(layer: "TransformerDecoderLayer") -> bool:
+def _is_plain_layer(layer: TransformerDecoderLayer) -> bool:
     part = layer.feed_forward
     return (
         _is_plain_residual(layer.around_attention)
@@ -336,7 +331,7 @@ def _is_plain_attention(attention: MultiHeadAttention, *, own: bool) -> bool:
 
 
 def _inputs(attention: MultiHeadAttention, *, own: bool) -> Linear:
-    """Return the map that makes queries, and with `own` keys and values beside them."""
+    """Return the projection to queries, or with `own` to queries, keys and values."""
     projection = attention.projection
     width = attention.num_heads * attention.head_dim
     matrices = projection if isinstance(projection, Packed) else projection.query_proj

@@ -1,4 +1,4 @@
-"""The quick steps of plain Transformer decoders: equal to the general path, and never stale."""
+"""The fast steps of plain Transformer decoders: equal to the general path, and never stale."""
 
 import copy
 
@@ -9,8 +9,8 @@ from torch import nn
 from saccade.attention import CosineConfig
 from saccade.attention.watch import watch
 from saccade.config import kinds
-from saccade.decoders import quick
-from saccade.decoders.quick import Linear, Quick, sharing
+from saccade.decoders import fast_path
+from saccade.decoders.fast_path import FastPath, Linear, sharing
 from saccade.decoders.transformer import TransformerDecoderConfig
 from saccade.interfaces import Memory
 from saccade.layers.embeddings import OutputProjection, TokenEmbedding
@@ -25,7 +25,7 @@ from saccade.positions import (
     SinusoidalConfig,
 )
 from saccade.positions.rotary import Rotary
-from tests.encoders.test_readers import randomised
+from tests.encoders.test_encoders import randomised
 
 B, S, D, M, V = 4, 5, 12, 10, 19
 SMALL = {"num_layers": 2, "num_heads": 2, "hidden_dim": 17}
@@ -67,23 +67,23 @@ def memory_of(width):
 
 
 @torch.no_grad()
-def written(decoder, memory, *, quick, select=None):
-    """The logits of a few steps, with rows exchanged in between as beam search does it."""
+def written(decoder, memory, *, fast_path, select=None):
+    """Return the logits of a few steps, with rows selected in between as in beam search."""
     state = decoder.start(memory)
-    assert state.quick is not None
-    if not quick:
+    assert state.fast_path is not None
+    if not fast_path:
         state = copy.copy(state)
-        object.__setattr__(state, "quick", None)
-    found = []
+        object.__setattr__(state, "fast_path", None)
+    steps = []
     tokens = torch.arange(B)
     for step in range(5):
         logits, state = decoder.step(tokens, state)
-        found.append(logits)
+        steps.append(logits)
         if select is not None and step == 1:
             state = decoder.select(state, select)
             tokens = tokens[select]
         tokens = (tokens + 3) % V
-    return torch.cat(found)
+    return torch.cat(steps)
 
 
 @pytest.mark.parametrize("memory_dim", [None, D, M], ids=["alone", "same-width", "other-width"])
@@ -93,24 +93,24 @@ def written(decoder, memory, *, quick, select=None):
     ids=["all", "fewer", "shared", "unequal"],
 )
 @pytest.mark.parametrize("options", PLAIN.values(), ids=PLAIN)
-def test_quick_steps_are_the_general_ones(options, select, memory_dim):
+def test_fast_steps_equal_general_steps(options, select, memory_dim):
     decoder = build(options, memory_dim)
     memory = memory_of(memory_dim)
-    ours = written(decoder, memory, quick=True, select=select)
+    ours = written(decoder, memory, fast_path=True, select=select)
     torch.testing.assert_close(
-        ours, written(decoder, memory, quick=False, select=select), atol=1e-5, rtol=1e-5
+        ours, written(decoder, memory, fast_path=False, select=select), atol=1e-5, rtol=1e-5
     )
 
 
 @pytest.mark.parametrize("options", OTHERS.values(), ids=OTHERS)
-def test_other_decoders_go_the_general_way(options):
-    assert build(options, D).start(memory_of(D)).quick is None
+def test_other_decoders_take_the_general_path(options):
+    assert build(options, D).start(memory_of(D)).fast_path is None
 
 
-def test_a_blind_row_goes_the_general_way():
+def test_a_fully_masked_row_takes_the_general_path():
     nothing = Memory(torch.randn(2, S, D), torch.tensor([[True] * S, [False] * S]))
     state = build({}, D).start(nothing)
-    assert state.quick is None
+    assert state.fast_path is None
 
 
 OPTIMIZERS = {
@@ -196,34 +196,34 @@ def full_forward(decoder, memory):
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_generation_uses_the_current_weights(change, memory_dim, copies, monkeypatch):
     if copies:
-        monkeypatch.setattr(quick, "USES_BEFORE_COPY", 0)
-        monkeypatch.setattr(quick, "LARGE", 0)
+        monkeypatch.setattr(fast_path, "USES_BEFORE_COPY", 0)
+        monkeypatch.setattr(fast_path, "LARGE", 0)
     decoder, memory = build({}, memory_dim), memory_of(memory_dim)
-    before = written(decoder, memory, quick=True)
+    before = written(decoder, memory, fast_path=True)
     for _ in range(2):
         change(decoder, memory)
-        ours = written(decoder, memory, quick=True)
+        ours = written(decoder, memory, fast_path=True)
         assert not torch.allclose(before, ours, atol=1e-3)
-        for reference in (written(decoder, memory, quick=False), full_forward(decoder, memory)):
+        for reference in (written(decoder, memory, fast_path=False), full_forward(decoder, memory)):
             torch.testing.assert_close(ours, reference, atol=1e-4, rtol=1e-4)
         before = ours
 
 
 def test_training_mode_takes_the_general_path():
-    assert build({}, None).train().start().quick is None
+    assert build({}, None).train().start().fast_path is None
 
 
 def test_copies_are_shared_inside_the_block_only():
     decoder = build({}, None)
     layouts = {}
     with sharing(layouts):
-        first = decoder.start().quick
-        assert decoder.start().quick is first
+        first = decoder.start().fast_path
+        assert decoder.start().fast_path is first
     with sharing(layouts):
-        assert decoder.start().quick is first
+        assert decoder.start().fast_path is first
     with sharing({}):
-        assert decoder.start().quick is not first
-    assert decoder.start().quick is not decoder.start().quick
+        assert decoder.start().fast_path is not first
+    assert decoder.start().fast_path is not decoder.start().fast_path
 
 
 class GatedFeedForward(FeedForward):
@@ -232,7 +232,7 @@ class GatedFeedForward(FeedForward):
 
 
 class ScaledResidual(Residual):
-    def forward(self, x, part, wanted=None):
+    def forward(self, x, part, num_states=None):
         return x + 0.1 * part(self.norm(x))
 
 
@@ -316,7 +316,7 @@ def recast_rotary():
 def test_unknown_parts_take_the_general_path(change, memory_dim):
     decoder, memory = build({}, memory_dim), memory_of(memory_dim)
     change(decoder)
-    assert decoder.start(memory).quick is None
+    assert decoder.start(memory).fast_path is None
     decoder.step(torch.arange(B), decoder.start(memory))
 
 
@@ -332,31 +332,31 @@ def test_hooks_on_any_part_take_the_general_path(add):
     for name in set(names) - called:
         decoder, memory = build({}, M), memory_of(M)
         add(decoder.get_submodule(name))
-        assert decoder.start(memory).quick is None, name
+        assert decoder.start(memory).fast_path is None, name
 
 
 def test_global_hooks_take_the_general_path():
     decoder = build({}, None)
     handle = nn.modules.module.register_module_forward_hook(lambda module, args, output: None)
     try:
-        assert decoder.start().quick is None
+        assert decoder.start().fast_path is None
     finally:
         handle.remove()
-    assert decoder.start().quick is not None
+    assert decoder.start().fast_path is not None
 
 
 def test_autocast_and_other_precisions_take_the_general_path():
     decoder = build({}, None)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert decoder.start().quick is None
-    assert decoder.double().start().quick is None
+        assert decoder.start().fast_path is None
+    assert decoder.double().start().fast_path is None
 
 
 @torch.no_grad()
-def test_who_watches_sees_the_weights():
+def test_watch_records_the_weights():
     decoder = build({}, D)
     state = decoder.start(memory_of(D))
-    assert isinstance(state.quick, Quick)
+    assert isinstance(state.fast_path, FastPath)
     with watch(decoder) as record:
         decoder.step(torch.arange(B), state)
     assert set(record) == {
@@ -370,50 +370,50 @@ def test_gradients_flow_through_steps():
     assert logits.requires_grad
 
 
-def test_the_layout_is_no_part_of_the_model():
+def test_the_layout_is_not_part_of_the_model():
     decoder = build({}, D)
     names = set(decoder.state_dict())
-    written(decoder, memory_of(D), quick=True)
+    written(decoder, memory_of(D), fast_path=True)
     assert set(decoder.state_dict()) == names
     twin = copy.deepcopy(decoder)
     with torch.no_grad():
         twin.output.weight.zero_()
-    assert written(twin, memory_of(D), quick=True).abs().max() == 0
-    assert written(decoder, memory_of(D), quick=True).abs().max() > 0
+    assert written(twin, memory_of(D), fast_path=True).abs().max() == 0
+    assert written(decoder, memory_of(D), fast_path=True).abs().max() > 0
 
 
 @pytest.mark.parametrize("uses", [0, 1, 5])
 @pytest.mark.parametrize("rows", [1, 2, 5, 64, 65])
 @pytest.mark.parametrize("biased", [True, False], ids=["bias", "no-bias"])
 @pytest.mark.parametrize("shape", [(40, 8), (8, 40)], ids=["wide", "narrow"])
-def test_a_packed_matrix_gives_what_the_matrix_gives(shape, biased, rows, uses, monkeypatch):
-    monkeypatch.setattr(quick, "LARGE", 0)
-    monkeypatch.setattr(quick, "USES_BEFORE_COPY", uses)
+def test_a_packed_matrix_equals_the_plain_matrix(shape, biased, rows, uses, monkeypatch):
+    monkeypatch.setattr(fast_path, "LARGE", 0)
+    monkeypatch.setattr(fast_path, "USES_BEFORE_COPY", uses)
     weight, bias = torch.randn(shape), torch.randn(shape[0]) if biased else None
     linear, x = Linear(weight, bias), torch.randn(rows, shape[1])
     for _ in range(3):
         torch.testing.assert_close(linear(x), nn.functional.linear(x, weight, bias))
     copied = uses < 3
-    assert (linear.packed is not None) == (copied and quick.PACKS and rows in quick.FEW)
+    assert (linear.packed is not None) == (copied and fast_path.PACKS and rows in fast_path.FEW)
 
 
 @pytest.mark.parametrize("memory_dim", [None, M], ids=["alone", "memory"])
 @pytest.mark.parametrize("position", ["sinusoidal", "rotary"])
-def test_small_products_are_sums(position, memory_dim, monkeypatch):
-    monkeypatch.setattr(quick, "MANY", 0)
+def test_small_products_equal_sums(position, memory_dim, monkeypatch):
+    monkeypatch.setattr(fast_path, "MANY", 0)
     decoder = build({"position": kinds(PositionConfig)[position]()}, memory_dim)
     memory = memory_of(memory_dim)
-    ours = written(decoder, memory, quick=True)
-    theirs = written(decoder, memory, quick=False)
+    ours = written(decoder, memory, fast_path=True)
+    theirs = written(decoder, memory, fast_path=False)
     torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
 
 
-def test_packed_steps_are_the_general_ones_in_a_copy_too(monkeypatch):
-    monkeypatch.setattr(quick, "LARGE", 0)
-    monkeypatch.setattr(quick, "USES_BEFORE_COPY", 0)
+def test_packed_steps_equal_general_steps_also_in_a_copy(monkeypatch):
+    monkeypatch.setattr(fast_path, "LARGE", 0)
+    monkeypatch.setattr(fast_path, "USES_BEFORE_COPY", 0)
     decoder, memory = build({}, M), memory_of(M)
-    ours = written(decoder, memory, quick=True)
-    theirs = written(decoder, memory, quick=False)
+    ours = written(decoder, memory, fast_path=True)
+    theirs = written(decoder, memory, fast_path=False)
     torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
     again = copy.deepcopy(decoder)
-    torch.testing.assert_close(written(again, memory, quick=True), ours)
+    torch.testing.assert_close(written(again, memory, fast_path=True), ours)

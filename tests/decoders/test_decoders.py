@@ -1,4 +1,4 @@
-"""Every writer: all at once = step by step, and against torch (A10, B1, B2, B5, H2, H8)."""
+"""Tests of decoders: all at once = step by step, and against torch (A10, B1, B2, B5, H2, H8)."""
 
 import pytest
 import torch
@@ -17,8 +17,8 @@ from saccade.errors import PositionError, ShapeError
 from saccade.interfaces import Memory
 from saccade.layers.embeddings import OutputProjection, TokenEmbedding
 from saccade.positions import PositionConfig, SinusoidalConfig
-from tests.encoders.test_readers import POSITIONS as READ_POSITIONS
-from tests.encoders.test_readers import SCORES, randomised
+from tests.encoders.test_encoders import POSITIONS as READ_POSITIONS
+from tests.encoders.test_encoders import SCORES, randomised
 
 B, S, T, D, M, V = 3, 5, 6, 12, 10, 19
 SMALL = {"num_layers": 2, "num_heads": 3, "hidden_dim": 17, "dropout": 0.0}
@@ -88,7 +88,7 @@ def some_memory():
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_step_by_step_is_all_at_once_B5_H8(name):
+def test_step_by_step_equals_all_at_once_B5_H8(name):
     decoder, memory = build(WRITERS[name]), some_memory()
     target = torch.randint(0, V, (B, T))
     with torch.no_grad():
@@ -101,7 +101,7 @@ def test_step_by_step_is_all_at_once_B5_H8(name):
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_the_state_of_chosen_rows(name):
+def test_select_returns_the_state_of_rows(name):
     decoder, memory = build(WRITERS[name]), some_memory()
     target = torch.randint(0, V, (B, T))
     rows = torch.tensor([2, 0, 2, 1])
@@ -116,7 +116,7 @@ def test_the_state_of_chosen_rows(name):
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_no_gradient_from_the_future_and_none_to_padding(name):
+def test_no_gradient_from_the_future_or_padding(name):
     decoder = build(WRITERS[name])
     states = torch.randn(B, S, M, requires_grad=True)
     memory = Memory(states, REAL, torch.randn(B, M))
@@ -132,17 +132,17 @@ def test_no_gradient_from_the_future_and_none_to_padding(name):
 
 
 @pytest.mark.parametrize("name", [n for n in WRITERS if "-none-" in n])
-def test_without_attention_the_summary_is_all_that_is_seen_B1(name):
+def test_without_attention_only_the_summary_matters_B1(name):
     decoder, summary = build(WRITERS[name]), torch.randn(B, M)
     target = torch.randint(0, V, (B, T))
-    one = decoder(target, Memory(torch.randn(B, S, M), REAL, summary))
+    first = decoder(target, Memory(torch.randn(B, S, M), REAL, summary))
     other = decoder(target, Memory(torch.randn(B, S, M), REAL, summary))
-    assert torch.equal(one, other)
-    assert not torch.equal(one, decoder(target, Memory(torch.randn(B, S, M), REAL, summary + 1)))
+    assert torch.equal(first, other)
+    assert not torch.equal(first, decoder(target, Memory(torch.randn(B, S, M), REAL, summary + 1)))
 
 
 @pytest.mark.parametrize("name", ATTENTIVE)
-def test_one_context_a_step_and_one_watched_call_B2(name):
+def test_one_context_per_step_and_one_watched_call_B2(name):
     decoder, memory = build(WRITERS[name]), some_memory()
     target = torch.randint(0, V, (B, T))
     with saccade.watch(decoder) as seen, torch.no_grad():
@@ -209,7 +209,7 @@ def test_stack_equals_torch_H2():
     )
 
 
-def test_a_memory_is_there_just_where_it_is_read():
+def test_raises_on_a_missing_or_unexpected_memory():
     reads = build(TransformerDecoderConfig(**SMALL))
     with pytest.raises(ShapeError, match="none was given"):
         reads(torch.randint(0, V, (B, T)))
@@ -219,7 +219,7 @@ def test_a_memory_is_there_just_where_it_is_read():
 
 
 @pytest.mark.parametrize("kind", ["conditional", "relative_2d"])
-def test_positions_that_cannot_write_are_refused(kind):
+def test_raises_on_positions_that_cannot_generate(kind):
     with pytest.raises(PositionError, match=kind):
         build(TransformerDecoderConfig(**SMALL, position=kinds(PositionConfig)[kind]()))
 

@@ -1,4 +1,4 @@
-"""The columns that tests of data ask for."""
+"""Columns of the tasks that the tests of data imitate."""
 
 from saccade.data.sources import Column
 
