@@ -1,4 +1,4 @@
-"""Shared by all tests: a fixed seed, and a browser for pages."""
+"""Fixtures of all tests: a fixed seed, and a browser for pages."""
 
 import shutil
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ import torch
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-NO_BROWSER = "there is no Chromium here"
+NO_BROWSER = "Chromium is not installed"
 
 
 @pytest.fixture(autouse=True)
@@ -44,8 +44,8 @@ def browser() -> Iterator["Browser"]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say in one line if pages were not opened."""
+    """Print one line if tests of pages were skipped."""
     skipped = terminalreporter.stats.get("skipped", [])
     pages = sum(NO_BROWSER in str(report.longrepr) for report in skipped)
     if pages:
-        terminalreporter.write_line(f"{pages} tests of pages were left out: {NO_BROWSER}")
+        terminalreporter.write_line(f"{pages} tests of pages were skipped: {NO_BROWSER}")

@@ -58,11 +58,11 @@ def test_what_is_missing_is_named(saccade, run, pairs, tmp_path):
     for options, problem in (
         (["--data", pairs, "--split", "valid"], "has no valid.* or val.* or dev.*"),
         (["--data", pairs, "--split", "best"], "there is no split 'best'; there are: train, valid"),
-        (["--data", tmp_path / "no.tsv"], f"there is no {tmp_path / 'no.tsv'}"),
+        (["--data", tmp_path / "no.tsv"], f"{tmp_path / 'no.tsv'} does not exist"),
         (["--data", other], 'has no column "source"'),
         (["--data", other, "--columns", "source"], "--columns takes name=column"),
         (["--data", other, "--columns", "source=first,target=third"], '"third"'),
-        (["--data", "builtin:nothing"], "there is no builtin:nothing"),
+        (["--data", "builtin:nothing"], "builtin:nothing does not exist"),
         (["--data", pairs, "--output", tmp_path / "no/x"], "there is no folder"),
         ([], "'--data'"),
     ):
@@ -110,7 +110,7 @@ def test_data_may_carry_its_gold_alignments(saccade, run, tmp_path):
     path.write_text("source\ttarget\talignment\na b\tb a\tnone\n")
     said = saccade("evaluate", run, "--data", path, "--attention")
     assert said.code == 2
-    assert "gold.tsv, line 2: line 1 of the gold alignments" in said.err
+    assert "gold.tsv:2: line 1 of the gold alignments" in said.err
 
 
 def test_gold_that_does_not_fit_is_named_before_anything_is_answered(
@@ -128,7 +128,7 @@ def test_gold_that_does_not_fit_is_named_before_anything_is_answered(
         (["--attention", "--gold-from-1"], "say how to read --gold, which is missing"),
         (["--attention", "--gold", tmp_path / "short"], "short: .* got 1 lines for 10 pairs"),
         (["--attention", "--gold", tmp_path / "words"], "words: line 1 of the gold alignments"),
-        (["--attention", "--gold", tmp_path / "far"], "far for .*, line 2: .* 9 of the target"),
+        (["--attention", "--gold", tmp_path / "far"], "far for .*:2: .* 9 of the target"),
         (["--attention", "--gold", tmp_path / "no.txt"], "there is no file"),
         (["--attention", "--reverse", tmp_path], "error"),
     ):

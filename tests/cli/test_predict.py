@@ -236,7 +236,7 @@ def test_what_is_not_utf8_is_named(saccade, run, tmp_path, way):
     elif way == "file":
         (tmp_path / "in.txt").write_bytes(content)
         said = saccade("predict", run, "--input", tmp_path / "in.txt")
-        assert "in.txt, line 2: not UTF-8 at byte offset 2" in said.err
+        assert "in.txt:2: not UTF-8 at byte offset 2" in said.err
     else:
         said = saccade("predict", run, os.fsdecode(b"c \xff d"))
         assert "text 1 of 1" in said.err

@@ -250,7 +250,7 @@ def test_mistakes(tmp_path):
     for options, error, said in (
         ({"seeds": ()}, RecipeError, "seeds must be different from each other, at least 1"),
         ({"seeds": (1, 1)}, RecipeError, "seeds must be different"),
-        ({"data": folder / "no"}, DataError, "there is no"),
+        ({"data": folder / "no"}, DataError, "does not exist"),
         ({"out": "data"}, RunError, "is not empty .* and no comparison"),
         ({"out": "tiny.toml"}, RunError, "is a file"),
     ):

@@ -9,13 +9,13 @@ from sacrebleu.significance import PairedTest
 from saccade.compare.statistics import Verdict, quality, verdict
 from saccade.metrics import paired_bootstrap
 from saccade.metrics.resample import paired_difference
-from saccade.metrics.score import Score, Tally, ratio, signature_of
+from saccade.metrics.score import MetricScore, Tally, ratio, signature_of
 from saccade.metrics.text import bleu_tally
 from tests.metrics.corpora import sentences, worse
 
 
 def score(value, resamples=(), *, higher_is_better=True):
-    return Score(
+    return MetricScore(
         name="m",
         value=value,
         signature="s",

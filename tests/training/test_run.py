@@ -106,7 +106,7 @@ def test_raises_on_a_folder_with_other_files(place):
 
 
 def test_wrong_data_leaves_no_folder(place):
-    with pytest.raises(saccade.SaccadeError, match="there is no"):
+    with pytest.raises(saccade.SaccadeError, match="does not exist"):
         train(place, "run", data=place / "nowhere")
     assert not (place / "run").exists()
 

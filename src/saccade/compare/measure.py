@@ -13,7 +13,7 @@ from typing import Any
 from saccade.data import sources
 from saccade.data.corpus import Item
 from saccade.errors import DataError, WatchError
-from saccade.metrics.score import Score
+from saccade.metrics.score import MetricScore
 from saccade.tasks import Answer, Task
 from saccade.training import checkpoint, session
 from saccade.training.report import read_metrics
@@ -80,7 +80,7 @@ class Measured:
     split: str
     items: int
     comparison_metric: str
-    scores: dict[str, Score]
+    scores: dict[str, MetricScore]
     by_length: list[dict[str, Any]]
     training: Training
     answering: Answering
@@ -220,9 +220,9 @@ def _saved(answer: Answer, path: Path) -> str | None:
     return record.save(path).name
 
 
-def _score(table: Mapping[str, Any]) -> Score:
+def _score(table: Mapping[str, Any]) -> MetricScore:
     interval = table["interval"]
-    return Score(
+    return MetricScore(
         **{
             **table,
             "interval": None if interval is None else tuple(interval),

@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Float
 
 from saccade.metrics.resample import SEED, paired_difference, percentiles
-from saccade.metrics.score import Score
+from saccade.metrics.score import MetricScore
 
 CERTAIN = 0.05
 """The p-value below which a difference is told."""
@@ -86,7 +86,7 @@ class Verdict:
         return f"better by {self.gain:.3g} [{low:.3g}, {high:.3g}], {_p(self.p_value)}"
 
 
-def quality(scores: Mapping[int, Score], seed: int) -> Quality:
+def quality(scores: Mapping[int, MetricScore], seed: int) -> Quality:
     """One metric of one recipe by the seeds of its trainings; `seed` is for what is drawn of them.
 
     Recipes whose trainings are to be drawn independently need different ones.

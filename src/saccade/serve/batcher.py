@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from saccade.cancellation import Cancelled, cancellable, raise_if_cancelled
-from saccade.decoders.quick import Layouts, sharing
+from saccade.decoders.fast_path import Layouts, sharing
 from saccade.serve.limits import Limits
 from saccade.tasks import Task
 

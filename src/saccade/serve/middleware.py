@@ -88,7 +88,7 @@ class Passage:
         left = self._until - asyncio.get_running_loop().time()
         try:
             message = await asyncio.wait_for(self.receive(), left)
-        except asyncio.TimeoutError:
+        except TimeoutError:
             self.whole = True
             raise Problem("slow_body", "the body did not come in time") from None
         if message["type"] == "http.disconnect":

@@ -20,7 +20,7 @@ from saccade.data.corpus import Item, Row, Split
 from saccade.data.sources.columns import Column
 from saccade.data.store.cache import Encoded
 from saccade.data.transforms.augment import AugmentConfig, augment
-from saccade.decoding import Begun, Eager, GenerationConfig, GenerationRequest, Hypothesis
+from saccade.decoding import DecodingStart, Eager, GenerationConfig, GenerationRequest, Hypothesis
 from saccade.encoders.efficientnet import EfficientNetConfig
 from saccade.errors import RecipeError, RunError
 from saccade.interfaces import Engine
@@ -222,7 +222,7 @@ class ImageToText(WritingTask[Captioned]):
         if not (self.training and options.doubly_stochastic):
             hidden = self.model.hidden(self.view.read(images), before)
             return self.written_loss(hidden, batch.target, batch.places, options.label_smoothing)
-        with watch(self.model, detach=False, layers=self.model.crossings()) as seen:
+        with watch(self.model, detach=False, layers=self.model.cross_attentions()) as seen:
             hidden = self.model.hidden(self.view.read(images), before)
         loss = self.written_loss(hidden, batch.target, batch.places, options.label_smoothing)
         looks = torch.stack([each.weights.mean(1) for each in seen.values()]).mean(0)
@@ -270,7 +270,7 @@ class ImageToText(WritingTask[Captioned]):
     def attention_size(self, inputs: Sequence[Picture], options: Mapping[str, Any]) -> int:
         """Each written token, the stop included, looks at each cell of the image."""
         written = self.config.generation.changed(options).max_length + 1
-        heads = count_heads(self.model, self.model.crossings())
+        heads = count_heads(self.model, self.model.cross_attentions())
         return heads * len(inputs) * written * self.grid[0] * self.grid[1]
 
     def prepare(
@@ -315,11 +315,11 @@ class ImageToText(WritingTask[Captioned]):
             for i, (example, ids) in enumerate(zip(examples, texts, strict=True))
         ]
 
-    def _begun(self, images: Tensor) -> Begun:
+    def _begun(self, images: Tensor) -> DecodingStart:
         """The model after reading these images."""
         state = self.model.start(self.view.read(images.to(self.device)))
         first = torch.full((len(images),), self.target.start, device=self.device)
-        return Begun(self.model, state, first)
+        return DecodingStart(self.model, state, first)
 
     def evaluate(
         self,
@@ -355,7 +355,7 @@ class ImageToText(WritingTask[Captioned]):
                 "The pointing game": [
                     {
                         "object words": played.count,
-                        "looked at their object": played.share,
+                        "looked at their object": played.rate,
                         "by chance": played.chance,
                     }
                 ],
@@ -381,7 +381,7 @@ class ImageToText(WritingTask[Captioned]):
         None where the images have no boxes, or the model has no attention.
         """
         boxes = [builtin.boxes(item.inputs[0]) for item in items]
-        if not self.model.crossings() or not any(boxes):
+        if not self.model.cross_attentions() or not any(boxes):
             return None
         maps = []
         for at in range(0, len(items), batch_size):

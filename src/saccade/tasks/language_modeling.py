@@ -21,12 +21,12 @@ from saccade.data.corpus import Item, Row, Split
 from saccade.data.sources.columns import Column
 from saccade.data.store.cache import Encoded, encode_once
 from saccade.decoding import (
-    Begun,
+    DecodingStart,
     Eager,
     GenerationConfig,
+    GenerationLimits,
     GenerationRequest,
     Hypothesis,
-    Limits,
     TextEngine,
     Windowed,
     stream,
@@ -356,11 +356,11 @@ class LanguageModeling(Task[Passages]):
             answers = [answer.text for answer in found]
         return Evaluation(scores, answers, items)
 
-    def limits(self, longest: int) -> Limits:
+    def limits(self, longest: int) -> GenerationLimits:
         """Answers of `longest` tokens at most, among which no control token but the stop is."""
         controls = self.tokenizer.controls
         unwritten = controls.ids if controls.unknown is None else {*controls.ids, controls.unknown}
-        return Limits(
+        return GenerationLimits(
             stop=self.tokenizer.stop,
             max_length=longest,
             forbidden=tuple(sorted(unwritten - {self.tokenizer.stop})),
@@ -435,11 +435,11 @@ class LanguageModeling(Task[Passages]):
             self._blocks[examples.key] = blocks
         return self._blocks[examples.key]
 
-    def _begun(self, contexts: Sequence[list[int]]) -> Begun:
+    def _begun(self, contexts: Sequence[list[int]]) -> DecodingStart:
         """The model after reading these contexts, which are of one length."""
         window = Windowed(self.model, self._size)
         read = torch.tensor([ids[-self._size :] for ids in contexts], device=self.device)
-        return Begun(window, window.start(read), read[:, -1])
+        return DecodingStart(window, window.start(read), read[:, -1])
 
     def _written(self, context: list[int], found: Sequence[Hypothesis]) -> Answer:
         chosen, *others = (

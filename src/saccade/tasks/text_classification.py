@@ -111,8 +111,8 @@ class Config(TaskConfig):
         if vocabulary is not None:
             tokenizer = Tokenizer.load(vocabulary / "tokenizer.json")
         else:
-            texts = (text for row in train for text in row.values[:-1])
-            tokenizer = Tokenizer.train(texts, self.text.vocabulary, progress=progress)
+            texts = (text for row in train.read(progress) for text in row.values[:-1])
+            tokenizer = Tokenizer.train(texts, self.text.vocabulary)
         return TextClassification(self, tokenizer, labels, pairs=pairs)
 
     def restored(self, folder: Path) -> TextClassification:

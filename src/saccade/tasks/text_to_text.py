@@ -21,7 +21,7 @@ from saccade.data.corpus import Row, Split
 from saccade.data.sources.columns import Column
 from saccade.data.store.cache import Encoded, encode_once
 from saccade.decoders.recurrent import RecurrentDecoderConfig
-from saccade.decoding import Begun, Eager, GenerationConfig, GenerationRequest, TextEngine
+from saccade.decoding import DecodingStart, Eager, GenerationConfig, GenerationRequest, TextEngine
 from saccade.errors import RunError, brief
 from saccade.files import read_json
 from saccade.lens.alignment.extraction import AlignBy
@@ -97,13 +97,13 @@ class Config(TaskConfig):
             task = self.restored(vocabulary)
             task.align_by = AlignBy()  # its own is found out when it is trained
             return task
-        rows = (row.values for row in train)
+        rows = (row.values for row in train.read(progress))
         if self.text.target is None:
             both = chain.from_iterable(rows)
-            shared = Tokenizer.train(both, self.text.source, progress=progress)
+            shared = Tokenizer.train(both, self.text.source)
             return TextToText(self, shared, shared)
         sources = (values[0] for values in rows)
-        source = Tokenizer.train(sources, self.text.source, progress=progress)
+        source = Tokenizer.train(sources, self.text.source)
         targets = (row.values[1] for row in train)
         return TextToText(self, source, Tokenizer.train(targets, self.text.target))
 
@@ -205,7 +205,7 @@ class TextToText(WritingTask[Pairs]):
 
     def finish(self, examples: Encoded) -> str:
         """Find out which attention aligns words best, without gold alignments."""
-        if not self.model.crossings():
+        if not self.model.cross_attentions():
             return ""
         self.ready()
         lengths = self.sizes(examples).max(1)
@@ -226,7 +226,7 @@ class TextToText(WritingTask[Pairs]):
         settings, most = self.config.generation.changed(options), self.config.text.max_length
         lengths = [min(len(ids), most) for ids in self.source.encode_batch(list(inputs))]
         pairs = sum((settings.longest(length) + 1) * (length + 1) for length in lengths)
-        return count_heads(self.model, self.model.crossings()) * pairs
+        return count_heads(self.model, self.model.cross_attentions()) * pairs
 
     def prepare(
         self, inputs: Sequence[str], *, first: int = 0, **options: Any
@@ -297,12 +297,12 @@ class TextToText(WritingTask[Pairs]):
             "tokenizer.target.json": self.target.to_string(),
         }
 
-    def _begun(self, tokens: Sequence[list[int]]) -> Begun:
+    def _begun(self, tokens: Sequence[list[int]]) -> DecodingStart:
         """The model after reading these sources."""
         source, mask = pad(tokens, end=self.source.stop)
         state = self.model.start(source.to(self.device), mask.to(self.device))
         first = torch.full((len(tokens),), self.target.start, device=self.device)
-        return Begun(self.model, state, first)
+        return DecodingStart(self.model, state, first)
 
     def _forced(self, sources: list[list[int]], targets: list[list[int]]) -> Pairs:
         source = pad(sources, end=self.source.stop)

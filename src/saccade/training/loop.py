@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from saccade.cancellation import raise_if_cancelled
-from saccade.data.batches.plan import Assignment, Plan, batches, padding_share
+from saccade.data.batches.plan import Assignment, Plan, batches, padding_fraction
 from saccade.data.corpus import Item
 from saccade.data.store.cache import Encoded
 from saccade.errors import StoppedError, TrainingError
@@ -199,7 +199,7 @@ class Trainer:
         update = Update(
             loss=total / max(1.0, count),
             predictions=int(count),
-            padding=padding_share(self.data.plan.lengths, [rows for _, rows in assigned]),
+            padding=padding_fraction(self.data.plan.lengths, [rows for _, rows in assigned]),
             gradient=gradient,
             learning_rate=config.learning_rate * factor,
         )

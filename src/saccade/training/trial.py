@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from saccade.decoding import Limits, beam_search, greedy
+from saccade.decoding import GenerationLimits, beam_search, greedy
 from saccade.layers.cross_entropy import cross_entropy
 from saccade.models import Translator
 from saccade.shapes import Float, Tensor
@@ -53,7 +53,7 @@ def write(
         x = model.hidden(source, source, mask)
         loss = cross_entropy(x.flatten(0, 1), model.output, source.flatten(), smoothing=0.1).total
     update(model, optimizer, loss)
-    limits, first = Limits(stop=0, max_length=4), source[:, 0]
+    limits, first = GenerationLimits(stop=0, max_length=4), source[:, 0]
     model.eval()
     with torch.no_grad():
         greedy(model, model.start(source, mask), first, limits)

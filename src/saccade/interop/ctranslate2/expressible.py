@@ -10,8 +10,8 @@ from saccade.errors import InteropError
 from saccade.layers.block import BlockConfig
 from saccade.models import TranslatorConfig
 from saccade.models.language_models import LanguageModelConfig
+from saccade.models.seq2seq import DecoderConfig
 from saccade.models.translator import EncoderConfig
-from saccade.models.writer import DecoderConfig
 from saccade.positions import Position, PositionConfig, Relative, Rotary
 from saccade.positions.base import Absolute
 

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import torch
 from torch import nn
 
-from saccade.attention import Attend, Cache, Prepared
+from saccade.attention import Attend, KeyValueCache, Prepared
 from saccade.attention.masks import Mask
 from saccade.attention.scores import Additive
 from saccade.layers.recurrent import Cell, Recurrent, RecurrentState
@@ -193,7 +193,7 @@ TWINS: Mapping[type[nn.Module], type[nn.Module]] = {
 }
 
 
-class Past(Cache):
+class Past(KeyValueCache):
     """Keys and values that come in and go out as tensors: appending makes new ones."""
 
     def __init__(

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from saccade.lens.record import AttentionRecord
-    from saccade.metrics.score import Score
+    from saccade.metrics.score import MetricScore
 
 Progress = Callable[[int], None]
 """Called with the number of rows done so far."""
@@ -66,7 +66,7 @@ class Batch:
 class Evaluation:
     """The metrics of a task over some items, and the answers they come from."""
 
-    scores: dict[str, Score]
+    scores: dict[str, MetricScore]
     answers: list[str]
     items: list[Item]
     by_length: list[dict[str, Any]] = field(default_factory=list)

@@ -11,7 +11,7 @@ import torch
 from saccade.attention.watch import watch
 from saccade.config import Fraction
 from saccade.data.corpus import Item
-from saccade.decoding import Hypothesis, Limits
+from saccade.decoding import GenerationLimits, Hypothesis
 from saccade.errors import WatchError
 from saccade.interfaces import HasEngine
 from saccade.layers.cross_entropy import cross_entropy
@@ -93,10 +93,10 @@ class WritingTask(Task[BatchT]):
         )
         return Loss(found.total, len(places), {"nll": found.nll})
 
-    def limits(self, longest: int) -> Limits:
+    def limits(self, longest: int) -> GenerationLimits:
         """Answers of `longest` tokens at most, among which no control token but the stop is."""
         control = (self.target.pad, self.target.start, self.target.unknown)
-        return Limits(
+        return GenerationLimits(
             stop=self.target.stop,
             max_length=longest,
             forbidden=(*control, self.target.cls, self.target.sep, self.target.mask),
@@ -134,7 +134,7 @@ class WritingTask(Task[BatchT]):
 
     def looks(self, run: Callable[[], object]) -> dict[str, Float[Tensor, "b h t n"]]:
         """The weights with which the writer looked at what was read, while `run` ran."""
-        crossings = self.model.crossings()
+        crossings = self.model.cross_attentions()
         if not crossings:
             raise WatchError("this model has no attention: it never looks back at what it read")
         with torch.no_grad(), watch(self.model, layers=crossings, device="cpu") as seen:

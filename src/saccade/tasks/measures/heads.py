@@ -12,7 +12,7 @@ from jaxtyping import Float
 from saccade.attention.watch import watch
 from saccade.data.corpus import Item
 from saccade.lens.faithfulness.heads import divergence, entropy, without_head
-from saccade.metrics.score import Score
+from saccade.metrics.score import MetricScore
 from saccade.tasks._shared.base import Task
 from saccade.tasks.measures.finding import Finding, Rows, batches, mean, signature
 
@@ -65,7 +65,9 @@ def _importance(rows: Rows, items: int) -> Finding:
     top = max(rows, key=lambda row: row["importance"])
     rise = float(np.mean([row["importance"] for row in rows]))
     return Finding(
-        Score(name="head_importance", value=rise, signature=signature(f"items:{items}|nats")(0, 0)),
+        MetricScore(
+            name="head_importance", value=rise, signature=signature(f"items:{items}|nats")(0, 0)
+        ),
         f"Without one of its {len(rows)} heads the loss rises by {rise:.3f} on average, most "
         f"without head {top['head']} of {top['layer']}: by {top['importance']:.3f}.",
     )
