@@ -21,7 +21,7 @@ from typing import Literal
 
 from quality import data_folder
 
-from saccade.cli.linking import with_tags
+from saccade.cli.alignments import with_tags
 from saccade.data.builtin import phrases
 from saccade.data.sources.text_files import read_lines
 from saccade.lens.alignment.error_rate import alignment_error_rate

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
-from saccade.cli.launch import launch
 from saccade.cli.options import Cache
+from saccade.cli.processes import launch
 from saccade.cli.progress import answering
 from saccade.errors import DataError
 

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from saccade.cli.options import Columns, Data, Device, Engine, Json, Pair, parse_columns
+from saccade.cli.output import Sink
 from saccade.cli.progress import answering
-from saccade.cli.sink import Sink
 from saccade.errors import DataError
 
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from saccade.cli.lines import chunks, from_file
-from saccade.cli.linking import Linking, links_as_json, with_tags, without_tags
+from saccade.cli.alignments import Linking, links_as_json, with_tags, without_tags
+from saccade.cli.inputs import chunks, from_file
 from saccade.cli.options import Device, Engine, Json
+from saccade.cli.output import Sink
 from saccade.cli.progress import answering
-from saccade.cli.sink import Sink
 from saccade.errors import DataError, DecodingError, FigureError
 
 if TYPE_CHECKING:

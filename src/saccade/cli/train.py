@@ -58,7 +58,7 @@ def run(
 ) -> None:
     """Train a recipe on your data."""
     if processes > 1 and "RANK" not in os.environ:
-        from saccade.cli.launch import launch
+        from saccade.cli.processes import launch
 
         raise typer.Exit(launch(processes, sys.argv[1:]))
     try:
