@@ -43,12 +43,12 @@ def links_as_json(links: Collection[Link], line: str, text: str) -> dict[str, An
     return {"alignment": to_pharaoh(links), "spans": spans}
 
 
-def without_tags(task: Task[Any], lines: Sequence[str], **options: Any) -> list[Any]:
+def predict_lines(task: Task[Any], lines: Sequence[str], **options: Any) -> list[Any]:
     """The answers to lines of text."""
     return task.predict([task.parse(line) for line in lines], **options)
 
 
-def with_tags(task: Task[Any], lines: Sequence[str], **options: Any) -> list[Any]:
+def predict_markup(task: Task[Any], lines: Sequence[str], **options: Any) -> list[Any]:
     """The answers to lines of text with tags, which are carried over."""
     from saccade.lens.alignment.markup import read_markup
 

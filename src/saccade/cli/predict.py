@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from saccade.cli.alignments import Linking, links_as_json, with_tags, without_tags
+from saccade.cli.alignments import Linking, links_as_json, predict_lines, predict_markup
 from saccade.cli.inputs import chunks, from_file
 from saccade.cli.options import Device, Engine, Json
 from saccade.cli.output import Sink
@@ -134,7 +134,7 @@ def run(
         _keeping(attention) as keep,
     ):
         for lines in chain([first] if first else [], asked):
-            answers = (with_tags if markup else without_tags)(
+            answers = (predict_markup if markup else predict_lines)(
                 task,
                 lines,
                 attention=looks,
