@@ -1,14 +1,22 @@
 """Shared by all tests: a fixed seed, and a browser for pages."""
 
+import random
 import shutil
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 import torch
+from beartype._check.code import codemain
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
+
+# A type check of a list looks at one item, chosen by Python's global random generator. The threads
+# of a server run such checks at any time, and Hypothesis raises if the state of that generator
+# changes while it generates data. So the checks get a generator of their own.
+assert codemain.getrandbits is random.getrandbits
+codemain.getrandbits = random.Random(0).getrandbits
 
 NO_BROWSER = "there is no Chromium here"
 
