@@ -1,4 +1,4 @@
-"""What `predict --align` and `predict --markup` make of answers: linked words, and tags."""
+"""Word alignments and inline tags of predictions, for `predict --align` and `--markup`."""
 
 from __future__ import annotations
 
@@ -8,34 +8,35 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from saccade.lens.alignment.extraction import Link
-    from saccade.tasks import Task
-    from saccade.tasks.text_to_text import TextToText
+    from saccade.tasks import Answer, Task
 
 
-class Linking:
-    """Finds which words of an answer belong to which of its input.
+class WordAligner:
+    """Aligner of the words of an answer with those of its input.
 
-    With a task of the other direction, `back`, what it finds is joined with what that one finds.
+    Args:
+        reverse: Task of the opposite translation direction, whose alignments are joined with the
+            answer's own.
     """
 
-    def __init__(self, back: TextToText | None) -> None:
-        self._back = back
+    def __init__(self, reverse: Task[Any] | None = None) -> None:
+        self._reverse = reverse
 
-    def __call__(self, line: str, answer: Any) -> set[Link]:
-        """0-based pairs (word of the input, word of the answer); none of an empty answer."""
+    def __call__(self, line: str, answer: Answer) -> set[Link]:
+        """Return 0-based pairs (word of the input, word of the answer)."""
         from saccade.lens.alignment.extraction import symmetrise
 
         if answer.attention is None:
             return set()
-        links: set[Link] = answer.attention.alignment()
-        if self._back is None or not answer.text:
+        links = answer.attention.alignment()
+        if self._reverse is None or not answer.text:
             return links
-        [record] = self._back.records([answer.text], [line])
+        [record] = self._reverse.records([answer.text], [line])
         return symmetrise(links, {(source, target) for target, source in record.alignment()})
 
 
-def links_as_json(links: Collection[Link], line: str, text: str) -> dict[str, Any]:
-    """The pairs as Pharaoh's text, and for each the characters (start, end) of both words."""
+def alignment_json(links: Collection[Link], line: str, text: str) -> dict[str, object]:
+    """Return the links in Pharaoh format, and the (start, end) characters of both words of each."""
     from saccade.lens.alignment.extraction import to_pharaoh, word_spans
 
     sources, targets = word_spans(line), word_spans(text)
@@ -43,19 +44,19 @@ def links_as_json(links: Collection[Link], line: str, text: str) -> dict[str, An
     return {"alignment": to_pharaoh(links), "spans": spans}
 
 
-def predict_lines(task: Task[Any], lines: Sequence[str], **options: Any) -> list[Any]:
-    """The answers to lines of text."""
+def predict_lines(task: Task[Any], lines: Sequence[str], **options: Any) -> list[Answer]:
+    """Return the predictions for lines of text."""
     return task.predict([task.parse(line) for line in lines], **options)
 
 
-def predict_markup(task: Task[Any], lines: Sequence[str], **options: Any) -> list[Any]:
-    """The answers to lines of text with tags, which are carried over."""
+def predict_markup(task: Task[Any], lines: Sequence[str], **options: Any) -> list[Answer]:
+    """Return the predictions for lines of text with inline tags, which are carried over."""
     from saccade.lens.alignment.markup import read_markup
 
     marked = [read_markup(line) for line in lines]
-    answers = task.predict([each.text for each in marked], **options)
-    link = Linking(None)
+    answers = task.predict([markup.text for markup in marked], **options)
+    align = WordAligner()
     return [
-        replace(answer, text=each.put_back(answer.text, link(each.text, answer)))
-        for each, answer in zip(marked, answers, strict=True)
+        replace(answer, text=markup.put_back(answer.text, align(markup.text, answer)))
+        for markup, answer in zip(marked, answers, strict=True)
     ]

@@ -1,4 +1,4 @@
-"""What is to be answered: arguments, the lines of a file, or those of a pipe as they come."""
+"""Inputs of predict: arguments, the lines of a file, or lines from a pipe as they arrive."""
 
 import queue
 import sys
@@ -10,18 +10,25 @@ from pathlib import Path
 from saccade.errors import DataError
 
 
-def chunks(arguments: list[str] | None, path: Path | None, most: int) -> Iterator[list[str]]:
-    """The inputs in their order, up to `most` at a time; from a pipe as soon as they are there."""
+def input_chunks(arguments: list[str] | None, path: Path | None, size: int) -> Iterator[list[str]]:
+    """Yield the inputs in their order, in chunks.
+
+    Args:
+        arguments: Inputs from the command line; they take precedence.
+        path: Text file with one input per line. Without both, inputs are read from stdin.
+        size: Inputs per chunk. A chunk from stdin may be smaller, so that nobody waits for more
+            lines to arrive.
+    """
     if arguments:
-        yield from _groups(iter(arguments), most)
+        yield from _chunked(iter(arguments), size)
     elif path is not None:
-        yield from _groups(from_file(path), most)
+        yield from _chunked(read_inputs(path), size)
     else:
-        yield from _as_they_come(_from_stdin(), most)
+        yield from _as_they_arrive(_from_stdin(), size)
 
 
-def from_file(path: Path) -> Iterator[str]:
-    """The lines of a text file, which may be packed."""
+def read_inputs(path: Path) -> Iterator[str]:
+    """Yield the lines of a text file, which may be compressed."""
     from saccade.data.sources.text_files import read_lines
 
     return read_lines(path)
@@ -29,56 +36,54 @@ def from_file(path: Path) -> Iterator[str]:
 
 def _from_stdin() -> Iterator[str]:
     if sys.stdin is None:
-        raise DataError("there is no input: give it as arguments, with --input FILE, or on stdin")
+        raise DataError(
+            "there is no input; pass inputs as arguments, with --input FILE or on stdin"
+        )
     if sys.stdin.isatty():
-        print("Reading from the keyboard, an input a line; Ctrl-D ends it.", file=sys.stderr)
+        print("Reading inputs from the keyboard, one per line; Ctrl-D ends.", file=sys.stderr)
     for number, line in enumerate(_own_stdin(), 1):
         try:
             yield line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
         except UnicodeDecodeError as error:
             raise DataError(
                 f"stdin, line {number}: not UTF-8 at byte offset {error.start} of the line "
-                f"(0x{error.object[error.start]:02x})"
+                f"(0x{error.object[error.start]:02x}). Convert the input to UTF-8, for example "
+                "with iconv"
             ) from None
 
 
 def _own_stdin() -> Iterable[bytes]:
-    """Standard input as a file of our own: a thread that waits in Python's keeps it from ending."""
+    """Return stdin as a new file: a thread that waits in Python's own keeps it from exiting."""
     try:
         return open(sys.stdin.fileno(), "rb", closefd=False)
-    except OSError:  # a stand-in without a descriptor
+    except OSError:  # a replacement without a descriptor
         return sys.stdin.buffer
 
 
-def _groups(lines: Iterator[str], most: int) -> Iterator[list[str]]:
-    while group := list(islice(lines, most)):
-        yield group
+def _chunked(lines: Iterator[str], size: int) -> Iterator[list[str]]:
+    while chunk := list(islice(lines, size)):
+        yield chunk
 
 
-def _as_they_come(lines: Iterable[str], most: int) -> Iterator[list[str]]:
-    """All lines that are waiting, at least one: nobody at a pipe waits for others' lines."""
-    waiting: queue.Queue[str | BaseException | None] = queue.Queue(maxsize=most)
+def _as_they_arrive(lines: Iterable[str], size: int) -> Iterator[list[str]]:
+    """Yield all lines that have arrived, at least one."""
+    arrived: queue.Queue[str | None] = queue.Queue(maxsize=size)
+    errors: list[BaseException] = []
 
-    def listen() -> None:
+    def read() -> None:
         try:
             for line in lines:
-                waiting.put(line)
-            waiting.put(None)
-        except BaseException as error:  # raised again where the lines are taken
-            waiting.put(error)
+                arrived.put(line)
+        except BaseException as error:  # raised again where the lines are consumed
+            errors.append(error)
+        arrived.put(None)
 
-    threading.Thread(target=listen, daemon=True).start()
-    over = False
-    while not over:
-        group: list[str] = []
-        item = waiting.get()
-        while isinstance(item, str):
-            group.append(item)
-            if len(group) == most or waiting.empty():
-                break
-            item = waiting.get()
-        if group:
-            yield group
-        over = not isinstance(item, str)
-    if isinstance(item, BaseException):
-        raise item
+    threading.Thread(target=read, daemon=True).start()
+    line: str | None = ""
+    while line is not None and (line := arrived.get()) is not None:
+        chunk = [line]
+        while len(chunk) < size and not arrived.empty() and (line := arrived.get()) is not None:
+            chunk.append(line)
+        yield chunk
+    if errors:
+        raise errors[0]
