@@ -136,7 +136,7 @@ def test_unknown_or_missing_model_gets_status_404(all_models):
     )
     assert (response.status_code, response.json()["error"]["code"]) == (404, "no_such_model")
     missing = send_request(all_models, "POST", "/v1/predict", json={"inputs": ["a"]})
-    assert "the field model is missing; available: en-fr, mood" in missing.json()["error"]["message"]
+    assert "model is missing; available: en-fr, mood" in missing.json()["error"]["message"]
 
 
 @pytest.mark.parametrize("name", NAMES)

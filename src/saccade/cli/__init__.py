@@ -70,7 +70,7 @@ def main() -> None:
         sys.stdout.reconfigure(errors="replace")  # an arrow must not crash on an old terminal
     logging.basicConfig(format="%(message)s", level=logging.WARNING, stream=sys.stderr)
     try:
-        app()
+        app(prog_name="saccade")  # also for `python -m saccade`
     except StoppedError as error:
         _exit(f"{error}", 130)
     except DiskFullError as error:
