@@ -178,7 +178,7 @@ def test_sigterm_stops_all_and_says_how_to_go_on(whole):
     _, said = run.end()
     assert time.monotonic() - began < 15
     assert "rank1]: Traceback" not in said
-    assert said.count("Go on with:\n  torchrun --nproc-per-node 2 -m saccade train ") == 1
+    assert said.count("To resume:\n  torchrun --nproc-per-node 2 -m saccade train ") == 1
     newest = checkpoint.newest(whole / "terminated" / "checkpoints")
     assert f"stopped at step {newest.step}" in said
 

@@ -94,7 +94,7 @@ def test_a_real_process_while_torch_is_loaded_and_later(place):
     _, said = child.communicate(timeout=20)
     assert child.returncode == 130, said
     assert "Traceback" not in said
-    assert "Go on with:" in said
+    assert "To resume:" in said
 
 
 def test_a_second_ctrl_c_leaves_at_once():
