@@ -145,7 +145,7 @@ def test_close_does_not_wait_for_a_stuck_stream():
         await asyncio.sleep(0.05)
         assert streamer.close(0.05) is False
         released.set()
-        assert await first == "late"
+        assert (await first).text == "late"
         await pieces.aclose()
 
     asyncio.run(listen())

@@ -17,7 +17,7 @@ from saccade.serve.deadlines import Deadline
 from saccade.serve.limits import RequestLimits
 from saccade.serve.problems import Problem
 from saccade.serve.prometheus import ServerMetrics
-from saccade.serve.streamer import StreamEnd, Streamer
+from saccade.serve.streamer import Streamer, StreamPiece
 from saccade.tasks import Answer, Streams
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -136,24 +136,24 @@ class ServedModel:
 
     async def stream(
         self, prompt: str, options: GenerationOptions, deadline: Deadline
-    ) -> AsyncGenerator[str | StreamEnd, None]:
-        """Yield the answer piece by piece, then a `StreamEnd`."""
+    ) -> AsyncGenerator[StreamPiece, None]:
+        """Yield the answer piece by piece."""
         task = self.task
         if not isinstance(task, Streams):
             raise Problem("invalid", f"{self.name} cannot stream its answers; ask without stream")
         with self._queue_place():
             self._job([prompt], options, attention=False)  # checks the limits
             start = partial(task.stream, prompt, **options)
-            item: str | StreamEnd = ""
-            async with aclosing(self._streamer.stream(start)) as items:
+            piece = StreamPiece("")
+            async with aclosing(self._streamer.stream(start)) as pieces:
                 try:
-                    while not isinstance(item, StreamEnd):
-                        item = await deadline.wait_for(anext(items))
-                        yield item
+                    while piece.finished is None:
+                        piece = await deadline.wait_for(anext(pieces))
+                        yield piece
                 except SaccadeError as error:
                     raise Problem("invalid", str(error)) from error
                 finally:
-                    if not (isinstance(item, StreamEnd) or deadline.satisfied):
+                    if piece.finished is None and not deadline.satisfied:
                         self._metrics.abandoned.labels(self.name).inc()
 
     def close(self, seconds: float) -> bool:

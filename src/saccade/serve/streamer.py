@@ -12,14 +12,17 @@ from saccade.cancellation import Cancelled, cancellable, raise_if_cancelled
 
 
 @dataclass(frozen=True)
-class StreamEnd:
-    """Last item of a stream.
+class StreamPiece:
+    """A piece of a stream.
 
     Attributes:
-        finished: Whether the text is complete; False if it was cut at its maximum length.
+        text: Text of the piece; empty for the last one.
+        finished: None while more follows. For the last piece, whether the text is complete; False
+            if it was cut at its maximum length.
     """
 
-    finished: bool
+    text: str
+    finished: bool | None = None
 
 
 StartStream = Callable[[], Generator[str, None, bool]]
@@ -39,16 +42,16 @@ class Streamer:
         self._running: set[Future[None]] = set()
         self._closing = threading.Event()
 
-    async def stream(self, start: StartStream) -> AsyncGenerator[str | StreamEnd, None]:
-        """Yield each piece as it is generated, then a `StreamEnd`.
+    async def stream(self, start: StartStream) -> AsyncGenerator[StreamPiece, None]:
+        """Yield each piece as it is generated.
 
         Generation is cancelled when the iterator is closed.
         """
         loop = asyncio.get_running_loop()
-        items: asyncio.Queue[str | StreamEnd | BaseException] = asyncio.Queue()
+        items: asyncio.Queue[StreamPiece | BaseException] = asyncio.Queue()
         closed = threading.Event()
 
-        def put(item: str | StreamEnd | BaseException) -> None:
+        def put(item: StreamPiece | BaseException) -> None:
             loop.call_soon_threadsafe(items.put_nowait, item)
 
         def generate() -> None:
@@ -56,10 +59,10 @@ class Streamer:
                 with cancellable(lambda: closed.is_set() or self._closing.is_set()):
                     pieces = start()
                     while True:
-                        put(next(pieces))
+                        put(StreamPiece(next(pieces)))
                         raise_if_cancelled()
             except StopIteration as end:
-                put(StreamEnd(end.value))
+                put(StreamPiece("", end.value))
             except Cancelled:
                 return
             except BaseException as error:
@@ -74,7 +77,7 @@ class Streamer:
                 if isinstance(item, BaseException):
                     raise item
                 yield item
-                if isinstance(item, StreamEnd):
+                if item.finished is not None:
                     return
         finally:
             closed.set()

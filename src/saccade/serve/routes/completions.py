@@ -26,7 +26,6 @@ from saccade.serve.routes.responses import (
 )
 from saccade.serve.schemas import CompletionAnswer, CompletionRequest
 from saccade.serve.stop_sequences import StopSequences
-from saccade.serve.streamer import StreamEnd
 from saccade.tasks import Answer
 
 EVENT_STREAM = "text/event-stream"
@@ -121,11 +120,11 @@ class Completion:
         stop, finished = StopSequences(self.body.stop_sequences), False
         before = self.prompts[0] if self.body.echo else ""
         stream = self.model.stream(self.prompts[0], self.options, deadline)
-        async with aclosing(stream) as items:
-            async for item in items:
-                if isinstance(item, StreamEnd):
-                    finished = item.finished
-                elif text := before + stop.feed(item):
+        async with aclosing(stream) as pieces:
+            async for piece in pieces:
+                if piece.finished is not None:
+                    finished = piece.finished
+                elif text := before + stop.feed(piece.text):
                     yield _choice(text, None)
                     before = ""
                 if stop.reached:
