@@ -118,7 +118,7 @@ async def attack(port: int, data: bytes) -> str:
     try:
         line = await asyncio.wait_for(reader.readline(), 60)
         return line.decode().split()[1] if line else "closed"
-    except (OSError, asyncio.TimeoutError) as error:
+    except (TimeoutError, OSError) as error:
         return type(error).__name__
     finally:
         writer.transport.abort()
@@ -155,7 +155,7 @@ async def idle(port: int, count: int) -> tuple[int, float]:
     done.set()
     try:
         longest = max(await asyncio.wait_for(watching, 30))
-    except asyncio.TimeoutError:
+    except TimeoutError:
         longest = float("inf")
     for writer in opened:
         writer.transport.abort()

@@ -68,7 +68,7 @@ def test_errors_name_what_is_missing(saccade, run, pairs, tmp_path):
         ),
         (["--data", other, "--columns", "source=first,target=third"], '"third"'),
         (["--data", "builtin:nothing"], "there is no builtin:nothing"),
-        (["--data", pairs, "--output", tmp_path / "no/x"], "there is no folder"),
+        (["--data", pairs, "--output", tmp_path / "no/x"], "does not exist"),
         ([], "'--data'"),
     ):
         result = saccade("evaluate", run, *options)

@@ -297,7 +297,7 @@ def test_full_disk_exits_with_74(saccade, run):
 def test_raises_without_any_input(saccade, run):
     result = saccade("predict", run, stdin=None)
     assert result.code == 2
-    assert "there is no input" in result.err
+    assert "stdin is closed; pass inputs as arguments" in result.err
 
 
 class _Terminal(io.TextIOWrapper):

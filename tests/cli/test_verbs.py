@@ -163,7 +163,7 @@ def test_demo_trains_predicts_and_resumes(saccade, tmp_path, monkeypatch, pairs)
 
 
 def test_demo_raises_on_invalid_arguments(saccade, tmp_path):
-    assert "there is no demo 'poetry'; choose one of: pronounce" in saccade("demo", "poetry").err
+    assert "unknown demo 'poetry'; choose one of: pronounce" in saccade("demo", "poetry").err
     result = saccade("demo", "reverse", "--minutes", 0, "--out", tmp_path / "run")
     assert result.code == 2
     assert "training.minutes cannot be 0.0" in result.err

@@ -77,7 +77,7 @@ class Client:
             return await asyncio.wait_for(self.reader.read(), seconds) == b""
         except ConnectionError:
             return True
-        except asyncio.TimeoutError:
+        except TimeoutError:
             return False
 
 

@@ -176,7 +176,7 @@ def run(
     Takes a few minutes. Then measures it, predicts unseen inputs, and draws its attention.
     """
     if name not in DEMOS:
-        raise DataError(f"there is no demo {name!r}; choose one of: {', '.join(DEMOS)}")
+        raise DataError(f"unknown demo {name!r}; choose one of: {', '.join(DEMOS)}")
     demo, folder = DEMOS[name], out or Path("runs") / f"demo-{name}"
     budget = demo.minutes if minutes is None else minutes
 

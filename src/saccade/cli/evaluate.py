@@ -99,8 +99,8 @@ def run(
         )
     if output is not None and not output.parent.is_dir():
         raise DataError(
-            f"--output {output}: there is no folder {output.parent}; create it or choose another "
-            "file"
+            f"--output {output}: the folder {output.parent} does not exist; create it or choose "
+            "another file"
         )
 
     from saccade import engines

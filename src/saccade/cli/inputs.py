@@ -36,9 +36,7 @@ def read_inputs(path: Path) -> Iterator[str]:
 
 def _from_stdin() -> Iterator[str]:
     if sys.stdin is None:
-        raise DataError(
-            "there is no input; pass inputs as arguments, with --input FILE or on stdin"
-        )
+        raise DataError("stdin is closed; pass inputs as arguments, with --input FILE or on stdin")
     if sys.stdin.isatty():
         print("Reading inputs from the keyboard, one per line; Ctrl-D ends.", file=sys.stderr)
     for number, line in enumerate(_own_stdin(), 1):

@@ -93,7 +93,7 @@ def parse_columns(text: str | None) -> dict[str, str] | None:
         text: Assignments such as "source=english,target=french".
 
     Returns:
-        Column by name, or None if there is no text.
+        Column by name, or None without a text.
 
     Raises:
         DataError: An assignment lacks its name or its column.

@@ -109,7 +109,7 @@ def run(
     except ImportError as error:
         raise ServeError(
             f"saccade serve needs the package {error.name}, which is not installed; run: "
-            "pip install 'saccade[serve]'"
+            "pip install 'saccade-attention[serve]'"
         ) from None
     import torch
 

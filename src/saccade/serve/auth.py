@@ -50,8 +50,8 @@ class Authorization:
             open_paths: Paths that need no token.
 
         Raises:
-            ServeError: The address is reachable from other machines and there is no token, or the
-                token is too short.
+            ServeError: The address is reachable from other machines and lacks a token, or the token
+                is too short.
         """
         if token is None and not is_loopback(host):
             raise ServeError(

@@ -102,7 +102,7 @@ class RequestContext:
         left = self._body_deadline - asyncio.get_running_loop().time()
         try:
             message = await asyncio.wait_for(self.receive(), left)
-        except asyncio.TimeoutError:
+        except TimeoutError:
             self.complete = True
             raise Problem(
                 "slow_body", "the body did not arrive in time; send it again, or send less"
@@ -120,7 +120,7 @@ class RequestContext:
         return message
 
     def reserve(self, size: int) -> None:
-        """Reserve room for a body of this size; raise if it is too large or there is no room."""
+        """Reserve room for a body of this size; raise if it is too large or does not fit."""
         if size > self.max_bytes:
             raise _too_large(self.max_bytes, self.limits)
         if size > self.reserved:
@@ -201,7 +201,7 @@ class RequestMiddleware:
             log_error("failed", error, id=context.id)
 
     def _admit(self, path: str, headers: Headers, context: RequestContext) -> None:
-        """Raise if there is no room for a request, before its body is read."""
+        """Raise if a request cannot be accepted, before its body is read."""
         if self.models.draining:
             raise Problem("ending", "the server is shutting down; try again later")
         media_type = headers.get("content-type", "").partition(";")[0].strip().lower()

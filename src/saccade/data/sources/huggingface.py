@@ -57,10 +57,27 @@ def _table(origin: str, part: Any, asked: Asked) -> Made:
     return Made(origin, taken, _reader(origin, part, taken))
 
 
+def _label_names(part: Any) -> dict[str, list[str]]:
+    """Return the names of the classes of each column that holds them as numbers."""
+    features = getattr(part, "features", None) or {}
+    return {
+        column: list(feature.names)
+        for column, feature in features.items()
+        if hasattr(feature, "int2str")
+    }
+
+
 def _reader(origin: str, part: Any, taken: Taken) -> Callable[[], Iterator[tuple[str, ...]]]:
+    named = _label_names(part)
+
     def read() -> Iterator[tuple[str, ...]]:
         for number, record in enumerate(part, 1):
-            yield texts_of(_flat(record), taken, f"{origin}, row {number}")
+            labels = {
+                column: names[record[column]]
+                for column, names in named.items()
+                if record[column] in range(len(names))  # -1 marks a hidden label
+            }
+            yield texts_of(_flat({**record, **labels}), taken, f"{origin}, row {number}")
 
     return read
 

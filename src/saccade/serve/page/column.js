@@ -44,7 +44,7 @@ class Column {
     this.body.setAttribute("aria-busy", "true");
   }
 
-  /** Show the hint, because there is no input. */
+  /** Show the hint, because the input is empty. */
   clear() {
     this.drop();
     this.show([make("p", { class: "quiet hint" }, this.hint)], []);
