@@ -7,18 +7,29 @@ from typing import TYPE_CHECKING
 
 import pytest
 import torch
-from beartype._check.code import codemain
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-# A type check of a list looks at one item, chosen by Python's global random generator. The threads
-# of a server run such checks at any time, and Hypothesis raises if the state of that generator
-# changes while it generates data. So the checks get a generator of their own.
-assert codemain.getrandbits is random.getrandbits
-codemain.getrandbits = random.Random(0).getrandbits
-
 NO_BROWSER = "there is no Chromium here"
+
+
+def _isolate_type_checks() -> None:
+    """Give type checks a random generator of their own.
+
+    A check of a list looks at one item, chosen by Python's global generator. The threads of a
+    server run such checks at any time, and Hypothesis raises if the state of the global generator
+    changes while it generates data. Must run before the first check is compiled.
+    """
+    try:
+        from beartype._check.code import codemain as checks
+    except ImportError:  # older versions
+        from beartype._check.code import codemake as checks
+    assert checks.getrandbits is random.getrandbits
+    checks.getrandbits = random.Random(0).getrandbits
+
+
+_isolate_type_checks()
 
 
 @pytest.fixture(autouse=True)

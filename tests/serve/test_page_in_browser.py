@@ -305,9 +305,9 @@ def test_too_large_attention_leaves_the_prediction(visit, build, served):
     tab = visit(served(build("mood", weights=10)), refused=True)
     write(tab, "i am happy")
     assert tab.wait_for_selector("#answers .answer").inner_text() in {"good", "bad"}
-    said = tab.locator("article .said").inner_text()
-    assert said.startswith("Attention is not shown: the attention of the request can have ")
-    assert "more than the 10 allowed" in said
+    status = tab.locator("article .said").inner_text()
+    assert status.startswith("Attention is not shown: the attention of the request can have ")
+    assert "more than the 10 allowed" in status
 
 
 def test_token_form_and_its_storage_in_the_tab(visit, build, served):

@@ -16,8 +16,8 @@ def input_chunks(arguments: list[str] | None, path: Path | None, size: int) -> I
     Args:
         arguments: Inputs from the command line; they take precedence.
         path: Text file with one input per line. Without both, inputs are read from stdin.
-        size: Inputs per chunk. A chunk from stdin may be smaller, so that nobody waits for more
-            lines to arrive.
+        size: Inputs per chunk. A chunk from stdin may be smaller, so that no line waits for
+            the next one.
     """
     if arguments:
         yield from _chunked(iter(arguments), size)
