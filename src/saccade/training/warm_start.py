@@ -83,8 +83,8 @@ def open_warm_start(where: str | Path) -> WarmStart:
     described = huggingface.describe(folder)
     if described.config is None:
         raise RunError(
-            f"{folder} holds a {described.architecture}, which no recipe can start from. Give a run, "
-            "or a Hugging Face folder of bert, gpt2 or vit"
+            f"{folder} holds a {described.architecture}, which no recipe can start from. Give a "
+            "run, or a Hugging Face folder of bert, gpt2 or vit"
         )
     if isinstance(described.config, TranslatorConfig):
         raise RunError(
