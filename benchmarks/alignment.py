@@ -21,7 +21,7 @@ from typing import Literal
 
 from quality import data_folder
 
-from saccade.cli.linking import with_tags
+from saccade.cli.alignments import predict_markup
 from saccade.data.builtin import phrases
 from saccade.data.sources.text_files import read_lines
 from saccade.lens.alignment.error_rate import alignment_error_rate
@@ -86,7 +86,7 @@ def tags(run: Path) -> None:
         marked.append(around(words, first, last))
         inside = [t for s, t in from_pharaoh(alignment) if first <= s < last]
         expected.append(around(target.split(), min(inside), max(inside) + 1))
-    answers = [answer.text for answer in with_tags(session.load(run), marked, attention=True)]
+    answers = [answer.text for answer in predict_markup(session.load(run), marked, attention=True)]
     balanced = sum(text.count("<b>") == text.count("</b>") == 1 for text in answers)
     same = [(a, w) for a, w in zip(answers, expected, strict=True) if bare(a) == bare(w)]
     right = sum(answer == right for answer, right in same)

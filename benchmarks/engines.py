@@ -120,9 +120,9 @@ def direct(name: str, folder: Path) -> Answer:
         inter_threads=torch.get_num_threads(),
         intra_threads=1,
     )
-    from saccade.interop.ctranslate2.vocabulary import Names
+    from saccade.interop.ctranslate2.vocabulary import TokenNames
 
-    names = Names(task.target)
+    names = TokenNames(task.target)
     longest = task.config.generation.longest(16)
 
     def answer(texts: list[str], beam: int, size: int) -> object:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from quality import data_folder
 
-from saccade.cli.launch import launch
+from saccade.cli.processes import launch
 from saccade.data.sources.text_files import read_lines
 from saccade.training import session
 from saccade.training.console import Console

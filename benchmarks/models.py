@@ -31,7 +31,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from saccade.cli.launch import launch
+from saccade.cli.processes import launch
 
 VOCABULARY, DIM, HEADS, LAYERS, HIDDEN, DROPOUT = 8000, 256, 8, 3, 1024, 0.1
 PAD, START, STOP, GENERATED = 0, 1, 2, 20

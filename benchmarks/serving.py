@@ -409,7 +409,7 @@ def _untrained(recipe: str, data: Path, *changes: str) -> Path:
 
     chosen = recipes.load(recipe, changes)
     corpus = sources.open_corpus(data, chosen.options.columns)
-    task = chosen.options.fresh(corpus.splits["train"])
+    task = chosen.options.create(corpus.splits["train"])
     folder = data.parent / "runs" / data.stem
     folder.mkdir(parents=True)
     Run(folder).begin(chosen, task, {})

@@ -1,5 +1,6 @@
 """Fixtures of all tests: a fixed seed, and a browser for pages."""
 
+import random
 import shutil
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -11,6 +12,24 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 NO_BROWSER = "Chromium is not installed"
+
+
+def _isolate_type_checks() -> None:
+    """Give type checks a random generator of their own.
+
+    A check of a list looks at one item, chosen by Python's global generator. The threads of a
+    server run such checks at any time, and Hypothesis raises if the state of the global generator
+    changes while it generates data. Must run before the first check is compiled.
+    """
+    try:
+        from beartype._check.code import codemain as checks
+    except ImportError:  # older versions
+        from beartype._check.code import codemake as checks
+    assert checks.getrandbits is random.getrandbits
+    checks.getrandbits = random.Random(0).getrandbits
+
+
+_isolate_type_checks()
 
 
 @pytest.fixture(autouse=True)

@@ -45,7 +45,7 @@ ROWS = 12
 class Tiny:
     """A task with new weights, its examples, and items to predict."""
 
-    task: Task[Any]
+    task: Task
     examples: Encoded
     items: list[Item]
 
@@ -55,7 +55,7 @@ class Tiny:
 
     def questions(self) -> list[Any]:
         """Return the inputs of all items."""
-        return [self.task.question(item) for item in self.items]
+        return [self.task.input_of(item) for item in self.items]
 
 
 def small(name: str, *changes: str) -> Recipe:
@@ -125,5 +125,5 @@ def tiny(name: str, *changes: str) -> Tiny:
     [file] = data().glob(f"{recipe.task}.*")
     corpus = sources.open_corpus(file, recipe.options.columns)
     split = corpus.splits["train"]
-    task = recipe.options.fresh(split)
+    task = recipe.options.create(split)
     return Tiny(task, task.encode(split, data() / "cache"), list(task.items(split))[:3])

@@ -123,7 +123,7 @@ class Rounds:
     longest: int
 
 
-def trained(recipe: str, data: str, changes: Sequence[str], *, steps: int, seed: int) -> Task[Any]:
+def trained(recipe: str, data: str, changes: Sequence[str], *, steps: int, seed: int) -> Task:
     """Train a task and return it with its best weights; no folder is left behind."""
     print(f"training {recipe} on {data}, seed {seed}: {' '.join(changes)}", file=sys.stderr)
     with tempfile.TemporaryDirectory() as folder:

@@ -12,7 +12,6 @@ training, when heads differ by chance alone.
 """
 
 from statistics import fmean
-from typing import Any
 
 import numpy as np
 import torch
@@ -67,7 +66,7 @@ def measure(trials: Trials) -> Outcome:
     )
 
 
-def divergences(task: Task[Any]) -> dict[str, float]:
+def divergences(task: Task) -> dict[str, float]:
     """Return the divergence of each layer in bits, averaged over pairs of heads and sentences."""
     by_layer: dict[str, list[float]] = {}
     task.eval()

@@ -62,7 +62,7 @@ def _begin(folder: Path, name: str) -> None:
     recipe = tiny_recipes.small(name)
     [file] = tiny_recipes.data().glob(f"{recipe.task}.*")
     corpus = sources.open_corpus(file, recipe.options.columns)
-    task = recipe.options.fresh(corpus.splits["train"])
+    task = recipe.options.create(corpus.splits["train"])
     folder.mkdir(parents=True)
     Run(folder).begin(recipe, task, {})
     Run(folder).keep_best(task.model)

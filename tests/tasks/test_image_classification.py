@@ -66,7 +66,7 @@ def build(folder: Path, *changes: str, recipe: str = "vit-tiny") -> ImageClassif
     options = recipes.load(recipe, [*small, *changes]).options
     write(folder / "photos")
     torch.manual_seed(1)
-    return options.fresh(split_of(folder / "photos", options)).eval()
+    return options.create(split_of(folder / "photos", options)).eval()
 
 
 def photos(folder: Path) -> list[str]:
@@ -245,15 +245,15 @@ def test_what_a_run_keeps_brings_the_task_back(tmp_path):
     task = build(tmp_path, "image.scale=data")
     task.temperature = 1.5
     (tmp_path / "run").mkdir()
-    for name, content in task.parts().items():
+    for name, content in task.files().items():
         (tmp_path / "run" / name).write_text(content)
-    again = task.config.restored(tmp_path / "run").eval()
+    again = task.config.restore(tmp_path / "run").eval()
     again.model.load_state_dict(task.model.state_dict())
     assert again.temperature == 1.5
     assert again.predict(photos(tmp_path)) == task.predict(photos(tmp_path))
     (tmp_path / "run" / all_images.FILE).write_text("{")
     with pytest.raises(RunError, match=r"images\.json cannot be read"):
-        task.config.restored(tmp_path / "run")
+        task.config.restore(tmp_path / "run")
 
 
 @pytest.mark.parametrize("pooling", ["first", "mean"])
@@ -345,7 +345,7 @@ def test_several_labels_may_hold(tmp_path):
     changes = ("labels.kind=several", 'metrics.names=["micro_f1"]', "augment.mixup=0.3")
     options = recipes.load("vit-tiny", [*SMALL, *changes]).options
     split = split_of(table, options)
-    task = options.fresh(split)
+    task = options.create(split)
     examples = task.encode(split, tmp_path / "cache")
     assert len(examples) == 6
     assert torch.isfinite(task(task.collate(examples, range(6))).total)

@@ -47,7 +47,7 @@ def build(folder, rows=ROWS, *changes, recipe="bert-mini") -> TextClassification
     path = write(folder / "rows.tsv", rows)
     split = sources.open_corpus(path, options.columns, held_out=0.0).splits["train"]
     torch.manual_seed(1)
-    return options.fresh(split).eval()
+    return options.create(split).eval()
 
 
 def splits(folder, task, rows):

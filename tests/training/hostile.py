@@ -114,7 +114,7 @@ def make_run(task: str, data: Path, folder: Path) -> None:
     name, changes = RECIPES[task]
     recipe = recipes.load(name, changes)
     corpus = sources.open_corpus(data / f"{task}.tsv", recipe.options.columns, held_out=0.0)
-    fresh = recipe.options.fresh(corpus.splits["train"])
+    fresh = recipe.options.create(corpus.splits["train"])
     run = Run(folder)
     folder.mkdir()
     run.begin(recipe, fresh, {})

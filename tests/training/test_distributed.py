@@ -178,7 +178,7 @@ def test_sigterm_stops_all_processes_and_prints_how_to_resume(complete):
     _, output = run.end()
     assert time.monotonic() - began < 15
     assert "rank1]: Traceback" not in output
-    assert output.count("Go on with:\n  torchrun --nproc-per-node 2 -m saccade train ") == 1
+    assert output.count("To resume:\n  torchrun --nproc-per-node 2 -m saccade train ") == 1
     newest = checkpoint.newest(complete / "terminated" / "checkpoints")
     assert f"stopped at step {newest.step}" in output
 
@@ -218,7 +218,7 @@ SLOW_FIRST = """
 import sys, time
 from datetime import timedelta
 from pathlib import Path
-from saccade.tasks.text_to_text import Config
+from saccade.tasks.text_to_text import TextToTextConfig
 from saccade.training import distributed
 from saccade.training.loop import Trainer
 from tests.training.runs import train
@@ -231,7 +231,7 @@ def slowly(owner, name):
     setattr(owner, name, slow)
 
 distributed.LIMIT = timedelta(seconds=5)
-slowly(Config, "fresh")
+slowly(TextToTextConfig, "create")
 slowly(Trainer, "measure")
 train(Path(sys.argv[1]), "slow", "training.accumulate=1", world=distributed.from_environment())
 """

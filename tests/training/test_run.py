@@ -396,7 +396,7 @@ def test_a_new_task_has_the_weights_and_parts_of_a_restored_one(tmp_path, name):
     [file] = tiny_recipes.data().glob(f"{recipe.task}.*")
     split = sources.open_corpus(file, recipe.options.columns).splits["train"]
     torch.manual_seed(5)
-    task = recipe.options.fresh(split)
+    task = recipe.options.create(split)
     Run(tmp_path).begin(recipe, task, {})
     restored = Run(tmp_path).initial_task(seed=5)
     assert restored.parts() == task.parts()

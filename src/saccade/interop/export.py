@@ -8,7 +8,7 @@ from saccade.data.corpus import Item
 from saccade.errors import InteropError
 from saccade.files import atomic_folder
 from saccade.interop import ctranslate2
-from saccade.interop.huggingface.writing import write_task as write_huggingface
+from saccade.interop.huggingface.task_export import write_task as write_huggingface
 from saccade.interop.onnx.writing import write_task as write_onnx
 from saccade.tasks import Task
 
@@ -21,7 +21,7 @@ FORMATS: Mapping[str, Callable[..., str | None]] = {
 
 
 def export_task(
-    task: Task[Any],
+    task: Task,
     to: str,
     folder: str | Path,
     *,

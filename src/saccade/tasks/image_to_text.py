@@ -32,6 +32,7 @@ from saccade.models import Captioner, CaptionerConfig
 from saccade.shapes import Bool, Float, Int, Tensor
 from saccade.tasks._shared.answering import Answer, OnBatch
 from saccade.tasks._shared.base import Batch, Evaluation, Loss, Progress, TaskConfig
+from saccade.tasks._shared.description import Description, GeneratedText, places_of
 from saccade.tasks._shared.images import (
     FILE,
     IMAGE,
@@ -54,8 +55,7 @@ from saccade.tasks._shared.images import (
     read_facts,
     require_weights,
 )
-from saccade.tasks._shared.seq2seq import LossConfig as WritingLossConfig
-from saccade.tasks._shared.seq2seq import WritingTask, predicted_places, side_of
+from saccade.tasks._shared.seq2seq import SequenceLossConfig, WritingTask, predicted_places, side_of
 from saccade.text import Tokenizer, VocabularyConfig
 
 TEXT = Column("text", ("caption", "captions", "sentence", "description"))
@@ -65,7 +65,7 @@ FORMAT = 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextConfig:
+class CaptionTextConfig:
     """The captions.
 
     vocabulary   how they are cut into tokens
@@ -77,7 +77,7 @@ class TextConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LossConfig(WritingLossConfig):
+class CaptionLossConfig(SequenceLossConfig):
     """What is learned from.
 
     doubly_stochastic   λ: how much it costs to look at some cells more than at others over a whole
@@ -88,14 +88,14 @@ class LossConfig(WritingLossConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config(TaskConfig):
+class ImageToTextConfig(TaskConfig):
     """The options of a captioning recipe."""
 
     model: CaptionerConfig
     image: ImageConfig = ImageConfig(size=64)
     augment: AugmentConfig = AugmentConfig()
-    text: TextConfig = TextConfig()
-    loss: LossConfig = LossConfig()
+    text: CaptionTextConfig = CaptionTextConfig()
+    loss: CaptionLossConfig = CaptionLossConfig()
     generation: GenerationConfig = GenerationConfig(beam=3, max_length=64)
     metrics: TextMetricsConfig = TextMetricsConfig(
         names=("bleu_4", "bleu_1", "bleu_2", "bleu_3", "cider", "rouge_l", "chrf")
@@ -145,7 +145,7 @@ class Config(TaskConfig):
         """An image and its caption."""
         return IMAGE, TEXT
 
-    def fresh(
+    def create(
         self, train: Split, progress: Progress | None = None, vocabulary: Path | None = None
     ) -> ImageToText:
         """A vocabulary made from this data or taken from a folder, and new weights."""
@@ -158,7 +158,7 @@ class Config(TaskConfig):
             tokenizer = Tokenizer.train(texts, self.text.vocabulary, progress=progress)
         return ImageToText(self, self._fresh_view(train), tokenizer)
 
-    def restored(self, folder: Path) -> ImageToText:
+    def restore(self, folder: Path) -> ImageToText:
         """The task of a run folder, with new weights."""
         facts, reader = read_facts(folder), self.model.encoder
         if isinstance(reader, EfficientNetConfig) and self.frozen:
@@ -196,16 +196,14 @@ class CaptionExample(ImageExample):
     settings: GenerationConfig
 
 
-class ImageToText(WritingTask[Captioned]):
+class ImageToText(WritingTask):
     """A captioner with its vocabulary, and with what it reads of an image."""
 
     name = "image_to_text"
-    reads = "image"
 
-    def __init__(self, config: Config, view: View, target: Tokenizer) -> None:
+    def __init__(self, config: ImageToTextConfig, view: View, target: Tokenizer) -> None:
         super().__init__()
         self.config, self.columns = config, config.columns
-        self.generation = config.generation
         self.view, self.gallery = view, Gallery(view)
         self.target, self.metrics = target, config.metrics
         self.selection_metric = config.metrics.names[0]
@@ -213,6 +211,19 @@ class ImageToText(WritingTask[Captioned]):
         self.model: Captioner = replace(config.model, encoder=reader).build(len(target))
         self.grid = reader.grid(config.image.size)
         self.engine: Engine[Tensor, GenerationRequest, Hypothesis] = Eager(self._begun)
+
+    def describe(self) -> Description:
+        """Read an image, write a caption."""
+        return Description(
+            reads=self.view.describe(),
+            writes=GeneratedText(
+                tokenizer=self.target,
+                start=self.target.start,
+                options=self.config.generation,
+                places=places_of(self.config.model.decoder),
+            ),
+            model=self.config.model,
+        )
 
     def forward(self, batch: Captioned) -> Loss:
         """Cross entropy of each token of a caption, given those before it and the image."""
@@ -366,7 +377,7 @@ class ImageToText(WritingTask[Captioned]):
         """The first caption of each image."""
         return [item.references[0] for item in items]
 
-    def parts(self) -> dict[str, str]:
+    def files(self) -> dict[str, str]:
         """The vocabulary, and how images are read."""
         return {VOCABULARY: self.target.to_string(), **facts_json(self.view)}
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from contextlib import closing, nullcontext
 from dataclasses import asdict, dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -140,7 +140,7 @@ class Trainer:
     def __init__(
         self,
         *,
-        task: Task[Any],
+        task: Task,
         data: TrainingData,
         config: TrainingConfig,
         run: Run,

@@ -28,7 +28,7 @@ def report_due(run: Run) -> bool:
     return not path.exists() or path.stat().st_mtime_ns < run.metrics.stat().st_mtime_ns
 
 
-def write_report(run: Run, task: Task[Any], items: Sequence[Item]) -> None:
+def write_report(run: Run, task: Task, items: Sequence[Item]) -> None:
     """Write report.html into the run folder.
 
     Args:
@@ -65,7 +65,7 @@ def read_metrics(run: Run) -> list[dict[str, Any]]:
 
 
 def _measured(
-    task: Task[Any], items: Sequence[Item]
+    task: Task, items: Sequence[Item]
 ) -> tuple[list[dict[str, str]], dict[str, Sequence[Mapping[str, Any]]]]:
     """Return rows of predictions, and the tables of the evaluation and of attention."""
     evaluation = task.evaluate(items, quick=True)

@@ -139,7 +139,7 @@ class Run:
     def begin(
         self,
         recipe: Recipe,
-        task: Task[Any],
+        task: Task,
         facts: Mapping[str, object],
         initial: Mapping[str, Tensor] | None = None,
     ) -> None:
@@ -164,7 +164,7 @@ class Run:
             write_file(self.folder / "run.json", json.dumps(about, indent=1).encode(), kept)
             (self.folder / BEGINNING).unlink()
 
-    def create(self, recipe: Recipe, task: Task[Any], facts: Mapping[str, object]) -> None:
+    def create(self, recipe: Recipe, task: Task, facts: Mapping[str, object]) -> None:
         """Write a new run of a task that has its weights already, such as an imported one.
 
         Args:
@@ -197,9 +197,9 @@ class Run:
             return []
         return sorted(name for name in os.listdir(self.folder) if not name.startswith("."))
 
-    def keep_parts(self, task: Task[Any], kept: str = "the files before are kept") -> None:
+    def keep_parts(self, task: Task, kept: str = "the files before are kept") -> None:
         """Write the vocabularies, labels and other files that the task needs to be restored."""
-        contents = {name: content.encode() for name, content in task.parts().items()}
+        contents = {name: content.encode() for name, content in task.files().items()}
         manifest.replace_files(self.folder, contents, kept)
 
     def about(self) -> dict[str, Any]:
@@ -237,7 +237,7 @@ class Run:
             table = upgraded(recipes.parse(text, str(path)), number)
             return recipes.from_table(table, str(path))
 
-    def task(self) -> Task[Any]:
+    def task(self) -> Task:
         """Return the trained task with its best weights, ready to predict.
 
         Its model is first built without memory and compared with the header of the weights, since
@@ -255,7 +255,7 @@ class Run:
         put_tensors(task.model, read_tensors(self.weights), str(self.weights))
         return task.eval()
 
-    def initial_task(self, seed: int) -> Task[Any]:
+    def initial_task(self, seed: int) -> Task:
         """Return the task as the run began: with weights by the seed, or from a warm start."""
         recipe = self.recipe()
         manifest.require_intact(self.folder)
@@ -360,11 +360,11 @@ class Run:
                 "validation. Resume it with `saccade train ... --resume`"
             )
 
-    def _restored(self, recipe: Recipe) -> Task[Any]:
+    def _restored(self, recipe: Recipe) -> Task:
         """Return the task of the folder with new weights; a RunError if it cannot be built."""
         what = f"{self.folder}: the model that recipe.toml and the vocabularies describe"
         with _damage_as_error(f"{what} cannot be built"):
-            return recipe.options.restored(self.folder)
+            return recipe.options.restore(self.folder)
 
     def _not_a_run(self) -> str:
         if not self.folder.exists():

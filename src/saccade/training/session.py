@@ -58,7 +58,7 @@ def train(
     cache: str | Path | None = None,
     world: World | None = None,
     console: Console | None = None,
-) -> Task[Any]:
+) -> Task:
     """Train a recipe on data into a run folder.
 
     Args:
@@ -127,7 +127,7 @@ def train(
         return job.run_all(resume=resume or world.attempt > 0)
 
 
-def load(run: str | Path, *, device: str = "cpu") -> Task[Any]:
+def load(run: str | Path, *, device: str = "cpu") -> Task:
     """Load the trained task of a run folder, which predicts with its own model.
 
     `saccade.load` is this with a choice of engine.
@@ -159,7 +159,7 @@ class AttentionOptions:
 
 
 def evaluate(
-    run: Task[Any] | str | Path,
+    run: Task | str | Path,
     *,
     data: str | Path,
     split: str = "test",
@@ -192,7 +192,7 @@ def evaluate(
 
 
 def assess(
-    task: Task[Any],
+    task: Task,
     *,
     data: str | Path,
     split: str = "test",
@@ -296,7 +296,7 @@ class _Job:
     interruption: Interruption
     cache: Path
 
-    def run_all(self, *, resume: bool) -> Task[Any]:
+    def run_all(self, *, resume: bool) -> Task:
         """Train; the first process writes vocabularies and the run, then all read them."""
         self.notify(self.corpus.summary)
         with distributed.joined(self.world) as world:
@@ -308,7 +308,7 @@ class _Job:
                     task = self.run.initial_task(self.recipe.training.seed)
                 return job.fit(task)
 
-    def begin(self, *, resume: bool) -> Task[Any] | None:
+    def begin(self, *, resume: bool) -> Task | None:
         """Begin the run and return its task; None if there is a run that can be resumed."""
         splits = self.corpus.splits
         facts = {
@@ -327,8 +327,8 @@ class _Job:
         self.run.require_new()
         torch.manual_seed(self.recipe.training.seed)
         folder = None if self.initial is None else self.initial.folder
-        with self.console.counting("building the vocabulary, texts read:") as bar:
-            task = self.recipe.options.fresh(splits["train"], bar.to, folder)
+        with self.console.counting("building the vocabulary, rows read:") as bar:
+            task = self.recipe.options.create(splits["train"], bar.to, folder)
         if self.initial is None:
             self.run.begin(self.recipe, task, facts)
             return task
@@ -353,7 +353,7 @@ class _Job:
                 f"from; start a new run from it with --init {self.run.folder} --out OTHER"
             )
 
-    def fit(self, task: Task[Any]) -> Task[Any]:
+    def fit(self, task: Task) -> Task:
         """Train the task; return it with its best weights."""
         task.to(self.world.device)
         data = self.encode(task)
@@ -384,7 +384,7 @@ class _Job:
             self.finish(task, data)
         return task
 
-    def finish(self, task: Task[Any], data: TrainingData) -> None:
+    def finish(self, task: Task, data: TrainingData) -> None:
         """Calibrate the task, write its report, and keep some items to compare engines by."""
         self.notify("measuring the best weights for the report")
         if remark := task.finish(data.valid):
@@ -394,7 +394,7 @@ class _Job:
         if isinstance(task, HasEngine):
             self.run.keep_samples(data.items)
 
-    def encode(self, task: Task[Any]) -> TrainingData:
+    def encode(self, task: Task) -> TrainingData:
         """Encode the data, and plan the order in which it is read."""
         config = self.recipe.training
         encoded = {}

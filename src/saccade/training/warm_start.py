@@ -10,7 +10,7 @@ from typing import Any
 from saccade import config
 from saccade.errors import RunError
 from saccade.interop import huggingface
-from saccade.interop.huggingface.fitting import with_rows
+from saccade.interop.huggingface.model_rewrites import with_rows
 from saccade.interop.huggingface.vocabulary import TOKENIZER, read_vocabulary
 from saccade.models import TranslatorConfig
 from saccade.shapes import Tensor
@@ -32,7 +32,7 @@ class WarmStart:
     model: Mapping[str, Any]
     tensors: Mapping[str, Tensor]
 
-    def fitting(self, task: Task[Any]) -> dict[str, Tensor]:
+    def fitting(self, task: Task) -> dict[str, Tensor]:
         """Return the weights that a task can start from: those of the same name and shape.
 
         Parts that the task always initialises itself, such as a head, are left out.
@@ -82,7 +82,10 @@ def open_warm_start(where: str | Path) -> WarmStart:
         )
     described = huggingface.describe(folder)
     if described.config is None:
-        raise RunError(f"{folder} holds a {described.architecture}, which no recipe can start from")
+        raise RunError(
+            f"{folder} holds a {described.architecture}, which no recipe can start from. Give a "
+            "run, or a Hugging Face folder of bert, gpt2 or vit"
+        )
     if isinstance(described.config, TranslatorConfig):
         raise RunError(
             f"{folder} holds a translator, which must be imported first: run `saccade import "

@@ -464,8 +464,8 @@ def test_shapes_have_one_caption_per_image():
         pytest.param(
             "builtin:digits/1797", "builtin:digits/0 to builtin:digits/1796", marks=needs_digits
         ),
-        ("builtin:shapes/two", "there is no image 'builtin:shapes/two'"),
-        ("builtin:shapes", "there is no image 'builtin:shapes'"),
+        ("builtin:shapes/two", "the image 'builtin:shapes/two' does not exist"),
+        ("builtin:shapes", "the image 'builtin:shapes' does not exist"),
     ],
 )
 def test_raises_on_missing_images(name, message):

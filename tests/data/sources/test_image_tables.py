@@ -287,7 +287,9 @@ def test_images_are_looked_up_in_sub_folder_and_only_zip(tmp_path):
     ]
     assert all(read_image(name).size == (2, 2) for name, _ in entries)
     zipped(root, tmp_path / "more.zip")
-    with pytest.raises(DataError, match=r":4: there is no image .*There are several zip files"):
+    with pytest.raises(
+        DataError, match=r":4: the image .* is not in .*There are several zip files"
+    ):
         values(tmp_path / "t.tsv")
 
 
@@ -296,9 +298,7 @@ def test_raises_on_a_missing_image_when_its_row_is_read(tmp_path):
     path = table(tmp_path / "t.tsv", [("a.png", "x"), ("gone.png", "x")])
     rows = iter(open_all(path))
     assert next(rows).values[0] == f"{tmp_path}/images/a.png"
-    message = (
-        rf't\.tsv:3: there is no image "gone\.png" in {tmp_path} or {tmp_path}/images. Correct'
-    )
+    message = rf't\.tsv:3: the image "gone\.png" is not in {tmp_path} or {tmp_path}/images. Correct'
     with pytest.raises(DataError, match=message):
         next(rows)
 
@@ -308,10 +308,10 @@ def test_raises_on_a_missing_image_when_its_row_is_read(tmp_path):
     [
         ("", ":2: expected the name of an image"),
         (" ", ":2: expected the name of an image"),
-        ("/nowhere/a.png", ":2: there is no image /nowhere/a.png"),
-        ("images", ':2: there is no image "images"'),
-        ("p.zip/gone.png", ':2: there is no image "p.zip/gone.png"'),
-        ("p.zip/../a.png", ":2: there is no image"),
+        ("/nowhere/a.png", ":2: the image /nowhere/a.png does not exist"),
+        ("images", ':2: the image "images" is not in'),
+        ("p.zip/gone.png", ':2: the image "p.zip/gone.png" is not in'),
+        ("p.zip/../a.png", ':2: the image "p.zip/../a.png" is not in'),
         ("p.zip", "p.zip"),
     ],
 )

@@ -217,7 +217,7 @@ def test_error_shows_an_unknown_header_and_how_to_assign_columns(tmp_path, heade
         open_corpus(path, PAIR)
     assert f'"{header[0]}⇥{header[1]}"' in str(caught.value)
     assert "header, assign its names: --columns source=NAME,target=NAME" in str(caught.value)
-    assert "no header, assign numbers: --columns source=1,target=2" in str(caught.value)
+    assert "Without a header, assign numbers: --columns source=1,target=2" in str(caught.value)
 
 
 def test_columns_named_by_language_codes_are_recognised(tmp_path):

@@ -52,7 +52,7 @@ def load(name: str) -> Builtin:
     """Return the module of a built-in data set.
 
     Raises:
-        DataError: There is no data set of this name.
+        DataError: The data set does not exist.
     """
     if name not in names():
         raise DataError(

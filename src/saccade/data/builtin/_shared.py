@@ -56,8 +56,8 @@ def image_number(name: str, dataset: str, count: int) -> int:
     match = re.fullmatch(rf"{PREFIX}{dataset}/(0|[1-9][0-9]{{0,8}})", name)
     if match is None or int(match[1]) >= count:
         raise DataError(
-            f"there is no image {name!r}; those of {PREFIX}{dataset} are {image_name(dataset, 0)} "
-            f"to {image_name(dataset, count - 1)}"
+            f"the image {name!r} does not exist; those of {PREFIX}{dataset} are "
+            f"{image_name(dataset, 0)} to {image_name(dataset, count - 1)}"
         )
     return int(match[1])
 

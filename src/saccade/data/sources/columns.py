@@ -123,8 +123,8 @@ class ColumnRequest:
         by_name = ",".join(f"{name}=NAME" for name in names)
         by_name += "".join(f"[,{name}=NAME]" for name in optional)
         return (
-            f"If it is a header, assign its names: --columns {by_name}. If there is no header, "
-            f"assign numbers: {self.by_numbers()}"
+            f"If it is a header, assign its names: --columns {by_name}. Without a "
+            f"header, assign numbers: {self.by_numbers()}"
         )
 
     def by_numbers(self) -> str:

@@ -172,16 +172,16 @@ class ImageFinder:
         for base in bases:
             if exists(base + name):
                 return base + name
-        raise DataError(f"{where}: there is no image {self._missing(name)}")
+        raise DataError(f"{where}: {self._missing(name)}")
 
     def _missing(self, name: str) -> str:
         if os.path.isabs(name):
-            return f"{name}. Correct the path."
+            return f"the image {name} does not exist. Correct the path."
         places = " or ".join(base.rstrip("/") for base in self._bases)
         advice = "Correct the path or add the file."
         if len(self._zips) > 1:
             advice = "There are several zip files: write photos.zip/name.jpg."
-        return f"{quoted(name, 200)} in {places}. {advice}"
+        return f"the image {quoted(name, 200)} is not in {places}. {advice}"
 
 
 def _is_hidden(part: str) -> bool:

@@ -26,8 +26,8 @@ def open_corpus(
 ) -> Corpus:
     """Find the splits of a data set and their columns.
 
-    Only the beginnings of files are read. Where there is no split `valid`, a fraction of `train`
-    is held out, which reads the first column once. A single file, or a folder of running text or
+    Only the beginnings of files are read. Without a split `valid`, a fraction of `train` is
+    held out, which reads the first column once. A single file, or a folder of running text or
     of images without splits, is both `train` and `valid`.
 
     Args:

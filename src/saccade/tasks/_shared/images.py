@@ -12,7 +12,7 @@ import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -37,6 +37,7 @@ from saccade.lens.record import ImageSide
 from saccade.shapes import Float, Tensor
 from saccade.tasks._shared.answering import Example
 from saccade.tasks._shared.base import Progress, json_kind
+from saccade.tasks._shared.description import ImageInput
 
 IMAGE = Column("image", ("img", "image_path", "file", "filename", "path", "photo"), image=True)
 FILE = "images.json"
@@ -120,6 +121,17 @@ class View(ABC):
     def facts(self) -> dict[str, Any]:
         """What it is made of, as plain values."""
 
+    def describe(self) -> ImageInput:
+        """Return the description of the images that are read."""
+        pixels = self.pixels
+        return ImageInput(
+            size=pixels.config.size,
+            how=pixels.config.how,
+            channels=pixels.channels,
+            mean=pixels.scale.mean,
+            spread=pixels.scale.spread,
+        )
+
     def side(
         self, image: Image.Image, grid: tuple[int, int], *, class_token: bool = False
     ) -> ImageSide:
@@ -201,6 +213,10 @@ class Features(View):
     def facts(self) -> dict[str, Any]:
         """The digest of the weights."""
         return {"weights": self.digest}
+
+    def describe(self) -> ImageInput:
+        """Return the description of the images, with the network that reads them first."""
+        return replace(super().describe(), features=lambda: self.network)
 
     @cached_property
     def network(self) -> EfficientNetLite0:

@@ -21,7 +21,7 @@ from saccade.metrics.score import scores_of
 from saccade.models import Captioner, Translator
 from saccade.shapes import Float, Int, Tensor
 from saccade.tasks._shared.answering import Answer, OnBatch
-from saccade.tasks._shared.base import BatchT, Evaluation, Loss, Task
+from saccade.tasks._shared.base import Evaluation, Loss, Task, likelihood
 from saccade.text import Tokenizer
 
 WORD = "▁"
@@ -29,7 +29,7 @@ WORD = "▁"
 
 
 @dataclass(frozen=True, kw_only=True)
-class LossConfig:
+class SequenceLossConfig:
     """What is learned from.
 
     label_smoothing   the share of the target that is given to all tokens alike
@@ -38,7 +38,7 @@ class LossConfig:
     label_smoothing: Fraction = 0.1
 
 
-class WritingTask(Task[BatchT]):
+class WritingTask(Task):
     """A task whose model reads something and writes a text in the vocabulary `target`."""
 
     model: Translator | Captioner
@@ -63,7 +63,7 @@ class WritingTask(Task[BatchT]):
         if quick:
             options = {"beam": 1, "num_best": 1, **options}
             metrics = replace(metrics, samples=0)
-        examples = self.prepare([self.question(item) for item in items], **options)
+        examples = self.prepare([self.input_of(item) for item in items], **options)
         if not quick:
             self.warn(examples)
         found = self.answer_all(examples, batch_size=batch_size, on_batch=on_batch)
@@ -76,6 +76,10 @@ class WritingTask(Task[BatchT]):
             [] if quick else by_length(tallies, self.lengths(items)),
             engine=self.engine.name if isinstance(self, HasEngine) else "eager",
         )
+
+    def probability(self, given: Any, output: str) -> float:
+        """Return the geometric mean of the probabilities of an output's tokens for an input."""
+        return likelihood(self, given, output)
 
     def written_loss(
         self,

@@ -18,13 +18,13 @@ from saccade.tasks._shared.classifier import Classifier
 from saccade.tasks.measures.finding import Finding, batches, mean
 
 
-def measure_erasure(task: Task[Any], items: Sequence[Item]) -> list[Finding]:
+def measure_erasure(task: Task, items: Sequence[Item]) -> list[Finding]:
     """What erasing parts of the input does, where answers have a probability."""
     found: list[Erased] = []
     parts = "words"
     generator = np.random.default_rng(0)
     for some in batches(items):
-        inputs = [task.question(item) for item in some]
+        inputs = [task.input_of(item) for item in some]
         for given, answer in zip(inputs, task.predict(inputs, attention=True), strict=True):
             record = answer.attention
             numeric = isinstance(task, Classifier) and not answer.probabilities
@@ -77,7 +77,7 @@ def against_random(
     )
 
 
-def _probability_of(task: Task[Any], output: str) -> Callable[[Any], float]:
+def _probability_of(task: Task, output: str) -> Callable[[Any], float]:
     """How likely the task gives this output to an input; of a text, the mean of its tokens."""
 
     @torch.no_grad()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -17,13 +16,13 @@ from saccade.tasks._shared.base import Task
 from saccade.tasks.measures.finding import Finding, Rows, batches, mean, signature
 
 
-def measure_heads(task: Task[Any], items: Sequence[Item]) -> tuple[list[Finding], Rows]:
+def measure_heads(task: Task, items: Sequence[Item]) -> tuple[list[Finding], Rows]:
     """How widely heads look, how they differ, and what they are worth, while the right answer is
     given."""
     bits: dict[str, list[np.ndarray]] = {}
     apart: dict[str, list[np.ndarray]] = {}
     for item in items:
-        batch = task.force([task.question(item)], [item.references[0]])
+        batch = task.force([task.input_of(item)], [item.references[0]])
         with torch.no_grad(), watch(task.model, device="cpu") as seen:
             task(batch.to(next(task.parameters()).device))
         for layer in seen:
@@ -75,13 +74,13 @@ def _importance(rows: Rows, items: int) -> Finding:
 
 @torch.no_grad()
 def _losses_without(
-    task: Task[Any], items: Sequence[Item], numbers: dict[str, int]
+    task: Task, items: Sequence[Item], numbers: dict[str, int]
 ) -> tuple[dict[tuple[str, int], float], float]:
     """The mean loss without each head, and that with all of them."""
     device = next(task.parameters()).device
     forced = [
         task.force(
-            [task.question(item) for item in some], [item.references[0] for item in some]
+            [task.input_of(item) for item in some], [item.references[0] for item in some]
         ).to(device)
         for some in batches(items)
     ]
