@@ -5,7 +5,7 @@ READY := .venv/.ready
 # small tests run fastest on one thread each, so: one process per core
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
-.PHONY: demo test check test-slow test-lowest bench claims clean
+.PHONY: demo test check test-slow test-lowest bench claims docs clean
 
 demo: $(READY)
 	$(BIN)/saccade demo
@@ -53,6 +53,10 @@ bench: $(READY)
 claims: $(READY)
 	for claim in examples/claims/k*.py; do $(BIN)/python $$claim --out docs/claims || exit 1; done
 	$(BIN)/python docs/make_claims.py
+
+# the documentation as a site, offline; a broken link is an error
+docs: $(READY)
+	$(BIN)/python docs/make_site.py
 
 # torch first and pinned: anything else that asks for it then finds it installed
 $(READY): pyproject.toml constraints.txt

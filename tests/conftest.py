@@ -1,4 +1,4 @@
-"""Shared by all tests: a fixed seed, and a browser for pages."""
+"""Fixtures of all tests: a fixed seed, and a browser for pages."""
 
 import random
 import shutil
@@ -11,7 +11,7 @@ import torch
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-NO_BROWSER = "there is no Chromium here"
+NO_BROWSER = "Chromium is not installed"
 
 
 def _isolate_type_checks() -> None:
@@ -44,7 +44,7 @@ def _no_curves(request: pytest.FixtureRequest) -> Iterator[None]:
     """
     with pytest.MonkeyPatch.context() as patch:
         if request.module.__name__ != "tests.training.test_report":
-            patch.setattr("saccade.training.report._curves", lambda records: [])
+            patch.setattr("saccade.lens.page.report._curves", lambda records: [])
         yield
 
 
@@ -63,8 +63,8 @@ def browser() -> Iterator["Browser"]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say in one line if pages were not opened."""
+    """Print one line if tests of pages were skipped."""
     skipped = terminalreporter.stats.get("skipped", [])
     pages = sum(NO_BROWSER in str(report.longrepr) for report in skipped)
     if pages:
-        terminalreporter.write_line(f"{pages} tests of pages were left out: {NO_BROWSER}")
+        terminalreporter.write_line(f"{pages} tests of pages were skipped: {NO_BROWSER}")

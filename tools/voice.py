@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[1]
 PROSE = {
     r"\banew\b": "again",
     r"\bbesides\b": "also; in addition",
-    r"\bis no (?!longer|more|such|need|doubt|way|reason|limit|limits)[a-z]+\b": "is not a valid …",
+    r"(?<!there )\bis no (?!longer|more|such|need|way|reason|limit)[a-z]+\b": "is not a valid …",
     r"\b(is|are) (told|said)\b(?! to)": "name who reports it: prints, logs, reports",
     r"\b(a|one) (line|file|folder|row|class) each\b": "one line per …",
     r"\b(a|one) (line|file|folder|class) a (line|file|folder|class)\b": "one … per …",

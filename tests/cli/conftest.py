@@ -78,7 +78,7 @@ def begin(folder: Path, name: str, data: Path, *changes: str, weights: bool = Tr
     """Create a run that has not been trained."""
     chosen = recipes.load(name, [*SMALL, *changes])
     corpus = sources.open_corpus(data, chosen.options.columns)
-    task = chosen.options.fresh(corpus.splits["train"])
+    task = chosen.options.create(corpus.splits["train"])
     folder.mkdir()
     Run(folder).begin(chosen, task, {})
     if weights:

@@ -34,10 +34,10 @@ def test_prints_the_verdict_and_names_a_failed_training(saccade, pairs, tmp_path
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        (["rnn", "rnn"], "two of the recipes are called rnn"),
-        (["rnn", "gpt-mini"], "one comparison is of one task"),
+        (["rnn", "rnn"], "two recipes are called rnn"),
+        (["rnn", "gpt-mini"], "recipes of a comparison must have the same task"),
         (["rnnn"], "Did you mean rnn?"),
-        (["rnn", "--set", "luong:model.dim=3"], "no recipe here is called 'luong'"),
+        (["rnn", "--set", "luong:model.dim=3"], "no recipe in this comparison is called 'luong'"),
         (["rnn", "--seeds", 0], "--seeds"),
         (["rnn", "--minutes", 0], "training.minutes cannot be 0.0"),
         (["rnn", "--columns", "source"], "is not a valid assignment. Expected name=column"),

@@ -28,7 +28,7 @@ def test_predict_with_an_engine_equals_eager(saccade, transformer):
     expected = [answer.text for answer in front.load(transformer).predict(tiny.SENTENCES)]
     result = saccade("predict", transformer, *tiny.SENTENCES, *FLOAT)
     assert (result.code, result.lines) == (0, expected)
-    assert f"making ctranslate2-float32 of {transformer}, once" in result.err
+    assert f"building ctranslate2-float32 for {transformer}, once" in result.err
     again = saccade("predict", transformer, *tiny.SENTENCES, *FLOAT)
     assert (again.lines, again.err) == (expected, "")
     result = saccade("predict", transformer, *tiny.SENTENCES, "--engine", "eager")
@@ -40,7 +40,7 @@ def test_engine_is_explained_only_with_the_option(saccade, transformer, monkeypa
     assert saccade("predict", transformer, "the cat").err == ""
     result = saccade("predict", transformer, "the cat", "--engine", "auto")
     assert result.code == 0
-    assert result.err.startswith("answering by the engine eager: CTranslate2 is not installed")
+    assert result.err.startswith("answering with the engine eager: CTranslate2 is not installed")
     assert result.err.count("\n") == 1
     result = saccade("predict", transformer, "the cat", "--engine", "ctranslate2")
     assert result.code == 2

@@ -60,14 +60,14 @@ def test_errors_name_what_is_missing(saccade, run, pairs, tmp_path):
     for options, problem in (
         (["--data", pairs, "--split", "valid"], "has no valid.* or val.* or dev.*"),
         (["--data", pairs, "--split", "best"], "there is no split 'best'; there are: train, valid"),
-        (["--data", tmp_path / "no.tsv"], f"there is no {tmp_path / 'no.tsv'}"),
+        (["--data", tmp_path / "no.tsv"], f"{tmp_path / 'no.tsv'} does not exist"),
         (["--data", other], 'has no column "source"'),
         (
             ["--data", other, "--columns", "source"],
             "is not a valid assignment",
         ),
         (["--data", other, "--columns", "source=first,target=third"], '"third"'),
-        (["--data", "builtin:nothing"], "there is no builtin:nothing"),
+        (["--data", "builtin:nothing"], "builtin:nothing does not exist"),
         (["--data", pairs, "--output", tmp_path / "no/x"], "does not exist"),
         ([], "'--data'"),
     ):
@@ -115,7 +115,7 @@ def test_gold_alignments_from_a_column_of_the_data(saccade, run, tmp_path):
     path.write_text("source\ttarget\talignment\na b\tb a\tnone\n")
     result = saccade("evaluate", run, "--data", path, "--attention")
     assert result.code == 2
-    assert "gold.tsv, line 2: line 1 of the gold alignments" in result.err
+    assert "gold.tsv:2: line 1 of the gold alignments" in result.err
 
 
 def test_raises_on_unusable_gold_alignments_before_predicting(
@@ -133,7 +133,7 @@ def test_raises_on_unusable_gold_alignments_before_predicting(
         (["--attention", "--gold-from-1"], "describe the file of --gold, which is missing"),
         (["--attention", "--gold", tmp_path / "short"], "short: .* got 1 lines for 10 pairs"),
         (["--attention", "--gold", tmp_path / "words"], "words: line 1 of the gold alignments"),
-        (["--attention", "--gold", tmp_path / "far"], "far for .*, line 2: .* 9 of the target"),
+        (["--attention", "--gold", tmp_path / "far"], "far for .*:2: .* 9 of the target"),
         (["--attention", "--gold", tmp_path / "no.txt"], "there is no file"),
         (["--attention", "--reverse", tmp_path], "error"),
     ):

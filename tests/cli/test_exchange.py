@@ -12,9 +12,10 @@ from tokenizers import Tokenizer as Backend
 import saccade as front
 from saccade.data.corpus import Item
 from saccade.interop import huggingface
-from saccade.interop.huggingface import writing
-from saccade.training import exchange, session
+from saccade.interop.huggingface import task_export
+from saccade.interop.huggingface.task_import import read_task
 from saccade.training import recipe as recipes
+from saccade.training import session
 from saccade.training.console import Console
 from saccade.training.run import Run
 from tests.engines import tiny
@@ -103,6 +104,13 @@ def random_run(folder: Path, recipe: str, rows: list[tuple[str, ...]], *changes:
 def translator(folder: Path, *changes: str):
     rows = [("source", "target"), *zip(SENTENCES, reversed(SENTENCES), strict=True)]
     return random_run(folder, TRANSLATOR, rows, *changes)
+
+
+def import_folder(folder: Path, out: Path):
+    read = read_task(folder)
+    recipe = recipes.Recipe(read.task.name, read.options, recipes.FINE_TUNING)
+    Run(out).create(recipe, read.task, {})
+    return read.task
 
 
 def classifier(folder: Path, labels: str = "up down up down", *changes: str):
@@ -206,7 +214,7 @@ def test_classifier_of_pairs_round_trip(saccade, tmp_path, segments):
     )
     if not segments:
         message = error_of(saccade, "import", folder, "--out", tmp_path / "again")
-        assert "it tells no segments apart" in message
+        assert "it does not tell segments apart" in message
         return
     back = imported(saccade, folder, tmp_path / "run")
     assert back.pairs
@@ -382,7 +390,7 @@ def test_imported_marian_equals_transformers(saccade, tmp_path):
 
 def test_imported_run_can_be_evaluated_and_trained_further(saccade, tmp_path):
     marian(tmp_path / "opus")
-    exchange.import_folder(tmp_path / "opus", tmp_path / "run")
+    import_folder(tmp_path / "opus", tmp_path / "run")
     rows = [f"{x} {y}\t{y} {x}\n" for x in "abcd" for y in "efgh"]
     (tmp_path / "pairs.tsv").write_text("source\ttarget\n" + "".join(rows))
     result = saccade("evaluate", tmp_path / "run", "--data", tmp_path / "pairs.tsv", "--json")
@@ -408,7 +416,7 @@ def test_marian_with_two_vocabularies(tmp_path):
     options = {"share_encoder_decoder_embeddings": False, "decoder_vocab_size": 23}
     model = marian(tmp_path / "opus", 24, **options)
     sentence_pieces(tmp_path / "opus" / "target" / "tokenizer.json")
-    task = exchange.import_folder(tmp_path / "opus", tmp_path / "run")
+    task = import_folder(tmp_path / "opus", tmp_path / "run")
     assert (len(task.source), len(task.target)) == (21, 25)
     batch = task.force(LETTERS, LETTERS)
     target = batch.target[:, :-1].clone()
@@ -462,7 +470,7 @@ def test_import_with_pairs_reads_two_texts(saccade, tmp_path):
 )
 def test_kind_of_labels_is_recognised(tmp_path, options, kind):
     model = bert(tmp_path / "hf", "BertForSequenceClassification", **options)
-    task = exchange.import_folder(tmp_path / "hf", tmp_path / "run")
+    task = import_folder(tmp_path / "hf", tmp_path / "run")
     assert task.labels.kind == task.config.labels.kind == kind
     [answer] = front.load(tmp_path / "run").predict(["the cat"])
     logits = model(torch.tensor([[2, 6, 7, 3]])).logits[0].detach()
@@ -545,16 +553,14 @@ def test_raises_on_folders_without_a_task(saccade, tmp_path):
     assert "saccade train RECIPE --data DATA --out RUN --init FOLDER" in message
     bert(tmp_path / "tags", "BertForTokenClassification")
     message = error_of(saccade, "import", tmp_path / "tags", "--out", tmp_path / "run")
-    assert (
-        "there is no task for it; what can be imported is BertForSequenceClassification" in message
-    )
+    assert "no task has this model yet; these can be imported: BertForSequenceClass" in message
     sizes = {"hidden_size": 12, "num_hidden_layers": 1, "num_attention_heads": 2, "image_size": 32}
     vit = transformers.ViTForImageClassification(transformers.ViTConfig(**sizes))
     vit.save_pretrained(tmp_path / "vit")
     message = error_of(saccade, "import", tmp_path / "vit", "--out", tmp_path / "run")
-    assert "tasks on images cannot be imported yet" in message
+    assert "no task has this model yet" in message
     message = error_of(saccade, "import", tmp_path / "nowhere", "--out", tmp_path / "run")
-    assert "there is no folder" in message
+    assert "nowhere does not exist" in message
     assert not (tmp_path / "run").exists()
 
 
@@ -562,23 +568,23 @@ def test_raises_on_vocabularies_that_do_not_fit(saccade, tmp_path):
     folder = tmp_path / "hf"
     bert(folder, "BertForMaskedLM", vocab_size=18)
     message = error_of(saccade, "import", folder, "--out", tmp_path / "run")
-    assert "has ids up to 18, and the model embeds 18 tokens" in message
+    assert "has ids up to 18, but the model embeds 18 tokens" in message
     content = (folder / "tokenizer.json").read_text()
     (folder / "tokenizer.json").write_text(content.replace("[SEP]", "[END]"))
     bert(tmp_path / "wide", "BertForMaskedLM")
     (tmp_path / "wide" / "tokenizer.json").write_text(content.replace("[SEP]", "[END]"))
     message = error_of(saccade, "import", tmp_path / "wide", "--out", tmp_path / "run")
-    assert "has no sep token by any of its usual names, such as [SEP]" in message
+    assert "has no sep token under any of its usual names, such as [SEP]" in message
     (tmp_path / "wide" / "tokenizer.json").unlink()
     message = error_of(saccade, "import", tmp_path / "wide", "--out", tmp_path / "run")
-    assert "has no tokenizer.json, without which no text can be read" in message
+    assert "has no tokenizer.json, which is needed to read text" in message
     marian(tmp_path / "opus", eos_token_id=3)
     message = error_of(saccade, "import", tmp_path / "opus", "--out", tmp_path / "run")
-    assert "ends texts with 3 (eos_token_id), tokenizer.json with 0" in message
+    assert "texts end with 3 (eos_token_id), but in tokenizer.json with 0" in message
     marian(tmp_path / "late", decoder_start_token_id=21)
     message = error_of(saccade, "import", tmp_path / "late", "--out", tmp_path / "run")
     assert (
-        "begins texts with 21 (decoder_start_token_id), which is none of its 21 tokens" in message
+        "texts begin with 21 (decoder_start_token_id), which is not one of its 21 tokens" in message
     )
     options = {"share_encoder_decoder_embeddings": False, "decoder_vocab_size": 23}
     marian(tmp_path / "two", **options)
@@ -590,8 +596,8 @@ def test_raises_on_vocabularies_that_do_not_fit(saccade, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"id2label": {0: "x", 1: " x"}}, "id2label must give each class a name of its own"),
-        ({"problem_type": "regression", "num_labels": 2}, "gives 2 numbers for a text"),
+        ({"id2label": {0: "x", 1: " x"}}, "id2label must give each class a different name"),
+        ({"problem_type": "regression", "num_labels": 2}, "predicts 2 numbers per text"),
     ],
 )
 def test_raises_on_labels_that_do_not_fit(saccade, tmp_path, options, message):
@@ -602,20 +608,20 @@ def test_raises_on_labels_that_do_not_fit(saccade, tmp_path, options, message):
 def test_raises_on_changed_saccade_options(saccade, tmp_path):
     bert(tmp_path / "hf", "BertForSequenceClassification", saccade={"temperature": "warm"})
     message = error_of(saccade, "import", tmp_path / "hf", "--out", tmp_path / "run")
-    assert 'config.json: "saccade" cannot be used as it is: could not convert' in message
+    assert 'config.json: "saccade" has an invalid value of temperature: Input should be' in message
 
 
 def test_pairs_need_segments(saccade, tmp_path):
     bert(tmp_path / "hf", "BertForSequenceClassification", type_vocab_size=1)
     arguments = ("import", tmp_path / "hf", "--out", tmp_path / "run", "--pairs")
-    assert "it tells no segments apart (type_vocab_size is 1)" in error_of(saccade, *arguments)
+    assert "it does not tell segments apart (type_vocab_size is 1," in error_of(saccade, *arguments)
 
 
 def test_existing_folders_are_not_overwritten(saccade, tmp_path):
     bert(tmp_path / "hf", "BertForMaskedLM")
-    exchange.import_folder(tmp_path / "hf", tmp_path / "run")
+    import_folder(tmp_path / "hf", tmp_path / "run")
     message = error_of(saccade, "import", tmp_path / "hf", "--out", tmp_path / "run")
-    assert "holds a run already; choose another folder with --out" in message
+    assert "already holds a run; choose another folder with --out" in message
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "letter.txt").write_text("keep me")
     message = error_of(saccade, "import", tmp_path / "hf", "--out", tmp_path / "mine")
@@ -651,11 +657,11 @@ def test_exports_to_an_empty_folder(saccade, tmp_path):
         (["model.encoder.norm_order=pre"], "order is 'pre', there 'post'"),
         (["model.encoder.stem_norm=false"], "encoder.stem_norm of this TextClassifier is Identity"),
         (["model.pooling=mean"], "pooling is 'mean', there 'first'"),
-        (["model.encoder.norm=rms"], 'model.encoder.norm is "rms", and it has "layer"'),
+        (["model.encoder.norm=rms"], 'model.encoder.norm is "rms", and must be "layer"'),
         (["model.encoder.feed_forward=gated"], 'model.encoder.feed_forward is "gated"'),
-        (["model.encoder.head=full"], 'model.encoder.head is "full", and it has "split"'),
-        (["model.encoder.head_dim=5"], "model.encoder.head_dim is 5, and it has null"),
-        (["model.encoder.qk_norm=true"], "model.encoder.qk_norm is true, and it has false"),
+        (["model.encoder.head=full"], 'model.encoder.head is "full", and must be "split"'),
+        (["model.encoder.head_dim=5"], "model.encoder.head_dim is 5, and must be null"),
+        (["model.encoder.qk_norm=true"], "model.encoder.qk_norm is true, and must be false"),
     ],
 )
 def test_raises_on_models_that_the_format_cannot_express(saccade, tmp_path, changes, message):
@@ -673,7 +679,7 @@ def test_raises_on_exporting_a_recurrent_run(saccade, run, tmp_path):
 
 def test_raises_on_unknown_formats(saccade, run, tmp_path):
     message = error_of(saccade, "export", run, "--to", "tensorflow", tmp_path / "out")
-    assert "cannot be exported to 'tensorflow'; it can be to: ctranslate2, huggingface" in message
+    assert "cannot be exported to 'tensorflow'; choose one of ctranslate2, huggingface" in message
     assert saccade("export", run, tmp_path / "out").code == 2
     message = error_of(saccade, "export", tmp_path, "--to", "huggingface", tmp_path / "out")
     assert "is not a run folder" in message
@@ -690,7 +696,7 @@ def test_export_raises_if_the_logits_differ(saccade, tmp_path, monkeypatch):
             model.head.bias[0] += 0.01
         return model
 
-    monkeypatch.setattr(writing, "load", faulty)
+    monkeypatch.setattr(task_export, "load", faulty)
     message = error_of(saccade, "export", tmp_path / "run", "--to", "huggingface", tmp_path / "out")
-    assert "what was written does not give the same logits: 0.0" in message
+    assert "the written model gives other logits, with a relative difference of 0.0" in message
     assert not (tmp_path / "out").exists()

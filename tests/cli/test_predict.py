@@ -236,7 +236,7 @@ def test_errors_name_invalid_utf8(saccade, run, tmp_path, way):
     elif way == "file":
         (tmp_path / "in.txt").write_bytes(content)
         result = saccade("predict", run, "--input", tmp_path / "in.txt")
-        assert "in.txt, line 2: not UTF-8 at byte offset 2" in result.err
+        assert "in.txt:2: not UTF-8 at byte offset 2" in result.err
     else:
         result = saccade("predict", run, os.fsdecode(b"c \xff d"))
         assert "text 1 of 1" in result.err

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import saccade
-from saccade.engines.cache import ABOUT, Cache
+from saccade.engines.cache import ABOUT, EngineCache
 from saccade.errors import EngineError
 from saccade.interop import ctranslate2
 from saccade.interop.ctranslate2 import Check
@@ -34,7 +34,7 @@ def refuse(folder: Path) -> Check:
 
 
 def test_made_once(run, elsewhere):
-    cache = Cache(Run(run), elsewhere)
+    cache = EngineCache(Run(run), elsewhere)
     made = cache.get("x-int8", fill)
     assert made.folder == run / "engines" / "x-int8"
     assert cache.get("x-int8", refuse) == made
@@ -49,7 +49,7 @@ def test_made_once(run, elsewhere):
 
 def test_the_check_is_kept_whole(run, elsewhere):
     kept = Check(compared=9, same=7, tokens=0.9, quality={"bleu": (30.5, 30.25)})
-    cache = Cache(Run(run), elsewhere)
+    cache = EngineCache(Run(run), elsewhere)
     cache.get("x", lambda folder: kept)
     assert cache.get("x", refuse).check == kept
 
@@ -80,7 +80,7 @@ def lose(run: Path) -> None:
 
 @pytest.mark.parametrize("change", [change_weights, change_recipe, tear, spoil, lose])
 def test_made_anew(run, elsewhere, change):
-    cache, times = Cache(Run(run), elsewhere), []
+    cache, times = EngineCache(Run(run), elsewhere), []
 
     def count(folder: Path) -> Check:
         times.append(folder)
@@ -96,7 +96,7 @@ def test_made_anew(run, elsewhere, change):
 
 
 def test_another_version_makes_its_own(run, elsewhere, monkeypatch):
-    cache = Cache(Run(run), elsewhere)
+    cache = EngineCache(Run(run), elsewhere)
     cache.get("x", fill)
     monkeypatch.setattr(ctranslate2, "version", lambda: "99.0")
     with pytest.raises(AssertionError, match="there already"):
@@ -104,7 +104,7 @@ def test_another_version_makes_its_own(run, elsewhere, monkeypatch):
 
 
 def test_a_failure_leaves_what_was_there(run, elsewhere):
-    cache = Cache(Run(run), elsewhere)
+    cache = EngineCache(Run(run), elsewhere)
     cache.get("x", fill)
     change_weights(run)
     with pytest.raises(AssertionError):
@@ -117,13 +117,13 @@ def test_what_a_killed_process_left_is_removed(run, elsewhere):
     left = run / "engines" / ".partial-1-x"
     left.mkdir(parents=True)
     (left / "model.bin").write_bytes(b"half")
-    Cache(Run(run), elsewhere).get("x", fill)
+    EngineCache(Run(run), elsewhere).get("x", fill)
     assert [path.name for path in (run / "engines").iterdir() if path.is_dir()] == ["x"]
 
 
 def test_where_the_run_cannot_be_written(run, elsewhere):
     (run / "engines").write_text("in the way")
-    cache = Cache(Run(run), elsewhere)
+    cache = EngineCache(Run(run), elsewhere)
     made = cache.get("x", fill)
     assert made.folder.parent.parent == elsewhere
     assert cache.get("x", refuse) == made
@@ -133,8 +133,8 @@ def test_where_the_run_cannot_be_written(run, elsewhere):
 def test_where_nothing_can_be_written(run, elsewhere):
     (run / "engines").write_text("in the way")
     elsewhere.parent.write_text("in the way, too")
-    with pytest.raises(EngineError, match="what x needs could not be written: "):
-        Cache(Run(run), elsewhere).get("x", fill)
+    with pytest.raises(EngineError, match="the files of x could not be written: "):
+        EngineCache(Run(run), elsewhere).get("x", fill)
     assert saccade.load(run, engine="auto").engine.name == "eager"
 
 
@@ -148,7 +148,7 @@ def test_two_at_once_make_one(run, elsewhere):
 
     def ask() -> None:
         begun.wait()
-        found.append(Cache(Run(run), elsewhere).get("x", slow))
+        found.append(EngineCache(Run(run), elsewhere).get("x", slow))
 
     found: list[object] = []
     both = [threading.Thread(target=ask) for _ in range(2)]

@@ -106,7 +106,7 @@ def test_what_is_drawn_is_left_to_eager_and_said_once(run, caplog):
         assert texts(fast.predict(INPUTS, **options)) == texts(eager.predict(INPUTS, **options))
     said = [x.getMessage() for x in caplog.records if "eager answers instead" in x.getMessage()]
     assert len(said) == 1
-    assert said[0].startswith(f"{FLOAT} cannot give drawn answers (sample)")
+    assert said[0].startswith(f"{FLOAT} cannot give sampled answers")
 
 
 def test_who_watches_sees_the_model(run):
@@ -144,7 +144,7 @@ def test_auto_takes_what_passes_its_check(run, made):
     task = choice.load(run, engine="auto", notify=told.append)
     assert task.engine.name in ("ctranslate2-int8", FLOAT)  # random weights may not bear int8
     assert made[0] == "int8"
-    assert told[0] == f"making ctranslate2-int8 of {run}, once"
+    assert told[0] == f"building ctranslate2-int8 for {run}, once"
     assert "24 greedy answers are those of the model itself" in told[1]
     again: list[str] = []
     other = choice.load(run, engine="auto", notify=again.append)
@@ -158,7 +158,9 @@ def test_auto_leaves_int8_that_changes_too_much(run, monkeypatch):
     monkeypatch.setattr(ctranslate2.Check, "exact", False)
     told: list[str] = []
     assert choice.load(run, engine="auto", notify=told.append).engine.name == "eager"
-    assert told[-1].startswith("answering by the engine eager: ctranslate2-int8 does not answer as")
+    assert told[-1].startswith(
+        "answering with the engine eager: ctranslate2-int8 does not answer as"
+    )
     assert "; ctranslate2-float32 does not answer as the model itself" in told[-1]
     assert choice.load(run, engine="ctranslate2").engine.name == "ctranslate2-int8"
 
@@ -189,7 +191,7 @@ def test_weights_that_a_training_replaces_meanwhile(run, monkeypatch):
         return task
 
     monkeypatch.setattr(session, "load", replaced)
-    with pytest.raises(EngineError, match="changed meanwhile; ask again"):
+    with pytest.raises(EngineError, match="changed while an engine was built; try again"):
         choice.load(run, engine="ctranslate2")
     assert choice.load(run, engine="auto").engine.name == "eager"
     assert [path.name for path in (run / "engines").iterdir() if path.is_dir()] == []
@@ -217,7 +219,7 @@ def test_a_death_is_remembered_until_the_engine_is_asked_for(run, made, monkeypa
     for _ in range(2):
         told: list[str] = []
         assert choice.load(run, engine="auto", notify=told.append).engine.name == "eager"
-        assert told[-1] == "answering by the engine eager: it ended with -4; it ended with -4"
+        assert told[-1] == "answering with the engine eager: it ended with -4; it ended with -4"
     assert made == ["int8", "float32"]
     assert [path.name for path in (run / "engines" / FLOAT).iterdir()] == ["engine.json"]
     with pytest.raises(EngineError, match="it ended with -4"):
@@ -268,7 +270,7 @@ def test_auto_leaves_drawn_answers_alone(tmp_path, made):
     task = choice.load(tmp_path / "run", engine="auto", notify=told.append)
     assert task.engine.name == "eager"
     assert made == []
-    assert "its answers are drawn" in told[0]
+    assert "answers are sampled" in told[0]
 
 
 # --- what cannot be had
@@ -294,7 +296,7 @@ def test_models_that_it_cannot_run(tmp_path):
     told: list[str] = []
     choice.load(tmp_path / "run", engine="auto", notify=told.append)
     assert len(told) == 1
-    assert told[0].startswith("answering by the engine eager: CTranslate2 cannot run this model")
+    assert told[0].startswith("answering with the engine eager: CTranslate2 cannot run this model")
 
 
 def test_float32_must_agree(run, monkeypatch):

@@ -84,7 +84,7 @@ def made(
     data.write_text("".join("\t".join(row) + "\n" for row in rows))
     split = sources.open_corpus(data, chosen.options.columns, held_out=0.0).splits["train"]
     torch.manual_seed(1)
-    task = chosen.options.fresh(split)
+    task = chosen.options.create(split)
     shaken(task.model, noise)
     Run(folder).begin(chosen, task, {})
     Run(folder).keep_best(task.model)

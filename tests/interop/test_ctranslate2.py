@@ -12,7 +12,7 @@ from saccade.decoding import GenerationConfig, GenerationRequest
 from saccade.errors import InteropError
 from saccade.interop import ctranslate2 as ours
 from saccade.interop.ctranslate2 import checking, writing
-from saccade.interop.ctranslate2.vocabulary import Names
+from saccade.interop.ctranslate2.vocabulary import TokenNames
 from saccade.text import Tokenizer
 from tests.engines import tiny
 
@@ -75,20 +75,22 @@ def written(tmp_path):
         folder = tmp_path / f"out-{quantization}"
         folder.mkdir()
         ours.write_folder(task, folder, quantization)
-        return ours.opened(task, folder, quantization)
+        return ours.open_engine(task, folder, quantization)
 
     return write
 
 
 def request(task, *, longest: int = 12, rows: int = 5, **options) -> GenerationRequest:
     return GenerationRequest(
-        limits=task.limits(longest), options=GenerationConfig(**options), rows=list(range(rows))
+        limits=task.describe().writes.limits(longest),
+        options=GenerationConfig(**options),
+        rows=list(range(rows)),
     )
 
 
 def allowed(task, logits):
     """Log-probabilities among what may be written."""
-    logits[..., list(task.limits(9).forbidden)] = -torch.inf
+    logits[..., list(task.describe().writes.limits(9).forbidden)] = -torch.inf
     return logits.log_softmax(-1)
 
 
@@ -103,10 +105,10 @@ def test_translators(tmp_path, written, changes):
     assert [row[0].finished for row in found] == [row[0].finished for row in wanted]
     batch = task.force(tiny.SENTENCES, tiny.SENTENCES[::-1])
     log_p = task.model(batch.source, batch.target[:, :-1], batch.source_mask).log_softmax(-1)
-    names = Names(task.target)
+    names = TokenNames(task.target)
     targets = task.target.encode_batch(tiny.SENTENCES[::-1])
     scored = engine.program.score_batch(
-        [Names(task.source).of(ids) for ids in sources], [names.of(ids) for ids in targets]
+        [TokenNames(task.source).of(ids) for ids in sources], [names.of(ids) for ids in targets]
     )
     for row, ids, result in zip(log_p, targets, scored, strict=True):
         expected = row[range(len(ids) + 1), [*ids, task.target.stop]]
@@ -164,7 +166,7 @@ def test_lengths_are_kept(tmp_path, written):
     folder = tmp_path / "endless"
     folder.mkdir()
     ours.write_folder(task, folder, "float32")
-    [[found]] = ours.opened(task, folder, "float32").generate(
+    [[found]] = ours.open_engine(task, folder, "float32").generate(
         [[8]], request(task, longest=6, rows=1)
     )
     assert len(found.tokens) == 6
@@ -217,7 +219,7 @@ def test_what_it_lacks(tmp_path, written):
     task = tiny.translator(tmp_path / "run")
     engine = written(task)
     assert engine.lacks([[8]], request(task)) is None
-    assert "sample" in engine.lacks([[8]], request(task, sample=True))
+    assert "sampled answers" in engine.lacks([[8]], request(task, sample=True))
     assert engine.lacks([[8]], request(task, sample=True, temperature=0.0)) is None
     assert "a beam of 150" in engine.lacks([[8]], request(task, beam=150))
     assert "texts of more than 1024 tokens" in engine.lacks([[8]], request(task, longest=1025))
@@ -241,7 +243,7 @@ def test_int8_leaves_our_weights_alone(tmp_path, written):
     for name, value in task.model.state_dict().items():
         assert torch.equal(value, before[name]), name
     found = ours.check(task, engine)
-    assert found.compared == checking.MADE
+    assert found.compared == checking.RANDOM_INPUTS
     assert 0.0 <= found.tokens <= 1.0
     written(task, "float32")
     sizes = [(tmp_path / f"out-{x}" / "model.bin").stat().st_size for x in ("int8", "float32")]
@@ -272,13 +274,13 @@ def test_int8_leaves_our_weights_alone(tmp_path, written):
             ],
             'model.decoder.position.fuse is "concat", and it can only add positions',
         ),
-        (["model.encoder.norm_eps=0.1"], "norm_eps differ, and it has one for all"),
+        (["model.encoder.norm_eps=0.1"], "norm_eps differ, and it has one for both"),
     ],
 )
 def test_options_that_it_lacks(tmp_path, changes, told):
     task = tiny.translator(tmp_path / "run", *changes)
     with pytest.raises(InteropError) as refused:
-        ours.require_writable(task)
+        ours.require_runnable(task)
     assert told in str(refused.value)
 
 
@@ -309,7 +311,7 @@ def test_the_folder_stands_alone(tmp_path):
     vocabulary = json.loads((folder / "shared_vocabulary.json").read_text())
     tokenizer = Tokenizer.load(folder / "tokenizer.json")
     translator = ctranslate2.Translator(str(folder), intra_threads=1)
-    never = [[vocabulary[id]] for id in task.limits(9).forbidden]
+    never = [[vocabulary[id]] for id in task.describe().writes.limits(9).forbidden]
     for text in tiny.SENTENCES:
         [result] = translator.translate_batch(
             [[vocabulary[id] for id in tokenizer.encode(text)]],

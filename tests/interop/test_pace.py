@@ -78,10 +78,10 @@ def test_a_cancelled_engine_makes_no_further_call(tmp_path, monkeypatch, make, b
     folder = tmp_path / "out"
     folder.mkdir()
     ours.write_folder(task, folder, "float32")
-    engine = ours.opened(task, folder, "float32")
+    engine = ours.open_engine(task, folder, "float32")
     inputs = [[8, 9, 10]] * 6
     request = GenerationRequest(
-        limits=task.limits(9), options=GenerationConfig(beam=beam), rows=range(6)
+        limits=task.describe().writes.limits(9), options=GenerationConfig(beam=beam), rows=range(6)
     )
     whole, calls = engine.generate(inputs, request), []
     monkeypatch.setattr(pace, "SECONDS", 0.0)  # so that each call has one input

@@ -131,7 +131,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     for name, recipe in NAMES.items():
         chosen = recipes.load(recipe, SMALL[recipe])
         corpus = sources.open_corpus(data[name], chosen.options.columns)
-        task = chosen.options.fresh(corpus.splits["train"])
+        task = chosen.options.create(corpus.splits["train"])
         folders[name] = folder / "runs" / name
         folders[name].mkdir(parents=True)
         Run(folders[name]).begin(chosen, task, {})
@@ -140,7 +140,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.fixture(scope="session")
-def tasks(runs: dict[str, Path]) -> dict[str, Task[Any]]:
+def tasks(runs: dict[str, Path]) -> dict[str, Task]:
     """Tasks of the run folders."""
     return {name: Run(folder).task() for name, folder in runs.items()}
 
@@ -149,7 +149,7 @@ Build = Callable[..., RequestMiddleware]
 
 
 @pytest.fixture(scope="session")
-def build(tasks: dict[str, Task[Any]]) -> Iterator[Build]:
+def build(tasks: dict[str, Task]) -> Iterator[Build]:
     """Give `build("book", token=..., queue=2)`: a server of these models, or of all."""
     built: list[RequestMiddleware] = []
 

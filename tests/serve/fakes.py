@@ -10,13 +10,15 @@ from saccade.errors import DataError
 from saccade.tasks import Answer, Task
 
 
-class Echo(Task[Any]):
+class Echo(Task):
     """Task that returns its inputs.
 
     The inputs `wrong` and `broken` fail, and `slow` waits until `go` is set.
     """
 
     name = "echo"
+    reads = "text"
+    generation = None
 
     def __init__(self) -> None:
         super().__init__()

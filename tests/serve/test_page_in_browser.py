@@ -207,8 +207,8 @@ def test_two_models_side_by_side(visit, url):
     left, right = (tab.locator("article").nth(i).bounding_box() for i in range(2))
     assert left["y"] == right["y"]
     assert left["x"] + left["width"] <= right["x"]
-    tab.locator(".lens .panel").nth(1).get_by_label("Read").locator("button").first.hover()
-    assert tab.locator(".lens .said").nth(1).inner_text().startswith("a was ")
+    tab.locator(".lens .panel").nth(1).get_by_label("Input").locator("button").first.hover()
+    assert tab.locator(".lens .said").nth(1).inner_text().startswith("a gets ")
     tab.select_option("#other", "")
     until(tab, "document.querySelectorAll('.lens .panel').length === 1")
 
@@ -241,7 +241,7 @@ def test_language_model_generates_and_shows_attention(visit, url):
     tab.wait_for_selector(LOOKED)
     [text] = answers(tab)
     assert text.startswith("the cat")
-    tokens = tab.locator('.lens [aria-label="Looked at"] button').all_text_contents()
+    tokens = tab.locator('.lens [aria-label="Attended to"] button').all_text_contents()
     assert len(tokens) >= len("the cat")
     assert tab.locator("article .said").inner_text() == ""  # the same text again
     assert tab.locator("#stop").is_disabled()
@@ -409,7 +409,7 @@ def test_late_response_is_not_shown(visit, build, served):
     tab.wait_for_timeout(1700)
     assert answers(tab) == ["late"]
     assert "early" not in tab.evaluate("seen")
-    assert tab.locator('[aria-label="Looked at"] button').all_text_contents() == ["late"]
+    assert tab.locator('[aria-label="Attended to"] button').all_text_contents() == ["late"]
 
 
 def test_page_is_usable_with_the_keyboard(visit, url):
@@ -430,10 +430,10 @@ def test_page_is_usable_with_the_keyboard(visit, url):
     tab.keyboard.type("i am")
     tab.wait_for_selector(LOOKED)
     tab_to("article .deed button")
-    tab_to('[aria-label="Looked at"] button')
+    tab_to('[aria-label="Attended to"] button')
     tab.keyboard.press("ArrowRight")
     word = tab.evaluate("document.activeElement.textContent")
-    assert tab.locator(".lens .said").inner_text().startswith(f"{word} was looked at")
+    assert tab.locator(".lens .said").inner_text().startswith(f"{word} gets")
     tab_to(".map canvas")
     tab_to(".lens .deed button")
     tab.select_option("#model", "photos")
@@ -553,7 +553,7 @@ def test_hostile_texts_are_shown_as_text(visit, build, served):
         settle(tab)
         tab.locator(".lens .panel").first.locator(".text button").first.hover()
         assert tab.locator(".others bdi").all_text_contents() == [line or "∅" for line in lines]
-        words = tab.locator('.lens [aria-label="Looked at"]').first.locator("button")
+        words = tab.locator('.lens [aria-label="Attended to"]').first.locator("button")
         assert len(words.all_text_contents()) == len(lines)
         labels = tab.locator(".bars bdi").all_text_contents()
         shown = [line for line in lines if line.isprintable()]

@@ -66,7 +66,7 @@ def build(folder: Path, *changes: str, recipe: str = "vit-tiny") -> ImageClassif
     options = recipes.load(recipe, [*small, *changes]).options
     write(folder / "photos")
     torch.manual_seed(1)
-    return options.fresh(split_of(folder / "photos", options)).eval()
+    return options.create(split_of(folder / "photos", options)).eval()
 
 
 def photos(folder: Path) -> list[str]:
@@ -176,7 +176,7 @@ def test_bad_options_and_files_are_refused(tmp_path):
     with pytest.raises(DecodingError, match=r"input 7 must be the path of an image, .* got int"):
         all_images.as_image(3, 7)
     (tmp_path / "no.png").write_text("no image")
-    with pytest.raises(DataError, match=r"no\.png is no image"):
+    with pytest.raises(DataError, match=r"no\.png is not an image"):
         task.predict([tmp_path / "no.png"])
     with pytest.raises(DataError, match="'purple' is not one of those trained on: dark, light"):
         task.force(photos(tmp_path)[:1], ["purple"])
@@ -188,7 +188,10 @@ def test_bad_options_and_files_are_refused(tmp_path):
         ("model.patch_size=3", "images of 8 x 8 pixels .* patches of 3"),
         ("model.channels=2", "channels can be 1 .* or 3"),
         ("model.encoder.position.grid=[4,3]", r"position.grid is \[4, 3\], .* 4 x 4 cells"),
-        ("model.encoder.position.kind=complex", '"complex" is for text; an image can have none'),
+        (
+            "model.encoder.position.kind=complex",
+            '"complex" works on text only; for images use none',
+        ),
         ("model.kind=cnn", "model.kind cannot be 'cnn'; it can be: vit, resnet"),
         ("image.how=stretch", "image.how cannot be 'stretch'"),
     ],
@@ -242,15 +245,15 @@ def test_what_a_run_keeps_brings_the_task_back(tmp_path):
     task = build(tmp_path, "image.scale=data")
     task.temperature = 1.5
     (tmp_path / "run").mkdir()
-    for name, content in task.parts().items():
+    for name, content in task.files().items():
         (tmp_path / "run" / name).write_text(content)
-    again = task.config.restored(tmp_path / "run").eval()
+    again = task.config.restore(tmp_path / "run").eval()
     again.model.load_state_dict(task.model.state_dict())
     assert again.temperature == 1.5
     assert again.predict(photos(tmp_path)) == task.predict(photos(tmp_path))
     (tmp_path / "run" / all_images.FILE).write_text("{")
     with pytest.raises(RunError, match=r"images\.json cannot be read"):
-        task.config.restored(tmp_path / "run")
+        task.config.restore(tmp_path / "run")
 
 
 @pytest.mark.parametrize("pooling", ["first", "mean"])
@@ -328,7 +331,7 @@ def test_stochastic_depth_grows_and_leaves_out_whole_examples():
     assert ((whole == 0).all(1) | torch.isclose(whole, torch.tensor(1 / 0.6)).all(1)).all()
     assert 0.35 < (whole[:, 0] == 0).float().mean() < 0.45
     assert torch.equal(part.eval()(x), x)
-    with pytest.raises(ShapeError, match="share from 0"):
+    with pytest.raises(ShapeError, match="a fraction from 0"):
         StochasticDepth(1.0)
 
 
@@ -342,7 +345,7 @@ def test_several_labels_may_hold(tmp_path):
     changes = ("labels.kind=several", 'metrics.names=["micro_f1"]', "augment.mixup=0.3")
     options = recipes.load("vit-tiny", [*SMALL, *changes]).options
     split = split_of(table, options)
-    task = options.fresh(split)
+    task = options.create(split)
     examples = task.encode(split, tmp_path / "cache")
     assert len(examples) == 6
     assert torch.isfinite(task(task.collate(examples, range(6))).total)

@@ -73,7 +73,7 @@ def build(folder: Path, *changes: str, recipe="caption-attention", reader=RESNET
     options = recipes.load(recipe, [*reader, *WRITERS[recipe], *changes]).options
     table = write(folder / "photos")
     torch.manual_seed(1)
-    return options.fresh(split_of(table, options)).eval()
+    return options.create(split_of(table, options)).eval()
 
 
 def split_of(table: Path, options):
@@ -179,7 +179,7 @@ def test_doubly_stochastic_attention_is_part_of_the_loss(tmp_path, recipe):
     for task in (plain, other):
         task.model.encoder.eval()
     found = other(batch)
-    with torch.no_grad(), watch(plain.model, layers=plain.model.crossings()) as seen:
+    with torch.no_grad(), watch(plain.model, layers=plain.model.cross_attentions()) as seen:
         total = plain(batch).total
     looks = torch.stack([seen[name].weights.mean(1) for name in seen]).mean(0)
     uneven = ((1 - (looks * batch.target_mask[:, 1:, None]).sum(1)) ** 2).sum()
@@ -227,7 +227,7 @@ def test_attention_that_knows_the_boxes_always_points(monkeypatch):
         [*RESNET, *WRITERS["caption-attention"], "image.size=64", "model.encoder.widths=[4,4,4,4]"],
     ).options
     corpus = sources.open_corpus("builtin:shapes", options.columns)
-    task = options.fresh(corpus.splits["test"]).eval()
+    task = options.create(corpus.splits["test"]).eval()
     items = list(task.items(corpus.splits["test"]))[:5]
     assert task.grid == (8, 8)
     played = task.point(items)
@@ -253,7 +253,7 @@ def test_attention_that_knows_the_boxes_always_points(monkeypatch):
         return found
 
     monkeypatch.setattr(task, "records", knowing)
-    assert task.point(items).share == 1.0
+    assert task.point(items).rate == 1.0
     scores = task.evaluate(items, beam=1, max_length=3).scores
     assert scores["pointing"].value == 1.0
     assert "chance:" in scores["pointing"].signature
@@ -285,16 +285,16 @@ def test_features_are_computed_once_and_are_those_of_the_network_C1(tmp_path, we
 def test_a_run_remembers_the_weights_of_its_features(tmp_path, weights):
     task = build(tmp_path, f"model.encoder.weights={weights}", reader=FEATURES)
     (tmp_path / "run").mkdir()
-    for name, content in task.parts().items():
+    for name, content in task.files().items():
         (tmp_path / "run" / name).write_text(content)
-    again = task.config.restored(tmp_path / "run").eval()
+    again = task.config.restore(tmp_path / "run").eval()
     again.model.load_state_dict(task.model.state_dict())
     asked = photos(tmp_path)[:2]
     assert again.predict(asked, max_length=4) == task.predict(asked, max_length=4)
     facts = json.loads((tmp_path / "run" / "images.json").read_text())
     (tmp_path / "run" / "images.json").write_text(json.dumps({"weights": "0" + facts["weights"]}))
     with pytest.raises(RunError, match="is not the file that this run was trained with"):
-        task.config.restored(tmp_path / "run").predict(asked)
+        task.config.restore(tmp_path / "run").predict(asked)
 
 
 def test_weights_can_be_trained_on(tmp_path, weights):
@@ -311,13 +311,13 @@ def test_weights_can_be_trained_on(tmp_path, weights):
     features = frozen.force(photos(tmp_path)[:2], ["red", "blue"])
     torch.testing.assert_close(frozen(features).total, task(batch).total, atol=1e-2, rtol=1e-3)
     (tmp_path / "run").mkdir()
-    for name, content in task.parts().items():
+    for name, content in task.files().items():
         (tmp_path / "run" / name).write_text(content)
     options = recipes.load(
         "caption-attention",
         [*FEATURES, *WRITERS["caption-attention"], *changes, "model.encoder.weights=gone.st"],
     ).options
-    assert isinstance(options.restored(tmp_path / "run").model, Captioner)
+    assert isinstance(options.restore(tmp_path / "run").model, Captioner)
 
 
 @pytest.mark.parametrize(
@@ -341,7 +341,7 @@ def test_an_image_that_is_not_there_is_named(tmp_path):
     task = build(tmp_path)
     table = tmp_path / "photos" / "captions.tsv"
     table.write_text("image\tcaption\n0.png\tred\n77.png\tblue\n")
-    with pytest.raises(DataError, match=r"line 3: there is no image \"77\.png\""):
+    with pytest.raises(DataError, match=r":3: the image \"77\.png\" is not in"):
         task.encode(split_of(table, task), tmp_path / "cache")
 
 

@@ -64,7 +64,7 @@ def documents(folder: Path, texts=DOCUMENTS):
 def build(split, *changes: str, name: str = "gpt-mini") -> LanguageModeling:
     """An untrained task; louder weights than at the start of a training tell tokens apart."""
     torch.manual_seed(3)
-    task = recipes.load(name, [*SMALL, *changes]).options.fresh(split).eval()
+    task = recipes.load(name, [*SMALL, *changes]).options.create(split).eval()
     with torch.no_grad():
         for parameter in task.parameters():
             if parameter.dim() > 1:
@@ -343,7 +343,7 @@ def test_a_long_prompt_is_seen_from_its_end(task, caplog):
     ("inputs", "options", "said"),
     [
         ("text", {}, "put it into a list"),
-        (["a"], {"heat": 1}, "there is no option 'heat'; there are: beam"),
+        (["a"], {"heat": 1}, "'heat' is not an option of generation; use one of: beam"),
         (["a"], {"batch_size": 0}, "batch_size must be at least 1, got 0"),
         (["a"], {"max_length": 0}, "max_length must be at least 1, got 0"),
         (["a"], {"beam": 2, "sample": True}, "sampling has no beams"),
@@ -495,7 +495,7 @@ def foreign(*special):
 def gpt2(tmp_path, *changes):
     (tmp_path / "tokenizer.json").write_text(foreign("<|endoftext|>"))
     options = recipes.load("gpt-mini", [*SMALL, "model.decoder.position.length=128", *changes])
-    return options.options.fresh(running(tmp_path), vocabulary=tmp_path).eval()
+    return options.options.create(running(tmp_path), vocabulary=tmp_path).eval()
 
 
 def test_a_vocabulary_with_one_control_token(tmp_path):
@@ -519,7 +519,7 @@ def test_a_vocabulary_that_lacks_a_control_token_says_so(tmp_path, special, layo
     (tmp_path / "tokenizer.json").write_text(foreign(special))
     options = recipes.load("gpt-mini", [*SMALL, f"text.layout={layout}"]).options
     with pytest.raises(TextError, match=f"this vocabulary has no {missing} token"):
-        options.restored(tmp_path)
+        options.restore(tmp_path)
 
 
 def test_it_writes_and_measures_as_transformers_does(tmp_path):

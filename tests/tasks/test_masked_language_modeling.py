@@ -71,7 +71,7 @@ def louder(task):
 def build(folder, *changes, shape=TINY):
     torch.manual_seed(3)
     options = recipes.load("bert-mini-masked", [*shape, *changes]).options
-    return louder(options.fresh(corpus(folder)))
+    return louder(options.create(corpus(folder)))
 
 
 @pytest.fixture(params=["transformer", "recurrent"])
@@ -345,7 +345,7 @@ def test_wrong_use_is_refused(looking):
         ),
         ([f"{HOLE}"], {"num_best": 0}, DecodingError, "num_best must be at least 1, got 0"),
         ([f"{HOLE}"], {"batch_size": 0}, DecodingError, "batch_size must be at least 1"),
-        ([f"\ud800 {HOLE}"], {}, TextError, "input 1 holds the lone surrogate"),
+        ([f"\ud800 {HOLE}"], {}, TextError, "input 1 contains the lone surrogate"),
     ):
         with pytest.raises(error, match=said):
             looking.predict(inputs, **options)
@@ -441,7 +441,7 @@ def test_learning_fills_the_hole(tmp_path):
     changes = ("text.vocabulary.kind=token", "model.encoder.num_layers=1", "masking.share=0.3")
     options = recipes.load("bert-mini-masked", [*TINY, *changes]).options
     split = corpus(tmp_path, texts)
-    task = options.fresh(split)
+    task = options.create(split)
     encoded = task.encode(split, tmp_path / "cache")
     optimizer = torch.optim.Adam(task.parameters(), lr=1e-2)
     items = list(task.items(split))
@@ -479,7 +479,7 @@ def test_the_vocabulary_of_bert(tmp_path):
     """Holes, masks and words go by its own control tokens, as the library itself has them."""
     folder = bert(tmp_path / "bert")
     options = recipes.load("bert-mini-masked", [*TINY, "masking.whole=words"]).options
-    task = louder(options.fresh(corpus(tmp_path), vocabulary=folder))
+    task = louder(options.create(corpus(tmp_path), vocabulary=folder))
     text = f"The {HOLE} sees walk{HOLE} {HOLE}."
     theirs = Backend.from_file(str(folder / "tokenizer.json"))
     assert task.prepare([text])[0].ids == theirs.encode(text, add_special_tokens=False).ids
@@ -507,7 +507,7 @@ def test_a_vocabulary_without_a_mask_token_is_refused(tmp_path):
     backend = Backend(models.WordLevel({"[UNK]": 0, "[CLS]": 1, "[SEP]": 2, "a": 3}, "[UNK]"))
     backend.save(str(tmp_path / "tokenizer.json"))
     with pytest.raises(TextError, match="this vocabulary has no mask token"):
-        recipes.load("bert-mini-masked", TINY).options.restored(tmp_path)
+        recipes.load("bert-mini-masked", TINY).options.restore(tmp_path)
 
 
 def test_recipes_say_what_cannot_be():

@@ -47,7 +47,7 @@ def build(folder, rows=ROWS, *changes, recipe="bert-mini") -> TextClassification
     path = write(folder / "rows.tsv", rows)
     split = sources.open_corpus(path, options.columns, held_out=0.0).splits["train"]
     torch.manual_seed(1)
-    return options.fresh(split).eval()
+    return options.create(split).eval()
 
 
 def splits(folder, task, rows):
@@ -249,7 +249,7 @@ def test_a_file_of_another_kind_is_refused(tmp_path):
     with pytest.raises(DataError, match="reads single texts"):
         task.encode(pairs, tmp_path / "cache")
     unknown = splits(tmp_path, task, [("x", "good"), ("y", "ugly")])
-    with pytest.raises(DataError, match=r"more.tsv, line 3: the label 'ugly' is not one of"):
+    with pytest.raises(DataError, match=r"more.tsv:3: the label 'ugly' is not one of"):
         list(task.items(unknown))
 
 

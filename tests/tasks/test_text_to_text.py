@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from saccade.attention.watch import watch
 from saccade.data import sources
 from saccade.data.batches.collate import pad
-from saccade.decoding import Limits, greedy
+from saccade.decoding import GenerationLimits, greedy
 from saccade.errors import DecodingError, RunError, TextError, WatchError
 from saccade.lens.alignment.extraction import AlignBy
 from saccade.tasks.text_to_text import ALIGNMENT, TextToText
@@ -57,7 +57,7 @@ def build(folder: Path, name: str, *changes: str) -> TextToText:
     """An untrained task; louder weights than at the start of a training tell tokens apart."""
     small = ("text.source.size=290", "generation.max_length=9", *NO_DROPOUT, *MODELS[name])
     torch.manual_seed(3)
-    task = recipes.load(name, [*small, *changes]).options.fresh(corpus(folder)).eval()
+    task = recipes.load(name, [*small, *changes]).options.create(corpus(folder)).eval()
     with torch.no_grad():
         for parameter in task.parameters():
             if parameter.dim() > 1:
@@ -80,7 +80,7 @@ def test_greedy_answers_are_the_models_own(task):
         ids = [*task.source.encode(text), task.source.stop]
         control = {task.target.pad, task.target.start, task.target.unknown}
         control |= {task.target.cls, task.target.sep, task.target.mask}
-        limits = Limits(stop=task.target.stop, max_length=9, forbidden=tuple(control))
+        limits = GenerationLimits(stop=task.target.stop, max_length=9, forbidden=tuple(control))
         with torch.no_grad():
             state = task.model.start(torch.tensor([ids]))
             [[best]] = greedy(task.model, state, torch.tensor([task.target.start]), limits)
@@ -127,13 +127,13 @@ def test_the_record_has_the_weights_of_decoding(looking):
         ids = torch.tensor([[*looking.source.encode(text), looking.source.stop]])
         token = torch.tensor([looking.target.start])
         written = len(record.wrote.tokens)
-        with torch.no_grad(), watch(model, layers=model.crossings()) as seen:
+        with torch.no_grad(), watch(model, layers=model.cross_attentions()) as seen:
             state = model.start(ids)
             for _ in range(written):
                 logits, state = model.step(token, state)
                 logits[:, [looking.target.pad, *range(3, 7), looking.target.start]] = -torch.inf
                 token = logits.argmax(-1)
-        assert record.layers == tuple(model.crossings())
+        assert record.layers == tuple(model.cross_attentions())
         for name in record.layers:
             steps = torch.cat(list(seen[name].calls), dim=2)[0]
             assert steps.shape == record.weights[name].shape
@@ -187,9 +187,9 @@ def test_two_vocabularies_are_kept_apart(tmp_path):
     batch = task.force(["a cat"], ["un chat"])
     words = [task.target.encode("un")[0], task.target.encode("chat")[0]]
     assert batch.target.tolist() == [[task.target.start, *words, task.target.stop]]
-    for name, text in task.parts().items():
+    for name, text in task.files().items():
         (tmp_path / name).write_text(text)
-    restored = task.config.restored(tmp_path)
+    restored = task.config.restore(tmp_path)
     assert restored.source.digest == task.source.digest != restored.target.digest
 
 
@@ -213,25 +213,25 @@ def test_words_read_are_those_of_the_input(looking):
 
 def test_what_words_are_aligned_by_is_found_once_and_kept(looking, tmp_path):
     assert looking.align_by == AlignBy()
-    assert ALIGNMENT not in looking.parts()
+    assert ALIGNMENT not in looking.files()
     said = looking.finish(looking.encode(corpus(tmp_path), tmp_path / "cache"))
     assert f"words are aligned by {looking.align_by}" in said
     assert looking.align_by.join == "grow-diag-final"
-    for name, text in looking.parts().items():
+    for name, text in looking.files().items():
         (tmp_path / name).write_text(text)
-    restored = looking.config.restored(tmp_path)
+    restored = looking.config.restore(tmp_path)
     assert restored.align_by == looking.align_by
     [record] = looking.records(SOURCES[:1], TARGETS[:1])
     assert record.align_by == looking.align_by
     (tmp_path / ALIGNMENT).write_text('{"layer": 3}')
     with pytest.raises(RunError, match=r"alignment\.json cannot be read"):
-        looking.config.restored(tmp_path)
+        looking.config.restore(tmp_path)
 
 
 def test_without_attention_there_is_nothing_to_align_by(tmp_path):
     task = build(tmp_path, "rnn")
     assert task.finish(task.encode(corpus(tmp_path), tmp_path / "cache")) == ""
-    assert ALIGNMENT not in task.parts()
+    assert ALIGNMENT not in task.files()
 
 
 def test_encode_counts_what_it_leaves_out(tmp_path):

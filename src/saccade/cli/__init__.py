@@ -5,7 +5,6 @@ codes: 0 done, 1 a training of a comparison failed, 2 a user's mistake, 74 the d
 130 interrupted and saved.
 """
 
-import errno
 import io
 import logging
 import os
@@ -28,6 +27,7 @@ from saccade.cli.recipes import run as recipes
 from saccade.cli.serve import run as serve
 from saccade.cli.train import run as train
 from saccade.errors import DiskFullError, SaccadeError, StoppedError
+from saccade.files import disk_full
 
 VERBS: dict[str, Callable[..., None]] = {
     "train": train,
@@ -80,7 +80,7 @@ def main() -> None:
     except KeyboardInterrupt:
         _exit("interrupted", 130)
     except OSError as error:  # such as an unreadable file
-        _exit(f"error: {error}", 74 if error.errno == errno.ENOSPC else 2)
+        _exit(f"error: {error}", 74 if disk_full(error) else 2)
 
 
 def _exit(text: str, code: int) -> NoReturn:

@@ -19,7 +19,7 @@ class WordAligner:
             answer's own.
     """
 
-    def __init__(self, reverse: Task[Any] | None = None) -> None:
+    def __init__(self, reverse: Task | None = None) -> None:
         self._reverse = reverse
 
     def __call__(self, line: str, answer: Answer) -> set[Link]:
@@ -44,12 +44,12 @@ def alignment_json(links: Collection[Link], line: str, text: str) -> dict[str, o
     return {"alignment": to_pharaoh(links), "spans": spans}
 
 
-def predict_lines(task: Task[Any], lines: Sequence[str], **options: Any) -> list[Answer]:
+def predict_lines(task: Task, lines: Sequence[str], **options: Any) -> list[Answer]:
     """Return the predictions for lines of text."""
     return task.predict([task.parse(line) for line in lines], **options)
 
 
-def predict_markup(task: Task[Any], lines: Sequence[str], **options: Any) -> list[Answer]:
+def predict_markup(task: Task, lines: Sequence[str], **options: Any) -> list[Answer]:
     """Return the predictions for lines of text with inline tags, which are carried over."""
     from saccade.lens.alignment.markup import read_markup
 

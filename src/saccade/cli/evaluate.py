@@ -101,11 +101,11 @@ def run(
         )
 
     from saccade import engines
+    from saccade.lens.alignment.gold import GoldFile
     from saccade.lens.formatting import in_columns
     from saccade.lens.page.document import shown
     from saccade.training import session
     from saccade.training.console import Console
-    from saccade.training.golds import GoldFile
 
     alignments = None
     if gold is not None:

@@ -34,9 +34,11 @@ def run(
 
     The exported model is loaded again and compared with the run before anything is kept.
     """
-    from saccade.training.exchange import export_run
+    from saccade.interop import export_task
+    from saccade.training.run import Run
 
-    remark = export_run(run_folder, to, out, quantization=quantization)
+    source = Run(run_folder)
+    remark = export_task(source.task(), to, out, quantization=quantization, items=source.samples())
     print(f"{out}: {run_folder} as {to}, loaded again and compared with the run")
     if remark:
         print(remark)

@@ -30,9 +30,16 @@ def run(
     The run can be used for predict, evaluate and serve, and as the start of a training (train
     --init).
     """
-    from saccade.training.exchange import import_folder
+    from saccade.interop.huggingface.task_import import read_task
+    from saccade.training.recipe import FINE_TUNING, Recipe
+    from saccade.training.run import Run
 
-    task = import_folder(folder, out, pairs=pairs)
+    target = Run(out)
+    target.require_new()
+    read = read_task(folder, pairs=pairs)
+    task = read.task
+    recipe = Recipe(task.name, read.options, FINE_TUNING)
+    target.create(recipe, task, {"imported": folder.resolve().name})
     count = sum(p.numel() for p in task.model.parameters())
     print(f"{out}: {task.name}, a {type(task.model).__name__} with {count:,} parameters")
     print(f"Try it: saccade predict {shlex.join([str(out)])}")

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, BinaryIO
 import typer
 
 from saccade.errors import DataError, DiskFullError
+from saccade.files import disk_full
 
 if TYPE_CHECKING:
-    from saccade.metrics.score import Score
+    from saccade.metrics.score import MetricScore
     from saccade.training.console import Counting
 
 PERCENT = re.compile(r"accuracy|exact_match|pointing|(\w+_)?f1|\w+_rate(_\w+)?")
@@ -58,7 +59,7 @@ class LineWriter:
                 self._file.close()
             except OSError as late:
                 errors.append(late)
-        if any(isinstance(one, OSError) and one.errno == errno.ENOSPC for one in errors):
+        if any(isinstance(one, OSError) and disk_full(one) for one in errors):
             raise DiskFullError(
                 errno.ENOSPC,
                 f"the disk is full; {self._path or 'the output'} is incomplete. Free some space "
@@ -107,7 +108,7 @@ def prediction_progress(
         yield PredictionProgress(bar, total)
 
 
-def print_score(score: "Score", indent: str = "") -> None:
+def print_score(score: "MetricScore", indent: str = "") -> None:
     """Print a score: its value and 95 % confidence interval, then its signature in grey.
 
     Fractions that people read as per cent are printed so: accuracy 61.0 % [55.7, 66.7].

@@ -258,11 +258,11 @@ def _print_stream(prompt: str, pieces: Iterator[str]) -> None:
         sys.stdout.buffer.flush()
 
 
-def _require_capable(task: "Task[Any]", *, align: bool, markup: bool, stream: bool) -> None:
+def _require_capable(task: "Task", *, align: bool, markup: bool, stream: bool) -> None:
     """Raise if the task cannot do what an option asks for."""
-    from saccade.tasks import Streams
+    from saccade.tasks import Aligns, Streams
 
-    if (align or markup) and not task.aligns:
+    if (align or markup) and not isinstance(task, Aligns):
         option = "--align" if align else "--markup"
         raise DecodingError(
             f"{option} needs word alignments, which models for translation and the like have; this "

@@ -1,11 +1,11 @@
-"""What was made of a run for an engine: a folder beside it that is whole or not there.
+"""The files of an engine: a folder beside the run that is complete or does not exist.
 
     RUN/engines/ctranslate2-int8/  model.bin  config.json  *_vocabulary.json  tokenizer*.json
-                                   engine.json (what it was made of, its files, its check)
+                                   engine.json (what it was built from, its files, its check)
 
-It is made under another name and renamed when it is complete. One that was made of other weights or
-by other versions, or that does not hold what was written, is made anew. Where the run's folder
-cannot be written, it lies in the user's cache. That the engine died of it is kept, too.
+A folder is built under another name and renamed when it is complete. It is built again if it was
+built from other weights or by other versions, or if a file is damaged. If the run folder is not
+writable, the folder is in the user's cache. A crash of the engine is remembered as well.
 """
 
 from __future__ import annotations
@@ -13,20 +13,17 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
 import platform
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import filelock
 
 from saccade._version import __version__
 from saccade.errors import EngineError
-from saccade.files import PARTIAL, fingerprint, read_json, sync_folder, write_synced
+from saccade.files import atomic_folder, clean_up, fingerprint, read_json, write_pieces
 from saccade.interop import ctranslate2
 from saccade.interop.ctranslate2 import Check
 from saccade.training.run import Run
@@ -35,12 +32,18 @@ log = logging.getLogger(__name__)
 
 ABOUT = "engine.json"
 WAIT = 600
-"""Seconds to wait for another process that makes the same."""
+"""Seconds to wait for another process that builds the same folder."""
 
 
 @dataclass(frozen=True)
-class Kept:
-    """A folder that is whole, and how its answers compare; or what the engine died of."""
+class BuiltEngine:
+    """A complete folder of an engine.
+
+    Attributes:
+        folder: The folder.
+        check: The comparison of its answers with those of the model.
+        died: The message of the crash, if the engine crashed; the folder is then empty.
+    """
 
     folder: Path
     check: Check
@@ -48,41 +51,52 @@ class Kept:
 
 
 @dataclass(frozen=True)
-class Cache:
-    """The folders of one run; `elsewhere` is for runs that cannot be written to."""
+class EngineCache:
+    """The engine folders of one run.
+
+    Attributes:
+        run: The run.
+        fallback: The folder for runs that are not writable.
+    """
 
     run: Run
-    elsewhere: Path
+    fallback: Path
 
-    def get(self, name: str, make: Callable[[Path], Check], *, again: bool = False) -> Kept:
-        """The folder of this name, found or made: `make` fills an empty one, and checks it.
+    def get(self, name: str, build: Callable[[Path], Check], *, retry: bool = False) -> BuiltEngine:
+        """Return the folder of this name; build it if there is none.
 
-        `again`: what the engine died of before is tried once more.
+        Args:
+            name: The name of the folder.
+            build: Called with an empty folder, which it fills and checks.
+            retry: Whether to build it again after a crash.
+
+        Raises:
+            EngineError: The folder cannot be written, or another process takes too long.
         """
         origin = self._origin()
 
-        def known(place: Path) -> Kept | None:
-            found = _read(place / name, origin)
-            return None if found and found.died and again else found
+        def known(place: Path) -> BuiltEngine | None:
+            built = _read(place / name, origin)
+            return None if built and built.died and retry else built
 
         for place in self._places():
-            if found := known(place):
-                return found
+            if built := known(place):
+                return built
         problems = []
         for place in self._places():
             try:
                 with _locked(place, name):
-                    return known(place) or _made(place / name, origin, make)
+                    return known(place) or _build(place / name, origin, build)
             except OSError as error:
                 problems.append(f"{place}: {error.strerror or error}")
-        raise EngineError(f"what {name} needs could not be written: {'; '.join(problems)}")
+        raise EngineError(f"the files of {name} could not be written: {'; '.join(problems)}")
 
     def _places(self) -> tuple[Path, Path]:
-        whole = str(self.run.folder.resolve()).encode()
-        return self.run.folder / "engines", self.elsewhere / hashlib.sha256(whole).hexdigest()[:16]
+        path = str(self.run.folder.resolve()).encode()
+        return self.run.folder / "engines", self.fallback / hashlib.sha256(path).hexdigest()[:16]
 
     def _origin(self) -> dict[str, str]:
-        """All that the folder depends on; an engine that works here may not elsewhere."""
+        """Return all that the folder depends on, the machine included."""
         names = ["recipe.toml", "model.safetensors"]
         names += sorted(path.name for path in self.run.folder.glob("tokenizer*.json"))
         return {
@@ -100,56 +114,44 @@ def _locked(place: Path, name: str) -> Iterator[None]:
         with filelock.FileLock(place / f".{name}.lock", timeout=WAIT):
             yield
     except filelock.Timeout:
-        raise EngineError(f"another process has been making {place / name} for too long") from None
+        raise EngineError(
+            f"another process has been building {place / name} for {WAIT} s; try again later"
+        ) from None
 
 
-def _read(folder: Path, origin: dict[str, str]) -> Kept | None:
-    """What lies there, if it was made of just this and is what was written."""
+def _read(folder: Path, origin: dict[str, str]) -> BuiltEngine | None:
+    """Return the folder, if it was built from this origin and is intact."""
     try:
         about = read_json(folder / ABOUT)
         if about["origin"] != origin:
             return None
         for name, digest in about["files"].items():
             if _digest(folder / name) != digest:
-                log.warning("%s is damaged, and is made again", folder / name)
+                log.warning("%s is damaged and is built again", folder / name)
                 return None
-        return Kept(folder, Check.from_plain(about["check"]), about.get("died"))
+        return BuiltEngine(folder, Check.from_plain(about["check"]), about.get("died"))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        log.warning("%s is damaged, and is made again: %s", folder, error)
+        log.warning("%s is damaged and is built again: %s", folder, error)
         return None
 
 
-def _made(folder: Path, origin: dict[str, str], make: Callable[[Path], Check]) -> Kept:
-    partial = folder.with_name(f"{PARTIAL}{os.getpid()}-{folder.name}")
-    old = folder.with_name(f"{PARTIAL}old-{folder.name}")
-    for left in folder.parent.glob(f"{PARTIAL}*-{folder.name}"):  # by a process that was killed
-        shutil.rmtree(left, ignore_errors=True)
-    try:
-        partial.mkdir()
-        found, died = _tried(partial, make)
+def _build(folder: Path, origin: dict[str, str], build: Callable[[Path], Check]) -> BuiltEngine:
+    clean_up(folder.parent, folder.name)  # after a process that was killed
+    with atomic_folder(folder) as partial:
+        check, died = _try(partial, build)
         names = sorted(path.name for path in partial.iterdir())
         files = {name: _digest(partial / name) for name in names}
-        about: dict[str, Any] = {"origin": origin, "files": files, "check": asdict(found)}
-        about["died"] = died
-        write_synced(partial / ABOUT, json.dumps(about, indent=1).encode())
-        sync_folder(partial)
-        shutil.rmtree(old, ignore_errors=True)
-        if folder.exists():
-            os.replace(folder, old)
-        os.replace(partial, folder)
-        sync_folder(folder.parent)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-        shutil.rmtree(old, ignore_errors=True)
-    return Kept(folder, found, died)
+        about = {"origin": origin, "files": files, "check": asdict(check), "died": died}
+        write_pieces(partial / ABOUT, json.dumps(about, indent=1).encode())
+    return BuiltEngine(folder, check, died)
 
 
-def _tried(folder: Path, make: Callable[[Path], Check]) -> tuple[Check, str | None]:
-    """What `make` found, or what it died of, and then nothing is left in the folder."""
+def _try(folder: Path, build: Callable[[Path], Check]) -> tuple[Check, str | None]:
+    """Return the check, and the message of a crash, after which the folder is empty."""
     try:
-        return make(folder), None
+        return build(folder), None
     except ctranslate2.DiedError as error:
         for path in folder.iterdir():
             path.unlink()

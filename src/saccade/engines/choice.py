@@ -1,139 +1,149 @@
-"""Which engine a run answers by."""
+"""The choice of the engine that a run answers with."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from saccade.engines.cache import Cache
+from saccade.engines.cache import EngineCache
 from saccade.engines.ctranslate2 import CTranslate2
 from saccade.errors import EngineError, InteropError
 from saccade.interop import ctranslate2
-from saccade.interop.ctranslate2 import Check
+from saccade.interop.ctranslate2 import Check, Runnable
 from saccade.tasks import Task
-from saccade.tasks.language_modeling import LanguageModeling
-from saccade.tasks.text_to_text import TextToText
 from saccade.training import session
 from saccade.training.run import Run
 
 log = logging.getLogger(__name__)
 
 QUANTIZATIONS = {"ctranslate2": "int8", "ctranslate2-float32": "float32"}
-"""The engines besides eager and the numbers they compute with, the fastest first."""
+"""The engines other than eager and the numbers they compute with, the fastest first."""
 NAMES = ("auto", "eager", *QUANTIZATIONS)
 AGREEING = 0.9
-"""The share of tokens that 8-bit integers must leave as they are for "auto" to take them."""
+"""The fraction of tokens that must stay the same with 8-bit integers for "auto" to use them."""
 
 Notify = Callable[[str], None]
 
 
 def load(
     run: str | Path, *, device: str = "cpu", engine: str = "eager", notify: Notify | None = None
-) -> Task[Any]:
-    """The trained task of a run folder, ready to answer by this engine; see `NAMES`.
+) -> Task:
+    """Return the trained task of a run folder, ready to answer.
 
-    `say` is told what was made for it, why "auto" stays with eager, and what the engine leaves to
-    eager; without it, a log is.
+    Args:
+        run: The run folder.
+        device: "cpu", "cuda", "mps" or "auto".
+        engine: One of `NAMES`.
+        notify: Called with one line per decision: the engine that is built, why "auto" falls back
+            to eager, and what the engine leaves to eager; a log if it is left out.
+
+    Raises:
+        EngineError: There is no such engine, or it cannot run this model here.
+        RunError: The folder is not a run, or is damaged.
+
+    Example:
+        >>> task = load("runs/en-de", engine="auto")  # doctest: +SKIP
+        >>> task.predict(["Two men are talking."])[0].text  # doctest: +SKIP
+        'Zwei Männer unterhalten sich.'
     """
     if engine not in NAMES:
         raise EngineError(f"there is no engine {engine!r}; there are: {', '.join(NAMES)}")
-    folder = _Weights(Run(Path(run)))
+    weights = _Weights(Run(Path(run)))
     task = session.load(run, device=device)
     if engine == "auto":
-        _take_fastest(task, folder, notify or log.info)
+        _use_fastest(task, weights, notify or log.info)
     elif engine != "eager":
-        _take(engine, _able(task), folder, notify or log.warning, asked=True)
+        _use(engine, _require_runnable(task), weights, notify or log.warning, required=True)
     return task
 
 
 class _Weights:
-    """The weights of a run, which a training may replace at any time: seen before they are read."""
+    """The weights of a run, which a training may replace at any time."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        self._seen = self._look()
+        self._stat = self._read_stat()
 
     def require_same(self) -> None:
-        """Refuse an engine that may be of other weights than those that were read."""
-        if self._look() != self._seen:
-            raise EngineError(f"the weights of {self.run.folder} changed meanwhile; ask again")
+        """Raise if the file was replaced since this object was created."""
+        if self._read_stat() != self._stat:
+            raise EngineError(
+                f"the weights of {self.run.folder} changed while an engine was built; try again"
+            )
 
-    def _look(self) -> tuple[int, int, int] | None:
+    def _read_stat(self) -> tuple[int, int, int] | None:
         try:
-            found = self.run.weights.stat()
+            stat = self.run.weights.stat()
         except OSError:
             return None
-        return found.st_mtime_ns, found.st_ino, found.st_size
+        return stat.st_mtime_ns, stat.st_ino, stat.st_size
 
 
 def installed() -> list[str]:
-    """The engines of this machine, with their versions, for people."""
-    there = [f"ctranslate2 {ctranslate2.version()}"] if ctranslate2.installed() else []
-    return ["eager", *there]
+    """Return the engines of this machine, with their versions, for people."""
+    return ["eager", *([f"ctranslate2 {ctranslate2.version()}"] if ctranslate2.installed() else [])]
 
 
-def _take_fastest(task: Task[Any], weights: _Weights, notify: Notify) -> None:
-    """The first that can and agrees; whatever goes wrong, eager is left."""
+def _use_fastest(task: Task, weights: _Weights, notify: Notify) -> None:
+    """Use the first engine that can run the task and agrees with it, or else eager."""
     reasons = []
     try:
-        able = _able(task)
-        drawn = able.config.generation
-        if drawn.sample and drawn.temperature > 0:
-            raise EngineError("its answers are drawn, and CTranslate2 has no seed for each input")
+        runnable = _require_runnable(task)
+        options = runnable.writes.options
+        if options.sample and options.temperature > 0:
+            raise EngineError("answers are sampled, and CTranslate2 has no seed for each input")
         for name in QUANTIZATIONS:
             try:
-                _take(name, able, weights, notify, asked=False)
+                _use(name, runnable, weights, notify, required=False)
                 return
-            except (EngineError, InteropError) as error:  # the next may do
+            except (EngineError, InteropError) as error:  # the next one may work
                 reasons.append(str(error))
-    except Exception as error:  # of whatever kind: eager can answer
+    except Exception as error:  # whatever it is, eager can answer
         reasons.append(str(error))
-    notify(f"answering by the engine eager: {'; '.join(reasons)}")
+    notify(f"answering with the engine eager: {'; '.join(reasons)}")
 
 
-def _able(task: Task[Any]) -> TextToText | LanguageModeling:
-    """The task, if CTranslate2 is here and can run it."""
+def _require_runnable(task: Task) -> Runnable:
+    """Return the task as CTranslate2 runs it, if it is installed and can."""
     if not ctranslate2.installed():
         raise EngineError('CTranslate2 is not installed: pip install "saccade[fast]"')
-    if next(task.parameters()).device.type != "cpu":
-        raise EngineError("CTranslate2 is run on the CPU only; take --device cpu for it")
+    if task.device.type != "cpu":
+        raise EngineError("CTranslate2 runs on the CPU only; use --device cpu with it")
     try:
-        return ctranslate2.require_writable(task)
+        return ctranslate2.require_runnable(task)
     except InteropError as error:
         raise EngineError(str(error)) from None
 
 
-def _take(
-    name: str,
-    task: TextToText | LanguageModeling,
-    weights: _Weights,
-    notify: Notify,
-    *,
-    asked: bool,
+def _use(
+    name: str, runnable: Runnable, weights: _Weights, notify: Notify, *, required: bool
 ) -> None:
-    """Give the task this engine, in float32 if all answers agree.
+    """Give the task this engine; in float32 only if all answers agree.
 
-    Who `asked` for it by name gets int8 however few agree, and what died before is tried again.
+    An engine that is `required` by name is used in int8 however few answers agree, and is tried
+    again if it crashed before.
     """
-    numbers, eager, run = QUANTIZATIONS[name], task.engine, weights.run
-    whole_name = f"ctranslate2-{numbers}"
+    task, run, numbers = runnable.task, weights.run, QUANTIZATIONS[name]
+    full_name = f"ctranslate2-{numbers}"
 
-    def make(folder: Path) -> Check:
-        notify(f"making {whole_name} of {run.folder}, once")
+    def build(folder: Path) -> Check:
+        notify(f"building {full_name} for {run.folder}, once")
         ctranslate2.write_folder(task, folder, numbers)
         ctranslate2.require_survival(task, folder, numbers)
-        found = ctranslate2.check(task, ctranslate2.opened(task, folder, numbers), run.samples())
-        notify(f"{whole_name}: {found}")
+        engine = ctranslate2.open_engine(task, folder, numbers)
+        comparison = ctranslate2.check(task, engine, run.samples())
+        notify(f"{full_name}: {comparison}")
         weights.require_same()
-        return found
+        return comparison
 
-    kept = Cache(run, session.default_cache() / "engines").get(whole_name, make, again=asked)
-    if kept.died:
-        raise EngineError(kept.died)
+    cache = EngineCache(run, session.default_cache() / "engines")
+    built = cache.get(full_name, build, retry=required)
+    if built.died:
+        raise EngineError(built.died)
     weights.require_same()
-    enough = kept.check.exact if numbers == "float32" else asked or kept.check.tokens >= AGREEING
-    if not enough:
-        raise EngineError(f"{whole_name} does not answer as the model itself: {kept.check}")
-    task.engine = CTranslate2(ctranslate2.opened(task, kept.folder, numbers), eager, notify)
+    agrees = built.check.tokens >= AGREEING
+    if not (built.check.exact if numbers == "float32" else required or agrees):
+        raise EngineError(f"{full_name} does not answer as the model itself: {built.check}")
+    program = ctranslate2.open_engine(task, built.folder, numbers)
+    runnable.host.engine = CTranslate2(program, runnable.engine, notify)

@@ -4,31 +4,34 @@ from collections.abc import Callable, Sequence
 
 from saccade.attention.attend import watchers
 from saccade.decoding import GenerationRequest, Hypothesis, TextEngine
-from saccade.interop.ctranslate2 import Continuations, Translations
+from saccade.interop.ctranslate2 import FolderEngine
 
 
 class CTranslate2:
-    """Answers by CTranslate2; what it cannot do is left to the task's own model, and said once."""
+    """An engine that falls back to the task's own model, and reports each reason once.
+
+    Args:
+        program: The engine of a folder.
+        eager: The engine of the task's own model.
+        notify: Called with a line for people when `eager` answers instead.
+    """
 
     def __init__(
-        self,
-        program: Translations | Continuations,
-        eager: TextEngine,
-        notify: Callable[[str], None],
+        self, program: FolderEngine, eager: TextEngine, notify: Callable[[str], None]
     ) -> None:
         self.name = program.name
-        self._program, self._eager, self._say = program, eager, notify
-        self._said: set[str] = set()
+        self._program, self._eager, self._notify = program, eager, notify
+        self._reported: set[str] = set()
 
     def length_group(self, length: int) -> int:
-        """As CTranslate2 needs it."""
+        """Return the group of an input of this length; see `Engine.length_group`."""
         return self._program.length_group(length)
 
     def generate(
         self, inputs: Sequence[list[int]], request: GenerationRequest
     ) -> list[list[Hypothesis]]:
-        """The hypotheses for each input, best first."""
-        if watchers.get():  # who watches wants to see the model itself at work
+        """Return the hypotheses for each input, best first."""
+        if watchers.get():  # only the model itself shows its attention
             return self._eager.generate(inputs, request)
         try:
             lacking = self._program.lacks(inputs, request)
@@ -37,14 +40,9 @@ class CTranslate2:
             reason = f"{self._program.name} cannot give {lacking}"
         except (RuntimeError, ValueError) as error:
             reason = f"{self._program.name} failed ({error})"
-        return self._instead(reason, inputs, request)
-
-    def _instead(
-        self, reason: str, inputs: Sequence[list[int]], request: GenerationRequest
-    ) -> list[list[Hypothesis]]:
-        if not self._said:
+        if not self._reported:
             self.name += " and eager"
-        if reason not in self._said:
-            self._said.add(reason)
-            self._say(f"{reason}; the engine eager answers instead")
+        if reason not in self._reported:
+            self._reported.add(reason)
+            self._notify(f"{reason}; the engine eager answers instead")
         return self._eager.generate(inputs, request)

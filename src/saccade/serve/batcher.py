@@ -19,11 +19,10 @@ from typing import Any
 import torch
 
 from saccade.cancellation import Cancelled, cancellable, raise_if_cancelled
-from saccade.decoders.quick import Layouts, sharing
+from saccade.decoders.fast_path import Layouts, sharing
 from saccade.serve.limits import RequestLimits
 from saccade.tasks import Answer, Task
 
-AnyTask = Task[Any]
 GenerationOptions = Mapping[str, Any]
 """Options of `predict` such as beam and max_length, by their names."""
 OnBatch = Callable[[int, float], None]
@@ -77,7 +76,7 @@ class Batcher:
         on_batch: Called after each batch with its number of inputs and its seconds.
     """
 
-    def __init__(self, task: AnyTask, limits: RequestLimits, on_batch: OnBatch) -> None:
+    def __init__(self, task: Task, limits: RequestLimits, on_batch: OnBatch) -> None:
         self._task, self._limits, self._on_batch = task, limits, on_batch
         self._layouts: Layouts = {}  # a served model keeps its weights
         self._queue: deque[PredictionJob] = deque()

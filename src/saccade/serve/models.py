@@ -12,13 +12,13 @@ from saccade.data.sources.images import image_size
 from saccade.decoding import GenerationConfig
 from saccade.errors import SaccadeError, ServeError
 from saccade.interfaces import HasEngine
-from saccade.serve.batcher import AnyTask, Batcher, GenerationOptions, PredictionJob, characters
+from saccade.serve.batcher import Batcher, GenerationOptions, PredictionJob, characters
 from saccade.serve.deadlines import Deadline
 from saccade.serve.limits import RequestLimits
 from saccade.serve.problems import Problem
 from saccade.serve.prometheus import ServerMetrics
 from saccade.serve.streamer import Streamer, StreamPiece
-from saccade.tasks import Answer, Streams
+from saccade.tasks import Aligns, Answer, Streams, Task
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 LANGUAGE_PAIR = re.compile(r"([a-z]{2,3})-([a-z]{2,3})")
@@ -72,14 +72,14 @@ class ServedModel:
     def __init__(
         self,
         name: str,
-        task: AnyTask,
+        task: Task,
         *,
         limits: RequestLimits,
         metrics: ServerMetrics,
         languages: tuple[str, str] | None = None,
     ) -> None:
         self.name, self.task, self.limits = name, task, limits
-        self.languages = languages if task.aligns else None
+        self.languages = languages if isinstance(task, Aligns) else None
         self.pending = 0
         self._metrics = metrics
         self._batcher = Batcher(task, limits, self._count_batch)

@@ -1,40 +1,149 @@
-"""The tasks: one module each, whose name is the `task` of a recipe.
+"""Tasks: one module per task, whose name is the `task` of a recipe.
 
-A module holds a `Task` and a `Config`, its options. Nothing else lists them: see `_shared/base.py`
-for the seam. `measures` tells how far to believe the attention of a task.
+A module defines a subclass of `Task` and a subclass of `TaskConfig`, its options. Nothing else
+lists it; CONTRIBUTING.md has the steps. Other packages offer tasks by the entry-point group
+`saccade.tasks`, as in `count_vowels = "my_package.count_vowels"`. `measures` computes how far the
+attention of a task can be believed.
 """
 
 from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from inspect import isabstract
 from pkgutil import iter_modules
+from types import ModuleType
 
-from saccade.errors import RecipeError
+from saccade.errors import RecipeError, brief
 from saccade.tasks._shared.answering import Answer, Example, OnBatch
-from saccade.tasks._shared.base import Batch, Evaluation, Loss, Progress, Streams, Task, TaskConfig
+from saccade.tasks._shared.base import Batch, Evaluation, Loss, Progress, Task, TaskConfig
+from saccade.tasks._shared.capabilities import Aligns, Calibrates, Measurable, Streams
+from saccade.tasks._shared.classifier import CLASSIFIER_FILE
+from saccade.tasks._shared.description import (
+    VOCABULARY_FILE,
+    Description,
+    GeneratedText,
+    ImageInput,
+    Input,
+    LabelOutput,
+    Output,
+    TextInput,
+    TokenOutput,
+)
+from saccade.tasks._shared.labels import (
+    LABELS_FILE,
+    Classes,
+    Classification,
+    Labels,
+    Number,
+    Several,
+)
 
 __all__ = [
+    "CLASSIFIER_FILE",
+    "LABELS_FILE",
+    "VOCABULARY_FILE",
+    "Aligns",
     "Answer",
     "Batch",
+    "Calibrates",
+    "Classes",
+    "Classification",
+    "Description",
     "Evaluation",
     "Example",
+    "GeneratedText",
+    "ImageInput",
+    "Input",
+    "LabelOutput",
+    "Labels",
     "Loss",
+    "Measurable",
+    "Number",
     "OnBatch",
+    "Output",
     "Progress",
+    "Several",
     "Streams",
     "Task",
     "TaskConfig",
+    "TextInput",
+    "TokenOutput",
     "config_of",
     "names",
 ]
 
+ENTRY_POINTS = "saccade.tasks"
+"""The group of entry points by which other packages offer tasks."""
+
 
 def names() -> list[str]:
-    """Return the names of all tasks: the modules here; packages hold what tasks share."""
-    return sorted(module.name for module in iter_modules(__path__) if not module.ispkg)
+    """Return the names of all tasks: the modules of this package and those of other packages.
+
+    Raises:
+        RecipeError: Two packages offer a task of the same name.
+    """
+    return sorted([*_built_in(), *_installed()])
 
 
 def config_of(name: str) -> type[TaskConfig]:
-    """The options of a task, by its name."""
-    if name not in names():
-        raise RecipeError(f"task cannot be {name!r:.200}; it can be: {', '.join(names())}")
-    config: type[TaskConfig] = import_module(f"{__name__}.{name}").Config
-    return config
+    """Return the options class of a task.
+
+    A built-in name always stands for the built-in task. Other names are those of entry points in
+    the group `saccade.tasks`; a run folder or a recipe can name a task, but never a path to code.
+
+    Args:
+        name: The `task` of a recipe.
+
+    Raises:
+        RecipeError: There is no such task, or the package that offers it cannot be used.
+    """
+    if name in _built_in():
+        return _config_in(import_module(f"{__name__}.{name}"))
+    installed = _installed()
+    if name not in installed:
+        known = ", ".join(sorted([*_built_in(), *installed]))
+        raise RecipeError(f"task cannot be {name!r:.200}; it can be: {known}")
+    entry = installed[name]
+    try:
+        return _config_in(entry.load())
+    except Exception as error:  # the code of another package
+        raise RecipeError(
+            f"the task {name} cannot be loaded from {entry.value} ({brief(error)}). Reinstall or "
+            f"remove {_package(entry)}."
+        ) from error
+
+
+def _built_in() -> list[str]:
+    """Return the names of the modules of this package; its sub-packages hold shared parts."""
+    return [module.name for module in iter_modules(__path__) if not module.ispkg]
+
+
+def _installed() -> dict[str, EntryPoint]:
+    """Return the tasks of other packages, by their names."""
+    tasks: dict[str, EntryPoint] = {}
+    for entry in entry_points(group=ENTRY_POINTS):
+        if entry.name in _built_in():
+            raise RecipeError(
+                f"{_package(entry)} offers a task {entry.name}, which is the name of a built-in "
+                f"task. Rename it in the entry points of {_package(entry)}, or remove the package."
+            )
+        if tasks.setdefault(entry.name, entry).value != entry.value:
+            raise RecipeError(
+                f"{_package(tasks[entry.name])} and {_package(entry)} both offer a task "
+                f"{entry.name}. Remove one of the packages."
+            )
+    return tasks
+
+
+def _package(entry: EntryPoint) -> str:
+    return f"the package {entry.dist.name}" if entry.dist else entry.value
+
+
+def _config_in(where: object) -> type[TaskConfig]:
+    """Return the one subclass of `TaskConfig` that a module defines, or the class itself."""
+    values = vars(where).values() if isinstance(where, ModuleType) else [where]
+    classes = [kind for kind in values if isinstance(kind, type) and issubclass(kind, TaskConfig)]
+    configs = [kind for kind in classes if not isabstract(kind)]
+    own = [kind for kind in configs if kind.__module__ == getattr(where, "__name__", None)]
+    if len(own or configs) != 1:
+        raise RecipeError(f"it must define one subclass of TaskConfig, not {len(own or configs)}")
+    return (own or configs)[0]

@@ -27,10 +27,11 @@ from saccade.tasks._shared.base import Batch, Loss, Progress, TaskConfig
 from saccade.tasks._shared.classifier import (
     LABEL,
     Classifier,
-    LossConfig,
+    LabelLossConfig,
     Rows,
     read_about,
 )
+from saccade.tasks._shared.description import Description, LabelOutput
 from saccade.tasks._shared.images import (
     IMAGE,
     EncodedImages,
@@ -60,14 +61,14 @@ FORMAT = 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config(TaskConfig):
+class ImageClassificationConfig(TaskConfig):
     """The options of an image classification recipe."""
 
     model: ImageClassifierConfig | ConvolutionalClassifierConfig
     image: ImageConfig = ImageConfig()
     augment: AugmentConfig = AugmentConfig()
     labels: LabelsConfig = LabelsConfig()
-    loss: LossConfig = LossConfig()
+    loss: LabelLossConfig = LabelLossConfig()
     metrics: ClassificationMetricsConfig = ClassificationMetricsConfig()
 
     def __post_init__(self) -> None:
@@ -79,14 +80,14 @@ class Config(TaskConfig):
         """An image and its label."""
         return IMAGE, LABEL
 
-    def fresh(
+    def create(
         self, train: Split, progress: Progress | None = None, vocabulary: Path | None = None
     ) -> ImageClassification:
         """Labels from this data, and new weights; there is no vocabulary."""
         pixels = fresh_pixels(self.image, self.model.channels, train)
         return ImageClassification(self, pixels, learn_labels(train, self.labels))
 
-    def restored(self, folder: Path) -> ImageClassification:
+    def restore(self, folder: Path) -> ImageClassification:
         """The task of a run folder, with new weights."""
         about = read_about(folder)
         pixels = pixels_of(self.image, self.model.channels, read_facts(folder))
@@ -103,15 +104,19 @@ class LabelledImages(Batch):
     truth: Tensor
 
 
-class ImageClassification(Classifier[LabelledImages]):
+class ImageClassification(Classifier):
     """A classifier with its labels, and with what it reads of an image."""
 
     name = "image_classification"
-    reads = "image"
     unit = "images"
 
     def __init__(
-        self, config: Config, pixels: Pixels, labels: Labels, *, temperature: float = 1.0
+        self,
+        config: ImageClassificationConfig,
+        pixels: Pixels,
+        labels: Labels,
+        *,
+        temperature: float = 1.0,
     ) -> None:
         super().__init__(labels, config.metrics, temperature)
         self.config, self.columns = config, config.columns
@@ -119,6 +124,14 @@ class ImageClassification(Classifier[LabelledImages]):
         sized = config.model.sized(config.image.size)
         self.model: ImageClassifier = sized.build(labels.outputs)
         self.grid = sized.grid(config.image.size)
+
+    def describe(self) -> Description:
+        """Read the pixels of an image, write a label."""
+        return Description(
+            reads=self.pixels.describe(),
+            writes=LabelOutput(labels=self.labels, temperature=self.temperature),
+            model=self.config.model,
+        )
 
     def forward(self, batch: LabelledImages) -> Loss:
         """The loss of each image's label, as its kind has it; in training of changed images."""
@@ -208,14 +221,14 @@ class ImageClassification(Classifier[LabelledImages]):
         return LabelledImages(self.gallery.arrays(inputs), self.forced(outputs))
 
     @torch.no_grad()
-    def judge(self, examples: Encoded) -> Float[Tensor, "n c"]:
+    def logits_of(self, examples: Encoded) -> Float[Tensor, "n c"]:
         """The logits of all examples."""
         assert isinstance(examples, EncodedImages)
-        self.ready()
+        self.ensure_eval()
         parts = np.array_split(np.arange(len(examples)), -(-len(examples) // 64))
         found = [self.logits(examples.images(rows).to(self.device)).float().cpu() for rows in parts]
         return torch.cat(found)
 
-    def parts(self) -> dict[str, str]:
+    def files(self) -> dict[str, str]:
         """The labels, the temperature, and how pixels are scaled."""
         return {**self.about({}), **facts_json(self.pixels)}

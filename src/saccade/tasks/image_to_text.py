@@ -20,7 +20,7 @@ from saccade.data.corpus import Item, Row, Split
 from saccade.data.sources.columns import Column
 from saccade.data.store.cache import Encoded
 from saccade.data.transforms.augment import AugmentConfig, augment
-from saccade.decoding import Begun, Eager, GenerationConfig, GenerationRequest, Hypothesis
+from saccade.decoding import DecodingStart, Eager, GenerationConfig, GenerationRequest, Hypothesis
 from saccade.encoders.efficientnet import EfficientNetConfig
 from saccade.errors import RecipeError, RunError
 from saccade.interfaces import Engine
@@ -32,6 +32,7 @@ from saccade.models import Captioner, CaptionerConfig
 from saccade.shapes import Bool, Float, Int, Tensor
 from saccade.tasks._shared.answering import Answer, OnBatch
 from saccade.tasks._shared.base import Batch, Evaluation, Loss, Progress, TaskConfig
+from saccade.tasks._shared.description import Description, GeneratedText, places_of
 from saccade.tasks._shared.images import (
     FILE,
     IMAGE,
@@ -54,8 +55,7 @@ from saccade.tasks._shared.images import (
     read_facts,
     require_weights,
 )
-from saccade.tasks._shared.seq2seq import LossConfig as WritingLossConfig
-from saccade.tasks._shared.seq2seq import WritingTask, predicted_places, side_of
+from saccade.tasks._shared.seq2seq import SequenceLossConfig, WritingTask, predicted_places, side_of
 from saccade.text import Tokenizer, VocabularyConfig
 
 TEXT = Column("text", ("caption", "captions", "sentence", "description"))
@@ -65,7 +65,7 @@ FORMAT = 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextConfig:
+class CaptionTextConfig:
     """The captions.
 
     vocabulary   how they are cut into tokens
@@ -77,7 +77,7 @@ class TextConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LossConfig(WritingLossConfig):
+class CaptionLossConfig(SequenceLossConfig):
     """What is learned from.
 
     doubly_stochastic   λ: how much it costs to look at some cells more than at others over a whole
@@ -88,14 +88,14 @@ class LossConfig(WritingLossConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config(TaskConfig):
+class ImageToTextConfig(TaskConfig):
     """The options of a captioning recipe."""
 
     model: CaptionerConfig
     image: ImageConfig = ImageConfig(size=64)
     augment: AugmentConfig = AugmentConfig()
-    text: TextConfig = TextConfig()
-    loss: LossConfig = LossConfig()
+    text: CaptionTextConfig = CaptionTextConfig()
+    loss: CaptionLossConfig = CaptionLossConfig()
     generation: GenerationConfig = GenerationConfig(beam=3, max_length=64)
     metrics: TextMetricsConfig = TextMetricsConfig(
         names=("bleu_4", "bleu_1", "bleu_2", "bleu_3", "cider", "rouge_l", "chrf")
@@ -145,7 +145,7 @@ class Config(TaskConfig):
         """An image and its caption."""
         return IMAGE, TEXT
 
-    def fresh(
+    def create(
         self, train: Split, progress: Progress | None = None, vocabulary: Path | None = None
     ) -> ImageToText:
         """A vocabulary made from this data or taken from a folder, and new weights."""
@@ -158,7 +158,7 @@ class Config(TaskConfig):
             tokenizer = Tokenizer.train(texts, self.text.vocabulary, progress=progress)
         return ImageToText(self, self._fresh_view(train), tokenizer)
 
-    def restored(self, folder: Path) -> ImageToText:
+    def restore(self, folder: Path) -> ImageToText:
         """The task of a run folder, with new weights."""
         facts, reader = read_facts(folder), self.model.encoder
         if isinstance(reader, EfficientNetConfig) and self.frozen:
@@ -196,16 +196,14 @@ class CaptionExample(ImageExample):
     settings: GenerationConfig
 
 
-class ImageToText(WritingTask[Captioned]):
+class ImageToText(WritingTask):
     """A captioner with its vocabulary, and with what it reads of an image."""
 
     name = "image_to_text"
-    reads = "image"
 
-    def __init__(self, config: Config, view: View, target: Tokenizer) -> None:
+    def __init__(self, config: ImageToTextConfig, view: View, target: Tokenizer) -> None:
         super().__init__()
         self.config, self.columns = config, config.columns
-        self.generation = config.generation
         self.view, self.gallery = view, Gallery(view)
         self.target, self.metrics = target, config.metrics
         self.selection_metric = config.metrics.names[0]
@@ -213,6 +211,19 @@ class ImageToText(WritingTask[Captioned]):
         self.model: Captioner = replace(config.model, encoder=reader).build(len(target))
         self.grid = reader.grid(config.image.size)
         self.engine: Engine[Tensor, GenerationRequest, Hypothesis] = Eager(self._begun)
+
+    def describe(self) -> Description:
+        """Read an image, write a caption."""
+        return Description(
+            reads=self.view.describe(),
+            writes=GeneratedText(
+                tokenizer=self.target,
+                start=self.target.start,
+                options=self.config.generation,
+                places=places_of(self.config.model.decoder),
+            ),
+            model=self.config.model,
+        )
 
     def forward(self, batch: Captioned) -> Loss:
         """Cross entropy of each token of a caption, given those before it and the image."""
@@ -222,7 +233,7 @@ class ImageToText(WritingTask[Captioned]):
         if not (self.training and options.doubly_stochastic):
             hidden = self.model.hidden(self.view.read(images), before)
             return self.written_loss(hidden, batch.target, batch.places, options.label_smoothing)
-        with watch(self.model, detach=False, layers=self.model.crossings()) as seen:
+        with watch(self.model, detach=False, layers=self.model.cross_attentions()) as seen:
             hidden = self.model.hidden(self.view.read(images), before)
         loss = self.written_loss(hidden, batch.target, batch.places, options.label_smoothing)
         looks = torch.stack([each.weights.mean(1) for each in seen.values()]).mean(0)
@@ -270,7 +281,7 @@ class ImageToText(WritingTask[Captioned]):
     def attention_size(self, inputs: Sequence[Picture], options: Mapping[str, Any]) -> int:
         """Each written token, the stop included, looks at each cell of the image."""
         written = self.config.generation.changed(options).max_length + 1
-        heads = count_heads(self.model, self.model.crossings())
+        heads = count_heads(self.model, self.model.cross_attentions())
         return heads * len(inputs) * written * self.grid[0] * self.grid[1]
 
     def prepare(
@@ -315,11 +326,11 @@ class ImageToText(WritingTask[Captioned]):
             for i, (example, ids) in enumerate(zip(examples, texts, strict=True))
         ]
 
-    def _begun(self, images: Tensor) -> Begun:
+    def _begun(self, images: Tensor) -> DecodingStart:
         """The model after reading these images."""
         state = self.model.start(self.view.read(images.to(self.device)))
         first = torch.full((len(images),), self.target.start, device=self.device)
-        return Begun(self.model, state, first)
+        return DecodingStart(self.model, state, first)
 
     def evaluate(
         self,
@@ -355,7 +366,7 @@ class ImageToText(WritingTask[Captioned]):
                 "The pointing game": [
                     {
                         "object words": played.count,
-                        "looked at their object": played.share,
+                        "looked at their object": played.rate,
                         "by chance": played.chance,
                     }
                 ],
@@ -366,7 +377,7 @@ class ImageToText(WritingTask[Captioned]):
         """The first caption of each image."""
         return [item.references[0] for item in items]
 
-    def parts(self) -> dict[str, str]:
+    def files(self) -> dict[str, str]:
         """The vocabulary, and how images are read."""
         return {VOCABULARY: self.target.to_string(), **facts_json(self.view)}
 
@@ -381,7 +392,7 @@ class ImageToText(WritingTask[Captioned]):
         None where the images have no boxes, or the model has no attention.
         """
         boxes = [builtin.boxes(item.inputs[0]) for item in items]
-        if not self.model.crossings() or not any(boxes):
+        if not self.model.cross_attentions() or not any(boxes):
             return None
         maps = []
         for at in range(0, len(items), batch_size):

@@ -21,12 +21,12 @@ from saccade.data.corpus import Item, Row, Split
 from saccade.data.sources.columns import Column
 from saccade.data.store.cache import Encoded, encode_once
 from saccade.decoding import (
-    Begun,
+    DecodingStart,
     Eager,
     GenerationConfig,
+    GenerationLimits,
     GenerationRequest,
     Hypothesis,
-    Limits,
     TextEngine,
     Windowed,
     stream,
@@ -41,6 +41,7 @@ from saccade.models.language_models import LanguageModelConfig
 from saccade.shapes import Int, Tensor
 from saccade.tasks._shared.answering import Answer, Example, OnBatch, self_attention
 from saccade.tasks._shared.base import Batch, Evaluation, Loss, Progress, Task, TaskConfig
+from saccade.tasks._shared.description import Description, GeneratedText, TextInput
 from saccade.text import Tokenizer, VocabularyConfig
 
 log = logging.getLogger(__name__)
@@ -61,7 +62,7 @@ HALF = "\N{REPLACEMENT CHARACTER}"
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextConfig:
+class LanguageTextConfig:
     """How text is read.
 
     vocabulary   how it is cut into tokens
@@ -87,11 +88,11 @@ class TextConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config(TaskConfig):
+class LanguageModelingConfig(TaskConfig):
     """The options of a language modeling recipe."""
 
     model: LanguageModelConfig
-    text: TextConfig = TextConfig()
+    text: LanguageTextConfig = LanguageTextConfig()
     generation: GenerationConfig = GenerationConfig(sample=True, temperature=0.8)
     metrics: IntervalsConfig = IntervalsConfig()
 
@@ -107,18 +108,18 @@ class Config(TaskConfig):
         """Texts."""
         return (TEXT,)
 
-    def fresh(
+    def create(
         self, train: Split, progress: Progress | None = None, vocabulary: Path | None = None
     ) -> LanguageModeling:
         """A vocabulary made from this data or taken from a folder, and new weights."""
         if vocabulary is not None:
-            return self.restored(vocabulary)
+            return self.restore(vocabulary)
         texts = (row.values[0] for row in train)
         return LanguageModeling(
             self, Tokenizer.train(texts, self.text.vocabulary, progress=progress)
         )
 
-    def restored(self, folder: Path) -> LanguageModeling:
+    def restore(self, folder: Path) -> LanguageModeling:
         """The task of a run folder, with new weights."""
         return LanguageModeling(self, Tokenizer.load(folder / "tokenizer.json"))
 
@@ -145,7 +146,7 @@ class ContextExample(Example):
     settings: GenerationConfig
 
 
-class LanguageModeling(Task[Passages]):
+class LanguageModeling(Task):
     """A language model with its vocabulary.
 
     Its examples are blocks of text, not rows: `sizes` and `collate` count blocks.
@@ -154,15 +155,36 @@ class LanguageModeling(Task[Passages]):
     name = "language_modeling"
     selection_metric = "perplexity"
 
-    def __init__(self, config: Config, tokenizer: Tokenizer) -> None:
+    def __init__(self, config: LanguageModelingConfig, tokenizer: Tokenizer) -> None:
         super().__init__()
         self.config, self.columns = config, config.columns
-        self.generation = config.generation
         self.tokenizer = tokenizer
         self.model: LanguageModel = config.model.build(len(tokenizer))
         self.engine: TextEngine = Eager(self._begun)
         self._begin = self.before_texts()
         self._blocks: dict[str, Blocks] = {}
+
+    def describe(self) -> Description:
+        """Read the beginning of a text, write its continuation."""
+        text, begin = self.config.text, tuple(self.before_texts())
+        anywhere = text.layout == "stream" and not text.opening
+        return Description(
+            reads=TextInput(
+                tokenizer=self.tokenizer,
+                before=() if anywhere else begin,
+                empty=begin,
+                opening=text.opening,
+                max_length=text.block,
+                long="end",
+            ),
+            writes=GeneratedText(
+                tokenizer=self.tokenizer,
+                start=None,
+                options=self.config.generation,
+                window=text.block,
+            ),
+            model=self.config.model,
+        )
 
     def forward(self, batch: Passages) -> Loss:
         """Cross entropy of each token, given those before it."""
@@ -222,7 +244,7 @@ class LanguageModeling(Task[Passages]):
         """The one that does not depend on the vocabulary."""
         return "bits_per_character"
 
-    def question(self, item: Item) -> str:
+    def input_of(self, item: Item) -> str:
         """How a text begins."""
         return item.inputs[0][:PROMPT]
 
@@ -302,7 +324,7 @@ class LanguageModeling(Task[Passages]):
         self.warn(examples)
         context = examples[0].tokens
         limits = self.limits(settings.max_length)
-        self.ready()
+        self.ensure_eval()
         read = torch.tensor([context], device=self.device)
         window = Windowed(self.model, self._size)
         with torch.no_grad():
@@ -350,23 +372,23 @@ class LanguageModeling(Task[Passages]):
         )
         answers = [""] * len(items)
         if not quick and len(items) <= CONTINUED:
-            prompts = [self.question(item) for item in items]
+            prompts = [self.input_of(item) for item in items]
             shorter = {"max_length": min(CONTINUATION, settings.max_length), **options}
             found = self.predict(prompts, on_batch=on_batch, batch_size=batch_size, **shorter)
             answers = [answer.text for answer in found]
         return Evaluation(scores, answers, items)
 
-    def limits(self, longest: int) -> Limits:
+    def limits(self, longest: int) -> GenerationLimits:
         """Answers of `longest` tokens at most, among which no control token but the stop is."""
         controls = self.tokenizer.controls
         unwritten = controls.ids if controls.unknown is None else {*controls.ids, controls.unknown}
-        return Limits(
+        return GenerationLimits(
             stop=self.tokenizer.stop,
             max_length=longest,
             forbidden=tuple(sorted(unwritten - {self.tokenizer.stop})),
         )
 
-    def parts(self) -> dict[str, str]:
+    def files(self) -> dict[str, str]:
         """The vocabulary."""
         return self.vocabularies()
 
@@ -435,11 +457,11 @@ class LanguageModeling(Task[Passages]):
             self._blocks[examples.key] = blocks
         return self._blocks[examples.key]
 
-    def _begun(self, contexts: Sequence[list[int]]) -> Begun:
+    def _begun(self, contexts: Sequence[list[int]]) -> DecodingStart:
         """The model after reading these contexts, which are of one length."""
         window = Windowed(self.model, self._size)
         read = torch.tensor([ids[-self._size :] for ids in contexts], device=self.device)
-        return Begun(window, window.start(read), read[:, -1])
+        return DecodingStart(window, window.start(read), read[:, -1])
 
     def _written(self, context: list[int], found: Sequence[Hypothesis]) -> Answer:
         chosen, *others = (
@@ -489,7 +511,7 @@ class LanguageModeling(Task[Passages]):
     @torch.no_grad()
     def _nlls(self, texts: list[list[int]], on_batch: OnBatch | None) -> list[float]:
         """-Σ ln p of the tokens of each text."""
-        self.ready()
+        self.ensure_eval()
         windows = [
             (number, *window)
             for number, ids in enumerate(texts)

@@ -40,6 +40,7 @@ from saccade.tasks._shared.answering import (
     self_attention,
 )
 from saccade.tasks._shared.base import Batch, Evaluation, Loss, Progress, Task, TaskConfig
+from saccade.tasks._shared.description import Description, TextInput, TokenOutput
 from saccade.text import Tokenizer, VocabularyConfig
 from saccade.text.counting import require_text
 
@@ -65,7 +66,7 @@ FORMAT = 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextConfig:
+class MaskedTextConfig:
     """How texts are read.
 
     vocabulary   how they are cut into tokens
@@ -85,11 +86,11 @@ class TextConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config(TaskConfig):
+class MaskedLanguageModelingConfig(TaskConfig):
     """The options of a masked language modeling recipe."""
 
     model: MaskedLanguageModelConfig
-    text: TextConfig = TextConfig()
+    text: MaskedTextConfig = MaskedTextConfig()
     masking: MaskingConfig = MaskingConfig()
     metrics: IntervalsConfig = IntervalsConfig()
 
@@ -101,17 +102,17 @@ class Config(TaskConfig):
         """Plain text."""
         return (TEXT,)
 
-    def fresh(
+    def create(
         self, train: Split, progress: Progress | None = None, vocabulary: Path | None = None
     ) -> MaskedLanguageModeling:
         """A vocabulary made from this data or taken from a folder, and new weights."""
         if vocabulary is not None:
-            return self.restored(vocabulary)
+            return self.restore(vocabulary)
         texts = (row.values[0] for row in train)
         tokenizer = Tokenizer.train(texts, self.text.vocabulary, progress=progress)
         return MaskedLanguageModeling(self, tokenizer)
 
-    def restored(self, folder: Path) -> MaskedLanguageModeling:
+    def restore(self, folder: Path) -> MaskedLanguageModeling:
         """The task of a run folder, with new weights."""
         return MaskedLanguageModeling(self, Tokenizer.load(folder / "tokenizer.json"))
 
@@ -158,13 +159,13 @@ class HoleExample(Example):
         return found
 
 
-class MaskedLanguageModeling(Task[Gaps]):
+class MaskedLanguageModeling(Task):
     """A reader of text that guesses missing pieces, with its vocabulary."""
 
     name = "masked_language_modeling"
     selection_metric = "loss"
 
-    def __init__(self, config: Config, tokenizer: Tokenizer) -> None:
+    def __init__(self, config: MaskedLanguageModelingConfig, tokenizer: Tokenizer) -> None:
         super().__init__()
         self.config, self.columns = config, config.columns
         self.tokenizer, self.masking = tokenizer, config.masking.build(tokenizer)
@@ -175,6 +176,22 @@ class MaskedLanguageModeling(Task[Gaps]):
         # whether the space before a word is part of its first piece
         self.spaced = any(piece.startswith(WORD) and piece != WORD for piece in pieces)
         self._cut_before: dict[str, Ragged] = {}
+
+    def describe(self) -> Description:
+        """Read a text with masks between control tokens, write the tokens in their places."""
+        return Description(
+            reads=TextInput(
+                tokenizer=self.tokenizer,
+                before=(self.tokenizer.cls,),
+                after=(self.tokenizer.sep,),
+                max_length=self.config.text.max_length,
+                long="masks",
+                num_segments=self.config.model.num_segments,
+                masks=True,
+            ),
+            writes=TokenOutput(tokenizer=self.tokenizer),
+            model=self.config.model,
+        )
 
     def forward(self, batch: Gaps) -> Loss:
         """Cross entropy of the masked tokens, given all that is not masked."""
@@ -208,7 +225,7 @@ class MaskedLanguageModeling(Task[Gaps]):
             if row.values[0].strip():
                 yield Item(row.values[:1], (), row.line)
 
-    def question(self, item: Item) -> str:
+    def input_of(self, item: Item) -> str:
         """How a text begins, with a hole for the word in the middle of that."""
         words = item.inputs[0].split()[:ASKED]
         words[len(words) // 2 : len(words) // 2 + 1] = [HOLE]
@@ -325,7 +342,7 @@ class MaskedLanguageModeling(Task[Gaps]):
         gapped = dict(enumerate(self._drawn(pieces)))
         nats, tokens, right = np.zeros((3, len(items)))
         guesses: dict[int, list[int]] = {}
-        self.ready()
+        self.ensure_eval()
         order = sorted(gapped, key=lambda i: len(gapped[i].ids))
         for at in range(0, len(order), batch_size):
             raise_if_cancelled()
@@ -352,7 +369,7 @@ class MaskedLanguageModeling(Task[Gaps]):
             [] if quick else by_length(tallies, texts),
         )
 
-    def parts(self) -> dict[str, str]:
+    def files(self) -> dict[str, str]:
         """The vocabulary."""
         return {"tokenizer.json": self.tokenizer.to_string()}
 

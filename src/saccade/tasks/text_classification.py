@@ -27,13 +27,14 @@ from saccade.shapes import Bool, Float, Int, Tensor
 from saccade.tasks._shared.answering import Answer, Example, require_no_options, self_attention
 from saccade.tasks._shared.base import Batch, Loss, Progress, TaskConfig, json_kind
 from saccade.tasks._shared.classifier import (
-    ABOUT,
+    CLASSIFIER_FILE,
     LABEL,
     Classifier,
-    LossConfig,
+    LabelLossConfig,
     Rows,
     read_about,
 )
+from saccade.tasks._shared.description import Description, LabelOutput, TextInput
 from saccade.tasks._shared.labels import (
     Classification,
     Labels,
@@ -43,7 +44,15 @@ from saccade.tasks._shared.labels import (
 )
 from saccade.text import Tokenizer, VocabularyConfig
 
-__all__ = ["ABOUT", "LABEL", "PAIR", "TEXT", "Config", "TextClassification", "TextConfig"]
+__all__ = [
+    "CLASSIFIER_FILE",
+    "LABEL",
+    "PAIR",
+    "TEXT",
+    "ClassificationTextConfig",
+    "TextClassification",
+    "TextClassificationConfig",
+]
 log = logging.getLogger(__name__)
 
 TEXT = Column(
@@ -59,7 +68,7 @@ Texts = tuple[npt.NDArray[np.int64], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextConfig:
+class ClassificationTextConfig:
     """How a text is read.
 
     vocabulary   how it is cut into tokens
@@ -74,7 +83,7 @@ class TextConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextLossConfig(LossConfig):
+class TextLabelLossConfig(LabelLossConfig):
     """What is learned from.
 
     label_smoothing   the share of the truth that is given to all classes alike
@@ -86,13 +95,13 @@ class TextLossConfig(LossConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config(TaskConfig):
+class TextClassificationConfig(TaskConfig):
     """The options of a text classification recipe."""
 
     model: TextClassifierConfig
-    text: TextConfig = TextConfig()
+    text: ClassificationTextConfig = ClassificationTextConfig()
     labels: LabelsConfig = LabelsConfig()
-    loss: TextLossConfig = TextLossConfig()
+    loss: TextLabelLossConfig = TextLabelLossConfig()
     metrics: ClassificationMetricsConfig = ClassificationMetricsConfig()
 
     def __post_init__(self) -> None:
@@ -103,7 +112,7 @@ class Config(TaskConfig):
         """A text, perhaps a second one, and the label."""
         return TEXT, PAIR, LABEL
 
-    def fresh(
+    def create(
         self, train: Split, progress: Progress | None = None, vocabulary: Path | None = None
     ) -> TextClassification:
         """Labels from this data, the vocabulary too or from a folder, and new weights."""
@@ -111,11 +120,11 @@ class Config(TaskConfig):
         if vocabulary is not None:
             tokenizer = Tokenizer.load(vocabulary / "tokenizer.json")
         else:
-            texts = (text for row in train for text in row.values[:-1])
-            tokenizer = Tokenizer.train(texts, self.text.vocabulary, progress=progress)
+            texts = (text for row in train.read(progress) for text in row.values[:-1])
+            tokenizer = Tokenizer.train(texts, self.text.vocabulary)
         return TextClassification(self, tokenizer, labels, pairs=pairs)
 
-    def restored(self, folder: Path) -> TextClassification:
+    def restore(self, folder: Path) -> TextClassification:
         """The task of a run folder, with new weights."""
         about = read_about(folder)
         return TextClassification(
@@ -146,7 +155,7 @@ class WindowExample(Example):
     windows: list[Texts]
 
 
-class TextClassification(Classifier[Labelled]):
+class TextClassification(Classifier):
     """A classifier with its vocabulary and its labels."""
 
     name = "text_classification"
@@ -154,7 +163,7 @@ class TextClassification(Classifier[Labelled]):
 
     def __init__(
         self,
-        config: Config,
+        config: TextClassificationConfig,
         tokenizer: Tokenizer,
         labels: Labels,
         *,
@@ -165,12 +174,28 @@ class TextClassification(Classifier[Labelled]):
         self.config, self.columns = config, config.columns
         self.tokenizer, self.pairs = tokenizer, pairs
         self.model: TextClassifier = config.model.build(len(tokenizer), labels.outputs)
-        self.controls, self.reads = (3, "pair") if pairs else (2, "text")
+        self.controls = 3 if pairs else 2
         if config.text.max_length < 2 * self.controls:
             raise RecipeError(
                 f"text.max_length must be at least {2 * self.controls}: control tokens take "
                 f"{self.controls} of it"
             )
+
+    def describe(self) -> Description:
+        """Read a text or a pair between control tokens, write a label."""
+        return Description(
+            reads=TextInput(
+                tokenizer=self.tokenizer,
+                before=(self.tokenizer.cls,),
+                after=(self.tokenizer.sep,),
+                max_length=self.config.text.max_length,
+                pairs=self.pairs,
+                long=self.config.text.long,
+                num_segments=self.config.model.num_segments,
+            ),
+            writes=LabelOutput(labels=self.labels, temperature=self.temperature),
+            model=self.config.model,
+        )
 
     def forward(self, batch: Labelled) -> Loss:
         """The loss of each text's label, as its kind has it."""
@@ -246,7 +271,7 @@ class TextClassification(Classifier[Labelled]):
             )
         return parts
 
-    def question(self, item: Item) -> tuple[str, ...]:
+    def input_of(self, item: Item) -> tuple[str, ...]:
         """A text, or a pair."""
         return item.inputs
 
@@ -327,13 +352,13 @@ class TextClassification(Classifier[Labelled]):
         """What was read."""
         return [" ".join(item.inputs) for item in items]
 
-    def judge(self, examples: Encoded) -> Float[Tensor, "n c"]:
+    def logits_of(self, examples: Encoded) -> Float[Tensor, "n c"]:
         """The logits of all examples, of long texts those of the beginning."""
         rows = np.arange(len(examples))
         pieces = [self._windows(texts)[0] for texts in self._texts(examples, rows)]
         return self._logits(pieces)
 
-    def parts(self) -> dict[str, str]:
+    def files(self) -> dict[str, str]:
         """The vocabulary, the labels and the temperature."""
         return {"tokenizer.json": self.tokenizer.to_string(), **self.about({"pairs": self.pairs})}
 
@@ -395,7 +420,7 @@ class TextClassification(Classifier[Labelled]):
     @torch.no_grad()
     def _logits(self, pieces: Sequence[Texts]) -> Float[Tensor, "n c"]:
         """Return the logits of each window, on the CPU, a few at a time: a long text has many."""
-        self.ready()
+        self.ensure_eval()
         order = sorted(range(len(pieces)), key=lambda i: sum(map(len, pieces[i])))
         logits = torch.empty(len(pieces), self.labels.outputs)
         for at in range(0, len(order), AT_ONCE):

@@ -21,7 +21,7 @@ from saccade.data.corpus import Row, Split
 from saccade.data.sources.columns import Column
 from saccade.data.store.cache import Encoded, encode_once
 from saccade.decoders.recurrent import RecurrentDecoderConfig
-from saccade.decoding import Begun, Eager, GenerationConfig, GenerationRequest, TextEngine
+from saccade.decoding import DecodingStart, Eager, GenerationConfig, GenerationRequest, TextEngine
 from saccade.errors import RunError, brief
 from saccade.files import read_json
 from saccade.lens.alignment.extraction import AlignBy
@@ -32,8 +32,15 @@ from saccade.models import Translator, TranslatorConfig
 from saccade.shapes import Bool, Int, Tensor
 from saccade.tasks._shared.answering import Answer, Example
 from saccade.tasks._shared.base import Batch, Loss, Progress, TaskConfig
+from saccade.tasks._shared.description import (
+    VOCABULARY_FILE,
+    Description,
+    GeneratedText,
+    TextInput,
+    places_of,
+)
 from saccade.tasks._shared.seq2seq import (
-    LossConfig,
+    SequenceLossConfig,
     WritingTask,
     predicted_places,
     side_of,
@@ -53,7 +60,7 @@ FORMAT = 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextConfig:
+class TranslationTextConfig:
     """The vocabularies.
 
     source       how the source is cut into tokens
@@ -67,12 +74,12 @@ class TextConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config(TaskConfig):
+class TextToTextConfig(TaskConfig):
     """The options of a text-to-text recipe."""
 
     model: TranslatorConfig
-    text: TextConfig = TextConfig()
-    loss: LossConfig = LossConfig()
+    text: TranslationTextConfig = TranslationTextConfig()
+    loss: SequenceLossConfig = SequenceLossConfig()
     generation: GenerationConfig = GenerationConfig(beam=5)
     metrics: TextMetricsConfig = TextMetricsConfig()
 
@@ -89,25 +96,25 @@ class Config(TaskConfig):
         """Pairs."""
         return SOURCE, TARGET
 
-    def fresh(
+    def create(
         self, train: Split, progress: Progress | None = None, vocabulary: Path | None = None
     ) -> TextToText:
         """Vocabularies made from this data or taken from a folder, and new weights."""
         if vocabulary is not None:
-            task = self.restored(vocabulary)
+            task = self.restore(vocabulary)
             task.align_by = AlignBy()  # its own is found out when it is trained
             return task
-        rows = (row.values for row in train)
+        rows = (row.values for row in train.read(progress))
         if self.text.target is None:
             both = chain.from_iterable(rows)
-            shared = Tokenizer.train(both, self.text.source, progress=progress)
+            shared = Tokenizer.train(both, self.text.source)
             return TextToText(self, shared, shared)
         sources = (values[0] for values in rows)
-        source = Tokenizer.train(sources, self.text.source, progress=progress)
+        source = Tokenizer.train(sources, self.text.source)
         targets = (row.values[1] for row in train)
         return TextToText(self, source, Tokenizer.train(targets, self.text.target))
 
-    def restored(self, folder: Path) -> TextToText:
+    def restore(self, folder: Path) -> TextToText:
         """The task of a run folder, with new weights."""
         if self.text.target is None:
             shared = Tokenizer.load(folder / "tokenizer.json")
@@ -142,7 +149,7 @@ class SourceExample(Example):
     settings: GenerationConfig
 
 
-class TextToText(WritingTask[Pairs]):
+class TextToText(WritingTask):
     """A translator with the vocabularies of its two sides.
 
     `align_by` says which of its attention tells best which words belong together; it is found on
@@ -150,11 +157,10 @@ class TextToText(WritingTask[Pairs]):
     """
 
     name = "text_to_text"
-    aligns = True
 
     def __init__(
         self,
-        config: Config,
+        config: TextToTextConfig,
         source: Tokenizer,
         target: Tokenizer,
         align_by: AlignBy | None = None,
@@ -162,11 +168,38 @@ class TextToText(WritingTask[Pairs]):
         super().__init__()
         self.align_by = align_by or AlignBy()
         self.config, self.columns = config, config.columns
-        self.generation = config.generation
         self.source, self.target, self.metrics = source, target, config.metrics
         self.model: Translator = config.model.build(len(source), len(target))
         self.engine: TextEngine = Eager(self._begun)
         self.selection_metric = config.metrics.names[0]
+
+    def describe(self) -> Description:
+        """Read a text that ends with the stop token, write one that begins with the start token."""
+        read, written = self._files
+        return Description(
+            reads=TextInput(
+                tokenizer=self.source,
+                file=read,
+                after=(self.source.stop,),
+                max_length=self.config.text.max_length + 1,
+                places=places_of(self.config.model.encoder),
+            ),
+            writes=GeneratedText(
+                tokenizer=self.target,
+                file=written,
+                start=self.target.start,
+                options=self.config.generation,
+                places=places_of(self.config.model.decoder),
+            ),
+            model=self.config.model,
+        )
+
+    @property
+    def _files(self) -> tuple[str, str]:
+        """The files of both vocabularies, which may be one."""
+        if self.source is self.target:
+            return VOCABULARY_FILE, VOCABULARY_FILE
+        return "tokenizer.source.json", "tokenizer.target.json"
 
     def forward(self, batch: Pairs) -> Loss:
         """Cross entropy of each target token, given those before it and the source."""
@@ -205,9 +238,9 @@ class TextToText(WritingTask[Pairs]):
 
     def finish(self, examples: Encoded) -> str:
         """Find out which attention aligns words best, without gold alignments."""
-        if not self.model.crossings():
+        if not self.model.cross_attentions():
             return ""
-        self.ready()
+        self.ensure_eval()
         lengths = self.sizes(examples).max(1)
         short = np.flatnonzero(lengths <= max(SHORT, lengths.min()))
         rows = short[np.unique(np.linspace(0, len(short) - 1, ALIGNED, dtype=np.int64))]
@@ -226,7 +259,7 @@ class TextToText(WritingTask[Pairs]):
         settings, most = self.config.generation.changed(options), self.config.text.max_length
         lengths = [min(len(ids), most) for ids in self.source.encode_batch(list(inputs))]
         pairs = sum((settings.longest(length) + 1) * (length + 1) for length in lengths)
-        return count_heads(self.model, self.model.crossings()) * pairs
+        return count_heads(self.model, self.model.cross_attentions()) * pairs
 
     def prepare(
         self, inputs: Sequence[str], *, first: int = 0, **options: Any
@@ -282,7 +315,7 @@ class TextToText(WritingTask[Pairs]):
         read = sides_read(self.source, [example.text for example in examples], sources)
         return self._look(sources, targets, read, self.sides_written(answers, targets))
 
-    def parts(self) -> dict[str, str]:
+    def files(self) -> dict[str, str]:
         """The vocabularies, and what words are aligned by, once it is known."""
         chosen = asdict(self.align_by)
         known = {} if self.align_by == AlignBy() else {ALIGNMENT: json.dumps(chosen, indent=1)}
@@ -297,12 +330,12 @@ class TextToText(WritingTask[Pairs]):
             "tokenizer.target.json": self.target.to_string(),
         }
 
-    def _begun(self, tokens: Sequence[list[int]]) -> Begun:
+    def _begun(self, tokens: Sequence[list[int]]) -> DecodingStart:
         """The model after reading these sources."""
         source, mask = pad(tokens, end=self.source.stop)
         state = self.model.start(source.to(self.device), mask.to(self.device))
         first = torch.full((len(tokens),), self.target.start, device=self.device)
-        return Begun(self.model, state, first)
+        return DecodingStart(self.model, state, first)
 
     def _forced(self, sources: list[list[int]], targets: list[list[int]]) -> Pairs:
         source = pad(sources, end=self.source.stop)

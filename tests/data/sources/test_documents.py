@@ -1,4 +1,4 @@
-"""Running text: files and folders of it, the parts they are given in, and what is left out."""
+"""Running text: files and folders, their parts, and the files that are left out."""
 
 import gzip
 import lzma
@@ -11,21 +11,21 @@ from hypothesis import strategies as st
 
 from saccade.data.sources import Column, open_corpus
 from saccade.errors import DataError
-from tests.data.wanted import PAIR
+from tests.data.task_columns import PAIR
 
 RUNNING = (Column("text", running=True),)
 LINES = (Column("text"),)
 POEM = "Tiger Tiger, burning bright,\nIn the forests of the night;\n"
 
 
-def whole(where, wanted=RUNNING, **options):
-    """Every part of the text."""
-    corpus = open_corpus(where, wanted, held_out=0.0, required=("test",), **options)
+def read_all(where, task_columns=RUNNING, **options):
+    """Return every part of the text."""
+    corpus = open_corpus(where, task_columns, held_out=0.0, required=("test",), **options)
     return list(corpus.splits["test"])
 
 
-def texts(where, wanted=RUNNING, **options):
-    return [row.values[0] for row in whole(where, wanted, **options)]
+def texts(where, task_columns=RUNNING, **options):
+    return [row.values[0] for row in read_all(where, task_columns, **options)]
 
 
 def write(path, text=POEM):
@@ -37,7 +37,7 @@ def write(path, text=POEM):
 
 
 def numbered(count, width=100):
-    """Lines of so many bytes, no two alike."""
+    """Return distinct lines of this many bytes."""
     return "".join(f"{i:0{width - 1}d}\n" for i in range(count))
 
 
@@ -45,10 +45,10 @@ def numbered(count, width=100):
 
 
 def test_parts_end_at_line_ends(tmp_path):
-    """By hand: parts of 256 bytes hold two lines of 100; a line of 900 stands alone."""
+    """Parts of 256 bytes hold two lines of 100; a line of 900 is a part of its own."""
     text = numbered(5) + "x" * 899 + "\n" + numbered(3)
     path = write(tmp_path / "t.txt", text)
-    rows = whole(path)
+    rows = read_all(path)
     assert [row.line for row in rows] == [1, 3, 5, 6, 7, 9]
     assert [len(row.values[0]) for row in rows] == [200, 200, 100, 900, 200, 100]
     assert "".join(row.values[0] for row in rows) == text
@@ -56,7 +56,7 @@ def test_parts_end_at_line_ends(tmp_path):
 
 
 @pytest.mark.parametrize("packing", ["", ".gz", ".xz"])
-def test_marks_and_other_line_ends_are_dropped_and_all_else_is_kept(tmp_path, packing):
+def test_byte_order_marks_and_line_ends_are_normalised(tmp_path, packing):
     text = "\ufeff\r\n  a\tb\r\n\n\nc\rd\u2028e\x0c\r\r\n f"
     path = write(tmp_path / f"t.txt{packing}", text)
     assert texts(path) == ["\n  a\tb\n\n\nc\rd\u2028e\x0c\r\n f"]
@@ -69,7 +69,7 @@ PIECES = st.lists(st.sampled_from(["a", "é", "𝄞 ", "\r", "\n", "\r\n", "word
 @given(pieces=PIECES)
 def test_the_parts_joined_are_the_text(tmp_path_factory, pieces):
     text = "".join(pieces)
-    rows = whole(write(tmp_path_factory.mktemp("text") / "t.txt", text))
+    rows = read_all(write(tmp_path_factory.mktemp("text") / "t.txt", text))
     joined = ""
     for row in rows:
         part = row.values[0]
@@ -84,7 +84,7 @@ def test_the_parts_joined_are_the_text(tmp_path_factory, pieces):
     ("lines", "size"), [(20, 256), (100, 256), (1000, 2000), (2048, 4096), (9000, 4096)]
 )
 def test_little_text_has_small_parts(tmp_path, lines, size):
-    """A fiftieth of the bytes, between 256 and 4096; whole lines of 100 bytes fill it."""
+    """A part has a fiftieth of the bytes, between 256 and 4096, in complete lines of 100."""
     text = numbered(lines)
     filled = size // 100 * 100
     sizes = [len(part) for part in texts(write(tmp_path / "t.txt", text))]
@@ -93,19 +93,19 @@ def test_little_text_has_small_parts(tmp_path, lines, size):
     assert set(packed[:-1]) <= {4000}
 
 
-def test_only_asked_for_are_files_documents(tmp_path):
+def test_files_are_documents_only_for_running_text(tmp_path):
     path = write(tmp_path / "t.txt")
     assert texts(path, LINES) == POEM.splitlines()
     assert texts(path) == [POEM]
-    assert texts(path, columns={"text": "1"}) == POEM.splitlines()  # by hand: tab-separated
+    assert texts(path, columns={"text": "1"}) == POEM.splitlines()  # with columns: tab-separated
     label = Column("label", required=False)
     assert texts(path, (*RUNNING, label)) == [POEM]
-    with pytest.raises(DataError, match="one column, but text and label are wanted"):
+    with pytest.raises(DataError, match="one column, but text and label are needed"):
         open_corpus(path, (*RUNNING, Column("label")))
 
 
 @pytest.mark.parametrize("ending", ["tsv", "csv", "jsonl"])
-def test_a_table_has_a_document_a_row(tmp_path, ending):
+def test_every_row_of_a_table_is_a_document(tmp_path, ending):
     row = '{"text": "one two"}\n' if ending == "jsonl" else "text\none two\n"
     path = write(tmp_path / f"t.{ending}", row)
     split = open_corpus(path, RUNNING, held_out=0.0).splits["train"]
@@ -113,7 +113,7 @@ def test_a_table_has_a_document_a_row(tmp_path, ending):
     assert not split.running
 
 
-def test_a_split_says_whether_it_is_running(tmp_path):
+def test_split_knows_whether_it_is_running_text(tmp_path):
     path = write(tmp_path / "t.txt")
     assert open_corpus(path, RUNNING, held_out=0.0).splits["train"].running
     assert not open_corpus(path, LINES, held_out=0.0).splits["train"].running
@@ -123,30 +123,30 @@ def test_a_split_says_whether_it_is_running(tmp_path):
     assert not open_corpus("builtin:copy", PAIR).splits["train"].running
 
 
-# what is kept for validation
+# validation
 
 
-def test_parts_are_kept_for_validation(tmp_path):
+def test_parts_of_a_text_are_held_out_for_validation(tmp_path):
     text = numbered(1000)
     corpus = open_corpus(write(tmp_path / "t.txt", text), RUNNING)
-    kept, rest = corpus.splits["valid"], corpus.splits["train"]
-    assert kept.running
-    assert rest.running
-    rows = sorted([*kept, *rest], key=lambda row: row.line)
+    valid, train = corpus.splits["valid"], corpus.splits["train"]
+    assert valid.running
+    assert train.running
+    rows = sorted([*valid, *train], key=lambda row: row.line)
     assert "".join(row.values[0] for row in rows) == text
-    assert (rest.count(), kept.count()) == (48, 2)
+    assert (train.count(), valid.count()) == (48, 2)
     assert corpus.summary == (
         "train: t.txt (plain text, one document). text = running text. "
-        "Of 50 parts, 2 parts kept back for validation."
+        "Held out for validation: 2 of 50 parts."
     )
 
 
-def test_a_small_text_can_be_divided_and_a_short_line_cannot(tmp_path):
+def test_a_small_text_can_be_split_and_a_single_line_cannot(tmp_path):
     path = write(tmp_path / "t.txt", numbered(12))
     corpus = open_corpus(path, RUNNING)
     assert (corpus.splits["train"].count(), corpus.splits["valid"].count()) == (5, 1)
     write(path, "One short line.\n")
-    with pytest.raises(DataError, match=r"too few different examples \(1 row\)"):
+    with pytest.raises(DataError, match=r"too few different examples .*\(rows: 1\)"):
         open_corpus(path, RUNNING)
 
 
@@ -172,11 +172,11 @@ def test_sub_folders_are_splits(tmp_path):
     assert files[0] == str(tmp_path / "train" / "a.txt")
     assert f"train: 4 files of text in {tmp_path / 'train'};" in corpus.summary
     assert f"valid: 1 file of text in {tmp_path / 'Dev'};" in corpus.summary
-    assert "text = running text, a document a file" in corpus.summary
+    assert "text = running text, one document per file" in corpus.summary
     assert all(split.running for split in corpus.splits.values())
 
 
-def test_files_named_after_splits_are_those(tmp_path):
+def test_text_files_named_after_splits_are_splits(tmp_path):
     for name in ("train", "val", "test"):
         write(tmp_path / f"{name}.txt", f"{name}\n")
     write(tmp_path / "other.txt", "not to be read\n")
@@ -185,7 +185,7 @@ def test_files_named_after_splits_are_those(tmp_path):
     assert parts == {"train": ["train\n"], "valid": ["val\n"], "test": ["test\n"]}
 
 
-def test_loose_files_are_all_for_training_or_for_one_evaluation(tmp_path):
+def test_text_files_without_splits_are_one_split(tmp_path):
     for i in range(10):
         write(tmp_path / f"{9 - i}.txt", f"text {9 - i}\n")
     write(tmp_path / "deeper" / "x.txt", "not to be read\n")
@@ -197,7 +197,7 @@ def test_loose_files_are_all_for_training_or_for_one_evaluation(tmp_path):
         open_corpus(tmp_path, LINES)
 
 
-def test_parts_are_small_where_the_files_together_are(tmp_path):
+def test_part_size_depends_on_all_files_together(tmp_path):
     for name in ("a", "b"):
         write(tmp_path / f"{name}.txt", numbered(500))
     assert {len(part) for part in texts(tmp_path)} == {2000}
@@ -205,7 +205,7 @@ def test_parts_are_small_where_the_files_together_are(tmp_path):
     assert {len(part) for part in texts(tmp_path)} == {4000, 2000, 19}
 
 
-def test_empty_files_are_left_out_with_a_word(tmp_path, caplog):
+def test_empty_files_are_left_out_with_a_warning(tmp_path, caplog):
     write(tmp_path / "a.txt", "a\n")
     write(tmp_path / "b.txt", "")
     write(tmp_path / "c.txt.gz", "")
@@ -215,18 +215,18 @@ def test_empty_files_are_left_out_with_a_word(tmp_path, caplog):
     assert caplog.messages == [f"left out of {tmp_path}: b.txt, c.txt.gz, d.txt are empty"]
     for name in ("a", "e"):
         write(tmp_path / f"{name}.txt", "")
-    said = r"holds no text: a\.txt, b\.txt, c\.txt\.gz, d\.txt, e\.txt are empty"
-    with pytest.raises(DataError, match=said):
+    message = r"holds no text: a\.txt, b\.txt, c\.txt\.gz, d\.txt, e\.txt are empty"
+    with pytest.raises(DataError, match=message):
         open_corpus(tmp_path, RUNNING)
 
 
 @pytest.mark.parametrize(("name", "text"), [("t.txt", ""), ("t.txt", "\ufeff"), ("t.txt.xz", "")])
-def test_an_empty_file_alone_is_refused(tmp_path, name, text):
+def test_raises_on_a_single_empty_document(tmp_path, name, text):
     with pytest.raises(DataError, match=r"t\.txt\S* is empty; text is expected"):
         open_corpus(write(tmp_path / name, text), RUNNING)
 
 
-def test_a_digest_is_of_names_and_bytes_not_of_the_place(tmp_path):
+def test_digest_of_documents_depends_on_names_and_bytes_not_on_the_folder(tmp_path):
     def digest(folder, names=("a", "b"), last="b\n"):
         for name, text in zip(names, ("a\n", last), strict=True):
             write(tmp_path / folder / f"{name}.txt", text)
@@ -243,10 +243,10 @@ def test_a_digest_is_of_names_and_bytes_not_of_the_place(tmp_path):
     assert lines.digest() != same.digest()
 
 
-# what is wrong
+# errors
 
 
-def test_two_places_for_one_split_are_refused(tmp_path):
+def test_raises_on_a_file_and_a_folder_for_one_split(tmp_path):
     write(tmp_path / "train.txt")
     write(tmp_path / "train" / "a.txt")
     with pytest.raises(DataError, match=r"more than one file for train: train\.txt, train/"):
@@ -254,21 +254,21 @@ def test_two_places_for_one_split_are_refused(tmp_path):
     assert texts(tmp_path / "train.txt") == texts(tmp_path / "train")
 
 
-def test_a_text_beside_its_packed_self_is_refused(tmp_path):
+def test_raises_on_a_text_beside_its_compressed_copy(tmp_path):
     write(tmp_path / "a.txt")
     write(tmp_path / "a.txt.gz")
-    with pytest.raises(DataError, match=r"holds a\.txt twice, as a\.txt and a\.txt\.gz; leave one"):
+    with pytest.raises(DataError, match=r"holds a\.txt twice, as a\.txt and a\.txt\.gz; remove"):
         open_corpus(tmp_path, RUNNING)
 
 
-def test_a_sub_folder_without_text_is_refused(tmp_path):
+def test_raises_on_a_sub_folder_without_text(tmp_path):
     write(tmp_path / "train" / "a.md")
     write(tmp_path / "train" / "deeper" / "a.txt")
-    with pytest.raises(DataError, match=r"train holds no \.txt files .*it holds a\.md, deeper/;"):
+    with pytest.raises(DataError, match=r"train holds no \.txt files .*but a\.md, deeper/;"):
         open_corpus(tmp_path, RUNNING)
 
 
-def test_a_folder_without_text_is_told_both_ways(tmp_path):
+def test_error_without_text_names_files_and_sub_folders(tmp_path):
     with pytest.raises(DataError, match=r"train\.\* .*or a sub-folder train of \.txt files\)"):
         open_corpus(tmp_path, RUNNING)
     write(tmp_path / "test" / "a.txt")
@@ -276,11 +276,11 @@ def test_a_folder_without_text_is_told_both_ways(tmp_path):
         open_corpus(tmp_path, RUNNING)
 
 
-def test_a_broken_file_among_many_is_named(tmp_path):
+def test_error_names_the_damaged_file_among_many(tmp_path):
     write(tmp_path / "a.txt")
     (tmp_path / "b.txt").write_bytes(b"fine\nnot \xff\n")
-    with pytest.raises(DataError, match=r"b\.txt, line 2: not UTF-8 at byte offset 4"):
-        whole(tmp_path)
+    with pytest.raises(DataError, match=r"b\.txt:2: not UTF-8 at byte offset 4"):
+        read_all(tmp_path)
     (tmp_path / "b.txt").write_bytes(b"\x89PNG")
     with pytest.raises(DataError, match=r"b\.txt is not plain text but an image"):
         open_corpus(tmp_path, RUNNING)

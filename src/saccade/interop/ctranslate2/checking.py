@@ -1,4 +1,4 @@
-"""Whether a folder answers as the model it was written from."""
+"""Comparison of the answers of a folder with those of the model it was written from."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -17,26 +18,24 @@ from rapidfuzz.distance import Levenshtein
 from saccade.data.corpus import Item
 from saccade.decoding import GenerationConfig, GenerationRequest, Hypothesis, TextEngine
 from saccade.errors import InteropError
-from saccade.interop.ctranslate2.running import Task, places_of, program_of
-from saccade.interop.ctranslate2.vocabulary import Names
+from saccade.interop.ctranslate2.runnable import Runnable, require_runnable
+from saccade.interop.ctranslate2.vocabulary import TokenNames
 from saccade.shapes import Float, Tensor
-from saccade.tasks._shared.parallel_batches import of_one_length
-from saccade.tasks.text_to_text import TextToText
-from saccade.text import Tokenizer
+from saccade.tasks import Task
 
-MADE, LONGEST_MADE = 24, 16
-"""How many inputs are made where none are given, and their tokens at most."""
+RANDOM_INPUTS, LONGEST_RANDOM = 24, 16
+"""The number of random inputs if none are given, and their maximum number of tokens."""
 CONTINUED = 20
-"""The tokens that a language model writes in a comparison."""
+"""The number of tokens that a language model generates in a comparison."""
 TIE = 1e-3
-"""Two tokens whose logits are so near, in relation to the largest, are as likely."""
+"""Two tokens count as equally likely if their logits differ by this fraction of the largest."""
 
 DEADLY = {
     -getattr(signal, name)
     for name in ("SIGILL", "SIGBUS", "SIGFPE", "SIGSEGV", "SIGABRT")
     if hasattr(signal, name)
 }
-"""What a process ends with when the program itself is at fault, not whoever ended it."""
+"""Return codes of a process that crashed, as opposed to one that somebody ended."""
 
 _TRIAL = """
 import sys, ctranslate2
@@ -50,17 +49,19 @@ else:
 
 
 class DiedError(InteropError):
-    """CTranslate2 kills the process that uses it here; trying again would not help."""
+    """CTranslate2 crashes on this machine; trying again would not help."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """Greedy answers of an engine beside those of the model itself.
+    """A comparison of greedy answers of an engine with those of the model itself.
 
-    compared   how many
-    same       how many are token for token the same, or differ where two tokens were as likely
-    tokens     the share of tokens that need no change to be the same
-    quality    metrics of the answers of the model itself and of the engine, where some are known
+    Attributes:
+        compared: The number of answers.
+        same: The number of answers with the same tokens, or with a difference only where two
+            tokens were equally likely.
+        tokens: The fraction of tokens that are the same, by edit distance.
+        quality: The metrics of the model itself and of the engine, if references are known.
     """
 
     compared: int
@@ -70,46 +71,50 @@ class Check:
 
     @classmethod
     def from_plain(cls, table: Mapping[str, Any]) -> Check:
-        """From what `dataclasses.asdict` and JSON made of one."""
+        """Return the check that `dataclasses.asdict` and JSON turned into plain values."""
         quality = {name: (pair[0], pair[1]) for name, pair in table["quality"].items()}
         return cls(**{**table, "quality": quality})
 
     @property
     def exact(self) -> bool:
-        """Whether all are the same."""
+        """Whether all answers are the same."""
         return self.same == self.compared
 
     def __str__(self) -> str:
-        """For people."""
-        told = f"{self.same} of {self.compared} greedy answers are those of the model itself"
+        """Return a sentence for people."""
+        answers = f"{self.same} of {self.compared} greedy answers are those of the model itself"
         metrics = [f"{name} {ours:.4g} -> {its:.4g}" for name, (ours, its) in self.quality.items()]
-        return "; ".join((told, f"{self.tokens:.1%} of the tokens", *metrics))
+        return "; ".join((answers, f"{self.tokens:.1%} of the tokens", *metrics))
 
 
 def check(task: Task, engine: TextEngine, items: Sequence[Item] = ()) -> Check:
-    """The engine beside the task's own on these items or, where there are none, on made inputs."""
+    """Compare an engine with the task's own, on these items or, without any, on random inputs."""
+    runnable = require_runnable(task)
     same, changes, tokens = 0, 0, 0
-    inputs = _inputs(task, [item.inputs[0] for item in items])
-    for rows in of_one_length([len(ids) for ids in inputs]):
-        ids = [inputs[row] for row in rows]
-        request = _wish(task, ids)
-        pairs = zip(task.engine.generate(ids, request), engine.generate(ids, request), strict=True)
-        for asked, ([ours], [its]) in zip(ids, pairs, strict=True):
-            same += _same(task, asked, ours, its)
+    inputs = _inputs(runnable, [item.inputs[0] for item in items])
+    for _, group in groupby(sorted(inputs, key=len), key=len):
+        ids = list(group)
+        request = _request(runnable, ids)
+        pairs = zip(
+            runnable.engine.generate(ids, request), engine.generate(ids, request), strict=True
+        )
+        for given, ([ours], [its]) in zip(ids, pairs, strict=True):
+            same += _same(runnable, given, ours, its)
             changes += Levenshtein.distance(ours.tokens, its.tokens)
             tokens += max(len(ours.tokens), len(its.tokens))
     return Check(
         compared=len(inputs),
         same=same,
         tokens=1 - changes / max(1, tokens),
-        quality={} if same == len(inputs) else _quality(task, engine, items),
+        quality={} if same == len(inputs) else _quality(runnable, engine, items),
     )
 
 
 def require_survival(task: Task, folder: Path, quantization: str) -> None:
-    """Let a process of its own use the folder first: a processor may die of what it advertises."""
-    tokenizer = task.source if isinstance(task, TextToText) else task.tokenizer
-    arguments = [program_of(task), str(folder), quantization, Names(tokenizer).stop]
+    """Raise if a process that uses the folder crashes: some processors lack what they advertise."""
+    runnable = require_runnable(task)
+    token = TokenNames(runnable.reads.tokenizer).stop
+    arguments = [runnable.program, str(folder), quantization, token]
     command = [sys.executable, "-c", _TRIAL, *arguments]
     try:
         trial = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
@@ -122,66 +127,65 @@ def require_survival(task: Task, folder: Path, quantization: str) -> None:
 
 
 def _quality(
-    task: Task, engine: TextEngine, items: Sequence[Item]
+    runnable: Runnable, engine: TextEngine, items: Sequence[Item]
 ) -> dict[str, tuple[float, float]]:
-    """The metrics of a translator's greedy answers, by the task's own engine and by this one."""
+    """Return the metrics of greedy answers by the task's own engine and by this one."""
     items = [item for item in items if item.references]
-    if not items or not isinstance(task, TextToText):
+    if not items:
         return {}
-    own, found = task.engine, []
+    own, values = runnable.engine, []
     try:
-        for each in (own, engine):
-            task.engine = each
-            found.append(task.evaluate(items, quick=True).values())
+        for one in (own, engine):
+            runnable.host.engine = one
+            values.append(runnable.task.evaluate(items, quick=True).values())
     finally:
-        task.engine = own
-    ours, its = found
+        runnable.host.engine = own
+    ours, its = values
     return {name: (ours[name], its[name]) for name in ours}
 
 
-def _inputs(task: Task, texts: Sequence[str]) -> list[list[int]]:
-    """Tokens as the engine of the task takes them, short enough to be answered without a cut."""
-    if isinstance(task, TextToText):
-        found = task.source.encode_batch(list(texts)) if texts else _made(task.source)
-        return [ids[: task.config.text.max_length] for ids in found if ids]
-    half = max(1, task.config.text.block // 2)
-    found = task.tokenizer.encode_batch(list(texts)) if texts else _made(task.tokenizer)
-    return [ids[:half] for ids in found if ids]
-
-
-def _made(tokenizer: Tokenizer) -> list[list[int]]:
-    """Sequences of tokens by chance, the same each time."""
-    random = np.random.default_rng(0)
-    lengths = random.integers(1, LONGEST_MADE + 1, MADE)
-    return [random.choice(tokenizer.ordinary, length).tolist() for length in lengths]
-
-
-def _wish(task: Task, inputs: Sequence[list[int]]) -> GenerationRequest:
-    if isinstance(task, TextToText):
-        longest = task.config.generation.longest(len(inputs[0]))
-        limits = task.limits(min(longest, places_of(task)))
+def _inputs(runnable: Runnable, texts: Sequence[str]) -> list[list[int]]:
+    """Return token ids as engines take them, short enough to be answered without a cut."""
+    tokenizer = runnable.reads.tokenizer
+    if texts:
+        encoded = tokenizer.encode_batch(list(texts))
     else:
-        limits = task.limits(min(CONTINUED, max(1, task.config.text.block // 2)))
-    return GenerationRequest(limits=limits, options=GenerationConfig(), rows=range(len(inputs)))
+        random = np.random.default_rng(0)
+        lengths = random.integers(1, LONGEST_RANDOM + 1, RANDOM_INPUTS)
+        encoded = [random.choice(tokenizer.ordinary, length).tolist() for length in lengths]
+    return [ids[: runnable.max_input] for ids in encoded if ids]
 
 
-def _same(task: Task, asked: list[int], ours: Hypothesis, theirs: Hypothesis) -> bool:
+def _request(runnable: Runnable, inputs: Sequence[list[int]]) -> GenerationRequest:
+    writes = runnable.writes
+    if writes.start is None:
+        longest = min(CONTINUED, runnable.max_input)
+    else:
+        longest = min(writes.options.longest(len(inputs[0])), runnable.places)
+    return GenerationRequest(
+        limits=writes.limits(longest), options=GenerationConfig(), rows=range(len(inputs))
+    )
+
+
+def _same(runnable: Runnable, given: list[int], ours: Hypothesis, theirs: Hypothesis) -> bool:
     if ours.tokens == theirs.tokens:
         return True
-    stop = task.target.stop if isinstance(task, TextToText) else task.tokenizer.stop
+    stop = runnable.writes.stop
     one, other = (*ours.tokens, stop), (*theirs.tokens, stop)
     at = next(i for i, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1])
-    logits = _logits(task, asked, one[:at])
+    logits = _logits(runnable, given, one[:at])
     gap = float((logits[one[at]] - logits[other[at]]).abs())
     return gap <= TIE * max(1.0, float(logits.abs().max()))
 
 
 @torch.no_grad()
-def _logits(task: Task, asked: list[int], written: Sequence[int]) -> Float[Tensor, " v"]:
-    """Of what follows."""
-    device = next(task.parameters()).device
-    if isinstance(task, TextToText):
-        source = torch.tensor([[*asked, task.source.stop]], device=device)
-        target = torch.tensor([[task.target.start, *written]], device=device)
-        return task.model(source, target)[0, -1]
-    return task.model(torch.tensor([[*asked, *written]], device=device))[0, -1]
+def _logits(
+    runnable: Runnable, given: Sequence[int], written: Sequence[int]
+) -> Float[Tensor, " v"]:
+    """Return the logits of the token that follows `written`."""
+    task, start = runnable.task, runnable.writes.start
+    if start is None:
+        rows = [[*given, *written]]
+    else:
+        rows = [[*given, *runnable.reads.after], [start, *written]]
+    return task.model(*(torch.tensor([row], device=task.device) for row in rows))[0, -1]

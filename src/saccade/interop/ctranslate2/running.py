@@ -1,7 +1,7 @@
-"""Folders of CTranslate2 as engines: token numbers in, hypotheses out.
+"""Folders of CTranslate2 as engines: token ids in, hypotheses out.
 
-Its workers have a thread each, as batches do here; several threads may ask at once. What differs
-from our own decoding is told in docs/engines.md.
+Each of its workers has one thread, as batches do here; several threads may call it at once.
+docs/engines.md lists what differs from our own decoding.
 """
 
 from abc import ABC, abstractmethod
@@ -13,31 +13,31 @@ from typing import Any
 import torch
 
 from saccade.cancellation import is_cancellable, raise_if_cancelled
-from saccade.decoding import GenerationConfig, GenerationRequest, Hypothesis, step_of
+from saccade.decoding import GenerationConfig, GenerationRequest, Hypothesis, length_bucket
 from saccade.errors import InteropError
 from saccade.interop.ctranslate2.pace import LONGEST, Pace
 from saccade.interop.ctranslate2.package import package
-from saccade.interop.ctranslate2.vocabulary import Names
-from saccade.tasks.language_modeling import LanguageModeling
-from saccade.tasks.text_to_text import TextToText
-
-FEWEST_PLACES = 1024
-"""Of tables for positions that have no end."""
+from saccade.interop.ctranslate2.runnable import Runnable, require_runnable
+from saccade.interop.ctranslate2.vocabulary import TokenNames
+from saccade.tasks import Task
 
 LONG = 63
-"""Inputs of so many tokens and more are asked together with those of just their length."""
+"""Inputs of at least this many tokens are batched only with inputs of the same length."""
 
 PROBED, PROBED_BEAM = 32, 4
-"""Tokens that are written to measure the speed, and the beam they are written with."""
-
-Task = TextToText | LanguageModeling
+"""The number of tokens, and the beam, of the call that measures the speed."""
 
 
-def opened(task: Task, folder: Path, quantization: str) -> "Translations | Continuations":
-    """The engine of a folder that was written from this task."""
+def open_engine(task: Task, folder: Path, quantization: str) -> "FolderEngine":
+    """Return the engine of a folder that was written from this task.
+
+    Raises:
+        InteropError: CTranslate2 cannot read the folder.
+    """
+    runnable = require_runnable(task)
     threads = torch.get_num_threads()
     try:
-        program = getattr(package(), program_of(task))(
+        program = getattr(package(), runnable.program)(
             str(folder),
             device="cpu",
             compute_type=quantization,
@@ -47,40 +47,32 @@ def opened(task: Task, folder: Path, quantization: str) -> "Translations | Conti
     except (RuntimeError, ValueError) as error:
         raise InteropError(f"CTranslate2 cannot read {folder}: {error}") from None
     finally:
-        torch.set_num_threads(threads)  # loading a model sets torch's, too, to the worker's one
-    name = f"ctranslate2-{quantization}"
-    if isinstance(task, TextToText):
-        return Translations(name, program, task)
-    return Continuations(name, program, task)
+        torch.set_num_threads(threads)  # loading a model sets torch's to one thread, too
+    engine = Continuations if runnable.writes.start is None else Translations
+    return engine(f"ctranslate2-{quantization}", program, runnable)
 
 
-def program_of(task: Task) -> str:
-    """The class of CTranslate2 that runs it."""
-    return "Translator" if isinstance(task, TextToText) else "Generator"
+class FolderEngine(ABC):
+    """The engine of a folder.
 
+    Args:
+        name: The name that people read.
+        program: A Translator or a Generator of CTranslate2.
+        runnable: The task that the folder was written from.
+    """
 
-def places_of(task: Task) -> int:
-    """How many places texts can have there."""
-    if isinstance(task, LanguageModeling):
-        return task.config.text.block
-    config, model = task.config, task.config.model
-    sides = [side.position for side in (model.encoder, model.decoder) if side.kind == "transformer"]
-    ends = [position.places for position in sides if position.places is not None]
-    longest = max(config.text.max_length + 1, config.generation.max_length, FEWEST_PLACES)
-    return min([longest, *ends])
-
-
-class Writer(ABC):
-    """What translators and language models share: options, and how results are read."""
-
-    def __init__(self, name: str, program: Any, names: Names) -> None:
-        self.name, self.program, self.names = name, program, names
+    def __init__(self, name: str, program: Any, runnable: Runnable) -> None:
+        self.name, self.program = name, program
+        self.names, self.source = (
+            TokenNames(side.tokenizer) for side in (runnable.writes, runnable.reads)
+        )
+        self.places = runnable.places
         self.pace = Pace()
 
     def generate(
         self, inputs: Sequence[list[int]], request: GenerationRequest
     ) -> list[list[Hypothesis]]:
-        """The hypotheses for each input, best first; cancellable work in several calls."""
+        """Return the hypotheses for each input, best first; cancellable work in several calls."""
         if not is_cancellable():
             return self.write(inputs, request)
         return self.pace.write(
@@ -94,29 +86,29 @@ class Writer(ABC):
     def write(
         self, inputs: Sequence[list[int]], request: GenerationRequest
     ) -> list[list[Hypothesis]]:
-        """The hypotheses for each input, best first, as CTranslate2 writes them."""
+        """Return the hypotheses for each input, best first, as CTranslate2 generates them."""
 
     @abstractmethod
     def most(self, inputs: Sequence[list[int]]) -> int:
-        """The most tokens that one call can write for an input."""
+        """Return the maximum number of tokens that one call can generate for an input."""
 
     def longest(self, inputs: Sequence[list[int]], request: GenerationRequest) -> int:
-        """The most tokens that one call may write for an input."""
+        """Return the maximum number of tokens that one call may generate for an input."""
         return min(request.limits.max_length, self.most(inputs))
 
     def length_group(self, length: int) -> int:
-        """Short inputs by steps, long ones by their length.
+        """Return the step of a short length, or a long length itself.
 
         From certain lengths of the padded batch on (16, and about 100, where this was measured) its
-        products are computed in another order, which in int8 now and then changes an answer.
+        products are computed in another order, which in int8 sometimes changes an answer.
         """
-        return step_of(length) if length < LONG else length
+        return length_bucket(length) if length < LONG else length
 
     def lacks(self, inputs: Sequence[list[int]], request: GenerationRequest) -> str | None:
-        """What is asked for that it cannot do, if anything is."""
+        """Return what it cannot do of a request; None if it can do all of it."""
         options, tokens = request.options, len(self.names.all)
         if options.sample and options.temperature > 0:
-            return "drawn answers (sample), since it has no seed for each input"
+            return "sampled answers, since it has no seed for each input"
         if 2 * options.beam > tokens:
             return f"a beam of {options.beam} over a vocabulary of {tokens} tokens"
         if is_cancellable() and not self._ends_soon(inputs, request):
@@ -124,7 +116,7 @@ class Writer(ABC):
         return None
 
     def _ends_soon(self, inputs: Sequence[list[int]], request: GenerationRequest) -> bool:
-        """Whether a call for one input is short enough, as such a call cannot be cancelled."""
+        """Return whether a call for one input is short enough, as it cannot be cancelled."""
         tokens, beam = min(PROBED, self.most(inputs)), min(PROBED_BEAM, len(self.names.all) // 2)
         probe = GenerationRequest(
             limits=replace(request.limits, max_length=tokens, min_length=tokens),
@@ -135,7 +127,7 @@ class Writer(ABC):
         return self.pace.fits(request.options.beam, self.longest(inputs, request))
 
     def _options(self, request: GenerationRequest, length_penalty: float) -> dict[str, Any]:
-        """The end is kept in results, because the length that scores are divided by counts it."""
+        """Return options; results keep the stop token, which the length of a score includes."""
         return {
             "beam_size": request.options.beam,
             "num_hypotheses": request.options.num_best,
@@ -146,29 +138,24 @@ class Writer(ABC):
         }
 
 
-class Translations(Writer):
-    """A translator."""
-
-    def __init__(self, name: str, program: Any, task: TextToText) -> None:
-        super().__init__(name, program, Names(task.target))
-        self.source = Names(task.source)
-        self.places = places_of(task)
+class Translations(FolderEngine):
+    """The engine of a translator."""
 
     def lacks(self, inputs: Sequence[list[int]], request: GenerationRequest) -> str | None:
-        """Besides, what is longer than its tables of positions."""
+        """Return also that a text is longer than its tables of positions."""
         longest = max(request.limits.max_length, *(len(ids) + 1 for ids in inputs))
         if longest > self.places:
             return f"texts of more than {self.places} tokens"
         return super().lacks(inputs, request)
 
     def most(self, inputs: Sequence[list[int]]) -> int:
-        """As many as there are places."""
+        """Return the number of its positions."""
         return self.places
 
     def write(
         self, inputs: Sequence[list[int]], request: GenerationRequest
     ) -> list[list[Hypothesis]]:
-        """The hypotheses for each source, best first."""
+        """Return the hypotheses for each source, best first."""
         penalty = request.options.length_penalty
         results = self.program.translate_batch(
             [self.source.of(ids) for ids in inputs],
@@ -187,27 +174,23 @@ class Translations(Writer):
         ]
 
 
-class Continuations(Writer):
-    """A language model; where text outgrows its block, the last half of it is read anew."""
-
-    def __init__(self, name: str, program: Any, task: LanguageModeling) -> None:
-        super().__init__(name, program, Names(task.tokenizer))
-        self.size = task.config.text.block
+class Continuations(FolderEngine):
+    """The engine of a language model; when its block is full, the last half is read again."""
 
     def lacks(self, inputs: Sequence[list[int]], request: GenerationRequest) -> str | None:
-        """Besides, beams that outgrow the block."""
+        """Return also that a beam does not fit into the block."""
         if request.options.beam > 1 and request.limits.max_length > self._room(inputs[0]):
-            return f"beams that outgrow the block of {self.size} tokens"
+            return f"beams that outgrow the block of {self.places} tokens"
         return super().lacks(inputs, request)
 
     def most(self, inputs: Sequence[list[int]]) -> int:
-        """Until the block is full."""
+        """Return the number of tokens until the block is full."""
         return self._room(inputs[0])
 
     def write(
         self, inputs: Sequence[list[int]], request: GenerationRequest
     ) -> list[list[Hypothesis]]:
-        """The hypotheses for each context, best first; contexts are of one length."""
+        """Return the hypotheses for each context, best first; contexts have one length."""
         if request.options.beam > 1:
             penalty = request.options.length_penalty
             results = self._write(inputs, request, request.limits.max_length, penalty)
@@ -219,12 +202,12 @@ class Continuations(Writer):
                 for result in results
             ]
         texts = [_Text(ids) for ids in inputs]
-        while going := [text for text in texts if text.goes_on(request)]:
+        while unfinished := [text for text in texts if not text.is_finished(request)]:
             raise_if_cancelled()
-            contexts = [text.context(self.size) for text in going]
-            most = min(self._room(contexts[0]), request.limits.max_length - len(going[0].written))
-            results = self._write(contexts, request, most, 0.0, len(going[0].written))
-            for text, result in zip(going, results, strict=True):
+            contexts, done = [text.context(self.places) for text in unfinished], unfinished[0].done
+            most = min(self._room(contexts[0]), request.limits.max_length - done)
+            results = self._write(contexts, request, most, 0.0, done)
+            for text, result in zip(unfinished, results, strict=True):
                 text.written += result.sequences_ids[0]
                 text.log_probability += result.scores[0]
         return [[text.hypothesis(request)] for text in texts]
@@ -237,9 +220,9 @@ class Continuations(Writer):
         penalty: float,
         done: int = 0,
     ) -> list[Any]:
-        """At most so many tokens more, where as many are `done`."""
+        """Generate at most `most` more tokens after the `done` ones."""
         return self.program.generate_batch(
-            [self.names.of(ids[-self.size :]) for ids in contexts],
+            [self.names.of(ids[-self.places :]) for ids in contexts],
             include_prompt_in_result=False,
             max_length=most,
             min_length=min(most, max(0, request.limits.min_length - done)),
@@ -247,24 +230,28 @@ class Continuations(Writer):
         )
 
     def _room(self, context: list[int]) -> int:
-        """How many tokens can be written before the block is full: the last is not read."""
-        return self.size - min(len(context), self.size) + 1
+        """Return how many tokens fit into the block; the last one is not read."""
+        return self.places - min(len(context), self.places) + 1
 
 
 @dataclass
 class _Text:
-    """A text that is being written."""
+    """A text that is being generated."""
 
     prompt: list[int]
     written: list[int] = field(default_factory=list)
     log_probability: float = 0.0
 
-    def goes_on(self, request: GenerationRequest) -> bool:
-        ended = self.written[-1:] == [request.limits.stop]
-        return not ended and len(self.written) < request.limits.max_length
+    @property
+    def done(self) -> int:
+        return len(self.written)
+
+    def is_finished(self, request: GenerationRequest) -> bool:
+        stopped = self.written[-1:] == [request.limits.stop]
+        return stopped or self.done >= request.limits.max_length
 
     def context(self, size: int) -> list[int]:
-        """What it goes on from: all, or when the block is full half a block and the last token."""
+        """Return what it continues: the prompt, or half a full block and the last token."""
         return [*self.prompt, *self.written][-(size // 2 + 1) :] if self.written else self.prompt
 
     def hypothesis(self, request: GenerationRequest) -> Hypothesis:
@@ -281,7 +268,7 @@ class _Text:
 def _hypothesis(
     tokens: list[int], score: float, request: GenerationRequest, penalty: float
 ) -> Hypothesis:
-    """From tokens with their stop, and log P / length**penalty."""
+    """Return the hypothesis of tokens with their stop, and log P / length**penalty."""
     finished = tokens[-1] == request.limits.stop
     log_probability = score * len(tokens) ** penalty
     return Hypothesis(tuple(tokens[: len(tokens) - finished]), log_probability, score, finished)

@@ -1,11 +1,11 @@
-"""Our weights in the places where CTranslate2 looks for them.
+"""Our weights where CTranslate2 looks for them.
 
-Its specs are trees of named slots. What it computes by a rule of its own, such as sinusoids, is
-given as a table instead, so that both compute the same.
+Its specs are trees of named slots. Sinusoids, which it would compute by a rule of its own, are
+written as a table, so that both compute the same.
 """
 
 import math
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,7 @@ from saccade.encoders.transformer import (
     TransformerEncoderConfig,
     TransformerEncoderLayer,
 )
+from saccade.errors import InteropError
 from saccade.interop.ctranslate2.package import package
 from saccade.layers.embeddings import TokenEmbedding
 from saccade.layers.feed_forward import FeedForward, GatedFeedForward
@@ -33,7 +34,7 @@ from saccade.models import LanguageModel, Translator, TranslatorConfig
 from saccade.models.language_models import LanguageModelConfig
 from saccade.positions.base import Absolute
 from saccade.positions.learned import Learned
-from saccade.positions.relative import Relative, RelativeConfig
+from saccade.positions.relative import Relative
 from saccade.positions.rotary import RotaryConfig
 from saccade.shapes import Tensor
 
@@ -48,26 +49,32 @@ Side = TransformerEncoderConfig | TransformerDecoderConfig
 
 
 def translator_spec(model: Translator, config: TranslatorConfig, places: int) -> Any:
-    """The spec of a translator whose texts have at most so many places."""
+    """Return the spec of a translator whose texts have at most `places` tokens."""
     theirs = package(".specs.transformer_spec")
-    assert isinstance(model.encoder, TransformerEncoder)
-    assert isinstance(config.encoder, TransformerEncoderConfig)
-    assert isinstance(model.decoder, TransformerDecoder)
-    assert isinstance(config.decoder, TransformerDecoderConfig)
-    encoder = _encoder(model.encoder, config.encoder, config.dim, places)
-    decoder = _decoder(model.decoder, config.decoder, config.dim, places, reads=True)
-    return _with_eps(theirs.TransformerSpec(encoder, decoder), config.decoder)
+    match (model.encoder, config.encoder), (model.decoder, config.decoder):
+        case (
+            (TransformerEncoder() as encoder, TransformerEncoderConfig() as reads),
+            (TransformerDecoder() as decoder, TransformerDecoderConfig() as writes),
+        ):
+            return _with_eps(
+                theirs.TransformerSpec(
+                    _encoder(encoder, reads, config.dim, places),
+                    _decoder(decoder, writes, config.dim, places, reads=True),
+                ),
+                writes,
+            )
+    raise InteropError("CTranslate2 runs Transformers only")
 
 
 def language_model_spec(model: LanguageModel, config: LanguageModelConfig, places: int) -> Any:
-    """The spec of a language model that sees at most so many places."""
+    """Return the spec of a language model that sees at most `places` tokens."""
     theirs = package(".specs.transformer_spec")
     decoder = _decoder(model.decoder, config.decoder, config.dim, places, reads=False)
     return _with_eps(theirs.TransformerDecoderModelSpec(decoder), config.decoder)
 
 
 def _with_eps(spec: Any, config: TransformerDecoderConfig) -> Any:
-    """One number for the norms of both sides."""
+    """Return the spec with the one ε of the norms of both sides."""
     spec.config.layer_norm_epsilon = config.norm_eps
     return spec
 
@@ -79,15 +86,14 @@ def _encoder(model: TransformerEncoder, config: TransformerEncoderConfig, dim: i
         layernorm_embedding=config.stem_norm,
         **_options(config, dim),
     )
-    stem = model.stem
-    assert isinstance(stem, TokenStem)
+    stem = cast("TokenStem", model.stem)  # a translator reads tokens
     _embed(spec, spec.embeddings[0], stem.embedding, model.position, n)
     if config.stem_norm:
         _norm(spec.layernorm_embedding, model.stem_norm)
     if config.norm_order == "pre":
         _norm(spec.layer_norm, model.norm)
-    for slots, layer in zip(spec.layer, model.layers, strict=True):
-        assert isinstance(layer, TransformerEncoderLayer)
+    for slots, block in zip(spec.layer, model.layers, strict=True):
+        layer = cast("TransformerEncoderLayer", block)
         _self_attention(slots, layer, model.position)
         _feed_forward(slots, layer)
     return spec
@@ -118,16 +124,17 @@ def _options(config: Side, dim: int) -> dict[str, Any]:
         "pre_norm": config.norm_order == "pre",
         "activation": package(".specs.common_spec").Activation[ACTIVATIONS[config.activation]],
         "num_heads_kv": config.num_kv_heads,
-        "relative_position": isinstance(position, RelativeConfig),
+        "relative_position": position.encoding is Relative,
         "rms_norm": config.norm == "rms",
         "ffn_glu": config.feed_forward == "gated",
         "qk_norm": config.qk_norm,
         "head_dim": config.head_width(dim),
     }
-    if isinstance(position, RotaryConfig):
-        options["rotary_dim"] = config.head_width(dim)
-        options["rotary_interleave"] = position.layout == "interleaved"
-        options["rotary_base"] = position.base
+    match position:
+        case RotaryConfig(layout=layout, base=base):
+            options["rotary_dim"] = config.head_width(dim)
+            options["rotary_interleave"] = layout == "interleaved"
+            options["rotary_base"] = base
     return options
 
 
@@ -139,11 +146,12 @@ def _embed(spec: Any, slots: Any, embedding: TokenEmbedding, position: nn.Module
 
 
 def _table(position: nn.Module, places: int, dim: int) -> Tensor:
-    """What each place adds to the tokens there: nothing if positions act elsewhere."""
-    if isinstance(position, Learned):
-        return position.weight
-    if isinstance(position, Absolute):
-        return position.table(torch.arange(places), torch.float32)
+    """Return the vectors that are added at each position; zeros if positions act elsewhere."""
+    match position:
+        case Learned():
+            return position.weight
+        case Absolute():
+            return position.table(torch.arange(places), torch.float32)
     return torch.zeros(places, dim)
 
 
@@ -151,22 +159,26 @@ def _self_attention(
     slots: Any, layer: TransformerEncoderLayer | TransformerDecoderLayer, position: nn.Module
 ) -> None:
     attention, theirs = layer.self_attention, slots.self_attention
-    projection = attention.projection
-    assert isinstance(projection, Packed)
+    projection = _packed(attention)
     _linear(theirs.linear[0], projection.weight, projection.bias)
     _linear(theirs.linear[1], attention.out_proj.weight, attention.out_proj.bias)
     _norm(theirs.layer_norm, layer.around_attention.norm)
     scale = _scale(theirs, attention)
-    if isinstance(position, Relative):
-        # ours divides what the places add by √d, whatever the score; theirs as the score does
-        table = position.weight / (scale * math.sqrt(attention.head_dim))
-        theirs.relative_position_keys = _array(table)
-        del theirs.relative_position_values
+    match position:
+        case Relative():
+            # ours divides what positions add by √d, whatever the score; theirs as the score does
+            table = position.weight / (scale * math.sqrt(attention.head_dim))
+            theirs.relative_position_keys = _array(table)
+            del theirs.relative_position_values
+
+
+def _packed(attention: MultiHeadAttention) -> Packed:
+    """Return the projection of an attention whose score CTranslate2 has; it is always packed."""
+    return cast("Packed", attention.projection)
 
 
 def _cross_attention(theirs: Any, attention: MultiHeadAttention) -> None:
-    projection = attention.projection
-    assert isinstance(projection, Packed)
+    projection = _packed(attention)
     width = projection.widths[0]
     parts = (slice(0, width), slice(width, None))
     for slot, rows in zip(theirs.linear, parts, strict=False):
@@ -178,10 +190,11 @@ def _cross_attention(theirs: Any, attention: MultiHeadAttention) -> None:
 
 def _scale(theirs: Any, attention: MultiHeadAttention) -> float:
     """Return the factor of the dot products, after the norms of queries and keys."""
-    if isinstance(attention.query_norm, nn.RMSNorm):
-        _norm(theirs.q_norm, attention.query_norm)
-        _norm(theirs.k_norm, attention.key_norm)
-    scale = 1.0 if isinstance(attention.attend.score, Dot) else attention.head_dim**-0.5
+    match attention.query_norm:
+        case nn.RMSNorm() as norm:
+            _norm(theirs.q_norm, norm)
+            _norm(theirs.k_norm, attention.key_norm)
+    scale = 1.0 if type(attention.attend.score) is Dot else attention.head_dim**-0.5
     theirs.queries_scale = np.float32(scale)
     return scale
 
@@ -190,8 +203,9 @@ def _feed_forward(slots: Any, layer: TransformerEncoderLayer | TransformerDecode
     ours: FeedForward = layer.feed_forward
     _linear(slots.ffn.linear_0, ours.widen.weight, ours.widen.bias)
     _linear(slots.ffn.linear_1, ours.narrow.weight, ours.narrow.bias)
-    if isinstance(ours, GatedFeedForward):
-        _linear(slots.ffn.linear_0_noact, ours.gate.weight, ours.gate.bias)
+    match ours:
+        case GatedFeedForward():
+            _linear(slots.ffn.linear_0_noact, ours.gate.weight, ours.gate.bias)
     _norm(slots.ffn.layer_norm, layer.around_feed_forward.norm)
 
 
@@ -202,13 +216,15 @@ def _linear(slots: Any, weight: Tensor, bias: Tensor | None) -> None:
 
 
 def _norm(slots: Any, norm: nn.Module) -> None:
-    assert isinstance(norm, nn.LayerNorm | nn.RMSNorm)
-    slots.gamma = _array(norm.weight)
-    if isinstance(norm, nn.LayerNorm):  # one without a beta would be an RMS norm there
-        zeros = torch.zeros_like(norm.weight)
-        slots.beta = _array(zeros if norm.bias is None else norm.bias)
+    match norm:
+        case nn.LayerNorm():  # one without a beta would be an RMS norm there
+            slots.gamma = _array(norm.weight)
+            zeros = torch.zeros_like(norm.weight)
+            slots.beta = _array(zeros if norm.bias is None else norm.bias)
+        case nn.RMSNorm():
+            slots.gamma = _array(norm.weight)
 
 
 def _array(values: Tensor) -> npt.NDArray[np.float32]:
-    """A copy: quantising changes it in place."""
+    """Return a copy: quantising changes it in place."""
     return values.detach().to("cpu", torch.float32, copy=True).contiguous().numpy()

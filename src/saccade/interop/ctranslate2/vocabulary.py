@@ -1,4 +1,4 @@
-"""The names of tokens, by which CTranslate2 takes and gives them."""
+"""The names of tokens, by which CTranslate2 takes and returns them."""
 
 from collections.abc import Sequence
 
@@ -7,8 +7,16 @@ from tokenizers import Tokenizer as Backend
 from saccade.text import Tokenizer
 
 
-class Names:
-    """The name of each token of a vocabulary; a number without a token has one, too."""
+class TokenNames:
+    """The name of every token id of a vocabulary, also of ids without a token.
+
+    Attributes:
+        all: The names, by token id.
+        ids: The token ids, by name.
+        start: The name of the start token, or of the stop token if there is none.
+        stop: The name of the stop token.
+        unknown: The name of the unknown token, or of the stop token if there is none.
+    """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         entries = Backend.from_str(tokenizer.to_string()).get_vocab(with_added_tokens=True)
@@ -18,10 +26,10 @@ class Names:
         self.ids = {name: id for id, name in enumerate(self.all)}
         controls = tokenizer.controls
         self.stop = self.all[tokenizer.stop]
-        # of a token that the vocabulary lacks nothing is ever asked, but a name it must have
+        # CTranslate2 needs a name for a control token also where a vocabulary lacks it
         self.start = self.stop if controls.start is None else self.all[controls.start]
         self.unknown = self.stop if controls.unknown is None else self.all[controls.unknown]
 
     def of(self, ids: Sequence[int]) -> list[str]:
-        """The names of these tokens."""
+        """Return the names of token ids."""
         return [self.all[id] for id in ids]

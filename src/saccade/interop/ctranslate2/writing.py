@@ -1,4 +1,4 @@
-"""A task becomes a folder that CTranslate2's Translator or Generator loads.
+"""Tasks as folders that CTranslate2's Translator or Generator loads.
 
 model.bin  config.json  shared_vocabulary.json (or source_ and target_; or vocabulary.json)
 tokenizer*.json (ours, for text in and out)
@@ -12,91 +12,95 @@ from typing import Any
 
 from saccade.data.corpus import Item
 from saccade.errors import InteropError
-from saccade.interop.ctranslate2.checking import check, require_survival
-from saccade.interop.ctranslate2.expressible import require_expressible
-from saccade.interop.ctranslate2.running import opened, places_of
+from saccade.interop.ctranslate2.checking import Check, check, require_survival
+from saccade.interop.ctranslate2.runnable import Runnable, require_runnable
+from saccade.interop.ctranslate2.running import open_engine
 from saccade.interop.ctranslate2.specs import language_model_spec, translator_spec
-from saccade.interop.ctranslate2.vocabulary import Names
+from saccade.interop.ctranslate2.vocabulary import TokenNames
+from saccade.models import LanguageModel, Translator
+from saccade.models.language_models import LanguageModelConfig
+from saccade.models.translator import TranslatorConfig
 from saccade.tasks import Task
-from saccade.tasks.language_modeling import LanguageModeling
-from saccade.tasks.text_to_text import TextToText
 
 QUANTIZATIONS = ("int8", "float32")
 
 
-def require_writable(task: Task[Any]) -> TextToText | LanguageModeling:
-    """The task, if CTranslate2 can run it; else an error says why not."""
-    if not isinstance(task, TextToText | LanguageModeling):
-        raise InteropError(
-            f"CTranslate2 runs translators and language models, and this is {task.name}"
-        )
-    require_expressible(task.config.model)
-    return task
-
-
 def write_task(
-    task: Task[Any], folder: Path, quantization: str = "int8", items: Sequence[Item] = ()
+    task: Task, folder: Path, quantization: str = "int8", items: Sequence[Item] = ()
 ) -> str:
-    """Write a task, read it again and compare its answers; what there is to say of them.
+    """Write a task, read it again, and compare its answers.
 
-    In float32 they must be the same, which is seen to first. `items` are what is compared by.
+    Args:
+        task: A translator or a language model.
+        folder: An empty folder.
+        quantization: "int8" or "float32".
+        items: Inputs to compare answers on; random ones if there are none.
+
+    Returns:
+        A sentence about the comparison.
+
+    Raises:
+        InteropError: CTranslate2 cannot run the task, or its answers differ in float32.
     """
     if quantization not in QUANTIZATIONS:
         raise InteropError(
             f"a model cannot be written in {quantization!r}; it can be in: "
             f"{', '.join(QUANTIZATIONS)}"
         )
-    ours = require_writable(task)
+    require_runnable(task)
     with tempfile.TemporaryDirectory(dir=folder.parent) as name:
         exact = Path(name)
-        write_folder(ours, exact, "float32")
-        require_survival(ours, exact, "float32")
-        found = check(ours, opened(ours, exact, "float32"), items)
-        if not found.exact:
-            raise InteropError(f"what was written does not give the same answers: {found}")
+        comparison = _write_and_check(task, exact, "float32", items)
+        if not comparison.exact:
+            raise InteropError(f"what was written does not give the same answers: {comparison}")
         if quantization == "float32":
             shutil.copytree(exact, folder, dirs_exist_ok=True)
-            return str(found)
-    write_folder(ours, folder, quantization)
-    require_survival(ours, folder, quantization)
-    return str(check(ours, opened(ours, folder, quantization), items))
+        else:
+            comparison = _write_and_check(task, folder, quantization, items)
+    return str(comparison)
 
 
-def write_folder(task: TextToText | LanguageModeling, folder: Path, quantization: str) -> None:
-    """Write a task into an empty folder, its matrices as numbers of this kind."""
-    spec = _translator(task) if isinstance(task, TextToText) else _language_model(task)
+def _write_and_check(task: Task, folder: Path, quantization: str, items: Sequence[Item]) -> Check:
+    write_folder(task, folder, quantization)
+    require_survival(task, folder, quantization)
+    return check(task, open_engine(task, folder, quantization), items)
+
+
+def write_folder(task: Task, folder: Path, quantization: str) -> None:
+    """Write a task into an empty folder, its matrices in this quantization."""
+    runnable = require_runnable(task)
+    spec = _spec(runnable)
     spec.validate()
     spec.optimize(quantization=quantization)
     spec.save(str(folder))
-    for name, content in task.vocabularies().items():
-        (folder / name).write_text(content, encoding="utf-8")
+    for name, tokenizer in task.describe().vocabularies.items():
+        (folder / name).write_text(tokenizer.to_string(), encoding="utf-8")
 
 
-def _translator(task: TextToText) -> Any:
-    """Sources end with the stop, targets begin with the start."""
-    spec = translator_spec(task.model, task.config.model, places_of(task))
-    source, target = Names(task.source), Names(task.target)
+def _spec(runnable: Runnable) -> Any:
+    names = TokenNames(runnable.writes.tokenizer)
+    match runnable.task.model, runnable.model:
+        case Translator() as model, TranslatorConfig() as options:
+            spec = translator_spec(model, options, runnable.places)
+            _register_both(spec, TokenNames(runnable.reads.tokenizer), names)
+        case LanguageModel() as model, LanguageModelConfig() as options:
+            spec = language_model_spec(model, options, runnable.places)
+            spec.register_vocabulary(names.all)
+        case model, _:
+            raise InteropError(f"CTranslate2 cannot run a {type(model).__name__}")
+    spec.config.unk_token, spec.config.bos_token = names.unknown, names.start
+    spec.config.eos_token = names.stop
+    return spec
+
+
+def _register_both(spec: Any, source: TokenNames, target: TokenNames) -> None:
+    """Register the vocabularies of a translator, whose sources end with the stop token."""
     if source.stop != target.stop:
         raise InteropError(
-            f"the stop is called {source.stop!r} in the source's vocabulary and {target.stop!r} in "
-            "the target's, and CTranslate2 has one name for both"
+            f"the stop token is called {source.stop!r} in the source's vocabulary and "
+            f"{target.stop!r} in the target's, and CTranslate2 has one name for both"
         )
     spec.register_source_vocabulary(source.all)
     spec.register_target_vocabulary(target.all)
-    _name_controls(spec.config, target)
     spec.config.decoder_start_token = target.start
     spec.config.add_source_eos = True
-    return spec
-
-
-def _language_model(task: LanguageModeling) -> Any:
-    spec = language_model_spec(task.model, task.config.model, places_of(task))
-    names = Names(task.tokenizer)
-    spec.register_vocabulary(names.all)
-    _name_controls(spec.config, names)
-    return spec
-
-
-def _name_controls(config: Any, names: Names) -> None:
-    config.unk_token, config.bos_token = names.unknown, names.start
-    config.eos_token = names.stop

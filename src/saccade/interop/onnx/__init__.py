@@ -1,16 +1,16 @@
-"""Runs as ONNX graphs, for onnxruntime and whatever else reads them.
+"""ONNX graphs of tasks, for onnxruntime and other programs that run them.
 
     write_task(task, folder)       what `saccade export --to onnx` does
     load(folder)                   the graphs in onnxruntime, with greedy search over them
 
-A folder holds `model.onnx` (classifiers and masked language models) or `encoder.onnx`,
-`decoder.onnx` and `decoder_step.onnx` (writers; a language model has no encoder), the vocabularies,
-and `saccade.json`, which says what they take and give.
+A folder holds `model.onnx` (models that answer in one pass) or `encoder.onnx`, `decoder.onnx` and
+`decoder_step.onnx` (models that generate text; a language model has no encoder), the vocabularies,
+and `saccade.json`, which describes their inputs and outputs.
 
-`twins` has the parts of our models that an exporter cannot follow as they are, `graphs` what is
-exported of a model, `decoders` the graphs of writers, `loop` the loop of a recurrent one, `drafts`
-what is written of each task, `verifying` the comparison, `running` what onnxruntime does. To add
-a task write its draft.
+`exports` derives what is written from the description of a task, so that a new task needs no edit
+here. `twins` has the parts of our models that an exporter cannot follow as they are, `graphs` the
+functions that are exported, `decoders` the graphs of decoders, `loop` the loop of a recurrent one,
+`verifying` the comparison with our own model, `running` greedy search in onnxruntime.
 """
 
 from saccade.interop.onnx.running import Exported, load

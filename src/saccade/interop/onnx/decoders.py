@@ -1,7 +1,7 @@
-"""How decoders write, as graphs that speak of the same tensors:
+"""Decoders as graphs that share named tensors:
 
-    encoder        what is read -> the memory, and the state before the first token
-    decoder        tokens so far, memory -> the logits of what follows each
+    encoder        inputs -> the memory, and the state before the first token
+    decoder        tokens so far, memory -> the logits of what follows each token
     decoder_step   new tokens, memory, state -> the logits of what follows the last, the new state
 
 Rows of the batch are the first axis of every tensor, so that a search can choose among them.
@@ -16,6 +16,7 @@ from torch import nn
 from saccade.attention import Projected
 from saccade.decoders.recurrent import AttentiveDecoder, RecurrentDecoder, RecurrentDecoderState
 from saccade.decoders.transformer import TransformerDecoder, TransformerState
+from saccade.errors import InteropError
 from saccade.interfaces import Memory
 from saccade.interop.onnx.graphs import LOGITS, TOKENS, Graph, Looped, Port, Tensors
 from saccade.interop.onnx.twins import Past
@@ -25,18 +26,19 @@ SOURCE_MASK = "source_mask"
 
 
 class Writing(ABC):
-    """How a decoder writes, in terms of named tensors.
+    """A decoder in terms of named tensors.
 
-    memory   what it reads at each step and does not change, besides a mask of the source
-    state    what each step changes, and the name of it after the step
-    empty    of a state that the encoder does not give: its shape before the first token
+    Attributes:
+        memory: The inputs of a step that it does not change, except the mask of the source.
+        state: The inputs of a step that it changes, with their names after the step.
+        empty: The shape before the first token of each state that the encoder does not return.
+        new: The number of tokens that a step takes.
     """
 
     memory: Sequence[Port]
     state: Mapping[Port, str]
     empty: Mapping[str, Sequence[int | str]]
     new: int | str
-    """How many tokens a step takes."""
 
     def __init__(self, *, masked: bool) -> None:
         self.mask = [Port.mask(SOURCE_MASK, "source")] if masked else []
@@ -44,22 +46,22 @@ class Writing(ABC):
     @property
     @abstractmethod
     def begun(self) -> list[str]:
-        """What `begin` gives, in its order."""
+        """The names of what `begin` returns, in its order."""
 
     @abstractmethod
     def begin(self, memory: Memory) -> list[Tensor]:
-        """What is kept of what was read: memory and state."""
+        """Return the memory and the state before the first token."""
 
     @abstractmethod
     def step(self, given: Tensors) -> list[Tensor]:
-        """The logits of what follows the last token, and the state after it."""
+        """Return the logits of what follows the last token, and the state after it."""
 
     @abstractmethod
     def whole_graph(self, step: Graph) -> Graph:
-        """All tokens so far, where `step` takes the new ones."""
+        """Return the graph that takes all tokens so far, where `step` takes the new ones."""
 
     def graphs(self, model: nn.Module, vocabulary: int) -> dict[str, Graph]:
-        """Both decoders of this model."""
+        """Return both decoders of this model."""
         tokens = Port.tokens(TOKENS, self.new, vocabulary)
         inputs = [tokens, *self.mask, *self.memory, *self.state]
         step = Graph(model, self.step, inputs, [LOGITS, *self.state.values()])
@@ -67,7 +69,7 @@ class Writing(ABC):
 
 
 class TransformerWriting(Writing):
-    """Keys and values of the memory are made once, those of the text grow with it."""
+    """A Transformer: the memory's keys and values are computed once, those of the text grow."""
 
     new = "length"
 
@@ -95,27 +97,27 @@ class TransformerWriting(Writing):
 
     @property
     def begun(self) -> list[str]:
-        """The memory; a text begins with nothing."""
+        """The names of the memory; a text begins with nothing."""
         return [port.name for port in self.memory]
 
     def begin(self, memory: Memory) -> list[Tensor]:
-        """The keys and values of each layer."""
+        """Return the keys and values of each layer."""
         read = [block.project(memory.states) for block in self.decoder.blocks()]
         return [part for each in read for part in (each.keys, each.values)]
 
     def step(self, given: Tensors) -> list[Tensor]:
-        """Several tokens at once are read as one after the other would be."""
+        """Return the logits after several tokens, which are read as if one after the other."""
         past = [given[port.name] for port in self.state]
         caches = [Past(*past[i : i + 2]) for i in range(0, len(past), 2)]
         x = self._extended(given, caches)
         return [self.decoder.output(x[:, -1]), *(part for each in caches for part in each.kept)]
 
     def whole(self, given: Tensors) -> list[Tensor]:
-        """The logits of what follows each token."""
+        """Return the logits of what follows each token."""
         return [self.decoder.output(self._extended(given, [Past() for _ in self.decoder.layers]))]
 
     def whole_graph(self, step: Graph) -> Graph:
-        """Without a past."""
+        """Return the graph without a past."""
         inputs = [port for port in step.inputs if port not in self.state]
         return Graph(step.model, self.whole, inputs, [LOGITS])
 
@@ -131,74 +133,92 @@ class TransformerWriting(Writing):
 
 
 class RecurrentWriting(Writing):
-    """The state of the cells, and what is fed on; a memory to look at, or one context vector."""
+    """A recurrent decoder that reads one context vector."""
 
     new = 1
     empty: Mapping[str, Sequence[int | str]] = {}
 
-    def __init__(self, decoder: RecurrentDecoder, *, masked: bool) -> None:
-        looks = isinstance(decoder, AttentiveDecoder)
-        super().__init__(masked=masked and looks)
+    def __init__(self, decoder: RecurrentDecoder, *, masked: bool = False) -> None:
+        super().__init__(masked=masked)
         self.decoder = decoder
-        self.fed_dim = decoder.fed_dim if isinstance(decoder, AttentiveDecoder) else 0
+        self.width = decoder.readout.in_features - decoder.dim
+        self.memory = [Port("memory_context", ("batch", self.width))]
         self.cells = [
             Port(f"cells.{i}", ("batch", decoder.num_layers, decoder.dim))
             for i in range(decoder.recurrent.num_parts)
         ]
-        self.fed = [Port("fed", ("batch", self.fed_dim))] if self.fed_dim else []
-        self.state = {port: f"next_{port.name}" for port in (*self.cells, *self.fed)}
-        self.memory = self._memory(decoder)
+        self.state = {port: f"next_{port.name}" for port in self.cells}
 
     @property
     def begun(self) -> list[str]:
-        """The first state, and the memory."""
+        """The names of the first state and of the memory."""
         return [port.name for port in (*self.state, *self.memory)]
 
     def begin(self, memory: Memory) -> list[Tensor]:
-        """What the decoder starts from."""
+        """Return the state and the memory that the decoder starts from."""
         state = self.decoder.start(memory)
-        read = [state.fed] if state.keys is None else [state.keys, state.values]
-        return [*self._changing(state), *(part for part in read if part is not None)]
+        return [*self._changing(state), *self._constant(state)]
 
     def step(self, given: Tensors) -> list[Tensor]:
-        """One token."""
-        cells = tuple(given[port.name].transpose(0, 1) for port in self.cells)
-        if isinstance(self.decoder, AttentiveDecoder):
-            keys, values = (given[port.name] for port in self.memory)
-            fed = given["fed"] if self.fed else values.new_zeros(values.shape[0], 0)
-            state = RecurrentDecoderState(cells, fed, keys, values, given.get(SOURCE_MASK))
-        else:
-            [context] = (given[port.name] for port in self.memory)
-            state = RecurrentDecoderState(cells, context)
-        logits, after = self.decoder.step(given[TOKENS][:, 0], state)
+        """Return the logits after one token, and the new state."""
+        logits, after = self.decoder.step(given[TOKENS][:, 0], self._state(given))
         return [logits, *self._changing(after)]
 
     def whole_graph(self, step: Graph) -> Graph:
-        """One after the other."""
+        """Return a loop over the steps."""
         return Looped(step, self.state)
 
+    def _state(self, given: Tensors) -> RecurrentDecoderState:
+        return RecurrentDecoderState(self._cells(given), given["memory_context"])
+
+    def _cells(self, given: Tensors) -> tuple[Tensor, ...]:
+        return tuple(given[port.name].transpose(0, 1) for port in self.cells)
+
     def _changing(self, state: RecurrentDecoderState) -> list[Tensor]:
-        cells = [part.transpose(0, 1) for part in state.cells]
+        return [part.transpose(0, 1) for part in state.cells]
+
+    def _constant(self, state: RecurrentDecoderState) -> list[Tensor]:
+        return [state.fed]
+
+
+class AttentiveWriting(RecurrentWriting):
+    """A recurrent decoder that attends to the memory."""
+
+    def __init__(self, decoder: AttentiveDecoder, *, masked: bool) -> None:
+        super().__init__(decoder, masked=masked)
+        with torch.no_grad():
+            keys = decoder.attend.prepare(torch.zeros(1, 1, self.width)).keys.shape[-1]
+        self.memory = [
+            Port("memory_keys", ("batch", "source", keys)),
+            Port("memory_values", ("batch", "source", self.width)),
+        ]
+        self.fed = [Port("fed", ("batch", decoder.fed_dim))] if decoder.fed_dim else []
+        self.state = {port: f"next_{port.name}" for port in (*self.cells, *self.fed)}
+
+    def _state(self, given: Tensors) -> RecurrentDecoderState:
+        keys, values = given["memory_keys"], given["memory_values"]
+        fed = given["fed"] if self.fed else values.new_zeros(values.shape[0], 0)
+        return RecurrentDecoderState(self._cells(given), fed, keys, values, given.get(SOURCE_MASK))
+
+    def _changing(self, state: RecurrentDecoderState) -> list[Tensor]:
+        cells = super()._changing(state)
         return [*cells, state.fed] if self.fed else cells
 
-    @staticmethod
-    def _memory(decoder: RecurrentDecoder) -> list[Port]:
-        width = decoder.readout.in_features - decoder.dim
-        if not isinstance(decoder, AttentiveDecoder):
-            return [Port("memory_context", ("batch", width))]
-        with torch.no_grad():
-            keys = decoder.attend.prepare(torch.zeros(1, 1, width)).keys.shape[-1]
-        return [
-            Port("memory_keys", ("batch", "source", keys)),
-            Port("memory_values", ("batch", "source", width)),
-        ]
+    def _constant(self, state: RecurrentDecoderState) -> list[Tensor]:
+        return [part for part in (state.keys, state.values) if part is not None]
 
 
-def writing_of(
-    decoder: nn.Module, *, masked: bool = False
-) -> TransformerWriting | RecurrentWriting:
-    """How this decoder writes; `masked` tells that what it reads may be padded."""
-    if isinstance(decoder, TransformerDecoder):
-        return TransformerWriting(decoder, masked=masked)
-    assert isinstance(decoder, RecurrentDecoder)
-    return RecurrentWriting(decoder, masked=masked)
+def writing_of(decoder: nn.Module, *, masked: bool = False) -> Writing:
+    """Return a decoder as graphs; `masked` if its memory may contain padding.
+
+    Raises:
+        InteropError: There are no graphs for such a decoder.
+    """
+    match decoder:
+        case TransformerDecoder():
+            return TransformerWriting(decoder, masked=masked)
+        case AttentiveDecoder():
+            return AttentiveWriting(decoder, masked=masked)
+        case RecurrentDecoder():
+            return RecurrentWriting(decoder)
+    raise InteropError(f"a {type(decoder).__name__} cannot be exported to ONNX")

@@ -1,4 +1,4 @@
-"""Graphs: what is exported of a model, with named inputs and outputs, for any batch and length."""
+"""Graphs: functions of named tensors that are exported for any batch size and length."""
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,13 +22,20 @@ if TYPE_CHECKING:
 
 TOKENS, LOGITS = "tokens", "logits"
 TOO_LARGE = 2**31
-"""Bytes that an ONNX file cannot hold."""
+"""The size in bytes from which on an ONNX file cannot hold the weights."""
 Tensors = Mapping[str, Tensor]
 
 
 @dataclass(frozen=True)
 class Port:
-    """An input. An axis that has a name may be of any length; whole numbers are below `below`."""
+    """An input of a graph.
+
+    Attributes:
+        name: The name.
+        axes: The size of each axis; a name if it may be of any size.
+        dtype: The type of its numbers.
+        below: The upper bound (exclusive) of integers.
+    """
 
     name: str
     axes: tuple[int | str, ...]
@@ -37,33 +44,42 @@ class Port:
 
     @classmethod
     def tokens(cls, name: str, length: int | str, vocabulary: int) -> "Port":
-        """Token numbers, or others such as segments."""
+        """Return the port of token ids, or of other integers below `vocabulary`."""
         return cls(name, ("batch", length), torch.int64, vocabulary)
 
     @classmethod
     def mask(cls, name: str, length: str) -> "Port":
-        """True for what is real."""
+        """Return the port of a mask, True at real tokens."""
         return cls(name, ("batch", length), torch.bool)
 
+    @property
+    def named(self) -> dict[int, str]:
+        """The names of axes that may be of any size, by the number of the axis."""
+        return {i: axis for i, axis in enumerate(self.axes) if isinstance(axis, str)}
+
     def shape(self, sizes: Mapping[str, int]) -> list[int]:
-        """Its shape where the axes that have a name are of these sizes."""
-        return [sizes[axis] if isinstance(axis, str) else axis for axis in self.axes]
+        """Return the shape if the named axes are of these sizes."""
+        named = {i: sizes[axis] for i, axis in self.named.items()}
+        return [int(named.get(i, axis)) for i, axis in enumerate(self.axes)]
 
     def example(self, sizes: Mapping[str, int]) -> Tensor:
-        """What the model is followed with."""
+        """Return the value that the model is followed with."""
         return torch.ones(self.shape(sizes), dtype=torch.bool).to(self.dtype)
 
-    def any_of(self, lengths: Mapping[str, Any]) -> dict[int, Any]:
-        """The axes that have a name, by their number."""
-        return {i: lengths[axis] for i, axis in enumerate(self.axes) if isinstance(axis, str)}
-
     def facts(self) -> dict[str, Any]:
-        """As plain values."""
+        """Return plain values."""
         return {"type": str(self.dtype).removeprefix("torch."), "shape": list(self.axes)}
 
 
 class Graph(nn.Module):
-    """A function of named tensors over a model."""
+    """A function of named tensors over a model.
+
+    Args:
+        model: The model, whose weights are exported.
+        function: Compute the outputs from named inputs.
+        inputs: The inputs.
+        outputs: The names of the outputs, in the order of `function`.
+    """
 
     def __init__(
         self,
@@ -77,12 +93,12 @@ class Graph(nn.Module):
         self.inputs, self.outputs = tuple(inputs), tuple(outputs)
 
     def forward(self, tensors: list[Tensor]) -> tuple[Tensor, ...]:
-        """The outputs, in their order."""
+        """Return the outputs, in their order."""
         names = (port.name for port in self.inputs)
         return tuple(self.function(dict(zip(names, tensors, strict=True))))
 
     def facts(self) -> dict[str, Any]:
-        """What its file takes and gives."""
+        """Return the inputs and outputs of its file, as plain values."""
         return {
             "inputs": {port.name: port.facts() for port in self.inputs},
             "outputs": list(self.outputs),
@@ -90,14 +106,14 @@ class Graph(nn.Module):
 
     @cached_property
     def exported(self) -> "ModelProto":
-        """As ONNX has it."""
+        """The graph in ONNX."""
         size = sum(x.numel() * x.element_size() for x in self.model.parameters())
         if size >= TOO_LARGE:
             raise InteropError(
                 f"this model has {size / 2**30:.1f} GB of weights, and an ONNX file holds 2 GB"
             )
-        axes = dict.fromkeys(x for port in self.inputs for x in port.axes if isinstance(x, str))
-        # sizes that differ, and none of them 0 or 1, of which torch would think that it must be so
+        axes = dict.fromkeys(axis for port in self.inputs for axis in port.named.values())
+        # different sizes above 1, since torch takes 0 and 1 for constants
         sizes = {axis: size for size, axis in enumerate(axes, 2)}
         lengths = {axis: torch.export.Dim(axis) for axis in axes}
         try:
@@ -107,7 +123,12 @@ class Graph(nn.Module):
                     ([port.example(sizes) for port in self.inputs],),
                     input_names=[port.name for port in self.inputs],
                     output_names=list(self.outputs),
-                    dynamic_shapes=([port.any_of(lengths) for port in self.inputs],),
+                    dynamic_shapes=(
+                        [
+                            {i: lengths[axis] for i, axis in port.named.items()}
+                            for port in self.inputs
+                        ],
+                    ),
                     opset_version=OPSET,
                     dynamo=True,
                     verbose=False,
@@ -121,7 +142,7 @@ class Graph(nn.Module):
 
 
 class Looped(Graph):
-    """A step of one token, over all tokens so far."""
+    """A loop of a one-token step over all tokens so far."""
 
     def __init__(self, step: Graph, state: Mapping[Port, str]) -> None:
         first, *others = step.inputs
@@ -131,19 +152,19 @@ class Looped(Graph):
 
     @cached_property
     def exported(self) -> "ModelProto":
-        """As ONNX has it: a loop."""
+        """The loop in ONNX."""
         return over_time(self.step.exported, self.state, TOKENS, LOGITS)
 
 
 def _reason(error: BaseException) -> str:
-    """What was wrong in the first place, without the advice that torch gives."""
+    """Return the first cause of an error, without torch's advice."""
     while error.__cause__ is not None:
         error = error.__cause__
     return str(error).strip().partition("\n")[0] or type(error).__name__
 
 
 def _without_traces(model: "ModelProto") -> "ModelProto":
-    """Without the lines of code, and the folders they lie in, that each operator came from."""
+    """Return the model without the lines and paths of code that each operator came from."""
     graph = model.graph
     for node in graph.node:
         node.ClearField("doc_string")
@@ -155,7 +176,7 @@ def _without_traces(model: "ModelProto") -> "ModelProto":
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """The exporter tells of its own deprecations, and of what it leaves as it is."""
+    """Silence the exporter's warnings about its own deprecations."""
     logs = [getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
     levels = [log.level for log in logs]
     for log in logs:

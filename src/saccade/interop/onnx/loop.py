@@ -1,7 +1,7 @@
-"""A recurrent decoder over a whole text: its step, inside ONNX's operator for loops.
+"""A recurrent decoder over a complete text: its step inside ONNX's operator for loops.
 
-torch follows a loop over time by writing out every step, for one length only. So the graph of the
-step is followed instead, and becomes the body of a `Scan`.
+torch unrolls a loop over time for one length only. So the graph of the step is exported instead,
+and becomes the body of a `Scan`.
 """
 
 from collections.abc import Mapping
@@ -11,22 +11,26 @@ if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, NodeProto
 
 INSIDE = "inside."
-"""What the names of the body begin with that would else be those of the graph around it."""
+"""The prefix of names in the body that the graph around it has as well."""
 
 
 def over_time(
     step: "ModelProto", state: Mapping[str, str], tokens: str, logits: str
 ) -> "ModelProto":
-    """tokens (b, 1) -> logits (b, v) becomes tokens (b, t) -> logits (b, t, v).
+    """Turn tokens (b, 1) -> logits (b, v) into tokens (b, t) -> logits (b, t, v).
 
-    `state` has the outputs of the step by the inputs that they are for the next.
+    Args:
+        step: The graph of a step.
+        state: The outputs of the step, by the inputs of the next step that they become.
+        tokens: The name of the input.
+        logits: The name of the output.
     """
     from onnx import TensorProto, helper
 
     model = type(step)()
     model.CopyFrom(step)
     graph, axis, last = model.graph, "token_axis", [f"last.{name}" for name in state]
-    given = helper.make_tensor(axis, TensorProto.INT64, [1], [1])
+    axis_value = helper.make_tensor(axis, TensorProto.INT64, [1], [1])
     nodes = [
         helper.make_node("Transpose", [tokens], ["tokens_by_time"], perm=[1, 0]),
         helper.make_node(
@@ -40,17 +44,17 @@ def over_time(
     ]
     del graph.node[:], graph.output[:], graph.value_info[:]
     graph.node.extend(nodes)
-    graph.initializer.append(given)
+    graph.initializer.append(axis_value)
     graph.output.append(helper.make_tensor_value_info(logits, TensorProto.FLOAT, None))
-    [asked] = [each for each in graph.input if each.name == tokens]
-    asked.type.tensor_type.shape.dim[1].dim_param = "length"
+    [value] = [value for value in graph.input if value.name == tokens]
+    value.type.tensor_type.shape.dim[1].dim_param = "length"
     return model
 
 
 def _body(
     step: "GraphProto", state: Mapping[str, str], tokens: str, logits: str, axis: str
 ) -> "GraphProto":
-    """The step with a token of each row (b,); weights and memory are those of the graph around."""
+    """Return the step with one token per row (b,); weights and memory are those around it."""
     from onnx import TensorProto, ValueInfoProto, helper
 
     inside = {name: INSIDE + name for name in (*state, tokens, logits)}
@@ -61,7 +65,7 @@ def _body(
         copied.name = inside.get(value.name, value.name)
         return copied
 
-    def taken(node: "NodeProto") -> "NodeProto":
+    def copy_of(node: "NodeProto") -> "NodeProto":
         copied = type(node)()
         copied.CopyFrom(node)
         copied.input[:] = [inside.get(name, name) for name in node.input]
@@ -73,7 +77,7 @@ def _body(
     token = helper.make_tensor_value_info("token", TensorProto.INT64, None)
     row = helper.make_node("Unsqueeze", ["token", axis], [inside[tokens]])
     return helper.make_graph(
-        [row, *map(taken, step.node)],
+        [row, *map(copy_of, step.node)],
         "step",
         [*(renamed(inputs[name]) for name in state), token],
         [*(renamed(outputs[name]) for name in state.values()), renamed(outputs[logits])],

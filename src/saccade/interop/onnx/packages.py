@@ -1,4 +1,4 @@
-"""The packages of the extra `onnx`, which are asked for when they are needed."""
+"""The packages of the extra `onnx`, which are imported when they are needed."""
 
 import importlib
 from types import ModuleType
@@ -9,21 +9,21 @@ from saccade.errors import InteropError
 
 
 def require_exporter() -> None:
-    """Refuse to export where something is missing for it."""
+    """Raise if a package that exporting needs is missing or too old."""
     for name in ("onnx", "onnxscript", "onnxruntime"):
-        _found(name)
+        _import(name)
     if not hasattr(torch.onnx, "ops"):
         raise InteropError(
-            f"ONNX is written with torch 2.8 or newer, this is {torch.__version__}: upgrade torch"
+            f"ONNX needs torch 2.8 or newer, this is {torch.__version__}; upgrade torch"
         )
 
 
 def runtime() -> ModuleType:
-    """onnxruntime."""
-    return _found("onnxruntime")
+    """Return the package onnxruntime."""
+    return _import("onnxruntime")
 
 
-def _found(name: str) -> ModuleType:
+def _import(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except ImportError as error:

@@ -1,10 +1,10 @@
 """An exported folder in onnxruntime: its graphs, and greedy search over them.
 
     model = load("onnx/en-de")
-    found = model.run("encoder", {"source": ids, "source_mask": real})
-    rows = model.write({"source_mask": real, **found}, start, longest=50)
+    memory = model.run("encoder", {"source": ids, "source_mask": mask})
+    rows = model.write({"source_mask": mask, **memory}, start, longest=50)
 
-Numbers in, numbers out, without torch: docs/onnx.md shows how texts and images become such numbers.
+Arrays in, arrays out, without torch; docs/onnx.md shows how texts and images become arrays.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,11 @@ Arrays = Mapping[str, Array]
 
 
 def load(folder: str | Path) -> "Exported":
-    """What `saccade export --to onnx` wrote."""
+    """Return the graphs of a folder that `saccade export --to onnx` wrote.
+
+    Raises:
+        InteropError: The folder has no readable `saccade.json`.
+    """
     path = Path(folder) / FACTS
     try:
         facts = read_json(path)
@@ -37,14 +41,19 @@ def load(folder: str | Path) -> "Exported":
 
 
 class Exported:
-    """The graphs of a folder, and what its `saccade.json` says of them."""
+    """The graphs of a folder.
+
+    Attributes:
+        folder: The folder.
+        facts: The contents of its `saccade.json`.
+    """
 
     def __init__(self, folder: Path, facts: Mapping[str, Any]) -> None:
         self.folder, self.facts = folder, facts
 
     @cached_property
     def sessions(self) -> dict[str, Any]:
-        """Each graph, ready to run."""
+        """The graphs, by their names, ready to run."""
         open_ = runtime().InferenceSession
         options = runtime().SessionOptions()
         options.log_severity_level = 3  # errors
@@ -54,19 +63,23 @@ class Exported:
         }
 
     def run(self, graph: str, values: Arrays) -> dict[str, Array]:
-        """The outputs of a graph, which takes of `values` what it needs."""
+        """Return the outputs of a graph by their names; it takes from `values` what it needs."""
         about = self.facts["graphs"][graph]
-        wanted = {name: values[name] for name in about["inputs"]}
-        found = self.sessions[graph].run(about["outputs"], wanted)
-        return dict(zip(about["outputs"], found, strict=True))
+        inputs = {name: values[name] for name in about["inputs"]}
+        outputs = self.sessions[graph].run(about["outputs"], inputs)
+        return dict(zip(about["outputs"], outputs, strict=True))
 
     def write(
         self, values: Arrays, tokens: npt.NDArray[np.int64], longest: int, *, cached: bool = True
     ) -> list[list[int]]:
-        """What greedy search writes after `tokens` (b, n), for each row until its stop.
+        """Return the token ids that greedy search generates for each row, without the stop.
 
-        `values` are what the encoder took and gave. With `cached` each step reads what is new, else
-        all tokens so far. A window that is full goes on with its last half.
+        Args:
+            values: The inputs and outputs of the encoder.
+            tokens: The first tokens (b, n).
+            longest: Maximum number of tokens.
+            cached: Whether a step reads the new tokens only, or all tokens so far. When a window
+                is full, its last half is read again.
         """
         writing, window = self.facts["writing"], self.facts["writing"]["window"]
         follow = self._cached if cached else self._whole
@@ -87,7 +100,7 @@ class Exported:
         return [_until(row, writing["stop"]) for row in rows]
 
     def begin(self, values: Arrays, rows: int) -> dict[str, Array]:
-        """The state before the first token: the encoder's, or nothing."""
+        """Return the state before the first token: the encoder's, or an empty one."""
         return {
             name: np.zeros([rows if axis == "batch" else axis for axis in about["empty"]], "f4")
             if "empty" in about
@@ -98,10 +111,10 @@ class Exported:
     def step(
         self, values: Arrays, new: npt.NDArray[np.int64], state: Arrays
     ) -> tuple[Array, dict[str, Array]]:
-        """The logits of what follows the last of the new tokens, and the state after it."""
-        found = self.run("decoder_step", {**values, **state, "tokens": new})
+        """Return the logits of what follows the last of the new tokens, and the new state."""
+        outputs = self.run("decoder_step", {**values, **state, "tokens": new})
         after = self.facts["writing"]["state"].items()
-        return found["logits"], {name: found[about["becomes"]] for name, about in after}
+        return outputs["logits"], {name: outputs[about["becomes"]] for name, about in after}
 
     def _cached(
         self, values: Arrays, seen: Array, new: Array, state: Arrays

@@ -1,9 +1,9 @@
-"""Parts of our models as an exporter can follow them.
+"""Twins: parts of our models as torch's exporter can follow them.
 
-torch.export follows a model once, with shapes that are symbols and numbers that are not known. Most
-of our parts pass as they are. Those that decide something by the numbers themselves (is any row
-blind, is a place beyond the table, which tokens are padding) have a twin here: a subclass with the
-same parameters that does the same without asking. A twin is only ever followed, never trained.
+torch.export follows a model once, with symbols for sizes and without values. Most of our parts pass
+as they are. Those that branch on values (is a row fully masked, is a position beyond the table,
+which tokens are padding) have a twin here: a subclass with the same parameters and the same result
+without the branch. A twin is only ever followed, never trained.
 
 To add one, write the subclass and put it into `TWINS`.
 """
@@ -11,12 +11,12 @@ To add one, write the subclass and put it into `TWINS`.
 import copy
 import math
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import nn
 
-from saccade.attention import Attend, Cache, Prepared
+from saccade.attention import Attend, KeyValueCache, Prepared
 from saccade.attention.masks import Mask
 from saccade.attention.scores import Additive
 from saccade.layers.recurrent import Cell, Recurrent, RecurrentState
@@ -28,13 +28,13 @@ from saccade.positions.sinusoidal import Sinusoidal, waves
 from saccade.shapes import Bool, Float, Tensor
 
 OPSET = 20
-"""The version of ONNX's operators that is written."""
+"""The version of ONNX's operators."""
 
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
 
 
 def followable(model: ModuleT) -> ModuleT:
-    """A copy on the CPU, in eval mode and float32, whose parts are twins where they need one."""
+    """Return a copy on the CPU, in eval mode and float32, with twins where parts have one."""
     copied = copy.deepcopy(model).cpu().float().eval()
     for module in copied.modules():
         if type(module) in TWINS:
@@ -43,7 +43,7 @@ def followable(model: ModuleT) -> ModuleT:
 
 
 class PlainAttend(Attend):
-    """Scores, softmax, context, with no other path; a blind query reads zeros."""
+    """Scores, softmax, context, without other paths; a fully masked query reads zeros."""
 
     def forward(
         self,
@@ -53,52 +53,57 @@ class PlainAttend(Attend):
         mask: Mask | None = None,
         bias: Float[Tensor, "*g q k"] | None = None,
     ) -> Float[Tensor, "*a q w"]:
-        """What each query reads."""
-        prepared = (keys if isinstance(keys, Prepared) else self.prepare(keys)).keys
+        """Return the context of each query."""
+        match keys:
+            case Prepared(keys=prepared):
+                pass
+            case _:
+                prepared = self.prepare(keys).keys
         scores = self.score.compare(query, prepared)
         if bias is not None:
             scores = scores + bias
         visible = None if mask is None else mask.visible(scores.shape, scores.device)
         if visible is None:
             return scores.softmax(-1) @ values
-        blind = ~visible.any(-1, keepdim=True)
-        weights = scores.masked_fill(~(visible | blind), -torch.inf).softmax(-1)
-        return weights.masked_fill(blind, 0.0) @ values
+        masked = ~visible.any(-1, keepdim=True)
+        weights = scores.masked_fill(~(visible | masked), -torch.inf).softmax(-1)
+        return weights.masked_fill(masked, 0.0) @ values
 
 
 class WholeAdditive(Additive):
-    """All pairs at once, however many they are."""
+    """The additive score of all pairs at once, however many they are."""
 
     def compare(
         self, query: Float[Tensor, "*b q d"], prepared: Float[Tensor, "*c k r"]
     ) -> Float[Tensor, "*a q k"]:
-        """v · tanh(query + key)."""
+        """Return v · tanh(query + key) for all pairs."""
         pairs = self.query_proj(query).unsqueeze(-2) + prepared.unsqueeze(-3)
         return torch.tanh(pairs) @ self.energy.weight[0]
 
 
 class ComputedSinusoidal(Sinusoidal):
-    """The waves themselves, not a table of them: any length."""
+    """Sinusoids that are computed instead of looked up, for any length."""
 
     def table(self, at: Places, dtype: torch.dtype) -> Float[Tensor, "*b n d"]:
-        """The vector of each place."""
-        if isinstance(at, Grid):
-            return super().table(at, dtype)
+        """Return the vector of each position."""
+        match at:
+            case Grid():
+                return super().table(at, dtype)
         return waves(at, self.dim, self.base, self.layout).to(dtype)
 
 
 class UncheckedLearned(Learned):
-    """The table, whose length whoever runs the model must keep to."""
+    """A learned table without a check of the length, which the caller must keep to."""
 
     def _index(self, at: Places) -> Tensor:
-        if not isinstance(at, Grid):
-            return at
-        assert not isinstance(self.length, int)
-        return torch.where(at.placed, 1 + at.rows * self.length[1] + at.columns, 0)
+        match at, self.length:
+            case Grid() as grid, (_, columns):
+                return torch.where(grid.placed, 1 + grid.rows * columns + grid.columns, 0)
+        return cast("Tensor", at)
 
 
 class UncheckedRelative2d(Relative2d):
-    """The distances, which the one size of image that a model reads keeps within the tables."""
+    """Distances without a check: images of one size never exceed the tables."""
 
     @staticmethod
     def _index(at_q: Tensor, at_k: Tensor, size: int, name: str) -> Tensor:
@@ -106,11 +111,11 @@ class UncheckedRelative2d(Relative2d):
 
 
 class SquareConditional(Conditional):
-    """For text, and for square images after at most one token that stands nowhere."""
+    """For texts, and for square images after at most one token without a place."""
 
     def embed(self, x: Float[Tensor, "*b n d"], at: Places) -> Float[Tensor, "*b n d"]:
-        """The tokens, each with what its neighbours say of its place."""
-        if not isinstance(at, Grid):
+        """Return the tokens, each with the convolution over its neighbours added."""
+        if type(at) is not Grid:
             row = x.transpose(1, 2).unsqueeze(2)
             return x + self.convolution(row).squeeze(2).transpose(1, 2)
         side = math.isqrt(x.shape[1])
@@ -121,7 +126,7 @@ class SquareConditional(Conditional):
 
 
 class OnnxRecurrent(Recurrent):
-    """ONNX's own operators for whole layers, which take the lengths of the rows."""
+    """Recurrent layers as ONNX's own operators, which take the lengths of the rows."""
 
     def forward(
         self,
@@ -129,7 +134,7 @@ class OnnxRecurrent(Recurrent):
         state: RecurrentState | None = None,
         mask: Bool[Tensor, "b n"] | None = None,
     ) -> tuple[Float[Tensor, "b n e"], RecurrentState]:
-        """States at every place, zero at padding, and the state after the last real token."""
+        """Return the states at all positions, zero at padding, and the last real state."""
         lengths = None if mask is None else mask.sum(1).int()
         directions = 2 if self.network.bidirectional else 1
         x, ends = x.transpose(0, 1), []
@@ -143,7 +148,7 @@ class OnnxRecurrent(Recurrent):
     def _layer(
         self, layer: int, directions: int, x: Tensor, lengths: Tensor | None, first: RecurrentState
     ) -> tuple[Tensor, RecurrentState]:
-        """One layer over (n, b, d), with all its directions."""
+        """Run one layer over (n, b, d), with all its directions."""
         names = [f"l{layer}{end}" for end in ("", "_reverse")[:directions]]
         weights = self._weights(("weight_ih", "weight_hh"), names)
         bias = torch.cat(self._weights(("bias_ih", "bias_hh"), names), 1)
@@ -163,7 +168,7 @@ class OnnxRecurrent(Recurrent):
         return states.transpose(1, 2).flatten(2), tuple(last)
 
     def _weights(self, kinds: tuple[str, ...], names: list[str]) -> list[Tensor]:
-        """For each kind the weights of all directions, gates in ONNX's order."""
+        """Return for each kind the weights of all directions, gates in ONNX's order."""
         return [
             torch.stack([self._ordered(getattr(self.network, f"{kind}_{name}")) for name in names])
             for kind in kinds
@@ -174,7 +179,7 @@ class OnnxRecurrent(Recurrent):
         return weight.unflatten(0, (len(order), -1))[list(order)].flatten(0, 1)
 
 
-# Where ONNX's gates stand in torch's weights: GRU's z r h in r z n, LSTM's i o f c in i f g o.
+# The place of ONNX's gates in torch's weights: GRU's z r h in r z n, LSTM's i o f c in i f g o.
 _GATES: Mapping[Cell, tuple[int, ...]] = {"rnn": (0,), "gru": (1, 0, 2), "lstm": (0, 3, 1, 2)}
 _ATTRIBUTES: Mapping[Cell, dict[str, Any]] = {
     "rnn": {},
@@ -193,8 +198,8 @@ TWINS: Mapping[type[nn.Module], type[nn.Module]] = {
 }
 
 
-class Past(Cache):
-    """Keys and values that come in and go out as tensors: appending makes new ones."""
+class Past(KeyValueCache):
+    """A cache whose keys and values are inputs and outputs of a graph."""
 
     def __init__(
         self,
@@ -208,7 +213,7 @@ class Past(Cache):
     def append(
         self, keys: Float[Tensor, "b h n d"], values: Float[Tensor, "b h n w"]
     ) -> tuple[Float[Tensor, "b h k d"], Float[Tensor, "b h k w"]]:
-        """Those of all tokens."""
+        """Return the keys and values of all tokens."""
         if self.kept:
             keys, values = torch.cat((self.kept[0], keys), 2), torch.cat((self.kept[1], values), 2)
         self.kept, self.length = (keys, values), keys.shape[2]

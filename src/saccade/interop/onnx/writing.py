@@ -1,11 +1,10 @@
-"""A task becomes a folder of ONNX graphs, which is read again and compared."""
+"""Tasks as folders of ONNX graphs, which are read again and compared."""
 
 import json
 from pathlib import Path
-from typing import Any
 
 from saccade._version import __version__
-from saccade.interop.onnx.drafts import draft_of
+from saccade.interop.onnx.exports import export_of
 from saccade.interop.onnx.packages import require_exporter
 from saccade.interop.onnx.running import FACTS, load
 from saccade.interop.onnx.twins import OPSET
@@ -13,28 +12,37 @@ from saccade.interop.onnx.verifying import verify
 from saccade.tasks import Task
 
 FORMAT = 1
-"""Counts up when `saccade.json` says the same otherwise."""
+"""The version of the layout of `saccade.json`."""
 
 
-def write_task(task: Task[Any], folder: str | Path) -> None:
-    """Write a task as graphs, vocabularies and `saccade.json`, and see that they answer alike."""
+def write_task(task: Task, folder: str | Path) -> None:
+    """Write a task as graphs, vocabularies and `saccade.json`, and compare their answers.
+
+    Args:
+        task: Any task that reads texts or images.
+        folder: An empty folder.
+
+    Raises:
+        InteropError: A package is missing, torch cannot export the model, or the graphs give other
+            answers than the task.
+    """
     require_exporter()
     import onnx
 
     folder, task = Path(folder), task.eval()
-    draft = draft_of(task)
+    export = export_of(task)
     facts = {
         "format": FORMAT,
         "saccade": __version__,
         "opset": OPSET,
         "task": task.name,
-        "graphs": {name: graph.facts() for name, graph in draft.graphs.items()},
-        **draft.facts,
+        "graphs": {name: graph.facts() for name, graph in export.graphs.items()},
+        **export.facts,
     }
-    for name, graph in draft.graphs.items():
+    for name, graph in export.graphs.items():
         onnx.save(graph.exported, folder / f"{name}.onnx")
-    for name, content in draft.files.items():
+    for name, content in export.files.items():
         (folder / name).write_text(content, encoding="utf-8")
     text = json.dumps(facts, indent=2, ensure_ascii=False)
     (folder / FACTS).write_text(text + "\n", encoding="utf-8")
-    verify(draft, load(folder))
+    verify(export, load(folder))

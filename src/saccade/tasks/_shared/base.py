@@ -7,11 +7,12 @@ this folder: a subclass of `Task`, and a `Config` with the options that its reci
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import torch
 from torch import nn
@@ -24,13 +25,14 @@ from saccade.decoding import GenerationConfig
 from saccade.errors import DataError, WatchError
 from saccade.shapes import Float, Tensor
 from saccade.tasks._shared.answering import Answer, Example, OnBatch, answer_all, require_several
+from saccade.tasks._shared.description import Description
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
     from saccade.lens.record import AttentionRecord
-    from saccade.metrics.score import Score
+    from saccade.metrics.score import MetricScore
 
 Progress = Callable[[int], None]
 """Called with the number of rows done so far."""
@@ -66,7 +68,7 @@ class Batch:
 class Evaluation:
     """The metrics of a task over some items, and the answers they come from."""
 
-    scores: dict[str, Score]
+    scores: dict[str, MetricScore]
     answers: list[str]
     items: list[Item]
     by_length: list[dict[str, Any]] = field(default_factory=list)
@@ -101,13 +103,10 @@ class Evaluation:
         return detail if said is None else {**detail, "meaning": said}
 
 
-class Task(nn.Module, ABC, Generic[BatchT]):
+class Task(nn.Module, ABC):
     """A model with everything that its job needs besides.
 
     name        the name of its module, as recipes give it in `task`
-    aligns      whether it writes words that can be aligned with those it reads
-    reads       what an input is: "text", "pair" (of texts) or "image"
-    generation  how answers are written if nothing else is asked for; None where none are
     unit        what its predictions are of, for people
     new_parts   what of the model is never taken from another: names begin with one of these
     columns     the columns of a data file that it reads
@@ -115,9 +114,6 @@ class Task(nn.Module, ABC, Generic[BatchT]):
     """
 
     name: ClassVar[str]
-    aligns: ClassVar[bool] = False
-    reads: str = "text"
-    generation: GenerationConfig | None = None
     unit: ClassVar[str] = "tokens"
     reinitialised: ClassVar[tuple[str, ...]] = ()
     columns: tuple[Column, ...]
@@ -125,10 +121,24 @@ class Task(nn.Module, ABC, Generic[BatchT]):
     model: nn.Module
 
     @abstractmethod
-    def forward(self, batch: BatchT) -> Loss:
+    def forward(self, batch: Any) -> Loss:
         """The loss of a batch."""
 
-    def ready(self) -> None:
+    @abstractmethod
+    def describe(self) -> Description:
+        """Return what the task reads and writes, and the options of its model."""
+
+    @property
+    def reads(self) -> str:
+        """The kind of an input, such as "text", "pair" (of texts) or "image"."""
+        return self.describe().reads.kind
+
+    @property
+    def generation(self) -> GenerationConfig | None:
+        """The default options of generation; None if no text is generated."""
+        return self.describe().generation
+
+    def ensure_eval(self) -> None:
         """No dropout from here on; looking after all modules each time would be a short answer's
         millisecond.
         """
@@ -144,7 +154,7 @@ class Task(nn.Module, ABC, Generic[BatchT]):
         """The tokens of each example on each side (n, sides), as they fill a batch."""
 
     @abstractmethod
-    def collate(self, examples: Encoded, rows: Sequence[int] | npt.NDArray[np.int64]) -> BatchT:
+    def collate(self, examples: Encoded, rows: Sequence[int] | npt.NDArray[np.int64]) -> Batch:
         """These examples as one batch."""
 
     def remarks(self, examples: Encoded) -> Iterator[str]:
@@ -169,7 +179,7 @@ class Task(nn.Module, ABC, Generic[BatchT]):
         """The metric that tells which of several models is the best."""
         return self.selection_metric
 
-    def question(self, item: Item) -> Any:
+    def input_of(self, item: Item) -> Any:
         """The input with which `predict` is asked an item of a split."""
         return item.inputs[0]
 
@@ -243,7 +253,7 @@ class Task(nn.Module, ABC, Generic[BatchT]):
         on_batch: OnBatch | None = None,
     ) -> list[Any]:
         """Answer prepared examples."""
-        self.ready()
+        self.ensure_eval()
         look = self.look if attention else None
         return answer_all(
             examples, self.answer, look, self.device, batch_size=batch_size, on_batch=on_batch
@@ -252,7 +262,7 @@ class Task(nn.Module, ABC, Generic[BatchT]):
     @torch.no_grad()
     def records(self, inputs: Sequence[Any], outputs: Sequence[str]) -> list[AttentionRecord]:
         """Return where the model looks if each input is answered by the given output."""
-        self.ready()
+        self.ensure_eval()
         return self.look(self.prepare(inputs), [Answer(text, 0.0) for text in outputs])
 
     @property
@@ -261,7 +271,7 @@ class Task(nn.Module, ABC, Generic[BatchT]):
         return next(self.parameters()).device
 
     @abstractmethod
-    def force(self, inputs: Sequence[Any], outputs: Sequence[str]) -> BatchT:
+    def force(self, inputs: Sequence[Any], outputs: Sequence[str]) -> Batch:
         """The batch in which each input is answered by the given output (teacher forcing)."""
 
     @abstractmethod
@@ -280,13 +290,13 @@ class Task(nn.Module, ABC, Generic[BatchT]):
         """
 
     @abstractmethod
-    def parts(self) -> dict[str, str]:
+    def files(self) -> dict[str, str]:
         """What the task needs besides recipe and weights, such as vocabularies: files' contents."""
 
     def finish(self, examples: Encoded) -> str:
         """Do what is done once, with the best weights on validation data; what there is to say.
 
-        What it changes must be among `parts`.
+        What it changes must be among `files`.
         """
         return ""
 
@@ -300,26 +310,24 @@ class TaskConfig(ABC):
         """The columns of a data file that the task reads."""
 
     @abstractmethod
-    def fresh(
+    def create(
         self, train: Split, progress: Progress | None = None, vocabulary: Path | None = None
-    ) -> Task[Any]:
+    ) -> Task:
         """A task with new weights, and with vocabularies made from this data.
 
         `vocabulary` is a folder whose vocabularies are taken instead.
         """
 
     @abstractmethod
-    def restored(self, folder: Path) -> Task[Any]:
+    def restore(self, folder: Path) -> Task:
         """The task whose parts lie in this folder, with new weights to be filled."""
 
 
-@runtime_checkable
-class Streams(Protocol):
-    """A task that can say how a text goes on while it is writing."""
-
-    def stream(self, prompt: str, **options: Any) -> Generator[str, None, bool]:
-        """The answer in pieces; the generator's own value is whether it is finished."""
-        ...
+@torch.no_grad()
+def likelihood(task: Task, given: Any, output: str) -> float:
+    """Return exp(-loss) of an output for an input, where the loss is the mean over predictions."""
+    loss = task(task.force([given], [output]).to(task.device))
+    return math.exp(-float(loss.total) / loss.count)
 
 
 def json_kind(value: object) -> str:

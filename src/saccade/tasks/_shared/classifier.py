@@ -22,13 +22,12 @@ from saccade.files import read_json
 from saccade.metrics import ClassificationMetricsConfig, by_length
 from saccade.metrics.score import scores_of
 from saccade.shapes import Float, Tensor
-from saccade.tasks._shared import labels as all_labels
 from saccade.tasks._shared.answering import OnBatch
-from saccade.tasks._shared.base import BatchT, Evaluation, Task
-from saccade.tasks._shared.labels import Labels
+from saccade.tasks._shared.base import Evaluation, Task, likelihood
+from saccade.tasks._shared.labels import LABELS_FILE, Labels, Number
 
 LABEL = Column("label", ("labels", "class", "category", "target", "score"), numbers=True)
-ABOUT = "classifier.json"
+CLASSIFIER_FILE = "classifier.json"
 """The temperature of its probabilities, and what else a task must remember."""
 ENOUGH = 100
 """Validation examples by which probabilities can be calibrated."""
@@ -36,7 +35,7 @@ Rows = Sequence[int] | npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
-class LossConfig:
+class LabelLossConfig:
     """What is learned from.
 
     label_smoothing   the share of the truth that is given to all classes alike
@@ -45,7 +44,7 @@ class LossConfig:
     label_smoothing: Fraction = 0.0
 
 
-class Classifier(Task[BatchT]):
+class Classifier(Task):
     """A task that labels its inputs.
 
     `temperature` divides the logits before they become probabilities; it is found on validation
@@ -67,7 +66,7 @@ class Classifier(Task[BatchT]):
         """Refuse data of another kind than what was trained on."""
 
     @abstractmethod
-    def judge(self, examples: Encoded) -> Float[Tensor, "n c"]:
+    def logits_of(self, examples: Encoded) -> Float[Tensor, "n c"]:
         """The logits of all examples."""
 
     def items(self, split: Split) -> Iterator[Item]:
@@ -92,7 +91,7 @@ class Classifier(Task[BatchT]):
     ) -> Evaluation:
         """Label the items and compare with their labels."""
         items, metrics = list(items), self.metrics
-        examples = self.prepare([self.question(item) for item in items], **options)
+        examples = self.prepare([self.input_of(item) for item in items], **options)
         if quick:
             metrics = replace(metrics, samples=0)
         else:
@@ -114,6 +113,10 @@ class Classifier(Task[BatchT]):
 
     def finish(self, examples: Encoded) -> str:
         """Find the temperature at which the probabilities of validation data are right."""
+        return self.calibrate(examples)
+
+    def calibrate(self, examples: Encoded) -> str:
+        """Fit the temperature to validation examples and return a sentence about it."""
         count = len(examples)
         if count < ENOUGH:
             return (
@@ -121,8 +124,12 @@ class Classifier(Task[BatchT]):
                 f"to calibrate them by, {ENOUGH} would do"
             )
         truth = self.truth(examples, np.arange(count))
-        self.temperature, said = self.labels.calibrate(self.judge(examples), truth)
+        self.temperature, said = self.labels.calibrate(self.logits_of(examples), truth)
         return said
+
+    def probability(self, given: Any, output: str) -> float | None:
+        """Return the probability of a label for an input; None for a number."""
+        return None if isinstance(self.labels, Number) else likelihood(self, given, output)
 
     def truth(self, examples: Encoded, rows: Rows) -> Tensor:
         """The labels of these examples, whose last field they are."""
@@ -138,14 +145,14 @@ class Classifier(Task[BatchT]):
         """The files of the labels, and of the temperature with what else must be remembered."""
         facts = {**more, "temperature": self.temperature}
         return {
-            all_labels.FILE: json.dumps(self.labels.facts(), indent=1, ensure_ascii=False),
-            ABOUT: json.dumps(facts, indent=1),
+            LABELS_FILE: json.dumps(self.labels.facts(), indent=1, ensure_ascii=False),
+            CLASSIFIER_FILE: json.dumps(facts, indent=1),
         }
 
 
 def read_about(folder: Path) -> dict[str, Any]:
     """Return the facts about a classifier in a run folder: at least the temperature."""
-    path = folder / ABOUT
+    path = folder / CLASSIFIER_FILE
     try:
         facts = read_json(path)
         temperature = float(facts["temperature"])

@@ -12,7 +12,7 @@ import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -26,10 +26,10 @@ from saccade.cancellation import raise_if_cancelled
 from saccade.config import Count
 from saccade.data.corpus import Row, Split
 from saccade.data.sources.columns import Column
-from saccade.data.sources.images import How, decode_image, in_rgb, read_image, resized
+from saccade.data.sources.images import ResizeMethod, decode_image, read_image, resized, to_rgb
 from saccade.data.sources.text_files import file_digest
 from saccade.data.store.cache import Encoded, arrays_once, encode_once
-from saccade.data.store.stacked import Array, Stacked
+from saccade.data.store.stacked import Array, StackedArrays
 from saccade.encoders.efficientnet import EfficientNetLite0
 from saccade.errors import DataError, DecodingError, RecipeError, RunError, WeightsError, brief
 from saccade.files import read_json
@@ -37,6 +37,7 @@ from saccade.lens.record import ImageSide
 from saccade.shapes import Float, Tensor
 from saccade.tasks._shared.answering import Example
 from saccade.tasks._shared.base import Progress, json_kind
+from saccade.tasks._shared.description import ImageInput
 
 IMAGE = Column("image", ("img", "image_path", "file", "filename", "path", "photo"), image=True)
 FILE = "images.json"
@@ -67,7 +68,7 @@ class ImageConfig:
     """
 
     size: Count = 32
-    how: How = "squash"
+    how: ResizeMethod = "squash"
     scale: Literal["half", "data"] = "half"
 
 
@@ -120,6 +121,17 @@ class View(ABC):
     def facts(self) -> dict[str, Any]:
         """What it is made of, as plain values."""
 
+    def describe(self) -> ImageInput:
+        """Return the description of the images that are read."""
+        pixels = self.pixels
+        return ImageInput(
+            size=pixels.config.size,
+            how=pixels.config.how,
+            channels=pixels.channels,
+            mean=pixels.scale.mean,
+            spread=pixels.scale.spread,
+        )
+
     def side(
         self, image: Image.Image, grid: tuple[int, int], *, class_token: bool = False
     ) -> ImageSide:
@@ -156,7 +168,7 @@ class Pixels(View):
         """The part that is read, in colour; not squashed and not larger than needed."""
         if self.config.how != "squash":
             return resized(image, (self.config.size, self.config.size), self.config.how)
-        picture = in_rgb(image)
+        picture = to_rgb(image)
         picture.thumbnail((SHOWN, SHOWN))
         return np.array(picture)
 
@@ -201,6 +213,10 @@ class Features(View):
     def facts(self) -> dict[str, Any]:
         """The digest of the weights."""
         return {"weights": self.digest}
+
+    def describe(self) -> ImageInput:
+        """Return the description of the images, with the network that reads them first."""
+        return replace(super().describe(), features=lambda: self.network)
 
     @cached_property
     def network(self) -> EfficientNetLite0:
@@ -263,7 +279,7 @@ def facts_json(view: View) -> dict[str, str]:
 class EncodedImages(Encoded):
     """Rows whose first field is the number of an image, and the arrays of the images."""
 
-    arrays: Stacked
+    arrays: StackedArrays
 
     def images(self, rows: Rows) -> Tensor:
         """What is kept of the images of these rows (b, c, h, w)."""
@@ -280,7 +296,7 @@ class Gallery:
 
     def __init__(self, view: View) -> None:
         self.view = view
-        self._known: dict[str, tuple[Stacked, int]] = {}
+        self._known: dict[str, tuple[StackedArrays, int]] = {}
 
     def encode(
         self,
@@ -361,7 +377,7 @@ def as_image(given: object, number: int) -> Image.Image:
     if isinstance(given, bytes):
         return decode_image(given, f"input {number}")
     if isinstance(given, Image.Image):
-        return in_rgb(given)
+        return to_rgb(given)
     if not isinstance(given, np.ndarray):
         raise DecodingError(
             f"input {number} must be the path of an image, the bytes of a file, a PIL image or an "
@@ -383,7 +399,7 @@ def as_image(given: object, number: int) -> Image.Image:
             f"input {number} must be an array of bytes (0 to 255) or floats (0 to 1) with the "
             f"shape (height, width) or (height, width, 3); got {given.dtype} {given.shape}"
         )
-    return in_rgb(Image.fromarray(pixels))
+    return to_rgb(Image.fromarray(pixels))
 
 
 def picture_from_json(value: object) -> bytes:

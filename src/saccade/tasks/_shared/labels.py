@@ -36,7 +36,7 @@ from saccade.metrics.regression import number_tallies
 from saccade.shapes import Float, Tensor
 from saccade.tasks._shared.answering import Answer
 
-FILE = "labels.json"
+LABELS_FILE = "labels.json"
 SHOWN = 12
 """How many mistakes, and how many classes at most in a table of confusions."""
 MOST = 10_000
@@ -451,7 +451,7 @@ def learn_labels(train: Split, config: LabelsConfig) -> Labels:
 
 def read_labels(folder: Path) -> Labels:
     """The labels of a run folder."""
-    path = folder / FILE
+    path = folder / LABELS_FILE
     try:
         facts = read_json(path)
         match facts["kind"]:

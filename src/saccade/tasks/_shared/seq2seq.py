@@ -11,7 +11,7 @@ import torch
 from saccade.attention.watch import watch
 from saccade.config import Fraction
 from saccade.data.corpus import Item
-from saccade.decoding import Hypothesis, Limits
+from saccade.decoding import GenerationLimits, Hypothesis
 from saccade.errors import WatchError
 from saccade.interfaces import HasEngine
 from saccade.layers.cross_entropy import cross_entropy
@@ -21,7 +21,7 @@ from saccade.metrics.score import scores_of
 from saccade.models import Captioner, Translator
 from saccade.shapes import Float, Int, Tensor
 from saccade.tasks._shared.answering import Answer, OnBatch
-from saccade.tasks._shared.base import BatchT, Evaluation, Loss, Task
+from saccade.tasks._shared.base import Evaluation, Loss, Task, likelihood
 from saccade.text import Tokenizer
 
 WORD = "▁"
@@ -29,7 +29,7 @@ WORD = "▁"
 
 
 @dataclass(frozen=True, kw_only=True)
-class LossConfig:
+class SequenceLossConfig:
     """What is learned from.
 
     label_smoothing   the share of the target that is given to all tokens alike
@@ -38,7 +38,7 @@ class LossConfig:
     label_smoothing: Fraction = 0.1
 
 
-class WritingTask(Task[BatchT]):
+class WritingTask(Task):
     """A task whose model reads something and writes a text in the vocabulary `target`."""
 
     model: Translator | Captioner
@@ -63,7 +63,7 @@ class WritingTask(Task[BatchT]):
         if quick:
             options = {"beam": 1, "num_best": 1, **options}
             metrics = replace(metrics, samples=0)
-        examples = self.prepare([self.question(item) for item in items], **options)
+        examples = self.prepare([self.input_of(item) for item in items], **options)
         if not quick:
             self.warn(examples)
         found = self.answer_all(examples, batch_size=batch_size, on_batch=on_batch)
@@ -76,6 +76,10 @@ class WritingTask(Task[BatchT]):
             [] if quick else by_length(tallies, self.lengths(items)),
             engine=self.engine.name if isinstance(self, HasEngine) else "eager",
         )
+
+    def probability(self, given: Any, output: str) -> float:
+        """Return the geometric mean of the probabilities of an output's tokens for an input."""
+        return likelihood(self, given, output)
 
     def written_loss(
         self,
@@ -93,10 +97,10 @@ class WritingTask(Task[BatchT]):
         )
         return Loss(found.total, len(places), {"nll": found.nll})
 
-    def limits(self, longest: int) -> Limits:
+    def limits(self, longest: int) -> GenerationLimits:
         """Answers of `longest` tokens at most, among which no control token but the stop is."""
         control = (self.target.pad, self.target.start, self.target.unknown)
-        return Limits(
+        return GenerationLimits(
             stop=self.target.stop,
             max_length=longest,
             forbidden=(*control, self.target.cls, self.target.sep, self.target.mask),
@@ -134,7 +138,7 @@ class WritingTask(Task[BatchT]):
 
     def looks(self, run: Callable[[], object]) -> dict[str, Float[Tensor, "b h t n"]]:
         """The weights with which the writer looked at what was read, while `run` ran."""
-        crossings = self.model.crossings()
+        crossings = self.model.cross_attentions()
         if not crossings:
             raise WatchError("this model has no attention: it never looks back at what it read")
         with torch.no_grad(), watch(self.model, layers=crossings, device="cpu") as seen:

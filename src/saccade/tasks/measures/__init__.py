@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from saccade.attention.attend import Attend
 from saccade.errors import WatchError
@@ -32,7 +31,7 @@ MOST = 100
 """Items by which all but the alignment error rate is measured: from all over those there are."""
 
 
-def require_measurable(task: Task[Any]) -> None:
+def require_measurable(task: Task) -> None:
     """Refuse tasks whose attention tells nothing of one answer, and models without any."""
     if not isinstance(task, WritingTask | Classifier):
         raise WatchError(
@@ -43,7 +42,7 @@ def require_measurable(task: Task[Any]) -> None:
 
 
 def with_attention(
-    task: Task[Any],
+    task: Task,
     found: Evaluation,
     *,
     golds: Sequence[Gold] | None = None,

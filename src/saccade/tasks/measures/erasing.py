@@ -11,20 +11,20 @@ import torch
 from jaxtyping import Float
 
 from saccade.data.corpus import Item
-from saccade.lens.faithfulness.erasure import SHARES, Erased, attended, erasable, erase
+from saccade.lens.faithfulness.erasure import FRACTIONS, Erased, attended, erasable, erase
 from saccade.lens.record import ImageSide
 from saccade.tasks._shared.base import Task
 from saccade.tasks._shared.classifier import Classifier
 from saccade.tasks.measures.finding import Finding, batches, mean
 
 
-def measure_erasure(task: Task[Any], items: Sequence[Item]) -> list[Finding]:
+def measure_erasure(task: Task, items: Sequence[Item]) -> list[Finding]:
     """What erasing parts of the input does, where answers have a probability."""
     found: list[Erased] = []
     parts = "words"
     generator = np.random.default_rng(0)
     for some in batches(items):
-        inputs = [task.question(item) for item in some]
+        inputs = [task.input_of(item) for item in some]
         for given, answer in zip(inputs, task.predict(inputs, attention=True), strict=True):
             record = answer.attention
             numeric = isinstance(task, Classifier) and not answer.probabilities
@@ -55,7 +55,7 @@ def against_random(
     better: int,
 ) -> Iterator[Finding]:
     """How far the probability falls, and how much further than with random parts."""
-    options = f"{parts}|shares:{','.join(map(str, SHARES))}"
+    options = f"{parts}|shares:{','.join(map(str, FRACTIONS))}"
     own = mean(name, falls[:, 0], options, higher_is_better=better > 0)
     chance, least = falls[:, 1:].mean(0).tolist()
     yield Finding(
@@ -77,7 +77,7 @@ def against_random(
     )
 
 
-def _probability_of(task: Task[Any], output: str) -> Callable[[Any], float]:
+def _probability_of(task: Task, output: str) -> Callable[[Any], float]:
     """How likely the task gives this output to an input; of a text, the mean of its tokens."""
 
     @torch.no_grad()

@@ -11,7 +11,7 @@ from jaxtyping import Float
 
 from saccade._version import __version__
 from saccade.data.corpus import Item
-from saccade.metrics.score import Score, Tally, ratio
+from saccade.metrics.score import MetricScore, Tally, ratio
 
 AT_ONCE = 32
 Rows = list[dict[str, Any]]
@@ -21,7 +21,7 @@ Rows = list[dict[str, Any]]
 class Finding:
     """A score, and one sentence that says what its number means."""
 
-    score: Score
+    score: MetricScore
     meaning: str
 
 
@@ -31,7 +31,7 @@ def mean(
     options: str,
     *,
     higher_is_better: bool = True,
-) -> Score:
+) -> MetricScore:
     """The mean over items, with its interval."""
     return Tally(
         name=name,

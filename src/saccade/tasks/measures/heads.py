@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -12,18 +11,18 @@ from jaxtyping import Float
 from saccade.attention.watch import watch
 from saccade.data.corpus import Item
 from saccade.lens.faithfulness.heads import divergence, entropy, without_head
-from saccade.metrics.score import Score
+from saccade.metrics.score import MetricScore
 from saccade.tasks._shared.base import Task
 from saccade.tasks.measures.finding import Finding, Rows, batches, mean, signature
 
 
-def measure_heads(task: Task[Any], items: Sequence[Item]) -> tuple[list[Finding], Rows]:
+def measure_heads(task: Task, items: Sequence[Item]) -> tuple[list[Finding], Rows]:
     """How widely heads look, how they differ, and what they are worth, while the right answer is
     given."""
     bits: dict[str, list[np.ndarray]] = {}
     apart: dict[str, list[np.ndarray]] = {}
     for item in items:
-        batch = task.force([task.question(item)], [item.references[0]])
+        batch = task.force([task.input_of(item)], [item.references[0]])
         with torch.no_grad(), watch(task.model, device="cpu") as seen:
             task(batch.to(next(task.parameters()).device))
         for layer in seen:
@@ -65,7 +64,9 @@ def _importance(rows: Rows, items: int) -> Finding:
     top = max(rows, key=lambda row: row["importance"])
     rise = float(np.mean([row["importance"] for row in rows]))
     return Finding(
-        Score(name="head_importance", value=rise, signature=signature(f"items:{items}|nats")(0, 0)),
+        MetricScore(
+            name="head_importance", value=rise, signature=signature(f"items:{items}|nats")(0, 0)
+        ),
         f"Without one of its {len(rows)} heads the loss rises by {rise:.3f} on average, most "
         f"without head {top['head']} of {top['layer']}: by {top['importance']:.3f}.",
     )
@@ -73,13 +74,13 @@ def _importance(rows: Rows, items: int) -> Finding:
 
 @torch.no_grad()
 def _losses_without(
-    task: Task[Any], items: Sequence[Item], numbers: dict[str, int]
+    task: Task, items: Sequence[Item], numbers: dict[str, int]
 ) -> tuple[dict[tuple[str, int], float], float]:
     """The mean loss without each head, and that with all of them."""
     device = next(task.parameters()).device
     forced = [
         task.force(
-            [task.question(item) for item in some], [item.references[0] for item in some]
+            [task.input_of(item) for item in some], [item.references[0] for item in some]
         ).to(device)
         for some in batches(items)
     ]

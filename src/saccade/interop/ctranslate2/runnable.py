@@ -1,0 +1,132 @@
+"""Tasks that CTranslate2 can run, told by their descriptions and the options of their models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from saccade.attention import Dot, ScaledDot
+from saccade.config import kinds
+from saccade.decoders.transformer import TransformerDecoderConfig
+from saccade.decoding import TextEngine
+from saccade.encoders.transformer import TransformerEncoderConfig
+from saccade.errors import InteropError
+from saccade.interfaces import HasEngine
+from saccade.models import TranslatorConfig
+from saccade.models.language_models import LanguageModelConfig
+from saccade.positions import Position, PositionConfig, Relative, Rotary
+from saccade.positions.base import Absolute
+from saccade.tasks import GeneratedText, Task, TextInput
+
+FEWEST_PLACES = 1024
+"""The length of a table of positions that are unlimited in our model."""
+
+
+@dataclass(frozen=True)
+class Runnable:
+    """A task that CTranslate2 can run.
+
+    Attributes:
+        task: The task.
+        host: The same task, as the owner of an engine.
+        reads: Its input.
+        writes: Its output.
+        model: The options of its model.
+    """
+
+    task: Task
+    host: HasEngine
+    reads: TextInput
+    writes: GeneratedText
+    model: TranslatorConfig | LanguageModelConfig
+
+    @property
+    def engine(self) -> TextEngine:
+        """The engine that the task answers with now."""
+        return self.host.engine
+
+    @property
+    def program(self) -> str:
+        """The name of the class of CTranslate2 that runs it."""
+        return "Generator" if self.writes.start is None else "Translator"
+
+    @property
+    def places(self) -> int:
+        """The maximum number of tokens on a side."""
+        if self.writes.start is None:
+            return self.reads.max_length
+        longest = max(self.reads.max_length, self.writes.options.max_length, FEWEST_PLACES)
+        limits = (self.reads.places, self.writes.places)
+        return min([longest, *(places for places in limits if places is not None)])
+
+    @property
+    def max_input(self) -> int:
+        """The maximum number of tokens of an input that is answered without a cut."""
+        if self.writes.start is None:
+            return max(1, self.reads.max_length // 2)
+        return self.reads.max_length - len(self.reads.after)
+
+
+def require_runnable(task: Task) -> Runnable:
+    """Return the task as CTranslate2 runs it.
+
+    Raises:
+        InteropError: CTranslate2 cannot run the task exactly as it is; the message names the
+            options in the way.
+    """
+    about = task.describe()
+    match about.reads, about.writes, about.model, task:
+        case (
+            TextInput() as reads,
+            GeneratedText() as writes,
+            TranslatorConfig() | LanguageModelConfig() as model,
+            HasEngine() as host,
+        ):
+            if obstacles := list(_obstacles(model)):
+                raise InteropError(f"CTranslate2 cannot run this model: {'; '.join(obstacles)}")
+            return Runnable(task, host, reads, writes, model)
+    raise InteropError(f"CTranslate2 runs translators and language models, not {task.name}")
+
+
+def _obstacles(model: TranslatorConfig | LanguageModelConfig) -> Iterator[str]:
+    match model:
+        case TranslatorConfig(
+            encoder=TransformerEncoderConfig() as encoder,
+            decoder=TransformerDecoderConfig() as decoder,
+        ):
+            yield from _in_block("model.encoder", encoder)
+            yield from _in_block("model.decoder", decoder)
+            if decoder.qk_norm:
+                yield "model.decoder.qk_norm is true, and it has no such norm in cross-attention"
+            if encoder.norm_eps != decoder.norm_eps:
+                yield (
+                    "model.encoder.norm_eps and model.decoder.norm_eps differ, and it has one for "
+                    "both"
+                )
+        case TranslatorConfig():
+            sides = (("encoder", model.encoder.kind), ("decoder", model.decoder.kind))
+            for name, kind in sides:
+                if kind != "transformer":
+                    yield f'model.{name}.kind is "{kind}", and it runs Transformers only'
+        case LanguageModelConfig():
+            yield from _in_block("model.decoder", model.decoder)
+
+
+def _in_block(
+    path: str, block: TransformerEncoderConfig | TransformerDecoderConfig
+) -> Iterator[str]:
+    if block.norm == "batch":
+        yield f'{path}.norm is "batch", and it has layer and rms norms'
+    if block.score.score not in (Dot, ScaledDot):
+        yield f'{path}.score.kind is "{block.score.kind}", and it has scaled_dot and dot'
+    position = block.position
+    if not _is_known(position.encoding):
+        names = [kind for kind, other in kinds(PositionConfig).items() if _is_known(other.encoding)]
+        yield f'{path}.position.kind is "{position.kind}", and it has {", ".join(names)}'
+    if position.widening:
+        yield f'{path}.position.fuse is "concat", and it can only add positions'
+
+
+def _is_known(encoding: type[Position]) -> bool:
+    """Return whether it has the encoding: tables that are added, and two inside attention."""
+    return encoding in (Position, Relative, Rotary) or issubclass(encoding, Absolute)
