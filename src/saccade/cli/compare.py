@@ -12,6 +12,8 @@ from saccade.cli.options import (
     Columns,
     Data,
     Device,
+    MaxSteps,
+    Minutes,
     Pair,
     Precision,
     Quiet,
@@ -46,20 +48,8 @@ def run(
             "recipes as they are.",
         ),
     ] = None,
-    max_steps: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            help="Stop each training after N updates of the weights. Default: the recipes' values.",
-        ),
-    ] = None,
-    minutes: Annotated[
-        float | None,
-        typer.Option(
-            metavar="M",
-            help="Stop each training after M minutes. Default: the recipes' values.",
-        ),
-    ] = None,
+    max_steps: MaxSteps = None,
+    minutes: Minutes = None,
     tokens: Annotated[
         int | None,
         typer.Option(

@@ -6,7 +6,17 @@ from typing import Annotated
 
 import typer
 
-from saccade.cli.options import Columns, Data, Device, Engine, Pair, RunFolder, parse_columns
+from saccade.cli.options import (
+    BatchSize,
+    Beam,
+    Columns,
+    Data,
+    Device,
+    Engine,
+    Pair,
+    RunFolder,
+    parse_columns,
+)
 from saccade.cli.output import LineWriter, counted, prediction_progress, print_score
 from saccade.errors import DataError
 
@@ -22,21 +32,8 @@ def run(
             help="Split to measure on: train, valid or test. A single file is used as it is.",
         ),
     ] = "test",
-    beam: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            metavar="N",
-            help="Beam width of generated answers; 1 is greedy search. Default: the recipe's "
-            "value.",
-        ),
-    ] = None,
-    batch_size: Annotated[
-        int,
-        typer.Option(
-            min=1, metavar="N", help="Inputs predicted together; changes speed and memory."
-        ),
-    ] = 64,
+    beam: Beam = None,
+    batch_size: BatchSize = 64,
     output: Annotated[
         Path | None,
         typer.Option(

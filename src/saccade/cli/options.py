@@ -40,6 +40,37 @@ Columns = Annotated[
         "from 1 for files without a header. Default: columns are recognised by their usual names.",
     ),
 ]
+MaxSteps = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        help="Stop a training after N updates of the weights. Default: training.max_steps of the "
+        "recipe.",
+    ),
+]
+Minutes = Annotated[
+    float | None,
+    typer.Option(
+        metavar="M",
+        help="Stop a training after M minutes. Default: training.minutes of the recipe.",
+    ),
+]
+Beam = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        metavar="N",
+        help="Beam width of generated answers; 1 is greedy search. Default: the recipe's value.",
+    ),
+]
+BatchSize = Annotated[
+    int,
+    typer.Option(
+        min=1,
+        metavar="N",
+        help="Inputs predicted together; changes speed and memory, not the predictions.",
+    ),
+]
 Cache = Annotated[
     Path | None,
     typer.Option(

@@ -12,7 +12,7 @@ import typer
 
 from saccade.cli.alignments import WordAligner, alignment_json, predict_lines, predict_markup
 from saccade.cli.inputs import input_chunks, read_inputs
-from saccade.cli.options import Device, OptionalEngine, RunFolder
+from saccade.cli.options import BatchSize, Beam, Device, OptionalEngine, RunFolder
 from saccade.cli.output import LineWriter, prediction_progress
 from saccade.errors import DataError, DecodingError, FigureError
 
@@ -48,15 +48,7 @@ def run(
         Path | None,
         typer.Option(metavar="FILE", help="Write the predictions to this file. Default: stdout."),
     ] = None,
-    beam: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            metavar="N",
-            help="Beam width of generated answers; 1 is greedy search. Default: the recipe's "
-            "value.",
-        ),
-    ] = None,
+    beam: Beam = None,
     n_best: Annotated[
         int,
         typer.Option(
@@ -113,14 +105,7 @@ def run(
             "integer. Default: the recipe's value, usually 0.",
         ),
     ] = None,
-    batch_size: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            metavar="N",
-            help="Inputs predicted together; changes speed and memory, not the predictions.",
-        ),
-    ] = 64,
+    batch_size: BatchSize = 64,
     align: Annotated[
         bool,
         typer.Option(

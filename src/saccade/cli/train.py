@@ -13,6 +13,8 @@ from saccade.cli.options import (
     Columns,
     Data,
     Device,
+    MaxSteps,
+    Minutes,
     Pair,
     Precision,
     Quiet,
@@ -49,20 +51,8 @@ def run(
             "recipe as it is.",
         ),
     ] = None,
-    max_steps: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            help="Stop after N updates of the weights. Default: training.max_steps of the recipe.",
-        ),
-    ] = None,
-    minutes: Annotated[
-        float | None,
-        typer.Option(
-            metavar="M",
-            help="Stop after M minutes of training. Default: training.minutes of the recipe.",
-        ),
-    ] = None,
+    max_steps: MaxSteps = None,
+    minutes: Minutes = None,
     seed: Annotated[
         int | None,
         typer.Option(
