@@ -54,14 +54,15 @@ def _slug(package: str) -> str:
 
 def _page(package: str, title: str) -> str:
     if package == "saccade":
-        members = [name for name in saccade.__all__ if name != "__version__"]
         modules = ["saccade.errors", "saccade.interfaces", "saccade.cancellation", "saccade.config"]
-        blocks = [f"::: {_home(name)}\n    options:\n      heading_level: 2\n" for name in members]
+        blocks = [
+            f"::: {_home(name)}\n    options:\n      heading_level: 2\n"
+            f"      heading: saccade.{name}\n      toc_label: {name}\n"
+            for name in ("train", "load", "evaluate", "watch")
+        ]
     else:
-        blocks, modules = (
-            [f"::: {package}\n    options:\n      members: false\n"],
-            _modules(package),
-        )
+        modules = _modules(package)
+        blocks = [f"::: {package}\n    options:\n      members: false\n"]
     blocks += [f"::: {module}\n    options:\n      heading_level: 2\n" for module in modules]
     return f"# {title}\n\n" + "\n".join(blocks)
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import saccade
 
 ROOT = Path(saccade.__file__).parent
-NOT_YET = ("lens", "training")
-"""Packages that still have a cycle inside (lens: page, record and attention_record; training:
-console and loop). Remove them from here when their cycles are gone."""
+NOT_YET = ("lens",)
+"""Packages that still have a cycle inside (lens: page, record and attention_record). Remove them
+from here when their cycles are gone."""
 
 
 def modules() -> dict[str, Path]:

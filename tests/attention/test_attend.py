@@ -10,7 +10,7 @@ from torch.nn import functional as F
 import saccade
 from saccade.attention import Additive, Attend, Dot, ScaledDot, masks
 from saccade.errors import MaskError, ShapeError
-from tests.variants import MASKS, SCORES
+from tests.variants import FACTORED, MASKS, SCORES
 
 B, H, Q, K, D = 2, 3, 5, 7, 8
 
@@ -74,11 +74,11 @@ def test_fused_equals_explicit(score, mask, lead, width):
         fused.reshape(-1, Q, width), (weights.reshape(-1, Q, K) @ inputs[2].reshape(-1, K, width))
     )
     direction = torch.randn_like(fused)
-    of_fused = torch.autograd.grad(fused, inputs, direction)
-    of_explicit = torch.autograd.grad(explicit, inputs, direction)
-    for fused, explicit in zip(of_fused, of_explicit, strict=True):
-        assert other.isfinite().all()
-        torch.testing.assert_close(fused, explicit)
+    gradients = torch.autograd.grad(fused, inputs, direction)
+    expected = torch.autograd.grad(explicit, inputs, direction)
+    for gradient, reference in zip(gradients, expected, strict=True):
+        assert reference.isfinite().all()
+        torch.testing.assert_close(gradient, reference)
 
 
 def test_leading_axes_broadcast():

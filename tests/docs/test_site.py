@@ -51,11 +51,16 @@ def test_architecture_picture_is_up_to_date():
 
 
 def test_aligned_lines_become_a_list():
-    listed = generator("aligned_lists").listed
+    rewritten = generator("docstrings").rewritten
     text = "Summary.\n\nkey    what it is,\n       and more\nother  else\n\nProse  stays\nhere."
-    assert listed(text) == (
+    assert rewritten(text) == (
         "Summary.\n\n- `key`: what it is, and more\n- `other`: else\n\nProse  stays\nhere."
     )
+
+
+def test_example_sections_get_the_name_that_griffe_knows():
+    rewritten = generator("docstrings").rewritten
+    assert rewritten("Sum.\n\nExample:\n    >>> 1") == "Sum.\n\nExamples:\n    >>> 1"
 
 
 def test_formulas_become_mathml():

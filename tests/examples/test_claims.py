@@ -302,7 +302,7 @@ def test_the_page_shows_results_and_missing_results(tmp_path):
     page = page_maker().page(tmp_path)
     [row] = [line for line in page.splitlines() if line.startswith("| [K14](#k14) |")]
     assert "| **holds** | 768,000,000 parameters" in row
-    assert "![K14](claims/k14_three_vectors.svg)" in page
+    assert "![K14](../claims/k14_three_vectors.svg)" in page
     assert "Not measured yet: `python examples/claims/k01_bottleneck.py`." in page
 
 

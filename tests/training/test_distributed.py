@@ -178,7 +178,7 @@ def test_sigterm_stops_all_processes_and_prints_how_to_resume(complete):
     _, output = run.end()
     assert time.monotonic() - began < 15
     assert "rank1]: Traceback" not in output
-    assert output.count("To resume:\n  torchrun --nproc-per-node 2 -m saccade train ") == 1
+    assert output.count("\n  torchrun --nproc-per-node 2 -m saccade train ") == 1
     newest = checkpoint.newest(complete / "terminated" / "checkpoints")
     assert f"stopped at step {newest.step}" in output
 

@@ -12,7 +12,8 @@ from saccade.tasks import Loss
 from saccade.tasks.text_to_text import TextToText
 from saccade.training import checkpoint
 from saccade.training.interruption import Interruption
-from saccade.training.loop import Trainer, TrainingProgress
+from saccade.training.loop import Trainer
+from saccade.training.progress import TrainingProgress
 from saccade.training.recipe import TrainingConfig
 from tests.training.runs import metrics, outcome, train
 

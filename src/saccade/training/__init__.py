@@ -4,6 +4,7 @@ session       train, load, evaluate: from a recipe's name to a trained task, and
 recipe        all options in one TOML file
 upgrade       recipes of earlier formats
 loop          the training loop, on one screen
+progress      how far a training has come, and its measurements
 optim         AdamW, learning rates over time, averages of weights
 precision     devices, and precisions that work on this machine; `trial` tries them
 distributed   several processes that train one model

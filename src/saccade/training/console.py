@@ -10,7 +10,7 @@ from rich import console as rich_console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 if TYPE_CHECKING:
-    from saccade.training.loop import TrainingProgress, Update, Validation
+    from saccade.training.progress import TrainingProgress, Update, Validation
     from saccade.training.recipe import TrainingConfig
 
 LINES_EVERY = 30.0

@@ -41,9 +41,13 @@ def own_file(name: str) -> Markup:
 
 def shown(value: object) -> str:
     """Return a value of a table as text: floats with four digits, None as nothing."""
-    if value is None:
-        return ""
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    match value:
+        case None:
+            return ""
+        case float():
+            return f"{value:.4g}"
+        case _:
+            return str(value)
 
 
 def _digest(content: str) -> Markup:

@@ -46,7 +46,7 @@ def report_page(
     )
 
 
-def _curves(records: Sequence[Record]) -> list[dict[str, Any]]:
+def _curves(records: Sequence[Record]) -> list[dict[str, object]]:
     """Draw all losses in one chart and every other number in its own.
 
     Updates and validations may hold the same names.
@@ -64,7 +64,7 @@ def _curves(records: Sequence[Record]) -> list[dict[str, Any]]:
                 line = name if name.startswith(("train_", "valid_")) else kind + name
                 points = drawn.setdefault(title, {}).setdefault(line, [])
                 points.append((float(record["step"]), float(value)))
-    curves = []
+    curves: list[dict[str, object]] = []
     for title, lines in drawn.items():
         numbered = {(name, number): [line] for number, (name, line) in enumerate(lines.items())}
         if chart := line_chart(numbered, "step", title):

@@ -1,7 +1,8 @@
-"""Griffe extension: lines of `name   description` in a docstring become a list.
+"""Griffe extension: prepares the docstrings for the generated reference.
 
-Module docstrings name their parts that way, and option classes their keys. Without this the lines
-would run together in the generated reference.
+Lines of `name   description`, as module docstrings and option classes have them, become a list;
+they would run together otherwise. `Example:` becomes `Examples:`, the name of the section that
+Griffe renders as a session of the interpreter.
 """
 
 import re
@@ -12,20 +13,21 @@ from griffe import Extension, Object
 ENTRY = re.compile(r"(?P<name>\S(?:.*?\S)??) {2,}(?P<text>\S.*)")
 
 
-class AlignedLists(Extension):
+class Docstrings(Extension):
     """Rewrites the docstring of every object before it is rendered."""
 
     def on_object(self, *, obj: Object, **options: Any) -> None:
         """Rewrite one docstring."""
         if obj.docstring is not None:
-            obj.docstring.value = listed(obj.docstring.value)
+            obj.docstring.value = rewritten(obj.docstring.value)
 
 
-def listed(docstring: str) -> str:
-    """Return a docstring with its aligned lines as a Markdown list.
+def rewritten(docstring: str) -> str:
+    """Return a docstring with its aligned lines as a Markdown list, and `Examples:` by that name.
 
-    Only unindented paragraphs in which every line is an entry, or continues one, are changed.
+    Only unindented paragraphs in which every line is an entry, or continues one, become a list.
     """
+    docstring = re.sub(r"^Example:$", "Examples:", docstring, flags=re.MULTILINE)
     paragraphs = docstring.split("\n\n")
     return "\n\n".join(_list(paragraph) or paragraph for paragraph in paragraphs)
 
