@@ -276,7 +276,7 @@ def test_a_language_model_goes_out_and_in(saccade, tmp_path, changes):
             model(**found).logits, task.model(torch.tensor([context])), **CLOSE
         )
         [written] = model.generate(**found)
-        assert task._said(context, written[len(context) :].tolist()) == answer.text
+        assert task._continuation(context, written[len(context) :].tolist()) == answer.text
     back = again(saccade, folder, tmp_path / "run")
     assert back.predict(TEXTS, sample=False, max_length=8) == answers
 

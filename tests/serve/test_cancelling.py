@@ -185,7 +185,7 @@ def test_a_stream_that_nobody_reads_ends_between_tokens(build, tasks, monkeypatc
     task, counter = tasks["book"], Counter(slow=0.02)
     endless(monkeypatch, task)
     counter.around(monkeypatch, type(task.model), "step")
-    monkeypatch.setattr(task, "_said", lambda context, written: "")
+    monkeypatch.setattr(task, "_continuation", lambda context, written: "")
     gate = build("book", seconds=0.4)
     body = {"model": "book", "prompt": "the", "max_tokens": 500, "stream": True}
     assert asked(gate, "POST", "/v1/completions", json=body).status_code == 504

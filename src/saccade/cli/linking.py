@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from saccade.lens.alignment.extraction import Link
-    from saccade.tasks import Task
-    from saccade.tasks.text_to_text import TextToText
+    from saccade.tasks import Aligns, Task
 
 
 class Linking:
@@ -18,7 +17,7 @@ class Linking:
     With a task of the other direction, `back`, what it finds is joined with what that one finds.
     """
 
-    def __init__(self, back: TextToText | None) -> None:
+    def __init__(self, back: Aligns | None) -> None:
         self._back = back
 
     def __call__(self, line: str, answer: Any) -> set[Link]:

@@ -205,6 +205,10 @@ class Description:
             if isinstance(side, TextInput | GeneratedText | TokenOutput)
         }
 
+    def vocabulary_files(self) -> dict[str, str]:
+        """Return the contents of the files of the vocabularies."""
+        return {file: tokenizer.to_string() for file, tokenizer in self.vocabularies.items()}
+
     @property
     def generation(self) -> GenerationConfig | None:
         """The default options of generation; None if no text is generated."""
