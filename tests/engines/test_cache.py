@@ -1,4 +1,4 @@
-"""The folder beside a run: made once, made anew when it must be, never half of one."""
+"""Engines cached beside a run: built once, rebuilt when outdated, never left incomplete."""
 
 import json
 import threading
@@ -88,9 +88,9 @@ def test_made_anew(run, elsewhere, change):
 
     cache.get("x", count)
     change(run)
-    found = cache.get("x", count)
+    results = cache.get("x", count)
     assert len(times) == 2
-    assert (found.folder / "model.bin").read_bytes() == b"weights"
+    assert (results.folder / "model.bin").read_bytes() == b"weights"
     cache.get("x", refuse)
     assert [path.name for path in (run / "engines").iterdir() if path.is_dir()] == ["x"]
 
@@ -148,13 +148,13 @@ def test_two_at_once_make_one(run, elsewhere):
 
     def ask() -> None:
         begun.wait()
-        found.append(EngineCache(Run(run), elsewhere).get("x", slow))
+        results.append(EngineCache(Run(run), elsewhere).get("x", slow))
 
-    found: list[object] = []
+    results: list[object] = []
     both = [threading.Thread(target=ask) for _ in range(2)]
     for each in both:
         each.start()
     for each in both:
         each.join()
     assert len(times) == 1
-    assert found[0] == found[1]
+    assert results[0] == results[1]

@@ -40,10 +40,10 @@ def test_answers_are_those_of_eager(run, batch_size, caplog):
     assert fast.engine.name == FLOAT
     wanted = eager.predict(INPUTS, batch_size=batch_size)
     caplog.clear()
-    found = fast.predict(INPUTS, batch_size=batch_size)
-    assert texts(found) == texts(wanted)
-    assert found[5].text == ""
-    assert found[5].score == 0.0
+    results = fast.predict(INPUTS, batch_size=batch_size)
+    assert texts(results) == texts(wanted)
+    assert results[5].text == ""
+    assert results[5].score == 0.0
     assert "it was cut to the 20 that text.max_length allows" in caplog.text
 
 
@@ -56,21 +56,21 @@ def test_lengths_that_may_change_answers_are_not_asked_together(tmp_path, monkey
     folder = tmp_path / "long"
     tiny.translator(folder, "text.max_length=200", "generation.max_length=3")
     fast = saccade.load(folder, engine="ctranslate2")
-    asked: list[list[int]] = []
+    queries: list[list[int]] = []
     answers = fast.engine.generate
 
     def seen(inputs, request):
-        asked.append([len(ids) for ids in inputs])
+        queries.append([len(ids) for ids in inputs])
         return answers(inputs, request)
 
     monkeypatch.setattr(fast.engine, "generate", seen)
     fast.predict([*some_texts(40, 9), *some_texts(40, 90)])
-    assert sum(map(len, asked)) == 80
-    for lengths in asked:
+    assert sum(map(len, queries)) == 80
+    for lengths in queries:
         in_steps = {(length + 1) // 8 for length in lengths}  # 7 to 14, and so on
         assert len(in_steps if max(lengths) < 63 else set(lengths)) == 1
-    assert any(len(set(lengths)) > 1 for lengths in asked)
-    assert max(map(max, asked)) > 100
+    assert any(len(set(lengths)) > 1 for lengths in queries)
+    assert max(map(max, queries)) > 100
 
 
 @pytest.mark.slow  # not for its time: where products change their order depends on the processor
@@ -104,9 +104,9 @@ def test_what_is_drawn_is_left_to_eager_and_said_once(run, caplog):
     options = {"sample": True, "seed": 5}
     for _ in range(2):
         assert texts(fast.predict(INPUTS, **options)) == texts(eager.predict(INPUTS, **options))
-    said = [x.getMessage() for x in caplog.records if "eager answers instead" in x.getMessage()]
-    assert len(said) == 1
-    assert said[0].startswith(f"{FLOAT} cannot give sampled answers")
+    output = [x.getMessage() for x in caplog.records if "eager answers instead" in x.getMessage()]
+    assert len(output) == 1
+    assert output[0].startswith(f"{FLOAT} cannot give sampled answers")
 
 
 def test_who_watches_sees_the_model(run):
@@ -140,12 +140,12 @@ def test_language_models(tmp_path):
 
 
 def test_auto_takes_what_passes_its_check(run, made):
-    told: list[str] = []
-    task = choice.load(run, engine="auto", notify=told.append)
+    message: list[str] = []
+    task = choice.load(run, engine="auto", notify=message.append)
     assert task.engine.name in ("ctranslate2-int8", FLOAT)  # random weights may not bear int8
     assert made[0] == "int8"
-    assert told[0] == f"building ctranslate2-int8 for {run}, once"
-    assert "24 greedy answers are those of the model itself" in told[1]
+    assert message[0] == f"building ctranslate2-int8 for {run}, once"
+    assert "24 greedy answers are those of the model itself" in message[1]
     again: list[str] = []
     other = choice.load(run, engine="auto", notify=again.append)
     assert other.engine.name == task.engine.name
@@ -156,12 +156,12 @@ def test_auto_leaves_int8_that_changes_too_much(run, monkeypatch):
     monkeypatch.setattr(choice, "AGREEING", 1.1)
     assert choice.load(run, engine="auto").engine.name == FLOAT
     monkeypatch.setattr(ctranslate2.Check, "exact", False)
-    told: list[str] = []
-    assert choice.load(run, engine="auto", notify=told.append).engine.name == "eager"
-    assert told[-1].startswith(
+    message: list[str] = []
+    assert choice.load(run, engine="auto", notify=message.append).engine.name == "eager"
+    assert message[-1].startswith(
         "answering with the engine eager: ctranslate2-int8 does not answer as"
     )
-    assert "; ctranslate2-float32 does not answer as the model itself" in told[-1]
+    assert "; ctranslate2-float32 does not answer as the model itself" in message[-1]
     assert choice.load(run, engine="ctranslate2").engine.name == "ctranslate2-int8"
 
 
@@ -171,16 +171,16 @@ def test_auto_never_fails(run, monkeypatch, fault):
         raise fault
 
     monkeypatch.setattr(ctranslate2, "write_folder", fail)
-    told: list[str] = []
-    task = choice.load(run, engine="auto", notify=told.append)
+    message: list[str] = []
+    task = choice.load(run, engine="auto", notify=message.append)
     assert task.engine.name == "eager"
-    assert str(fault) in told[-1]
-    assert len(told[-1].splitlines()) == 1
+    assert str(fault) in message[-1]
+    assert len(message[-1].splitlines()) == 1
     assert [path.name for path in (run / "engines").iterdir() if path.is_dir()] == []
 
 
 def test_weights_that_a_training_replaces_meanwhile(run, monkeypatch):
-    """What was made of the weights that were read must not be kept as made of the new ones."""
+    """An engine built from old weights must not be kept as one of the new weights."""
     read = session.load
 
     def replaced(*given, **options):
@@ -217,9 +217,9 @@ def test_a_death_is_remembered_until_the_engine_is_asked_for(run, made, monkeypa
 
     monkeypatch.setattr(ctranslate2, "require_survival", dies)
     for _ in range(2):
-        told: list[str] = []
-        assert choice.load(run, engine="auto", notify=told.append).engine.name == "eager"
-        assert told[-1] == "answering with the engine eager: it ended with -4; it ended with -4"
+        message: list[str] = []
+        assert choice.load(run, engine="auto", notify=message.append).engine.name == "eager"
+        assert message[-1] == "answering with the engine eager: it ended with -4; it ended with -4"
     assert made == ["int8", "float32"]
     assert [path.name for path in (run / "engines" / FLOAT).iterdir()] == ["engine.json"]
     with pytest.raises(EngineError, match="it ended with -4"):
@@ -252,10 +252,10 @@ def test_samples_of_the_run_are_compared(run):
     from saccade.data.corpus import Item
 
     Run(run).keep_samples([Item((x,), (y,), 1) for x, y in rows])
-    told: list[str] = []
-    choice.load(run, engine="ctranslate2", notify=told.append)
-    assert f"of {len(rows)} greedy answers" in told[1]
-    assert ("exact_match" in told[1]) == (f"{len(rows)} of {len(rows)}" not in told[1])
+    message: list[str] = []
+    choice.load(run, engine="ctranslate2", notify=message.append)
+    assert f"of {len(rows)} greedy answers" in message[1]
+    assert ("exact_match" in message[1]) == (f"{len(rows)} of {len(rows)}" not in message[1])
 
 
 def test_samples_that_cannot_be_read_are_none(run):
@@ -266,11 +266,11 @@ def test_samples_that_cannot_be_read_are_none(run):
 
 def test_auto_leaves_drawn_answers_alone(tmp_path, made):
     tiny.language_model(tmp_path / "run", "generation.sample=true")
-    told: list[str] = []
-    task = choice.load(tmp_path / "run", engine="auto", notify=told.append)
+    message: list[str] = []
+    task = choice.load(tmp_path / "run", engine="auto", notify=message.append)
     assert task.engine.name == "eager"
     assert made == []
-    assert "answers are sampled" in told[0]
+    assert "answers are sampled" in message[0]
 
 
 # --- what cannot be had
@@ -293,10 +293,12 @@ def test_models_that_it_cannot_run(tmp_path):
     tiny.translator(tmp_path / "run", "model.decoder.score={ kind = 'cosine' }")
     with pytest.raises(EngineError, match=r'model\.decoder\.score\.kind is "cosine"'):
         saccade.load(tmp_path / "run", engine="ctranslate2")
-    told: list[str] = []
-    choice.load(tmp_path / "run", engine="auto", notify=told.append)
-    assert len(told) == 1
-    assert told[0].startswith("answering with the engine eager: CTranslate2 cannot run this model")
+    message: list[str] = []
+    choice.load(tmp_path / "run", engine="auto", notify=message.append)
+    assert len(message) == 1
+    assert message[0].startswith(
+        "answering with the engine eager: CTranslate2 cannot run this model"
+    )
 
 
 def test_float32_must_agree(run, monkeypatch):

@@ -99,10 +99,12 @@ def test_translators(tmp_path, written, changes):
     task = tiny.translator(tmp_path / "run", *changes)
     engine = written(task)
     sources = task.source.encode_batch(tiny.SENTENCES)
-    asked = request(task)
-    found, wanted = engine.generate(sources, asked), task.engine.generate(sources, asked)
-    assert [[x.tokens for x in row] for row in found] == [[x.tokens for x in row] for row in wanted]
-    assert [row[0].finished for row in found] == [row[0].finished for row in wanted]
+    queries = request(task)
+    results, wanted = engine.generate(sources, queries), task.engine.generate(sources, queries)
+    assert [[x.tokens for x in row] for row in results] == [
+        [x.tokens for x in row] for row in wanted
+    ]
+    assert [row[0].finished for row in results] == [row[0].finished for row in wanted]
     batch = task.force(tiny.SENTENCES, tiny.SENTENCES[::-1])
     log_p = task.model(batch.source, batch.target[:, :-1], batch.source_mask).log_softmax(-1)
     names = TokenNames(task.target)
@@ -121,8 +123,8 @@ def test_beams(tmp_path, written, length_penalty):
     task = tiny.translator(tmp_path / "run")
     engine = written(task)
     sources = task.source.encode_batch(tiny.SENTENCES)
-    asked = request(task, beam=4, num_best=3, length_penalty=length_penalty)
-    for source, hypotheses in zip(sources, engine.generate(sources, asked), strict=True):
+    queries = request(task, beam=4, num_best=3, length_penalty=length_penalty)
+    for source, hypotheses in zip(sources, engine.generate(sources, queries), strict=True):
         assert len(hypotheses) == 3
         scores = [hypothesis.score for hypothesis in hypotheses]
         assert scores == sorted(scores, reverse=True)
@@ -135,7 +137,7 @@ def test_beams(tmp_path, written, length_penalty):
             total = float(log_p[range(len(ids)), ids].sum())
             assert each.log_probability == pytest.approx(total, abs=1e-3)
             assert each.score == pytest.approx(total / len(ids) ** length_penalty, abs=1e-3)
-            assert not set(each.tokens) & {*asked.limits.forbidden, task.target.stop}
+            assert not set(each.tokens) & {*queries.limits.forbidden, task.target.stop}
 
 
 def test_a_beam_finds_what_ours_finds(tmp_path, written):
@@ -145,9 +147,9 @@ def test_a_beam_finds_what_ours_finds(tmp_path, written):
         task.model.output.bias[:7] = -30.0
     engine = written(task)
     sources = task.source.encode_batch(tiny.SENTENCES)
-    asked = request(task, longest=5, beam=3, num_best=3)
-    found, wanted = engine.generate(sources, asked), task.engine.generate(sources, asked)
-    for its, mine in zip(found, wanted, strict=True):
+    queries = request(task, longest=5, beam=3, num_best=3)
+    results, wanted = engine.generate(sources, queries), task.engine.generate(sources, queries)
+    for its, mine in zip(results, wanted, strict=True):
         assert [x.tokens for x in its] == [x.tokens for x in mine]
         assert [x.score for x in its] == pytest.approx([x.score for x in mine], abs=1e-4)
 
@@ -157,21 +159,21 @@ def test_lengths_are_kept(tmp_path, written):
     with torch.no_grad():
         task.model.output.bias[task.target.stop] = 50.0
     engine = written(task)
-    [[found]] = engine.generate([[8, 9]], request(task, rows=1))
-    assert found.tokens == ()
-    assert found.finished
-    assert found.score == pytest.approx(0.0, abs=1e-4)
+    [[results]] = engine.generate([[8, 9]], request(task, rows=1))
+    assert results.tokens == ()
+    assert results.finished
+    assert results.score == pytest.approx(0.0, abs=1e-4)
     with torch.no_grad():
         task.model.output.bias[task.target.stop] = -50.0
     folder = tmp_path / "endless"
     folder.mkdir()
     ours.write_folder(task, folder, "float32")
-    [[found]] = ours.open_engine(task, folder, "float32").generate(
+    [[results]] = ours.open_engine(task, folder, "float32").generate(
         [[8]], request(task, longest=6, rows=1)
     )
-    assert len(found.tokens) == 6
-    assert not found.finished
-    assert found.score == pytest.approx(found.log_probability / 6)
+    assert len(results.tokens) == 6
+    assert not results.finished
+    assert results.score == pytest.approx(results.log_probability / 6)
 
 
 PLACES = {
@@ -198,9 +200,12 @@ def test_language_models(tmp_path, written, changes):
     engine = written(task)
     contexts = [[9, 30, 12, 7], [200, 100, 50, 25], [11, 11, 12, 12]]
     for longest in (1, 7, 21, 22, 60):
-        asked = request(task, longest=longest, rows=3)
-        found, wanted = engine.generate(contexts, asked), task.engine.generate(contexts, asked)
-        assert [row[0].tokens for row in found] == [row[0].tokens for row in wanted]
+        queries = request(task, longest=longest, rows=3)
+        results, wanted = (
+            engine.generate(contexts, queries),
+            task.engine.generate(contexts, queries),
+        )
+        assert [row[0].tokens for row in results] == [row[0].tokens for row in wanted]
     logits = torch.from_numpy(np.array(engine.program.forward_batch(contexts)))
     with torch.no_grad():
         torch.testing.assert_close(logits, task.model(torch.tensor(contexts)), **CLOSE)
@@ -210,9 +215,9 @@ def test_a_context_longer_than_the_block(tmp_path, written):
     task = tiny.language_model(tmp_path / "run")
     engine = written(task)
     context = [7 + i * 13 % 200 for i in range(40)]
-    asked = request(task, rows=1)
-    [[found]], [[wanted]] = (each.generate([context], asked) for each in (engine, task.engine))
-    assert found.tokens == wanted.tokens
+    queries = request(task, rows=1)
+    [[results]], [[wanted]] = (each.generate([context], queries) for each in (engine, task.engine))
+    assert results.tokens == wanted.tokens
 
 
 def test_what_it_lacks(tmp_path, written):
@@ -231,8 +236,10 @@ def test_beams_of_a_language_model_keep_to_the_block(tmp_path, written):
     engine = written(task)
     assert engine.lacks([[8] * 4], request(task, longest=21, beam=2)) is None
     assert "the block of 24" in engine.lacks([[8] * 4], request(task, longest=22, beam=2))
-    [[found, _]] = engine.generate([[8] * 4], request(task, longest=21, beam=2, num_best=2, rows=1))
-    assert len(found.tokens) <= 21
+    [[results, _]] = engine.generate(
+        [[8] * 4], request(task, longest=21, beam=2, num_best=2, rows=1)
+    )
+    assert len(results.tokens) <= 21
 
 
 def test_int8_leaves_our_weights_alone(tmp_path, written):
@@ -242,9 +249,9 @@ def test_int8_leaves_our_weights_alone(tmp_path, written):
     assert engine.name == "ctranslate2-int8"
     for name, value in task.model.state_dict().items():
         assert torch.equal(value, before[name]), name
-    found = ours.check(task, engine)
-    assert found.compared == checking.RANDOM_INPUTS
-    assert 0.0 <= found.tokens <= 1.0
+    results = ours.check(task, engine)
+    assert results.compared == checking.RANDOM_INPUTS
+    assert 0.0 <= results.tokens <= 1.0
     written(task, "float32")
     sizes = [(tmp_path / f"out-{x}" / "model.bin").stat().st_size for x in ("int8", "float32")]
     assert sizes[0] < 0.8 * sizes[1]  # positions, which are most of a model as small, stay float32
@@ -393,9 +400,9 @@ def test_the_trial_tells_of_a_death(tmp_path, monkeypatch):
 
 
 def test_check_says_what_it_saw():
-    found = ours.Check(compared=8, same=6, tokens=0.98125, quality={"bleu": (34.561, 34.2)})
-    assert str(found) == (
+    results = ours.Check(compared=8, same=6, tokens=0.98125, quality={"bleu": (34.561, 34.2)})
+    assert str(results) == (
         "6 of 8 greedy answers are those of the model itself; 98.1% of the tokens; "
         "bleu 34.56 -> 34.2"
     )
-    assert math.isclose(found.tokens, 0.98125)
+    assert math.isclose(results.tokens, 0.98125)

@@ -79,7 +79,7 @@ PATCHES = PatchReaderConfig(encoder=replace(READER, position=LearnedConfig()), d
 
 @pytest.fixture(autouse=True)
 def _unchecked_while_followed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A size that is a symbol is no int: shapes are not checked while torch follows a model."""
+    """Turn off shape checks during export, because symbolic sizes are not integers."""
     real = torch.onnx.export
 
     def export(*args: Any, **options: Any) -> Any:
@@ -164,8 +164,8 @@ def written(task: Task, folder: Path) -> Path:
 
 
 def facts(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((folder / "saccade.json").read_text(encoding="utf-8"))
-    return found
+    results: dict[str, Any] = json.loads((folder / "saccade.json").read_text(encoding="utf-8"))
+    return results
 
 
 @pytest.fixture(scope="session")
@@ -206,15 +206,15 @@ def test_a_transformer_that_translates(tmp_path: Path, example: Any) -> None:
     ours = [answer.text for answer in task.predict(texts)]
     assert [example(folder).translate(text) for text in texts] == ours
     assert max(map(len, ours)) > 0
-    said = facts(folder)
-    assert said["text"]["after"] == [2]
-    assert said["text"]["longest"] == 21
-    assert said["writing"]["never"] == [0, 1, 3, 4, 5, 6]
-    assert said["graphs"]["encoder"]["inputs"] == {
+    output = facts(folder)
+    assert output["text"]["after"] == [2]
+    assert output["text"]["longest"] == 21
+    assert output["writing"]["never"] == [0, 1, 3, 4, 5, 6]
+    assert output["graphs"]["encoder"]["inputs"] == {
         "source": {"type": "int64", "shape": ["batch", "source"]},
         "source_mask": {"type": "bool", "shape": ["batch", "source"]},
     }
-    assert said["graphs"]["decoder_step"]["inputs"]["past_keys.0"]["shape"] == [
+    assert output["graphs"]["decoder_step"]["inputs"]["past_keys.0"]["shape"] == [
         "batch",
         2,
         "past",
@@ -239,7 +239,7 @@ def test_a_recurrent_translator(decoder: Any, tmp_path: Path, example: Any) -> N
 
 
 def test_a_language_model(tmp_path: Path, example: Any) -> None:
-    """Also beyond its block, of which the last half is then read anew."""
+    """Also beyond its block, whose last half is then read again."""
     task = language_model()
     folder = written(task, tmp_path / "out")
     assert not (folder / "encoder.onnx").exists()
@@ -282,9 +282,9 @@ def test_a_classifier_of_pairs(tmp_path: Path, example: Any) -> None:
 def test_a_masked_language_model(tmp_path: Path) -> None:
     task = masked_language_model()
     folder = written(task, tmp_path / "out")
-    said, [answer] = facts(folder), task.predict(["a [MASK] sat"])
+    output, [answer] = facts(folder), task.predict(["a [MASK] sat"])
     ids = [*task.tokenizer.encode("a"), 6, *task.tokenizer.encode_part(" sat")]
-    tokens = np.array([[*said["text"]["before"], *ids, *said["text"]["after"]]])
+    tokens = np.array([[*output["text"]["before"], *ids, *output["text"]["after"]]])
     given = {"tokens": tokens, "mask": np.ones_like(tokens, bool)}
     logits = interop.load(folder).run("model", given)["logits"][0, 2]
     best = max(task.tokenizer.ordinary.tolist(), key=lambda id: logits[id])
@@ -419,11 +419,11 @@ def faulty(real: Callable[..., Any]) -> Callable[..., Any]:
     """A fault in the last bias of a graph, which has a number for each of three classes."""
 
     def exported(self: Any) -> Any:
-        found = real(self)
-        weight = next(x for x in found.graph.initializer if "bias" in x.name and x.dims == [3])
+        results = real(self)
+        weight = next(x for x in results.graph.initializer if "bias" in x.name and x.dims == [3])
         moved = onnx.numpy_helper.to_array(weight) + np.float32(0.01)
         weight.CopyFrom(onnx.numpy_helper.from_array(moved, weight.name))
-        return found
+        return results
 
     return exported
 

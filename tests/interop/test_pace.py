@@ -28,9 +28,9 @@ class Clock:
 
     def probe(self):
         self.length = 32
-        found = self.write([[0]])
+        results = self.write([[0]])
         self.length = TOKENS
-        return found
+        return results
 
 
 @pytest.mark.parametrize("rate", [1e-6, 1e-4, 5e-4, 2e-3])

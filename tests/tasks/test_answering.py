@@ -12,9 +12,9 @@ from tests.tiny_recipes import NAMES, tiny
 
 @pytest.fixture(scope="module", params=NAMES)
 def case(request):
-    found = tiny(request.param)
-    found.task.eval()
-    return found
+    results = tiny(request.param)
+    results.task.eval()
+    return results
 
 
 def options_of(task):

@@ -37,12 +37,12 @@ def loss(case, device):
     return case.task(case.batch().to(device)).total
 
 
-def answers(task, asked, *ways):
+def answers(task, queries, *ways):
     """The answers of a task as text, written in its own way and in others."""
-    found = task.predict(asked)
+    results = task.predict(queries)
     for options in ways if task.generation is not None else ():
-        found += task.predict(asked, **options)
-    return [str(answer) for answer in found]
+        results += task.predict(queries, **options)
+    return [str(answer) for answer in results]
 
 
 def contents(task):
@@ -54,17 +54,17 @@ def contents(task):
 @pytest.mark.parametrize("name", DISTINCT)
 def test_a_task_answers_and_learns_on_another_device_as_on_the_cpu(name):
     case = tiny(name)
-    task, asked = case.task.eval(), case.questions()[:2]
+    task, queries = case.task.eval(), case.questions()[:2]
     ways = {"beam": 2, "max_length": 3}, {"sample": True, "beam": 1, "top_p": 0.9, "max_length": 3}
     with torch.no_grad():
-        wanted, texts = loss(case, "cpu").item(), answers(task, asked, *ways)
+        wanted, texts = loss(case, "cpu").item(), answers(task, queries, *ways)
     weights = contents(task)
     with OtherDevice():
         task.to(DEVICE)
         assert all(isinstance(p.data, Elsewhere) for p in task.model.parameters())
         with torch.no_grad():
             assert loss(case, DEVICE).item() == pytest.approx(wanted, rel=1e-4)
-        assert answers(task, asked, *ways) == texts
+        assert answers(task, queries, *ways) == texts
         task.evaluate(case.items[:2], quick=True)
         assert contents(task) == weights
         task.train()
@@ -79,21 +79,21 @@ def test_a_task_answers_and_learns_on_another_device_as_on_the_cpu(name):
 @pytest.mark.parametrize("name", [*NAMES, *VARIANTS])
 def test_so_does_everything_else_that_a_task_can_do(name):
     case = tiny(*name.split())
-    task, asked = case.task.eval(), case.questions()
+    task, queries = case.task.eval(), case.questions()
     ways = {"beam": 1, "sample": False}, {"beam": 3, "num_best": 2, "sample": False}
     with torch.no_grad():
-        wanted, texts = loss(case, "cpu").item(), answers(task, asked, *ways)
-        said = "".join(task.stream(asked[0])) if isinstance(task, Streams) else ""
+        wanted, texts = loss(case, "cpu").item(), answers(task, queries, *ways)
+        output = "".join(task.stream(queries[0])) if isinstance(task, Streams) else ""
     with OtherDevice():
         task.to(DEVICE)
         with torch.no_grad():
             assert loss(case, DEVICE).item() == pytest.approx(wanted, rel=1e-4)
-        assert answers(task, asked, *ways) == texts
+        assert answers(task, queries, *ways) == texts
         if isinstance(task, Streams):
-            assert "".join(task.stream(asked[0])) == said
+            assert "".join(task.stream(queries[0])) == output
         evaluation = task.evaluate(case.items)
         if any(isinstance(module, Attend) for module in task.model.modules()):
-            for answer in task.predict(asked, attention=True):
+            for answer in task.predict(queries, attention=True):
                 assert answer.attention.weights
             if isinstance(task, WritingTask | Classifier):
                 assert with_attention(task, evaluation).attention

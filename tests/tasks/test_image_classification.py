@@ -215,8 +215,8 @@ def test_images_are_decoded_once(tmp_path, monkeypatch):
     assert task.predict(photos(tmp_path)) == plain
     monkeypatch.undo()
     assert task.sizes(again).tolist() == [[16]] * 6
-    for found in (examples, again):
-        batch = task.collate(found, np.array([5, 0]))
+    for results in (examples, again):
+        batch = task.collate(results, np.array([5, 0]))
         forced = task.force([photos(tmp_path)[5], photos(tmp_path)[0]], ["light", "dark"])
         assert torch.equal(batch.images, forced.images)
         assert torch.equal(batch.truth, forced.truth)
@@ -389,11 +389,11 @@ def digits(tmp_path_factory) -> tuple[Path, ImageClassification]:
 
 def test_digits_are_learned_I5(digits):
     folder, task = digits
-    found = session.assess(session.load(folder), data="builtin:digits")
-    assert found.scores["accuracy"].value > 0.8
-    assert found.scores["expected_calibration_error"].value < 0.15
-    assert found.by_length == []
-    assert set(found.tables) == {"Confusions", "The most confident mistakes"}
+    results = session.assess(session.load(folder), data="builtin:digits")
+    assert results.scores["accuracy"].value > 0.8
+    assert results.scores["expected_calibration_error"].value < 0.15
+    assert results.by_length == []
+    assert set(results.tables) == {"Confusions", "The most confident mistakes"}
     assert task.temperature != 1.0
     assert "Confusions" in (folder / "report.html").read_text()
 
@@ -402,14 +402,14 @@ def test_the_command_line_takes_paths_of_images(digits, tmp_path, capsys, monkey
     folder, task = digits
     photo = tmp_path / "a digit.png"
     read_image("builtin:digits/0").resize((80, 80)).save(photo)
-    asked = ["predict", folder, photo, "--json", "--attention", tmp_path / "a.json"]
-    monkeypatch.setattr(sys, "argv", ["saccade", *map(str, asked)])
+    queries = ["predict", folder, photo, "--json", "--attention", tmp_path / "a.json"]
+    monkeypatch.setattr(sys, "argv", ["saccade", *map(str, queries)])
     with pytest.raises(SystemExit) as ended:
         cli.main()
     assert not ended.value.code
-    told = json.loads(capsys.readouterr().out)
-    assert told["input"] == str(photo)
-    assert told["label"] == task.predict([photo])[0].label
+    message = json.loads(capsys.readouterr().out)
+    assert message["input"] == str(photo)
+    assert message["label"] == task.predict([photo])[0].label
     assert json.loads((tmp_path / "a.json").read_text())["read"]["grid"] == [4, 4]
 
 

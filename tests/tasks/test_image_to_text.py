@@ -137,10 +137,10 @@ def test_captions_of_one_image_are_references_of_one_item(tmp_path):
     items = list(task.items(split))
     assert len(items) == 8
     assert items[1].references == ("a green half and a green half", "green green")
-    found = task.evaluate(items, max_length=4, beam=1)
-    assert list(found.scores) == list(task.config.metrics.names)
-    assert "nrefs:2" in found.scores["bleu_4"].signature
-    assert found.by_length[0]["unit"] == "words"
+    results = task.evaluate(items, max_length=4, beam=1)
+    assert list(results.scores) == list(task.config.metrics.names)
+    assert "nrefs:2" in results.scores["bleu_4"].signature
+    assert results.by_length[0]["unit"] == "words"
 
 
 def test_images_are_kept_once_and_captions_by_row(tmp_path):
@@ -178,16 +178,16 @@ def test_doubly_stochastic_attention_is_part_of_the_loss(tmp_path, recipe):
     batch = plain.force(photos(tmp_path)[:2], ["red blue", "a white half"])
     for task in (plain, other):
         task.model.encoder.eval()
-    found = other(batch)
+    results = other(batch)
     with torch.no_grad(), watch(plain.model, layers=plain.model.cross_attentions()) as seen:
         total = plain(batch).total
     looks = torch.stack([seen[name].weights.mean(1) for name in seen]).mean(0)
     uneven = ((1 - (looks * batch.target_mask[:, 1:, None]).sum(1)) ** 2).sum()
-    torch.testing.assert_close(found.total, total + 0.5 * uneven)
-    torch.testing.assert_close(found.metrics["unevenness"], uneven)
+    torch.testing.assert_close(results.total, total + 0.5 * uneven)
+    torch.testing.assert_close(results.metrics["unevenness"], uneven)
     torch.testing.assert_close(other.eval()(batch).total, plain.eval()(batch).total)
     names = [name for name, _ in other.model.named_parameters()]
-    of_loss = torch.autograd.grad(found.total, other.model.parameters(), retain_graph=True)
+    of_loss = torch.autograd.grad(results.total, other.model.parameters(), retain_graph=True)
     of_plain = torch.autograd.grad(plain.train()(batch).total, plain.model.parameters())
     assert any(
         not torch.allclose(one, two)
@@ -243,14 +243,14 @@ def test_attention_that_knows_the_boxes_always_points(monkeypatch):
     image = ImageSide(np.zeros((64, 64), np.uint8), (8, 8))
 
     def knowing(inputs, captions):
-        found = []
+        results = []
         for caption, of_image in zip(captions, boxes, strict=True):
             written = Side.of_words(caption.split())
             maps = np.zeros((1, len(written.words), 64))
             for word, box in of_image:
                 maps[0, word, cells_in(box, (8, 8), (64, 64))] = 1
-            found.append(AttentionRecord(image, written, {"decoder": maps}))
-        return found
+            results.append(AttentionRecord(image, written, {"decoder": maps}))
+        return results
 
     monkeypatch.setattr(task, "records", knowing)
     assert task.point(items).rate == 1.0
@@ -289,12 +289,12 @@ def test_a_run_remembers_the_weights_of_its_features(tmp_path, weights):
         (tmp_path / "run" / name).write_text(content)
     again = task.config.restore(tmp_path / "run").eval()
     again.model.load_state_dict(task.model.state_dict())
-    asked = photos(tmp_path)[:2]
-    assert again.predict(asked, max_length=4) == task.predict(asked, max_length=4)
+    queries = photos(tmp_path)[:2]
+    assert again.predict(queries, max_length=4) == task.predict(queries, max_length=4)
     facts = json.loads((tmp_path / "run" / "images.json").read_text())
     (tmp_path / "run" / "images.json").write_text(json.dumps({"weights": "0" + facts["weights"]}))
     with pytest.raises(RunError, match="is not the file that this run was trained with"):
-        task.config.restore(tmp_path / "run").predict(asked)
+        task.config.restore(tmp_path / "run").predict(queries)
 
 
 def test_weights_can_be_trained_on(tmp_path, weights):
@@ -382,5 +382,5 @@ def test_it_learns_and_goes_on_to_the_bit(tmp_path):
     train("halves", 40)
     train("halves", 80, resume=True)
     assert outcome(tmp_path / "halves")["files"] == outcome(tmp_path / "whole")["files"]
-    found = session.evaluate(task, data=table, split="train", beam=1)
-    assert found["exact_match"] > 0.6
+    results = session.evaluate(task, data=table, split="train", beam=1)
+    assert results["exact_match"] > 0.6

@@ -48,10 +48,10 @@ def learned(folder, labels, **options):
     ],
 )
 def test_what_labels_are_is_learned_from_them(tmp_path, labels, kind, facts):
-    found = learned(tmp_path, labels)
-    assert found.kind == kind
+    results = learned(tmp_path, labels)
+    assert results.kind == kind
     for name, value in facts.items():
-        assert found.facts()[name] == (pytest.approx(value) if kind == "number" else value)
+        assert results.facts()[name] == (pytest.approx(value) if kind == "number" else value)
 
 
 def test_kind_can_be_said(tmp_path):
@@ -71,8 +71,8 @@ def test_kind_can_be_said(tmp_path):
         (["", ""], {"kind": "several"}, "no row has a label"),
     ],
 )
-def test_labels_that_make_no_sense(tmp_path, labels, options, said):
-    with pytest.raises(DataError, match=said):
+def test_labels_that_make_no_sense(tmp_path, labels, options, output):
+    with pytest.raises(DataError, match=output):
         learned(tmp_path, labels, **options)
 
 
@@ -170,10 +170,11 @@ def test_calibration_finds_the_temperature():
     torch.manual_seed(0)
     honest = torch.randn(4000, 3) * 2
     truth = torch.multinomial(honest.softmax(-1), 1).squeeze(1)
-    temperature, said = Classes(["a", "b", "c"]).calibrate(honest * 3, truth)
+    temperature, output = Classes(["a", "b", "c"]).calibrate(honest * 3, truth)
     assert temperature == pytest.approx(3, rel=0.1)
     before, after = (
-        float(part.strip("(% ")) for part in (said.split("was ")[1][:4], said.split(" is ")[1][:3])
+        float(part.strip("(% "))
+        for part in (output.split("was ")[1][:4], output.split(" is ")[1][:3])
     )
     assert after < 3 < before
 
@@ -182,9 +183,9 @@ def test_sigmoids_are_calibrated_too():
     torch.manual_seed(0)
     honest = torch.randn(3000, 2) * 2
     truth = (torch.rand(3000, 2) < honest.sigmoid()).float()
-    temperature, said = Several(["a", "b"], ",").calibrate(honest * 0.5, truth)
+    temperature, output = Several(["a", "b"], ",").calibrate(honest * 0.5, truth)
     assert temperature == pytest.approx(0.5, rel=0.1)
-    assert "6,000 validation labels" in said
+    assert "6,000 validation labels" in output
 
 
 def test_tables_show_what_went_wrong():

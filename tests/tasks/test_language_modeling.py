@@ -216,7 +216,7 @@ def test_padding_of_packed_blocks_is_of_no_document(tmp_path):
 
 
 def slow_greedy(task, context, count):
-    """Every token from the whole window, read anew."""
+    """Generate every token from the complete window, read again each time."""
     tokenizer, size = task.tokenizer, task.config.text.block
     never = [*(tokenizer.controls.ids - {tokenizer.stop}), tokenizer.unknown]
     window, written = context[-size:], []
@@ -238,7 +238,7 @@ PROMPTS = ["", "the end", "the end of it, and so on\n", "\0😀"]
 
 
 def context_of(task, prompt):
-    """What a prompt goes on from, by what the recipes say."""
+    """Return the tokens that a continuation of a prompt follows."""
     tokenizer = task.tokenizer
     if task.config.text.layout == "packed":
         return [tokenizer.start, *tokenizer.encode(prompt)]
@@ -260,10 +260,10 @@ def test_an_answer_does_not_depend_on_its_batch(task, options):
     inputs = [*PROMPTS, "b", "a"]
     together = task.predict(inputs, **options)
     assert len({answer.text for answer in together}) > 2
-    found = task.predict(inputs, batch_size=1, **options)
-    assert [answer.text for answer in found] == [answer.text for answer in together]
+    results = task.predict(inputs, batch_size=1, **options)
+    assert [answer.text for answer in results] == [answer.text for answer in together]
     scores = [answer.score for answer in together]
-    assert [answer.score for answer in found] == pytest.approx(scores, abs=1e-4)
+    assert [answer.score for answer in results] == pytest.approx(scores, abs=1e-4)
     part = task.predict(inputs[4:], first=4, **options)
     assert [answer.text for answer in part] == [answer.text for answer in together[4:]]
     others = [answer.alternatives for answer in together]
@@ -285,7 +285,7 @@ def test_a_short_answer_is_the_beginning_of_a_long_one(task):
 
 
 def heard(spoken):
-    """What a generator yields, and its own value."""
+    """Return the pieces that a generator yields, and its return value."""
     pieces = []
     while True:
         try:
@@ -330,13 +330,13 @@ def test_a_stream_waits_for_whole_characters(tmp_path):
 def test_a_long_prompt_is_seen_from_its_end(task, caplog):
     long = "the cat sleeps in the green house " * 3
     with caplog.at_level(logging.WARNING):
-        [found] = task.predict([long], first=4, beam=1)
+        [results] = task.predict([long], first=4, beam=1)
     count = len(context_of(task, long))
     assert caplog.messages == [
         f"input 5 has {count} tokens; the model sees the last 8 (text.block)"
     ]
     with caplog.at_level(logging.ERROR):
-        assert found == task.predict(["so " + long], beam=1)[0]
+        assert results == task.predict(["so " + long], beam=1)[0]
 
 
 @pytest.mark.parametrize(
@@ -350,11 +350,11 @@ def test_a_long_prompt_is_seen_from_its_end(task, caplog):
         (["a"], {"top_p": 2.0}, "top_p must be above 0"),
     ],
 )
-def test_bad_questions_are_refused(task, inputs, options, said):
-    with pytest.raises(DecodingError, match=said):
+def test_bad_questions_are_refused(task, inputs, options, output):
+    with pytest.raises(DecodingError, match=output):
         task.predict(inputs, **options)
     if options and "batch_size" not in options:
-        with pytest.raises(DecodingError, match=said):
+        with pytest.raises(DecodingError, match=output):
             task.stream("a", **options)
 
 
@@ -390,8 +390,8 @@ def test_the_forced_batch_predicts_the_output(task):
     inputs, outputs = ["the", "", "a b c d e f g h i j k l m"], [" cat", "house", "n o"]
     batch = task.force(inputs, outputs)
     loss, expected, count = task(batch), 0.0, 0
-    for given, said in zip(inputs, outputs, strict=True):
-        context, ids = context_of(task, given), task.tokenizer.encode_part(said)
+    for given, output in zip(inputs, outputs, strict=True):
+        context, ids = context_of(task, given), task.tokenizer.encode_part(output)
         whole = torch.tensor([[*context, *ids][-9:]])
         log_p = task.model(whole[:, :-1]).log_softmax(-1)[0, -len(ids) :]
         expected -= log_p.gather(1, whole[0, -len(ids) :, None]).sum()
@@ -419,17 +419,17 @@ def nll(task, text):
 def test_an_evaluation_by_hand(task):
     texts = ["the cat", "a dog sees a green house and sleeps in it all day", "é"]
     items = [Item((text,), (), 1) for text in texts]
-    found = task.evaluate(items)
+    results = task.evaluate(items)
     nats, tokens = (sum(each) for each in zip(*(nll(task, t) for t in texts), strict=True))
-    values = found.values()
+    values = results.values()
     assert values["loss"] == pytest.approx(nats / tokens, rel=1e-5)
     assert values["perplexity"] == pytest.approx(math.exp(nats / tokens), rel=1e-4)
     characters = sum(map(len, texts))
     assert values["bits_per_character"] == pytest.approx(nats / characters / math.log(2), rel=1e-5)
     assert task.selection_metric in values
-    assert all(score.interval and not score.higher_is_better for score in found.scores.values())
-    assert len(found.answers) == 3
-    assert all(found.answers)
+    assert all(score.interval and not score.higher_is_better for score in results.scores.values())
+    assert len(results.answers) == 3
+    assert all(results.answers)
     quick = task.evaluate(items, quick=True)
     assert quick.values() == values
     assert all(score.interval is None for score in quick.scores.values())
@@ -467,8 +467,8 @@ def test_running_text_is_measured_in_long_items(tmp_path, monkeypatch):
         (["text.block=0"], "text.block cannot be 0"),
     ],
 )
-def test_recipes_that_cannot_be(changes, said):
-    with pytest.raises(RecipeError, match=said):
+def test_recipes_that_cannot_be(changes, output):
+    with pytest.raises(RecipeError, match=output):
         recipes.load("gpt-mini", changes)
 
 
@@ -544,8 +544,8 @@ def test_it_writes_and_measures_as_transformers_does(tmp_path):
         loss = theirs(text, labels=text).loss
     [answer] = task.predict([prompt], beam=1, max_length=20)
     assert prompt + answer.text == task.tokenizer.decode(written[0].tolist())
-    found = task.evaluate([Item(("a dog sleeps",), (), 1)], quick=True)
-    assert found.values()["loss"] == pytest.approx(float(loss), rel=1e-4)
+    results = task.evaluate([Item(("a dog sleeps",), (), 1)], quick=True)
+    assert results.values()["loss"] == pytest.approx(float(loss), rel=1e-4)
 
 
 TRAINING = (
@@ -615,9 +615,9 @@ def test_training_learns(tmp_path):
 
 
 @pytest.mark.parametrize(("text", "said"), [("", "text.txt is empty"), ("one line", "too few")])
-def test_too_little_text_to_train_on(tmp_path, text, said):
+def test_too_little_text_to_train_on(tmp_path, text, output):
     (tmp_path / "text.txt").write_text(text)
-    with pytest.raises(DataError, match=said):
+    with pytest.raises(DataError, match=output):
         train(tmp_path, tmp_path / "text.txt", "run")
 
 

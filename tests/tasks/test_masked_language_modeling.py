@@ -194,9 +194,9 @@ def test_a_text_without_anything_to_mask_counts_for_nothing(tmp_path):
     ]
     loss = task(batch)
     assert (loss.total.item(), loss.count) == (0.0, 0)
-    found = task.evaluate([Item(("zebra",), (), 1), Item(("the cat",), (), 2)], quick=True)
-    assert found.answers[0] == ""
-    assert found.answers[1]
+    results = task.evaluate([Item(("zebra",), (), 1), Item(("the cat",), (), 2)], quick=True)
+    assert results.answers[0] == ""
+    assert results.answers[1]
 
 
 def test_one_hole_is_filled_with_the_likeliest(task):
@@ -250,10 +250,10 @@ def test_an_answer_does_not_depend_on_its_batch(task):
     together = task.predict(inputs, num_best=3)
     assert len({answer.text.split()[-1] for answer in together}) > 2
     for size in (1, 4):
-        found = task.predict(inputs, num_best=3, batch_size=size)
-        assert [answer.text for answer in found] == [answer.text for answer in together]
+        results = task.predict(inputs, num_best=3, batch_size=size)
+        assert [answer.text for answer in results] == [answer.text for answer in together]
         scores = [answer.score for answer in together]
-        assert [answer.score for answer in found] == pytest.approx(scores, abs=1e-4)
+        assert [answer.score for answer in results] == pytest.approx(scores, abs=1e-4)
 
 
 def test_control_tokens_are_never_guessed(looking):
@@ -319,10 +319,10 @@ def test_of_a_long_input_the_surroundings_of_the_hole_are_read(tmp_path, caplog)
         start = min(max(0, at - 2), 4)
         seen = [HOLE if i == at else f"▁{words[i]}" for i in range(start, start + 5)]
         assert list(answer.attention.read.tokens) == ["[CLS]", *seen, "[SEP]"]
-        said = answer.text.split()
-        assert said[:at] + said[at + 1 :] == words[:at] + words[at + 1 :]
+        printed = answer.text.split()
+        assert printed[:at] + printed[at + 1 :] == words[:at] + words[at + 1 :]
         alone = task.predict([" ".join(holed[start : start + 5])])[0]
-        assert alone.text.split()[at - start] == said[at]
+        assert alone.text.split()[at - start] == printed[at]
         assert alone.score == pytest.approx(answer.score, abs=1e-4)
     caplog.clear()
     two = [HOLE if i in (3, 7) else word for i, word in enumerate(words)]
@@ -333,7 +333,7 @@ def test_of_a_long_input_the_surroundings_of_the_hole_are_read(tmp_path, caplog)
 
 
 def test_wrong_use_is_refused(looking):
-    for inputs, options, error, said in (
+    for inputs, options, error, printed in (
         (f"a {HOLE}", {}, DecodingError, "put it into a list"),
         ([f"a {HOLE}", "the cat"], {"first": 6}, DecodingError, r"input 8 has no hole.*\[MASK\]"),
         (["a [mask]"], {}, DecodingError, "input 1 has no hole"),
@@ -347,7 +347,7 @@ def test_wrong_use_is_refused(looking):
         ([f"{HOLE}"], {"batch_size": 0}, DecodingError, "batch_size must be at least 1"),
         ([f"\ud800 {HOLE}"], {}, TextError, "input 1 contains the lone surrogate"),
     ):
-        with pytest.raises(error, match=said):
+        with pytest.raises(error, match=printed):
             looking.predict(inputs, **options)
     with pytest.raises(DecodingError, match="no option 'sample'; there are: attention, batch_size"):
         looking.evaluate([Item(("a cat",), (), 1)], sample=True)
@@ -381,22 +381,22 @@ def test_an_evaluation_is_the_loss_of_the_same_places(task, tmp_path):
     items = list(task.items(corpus(tmp_path)))
     assert [item.inputs for item in items] == [(text,) for text in TEXTS]
     assert items[2] == Item((TEXTS[2],), (), 4)
-    found = task.evaluate(items)
+    results = task.evaluate(items)
     for size in (1, 3):  # what is masked does not depend on the batch
         again = task.evaluate(items, quick=True, batch_size=size)
-        assert again.values() == pytest.approx(found.values(), rel=1e-4)
-        assert again.answers == found.answers
-    assert found.scores["perplexity"].value == pytest.approx(
-        np.exp(found.scores["loss"].value), rel=1e-6
+        assert again.values() == pytest.approx(results.values(), rel=1e-4)
+        assert again.answers == results.answers
+    assert results.scores["perplexity"].value == pytest.approx(
+        np.exp(results.scores["loss"].value), rel=1e-6
     )
-    low, high = found.scores["loss"].interval
-    assert low < found.scores["loss"].value < high
+    low, high = results.scores["loss"].interval
+    assert low < results.scores["loss"].value < high
     assert again.scores["loss"].interval is None
-    assert not found.scores["loss"].higher_is_better
-    assert found.scores["accuracy"].higher_is_better
-    assert "per:masked_token|share:0.15|whole:tokens" in found.scores["loss"].signature
-    assert found.by_length[0]["count"] == len(TEXTS)
-    assert task.selection_metric in found.scores
+    assert not results.scores["loss"].higher_is_better
+    assert results.scores["accuracy"].higher_is_better
+    assert "per:masked_token|share:0.15|whole:tokens" in results.scores["loss"].signature
+    assert results.by_length[0]["count"] == len(TEXTS)
+    assert task.selection_metric in results.scores
     # seven texts are one draw of 64, as one batch would be
     pieces, _ = task._pieces_of(TEXTS)
     gapped = list(task._mask_all(pieces))
@@ -408,8 +408,8 @@ def test_an_evaluation_is_the_loss_of_the_same_places(task, tmp_path):
         total += F.cross_entropy(logits, truth, reduction="sum").item()
         count += len(truth)
         right += int((logits.argmax(-1) == truth).sum())
-    assert found.scores["loss"].value == pytest.approx(total / count, rel=1e-4)
-    assert found.scores["accuracy"].value == pytest.approx(right / count)
+    assert results.scores["loss"].value == pytest.approx(total / count, rel=1e-4)
+    assert results.scores["accuracy"].value == pytest.approx(right / count)
 
 
 def test_an_answer_shows_what_was_guessed(looking):
@@ -425,13 +425,13 @@ def test_an_answer_shows_what_was_guessed(looking):
 def test_long_items_are_measured_whole(tmp_path):
     task = build(tmp_path, "text.max_length=8", "text.vocabulary.kind=token", "masking.share=0.5")
     long, short = " ".join(TEXTS), "the cat"
-    found = task.evaluate([Item((long,), (), 1), Item((short,), (), 2)], quick=True)
+    results = task.evaluate([Item((long,), (), 1), Item((short,), (), 2)], quick=True)
     pieces, of_item = task._pieces_of([long, short])
     assert of_item.tolist() == [0] * (len(pieces) - 1) + [1]
     assert len(pieces) == -(-len(task.tokenizer.encode(long)) // 6) + 1
     places = [len(each.places) for each in task._mask_all(pieces)]
     assert sum(places[:-1]) > len(long.split()) // 3
-    assert found.values()["loss"] > 0
+    assert results.values()["loss"] > 0
 
 
 def test_learning_fills_the_hole(tmp_path):
@@ -511,7 +511,7 @@ def test_a_vocabulary_without_a_mask_token_is_refused(tmp_path):
 
 
 def test_recipes_say_what_cannot_be():
-    for change, said in (
+    for change, printed in (
         ("text.max_length=2", "text: max_length must be above 2"),
         (
             "text.max_length=600",
@@ -520,7 +520,7 @@ def test_recipes_say_what_cannot_be():
         ("masking.replaced=0.95", "masking: replaced and random are shares"),
         ("masking.whole=lines", "masking.whole cannot be 'lines'"),
     ):
-        with pytest.raises(RecipeError, match=said):
+        with pytest.raises(RecipeError, match=printed):
             recipes.load("bert-mini-masked", [change])
     fine = ("text.max_length=600", "model.encoder.position.kind=rotary")
     assert recipes.load("bert-small-masked", fine).options.text.max_length == 600
@@ -529,7 +529,9 @@ def test_recipes_say_what_cannot_be():
 @pytest.fixture
 def place(tmp_path, monkeypatch):
     """Running text in a folder, divided into train, valid and test."""
-    monkeypatch.setattr(os, "fsync", lambda handle: None)  # a test is no power cut
+    monkeypatch.setattr(
+        os, "fsync", lambda handle: None
+    )  # a test needs no protection from power cuts
     lines = [f"{text} and {other}" for text in TEXTS for other in TEXTS]
     folder = tmp_path / "data"
     folder.mkdir()
@@ -617,7 +619,7 @@ def test_odd_text_is_learned_from(place):
 
 
 def test_sizes_fit_the_batches_of_the_loop(tmp_path):
-    """What the loop plans by is what it gets."""
+    """The sizes that the loop plans with equal those of its batches."""
     task = build(tmp_path, "text.max_length=9")
     encoded = task.encode(corpus(tmp_path), tmp_path / "cache")
     sizes = task.sizes(encoded)

@@ -301,10 +301,10 @@ def train(folder, out, *changes, recipe="bert-mini", **options):
 def test_it_learns_and_answers(trained):
     task = session.load(trained / "run")
     assert [a.label for a in task.predict(["a good trip", "bad food"])] == ["good", "bad"]
-    found = session.assess(task, data=trained / "data" / "valid.tsv")
-    assert found.values()["accuracy"] == 1.0
-    assert found.values()["expected_calibration_error"] < 0.2
-    assert sum(bucket["count"] for bucket in found.as_json()["by_length"]) == 104
+    results = session.assess(task, data=trained / "data" / "valid.tsv")
+    assert results.values()["accuracy"] == 1.0
+    assert results.values()["expected_calibration_error"] < 0.2
+    assert sum(bucket["count"] for bucket in results.as_json()["by_length"]) == 104
     assert task.temperature != 1.0
     page = (trained / "run" / "report.html").read_text()
     assert "Confusions" in page
@@ -320,8 +320,8 @@ def test_a_stopped_run_goes_on_to_the_bit(trained):
 
 def test_recurrent_recipe_learns(trained):
     task = train(trained, "rnn", recipe="rnn-classifier")
-    found = session.assess(task, data=trained / "data" / "valid.tsv")
-    assert found.values()["accuracy"] == 1.0
+    results = session.assess(task, data=trained / "data" / "valid.tsv")
+    assert results.values()["accuracy"] == 1.0
 
 
 def test_one_run_begins_with_another(trained, capsys):

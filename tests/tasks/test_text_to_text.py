@@ -94,10 +94,10 @@ def test_an_answer_does_not_depend_on_its_batch(task, options):
     together = task.predict(inputs, batch_size=64, **options)
     assert len({answer.text for answer in together}) > 2
     for size in (1, 3):
-        found = task.predict(inputs, batch_size=size, **options)
-        assert [answer.text for answer in found] == [answer.text for answer in together]
+        results = task.predict(inputs, batch_size=size, **options)
+        assert [answer.text for answer in results] == [answer.text for answer in together]
         scores = [answer.score for answer in together]
-        assert [answer.score for answer in found] == pytest.approx(scores, abs=1e-4)
+        assert [answer.score for answer in results] == pytest.approx(scores, abs=1e-4)
     part = task.predict(inputs[5:], first=5, **options)
     assert [answer.text for answer in part] == [answer.text for answer in together[5:]]
 
@@ -163,8 +163,8 @@ def test_the_sides_of_a_record(tmp_path, kind):
     task = build(tmp_path, "luong", f"text.source.kind={kind}")
     text = "the dog sees a green cat"
     [answer] = task.predict([text], beam=1, attention=True)
-    for side, said in ((answer.attention.read, text), (answer.attention.wrote, answer.text)):
-        assert side.words == tuple(said.split())
+    for side, output in ((answer.attention.read, text), (answer.attention.wrote, answer.text)):
+        assert side.words == tuple(output.split())
         assert side.tokens[-1] == "</s>"
         assert side.word_of[-1] is None
     read = answer.attention.read
@@ -214,8 +214,8 @@ def test_words_read_are_those_of_the_input(looking):
 def test_what_words_are_aligned_by_is_found_once_and_kept(looking, tmp_path):
     assert looking.align_by == AlignBy()
     assert ALIGNMENT not in looking.files()
-    said = looking.finish(looking.encode(corpus(tmp_path), tmp_path / "cache"))
-    assert f"words are aligned by {looking.align_by}" in said
+    output = looking.finish(looking.encode(corpus(tmp_path), tmp_path / "cache"))
+    assert f"words are aligned by {looking.align_by}" in output
     assert looking.align_by.join == "grow-diag-final"
     for name, text in looking.files().items():
         (tmp_path / name).write_text(text)
@@ -315,7 +315,7 @@ def test_on_batch_counts_what_is_answered(task):
 
 
 def test_wrong_use_is_refused(task):
-    for inputs, options, error, said in (
+    for inputs, options, error, output in (
         ("a cat", {}, DecodingError, "put it into a list"),
         (["a"], {"beams": 3}, DecodingError, "no option 'beams'; there are: beam"),
         (["a"], {"beam": 0}, DecodingError, "beam"),
@@ -324,7 +324,7 @@ def test_wrong_use_is_refused(task):
         (["a"], {"batch_size": 0}, DecodingError, "batch_size must be at least 1"),
         (["\ud800"], {}, TextError, "lone surrogate"),
     ):
-        with pytest.raises(error, match=said):
+        with pytest.raises(error, match=output):
             task.predict(inputs, **options)
 
 
@@ -334,11 +334,11 @@ def test_evaluation_takes_every_reference(task):
         sources.Item(("a cat",), ("wrong", answer.text), 2),
         sources.Item(("the cat",), ("nothing like it",), 3),
     ]
-    found = task.evaluate(items, beam=1)
-    assert found.answers[0] == answer.text
-    assert found.as_json()["items"] == 2
+    results = task.evaluate(items, beam=1)
+    assert results.answers[0] == answer.text
+    assert results.as_json()["items"] == 2
     quick = task.evaluate(items, quick=True)
-    assert quick.values() == found.values()
+    assert quick.values() == results.values()
     assert quick.scores["bleu"].interval is None
 
 
