@@ -531,7 +531,7 @@ def place(tmp_path, monkeypatch):
     """Running text in a folder, divided into train, valid and test."""
     monkeypatch.setattr(
         os, "fsync", lambda handle: None
-    )  # a test needs no protection from power cuts
+    )  # faster
     lines = [f"{text} and {other}" for text in TEXTS for other in TEXTS]
     folder = tmp_path / "data"
     folder.mkdir()
