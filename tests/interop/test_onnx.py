@@ -170,12 +170,12 @@ def facts(folder: Path) -> dict[str, Any]:
 
 @pytest.fixture(scope="session")
 def example() -> Any:
-    """The class `Model` of docs/onnx.md, which knows nothing of Saccade."""
-    page = (ROOT / "docs" / "onnx.md").read_text(encoding="utf-8")
+    """The class `Model` of docs/how-to/onnx.md, which knows nothing of Saccade."""
+    page = (ROOT / "docs" / "how-to" / "onnx.md").read_text(encoding="utf-8")
     code = re.findall(r"^```python\n(# only.*?)^```", page, re.DOTALL | re.MULTILINE)[0]
     assert not re.search(r"import (torch|saccade)", code)
     names: dict[str, Any] = {}
-    exec(compile(code, "docs/onnx.md", "exec"), names)
+    exec(compile(code, "docs/how-to/onnx.md", "exec"), names)
     return names["Model"]
 
 
