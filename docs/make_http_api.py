@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any
 
-from make_recipe_keys import descriptions
+from griffe import Docstring, DocstringSectionAttributes
 
 from saccade.serve import app
-from saccade.serve.auth import Guard
-from saccade.serve.limits import Limits
-from saccade.serve.models import Models
-from saccade.serve.prometheus import Measures
+from saccade.serve.auth import Authorization
+from saccade.serve.limits import RequestLimits
+from saccade.serve.models import ModelRegistry
+from saccade.serve.prometheus import ServerMetrics
 
 ABOUT = """# HTTP API
 
@@ -54,9 +54,16 @@ def page() -> str:
 
 def openapi() -> dict[str, Any]:
     """Return the OpenAPI description of a server with a token and without models."""
-    measures = Measures()
-    guard = Guard.of("127.0.0.1", token="0" * 16, open=app.open_paths())
-    server = app.build(Models([], measures), guard=guard, limits=Limits(), measures=measures)
+    metrics = ServerMetrics()
+    authorization = Authorization.for_address(
+        "127.0.0.1", token="0" * 16, open_paths=app.open_paths()
+    )
+    server = app.build(
+        ModelRegistry([], metrics),
+        authorization=authorization,
+        limits=RequestLimits(),
+        metrics=metrics,
+    )
     description: dict[str, Any] = server.app.openapi()  # type: ignore[attr-defined]
     return description
 
@@ -123,9 +130,14 @@ def _type(schema: dict[str, Any]) -> str:
 
 
 def _limits() -> Iterator[str]:
-    texts = descriptions(Limits)
-    for field in fields(Limits):
-        yield f"| `{field.name}` | {field.default:,} | {_text(texts.get(field.name, ''))} |\n"
+    texts = {
+        attribute.name: attribute.description
+        for section in Docstring(RequestLimits.__doc__ or "").parse("google")
+        if isinstance(section, DocstringSectionAttributes)
+        for attribute in section.value
+    }
+    for field in fields(RequestLimits):
+        yield f"| `{field.name}` | {field.default:,} | {_text(texts[field.name])} |\n"
 
 
 def _text(words: str) -> str:

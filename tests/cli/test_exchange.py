@@ -284,7 +284,7 @@ def test_language_model_round_trip(saccade, tmp_path, changes):
             model(**inputs).logits, task.model(torch.tensor([context])), **CLOSE
         )
         [written] = model.generate(**inputs)
-        assert task._said(context, written[len(context) :].tolist()) == answer.text
+        assert task._continuation(context, written[len(context) :].tolist()) == answer.text
     back = imported(saccade, folder, tmp_path / "run")
     assert back.predict(TEXTS, sample=False, max_length=8) == answers
 

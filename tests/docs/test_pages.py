@@ -53,6 +53,23 @@ def test_command_has_valid_verb_options_and_recipes(command):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_options_named_in_the_text_exist(page):
+    group: Any = typer.main.get_command(cli.app)
+    verbs = [group, *group.commands.values()]
+    known = {flag for verb in verbs for param in verb.params for flag in param.opts}
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    for code in re.findall(r"`([^`\n]+)`", text):
+        if code.startswith(OTHER_PROGRAMS):
+            continue
+        unknown = set(re.findall(r"(?<![\w-])--[a-z][\w-]*", code)) - known - OTHER_OPTIONS
+        assert not unknown, f"{code}: {unknown}"
+
+
+OTHER_PROGRAMS = ("torchrun", "pip", "benchmarks/", "python ")
+OTHER_OPTIONS = {"--help", "--nnodes", "--rdzv-backend", "--rdzv-endpoint", "--deadlines"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_scripts_and_make_targets_exist(page):
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
     for line in "".join(blocks(page, "sh")).splitlines():

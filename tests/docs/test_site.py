@@ -10,8 +10,8 @@ from tests.docs.pages import DOCS, generator
 def test_command_line_page_has_every_verb_and_option():
     page = generator("make_command_line").page()
     assert "## saccade train" in page
-    assert "| `--max-steps <int>`" in page
-    assert "| `--n-best <int>`" in page
+    assert "| `--max-steps N`" in page
+    assert "| `--n-best N`" in page
     assert page.count("\n## saccade ") == 11
 
 

@@ -178,7 +178,7 @@ def test_bad_options_and_files_are_refused(tmp_path):
     (tmp_path / "no.png").write_text("no image")
     with pytest.raises(DataError, match=r"no\.png is not an image"):
         task.predict([tmp_path / "no.png"])
-    with pytest.raises(DataError, match="'purple' is not one of those trained on: dark, light"):
+    with pytest.raises(DataError, match="'purple' was not in the training data: dark, light"):
         task.force(photos(tmp_path)[:1], ["purple"])
 
 
@@ -393,9 +393,9 @@ def test_digits_are_learned_I5(digits):
     assert found.scores["accuracy"].value > 0.8
     assert found.scores["expected_calibration_error"].value < 0.15
     assert found.by_length == []
-    assert set(found.tables) == {"What is taken for what", "The most confident mistakes"}
+    assert set(found.tables) == {"Confusions", "The most confident mistakes"}
     assert task.temperature != 1.0
-    assert "What is taken for what" in (folder / "report.html").read_text()
+    assert "Confusions" in (folder / "report.html").read_text()
 
 
 def test_the_command_line_takes_paths_of_images(digits, tmp_path, capsys, monkeypatch):

@@ -325,7 +325,7 @@ def test_weights_can_be_trained_on(tmp_path, weights):
     [
         ("model.encoder.weights=", RecipeError, "weights is missing: give the path"),
         ("model.encoder.weights=nowhere.st", WeightsError, r"no file nowhere\.st"),
-        ("augment.flip=true", RecipeError, "features are computed once"),
+        ("augment.flip=true", RecipeError, "features that are computed once"),
         ("augment.mixup=0.5", RecipeError, "captions cannot be mixed"),
         ("image.scale=data", RecipeError, "does not fit EfficientNet"),
         ("model.encoder.position.kind=rotary", RecipeError, "does not work on the cells"),

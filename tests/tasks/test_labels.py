@@ -64,11 +64,11 @@ def test_kind_can_be_said(tmp_path):
 @pytest.mark.parametrize(
     ("labels", "options", "said"),
     [
-        (["a", "a"], {}, "at least two labels to tell apart; train has 'a'"),
+        (["a", "a"], {}, "at least two different labels; train has 'a'"),
         (["1.5", "nan"], {}, ":3: the label must be a finite number, got nan"),
         (["1.5", "inf"], {}, ":3: the label must be a finite number, got inf"),
         (["1", "x"], {"kind": "number"}, ":3: the label must be a number, got 'x'"),
-        (["", ""], {"kind": "several"}, "no text has a label"),
+        (["", ""], {"kind": "several"}, "no row has a label"),
     ],
 )
 def test_labels_that_make_no_sense(tmp_path, labels, options, said):
@@ -151,9 +151,9 @@ def test_numbers_come_back():
 
 
 def test_an_unknown_label_is_an_error_that_lists_the_known_ones():
-    with pytest.raises(DataError, match=r"t.tsv:7: the label 'may be' .* on: no, yes"):
+    with pytest.raises(DataError, match=r"t.tsv:7: the label 'may be' .* data: no, yes"):
         Classes(["no", "yes"]).encode("may be", "t.tsv:7")
-    with pytest.raises(DataError, match="'d' is not one of"):
+    with pytest.raises(DataError, match="'d' was not in the training data"):
         Several(["a", "b"], ",").encode("a,d", "here")
 
 
@@ -193,7 +193,7 @@ def test_tables_show_what_went_wrong():
     logits = torch.tensor([[0.0, 1.0], [0.0, 3.0], [1.0, 0.0]])
     answers = [labels.answer(row[None], 1.0) for row in logits]
     tables = labels.tables(items, answers)
-    assert tables["What is taken for what"] == [
+    assert tables["Confusions"] == [
         {"right": "no", "answered no": 0, "answered yes": 1},
         {"right": "yes", "answered no": 1, "answered yes": 1},
     ]

@@ -316,14 +316,14 @@ def test_a_stream_is_the_answer_in_pieces(task, options):
 def test_a_stream_waits_for_whole_characters(tmp_path):
     task = build(running(tmp_path))
     part = task.tokenizer.encode_part
-    spoken = task._spoken(part("the"), told([*part(" 😀"), *part("\n中"), *part("a")[:1]]))
+    spoken = task._pieces(part("the"), told([*part(" 😀"), *part("\n中"), *part("a")[:1]]))
     assert list(spoken)[-1] == "a"
     bytes_of = [task.tokenizer.encode_part("😀"), task.tokenizer.encode_part("é")]
     assert max(map(len, bytes_of)) > 1
     for ids in bytes_of:
         text = task.tokenizer.decode(ids)
-        assert list(task._spoken([], told(ids))) == [text]
-        halves = list(task._spoken([], told(ids[:-1])))
+        assert list(task._pieces([], told(ids))) == [text]
+        halves = list(task._pieces([], told(ids[:-1])))
         assert all(set(half) == {HALF} for half in halves)
 
 
@@ -475,7 +475,7 @@ def test_recipes_that_cannot_be(changes, said):
 def test_one_token_is_too_little(tmp_path):
     split = running(tmp_path, "a")
     task = build(split, "text.vocabulary.kind=character")
-    with pytest.raises(DataError, match="a text of 1 token has nothing to predict"):
+    with pytest.raises(DataError, match="the training text has 1 token, and at least 2 are needed"):
         task.sizes(task.encode(split, tmp_path / "cache"))
 
 

@@ -354,7 +354,7 @@ def test_wrong_use_is_refused(looking):
     with pytest.raises(DecodingError, match="batch_size must be at least 1, got 0"):
         looking.evaluate([Item(("a cat",), (), 1)], batch_size=0)
     for output in ("the dog sees a cat", "the cat", "the green-ish house sees a dog"):
-        with pytest.raises(DecodingError, match="output 1 must be input 1 with one piece"):
+        with pytest.raises(DecodingError, match="output 1 must be input 1 with one token"):
             looking.force([f"the {HOLE} sees a dog"], [output])
     with torch.no_grad():
         looking.model.output.bias[9] = torch.nan
@@ -399,7 +399,7 @@ def test_an_evaluation_is_the_loss_of_the_same_places(task, tmp_path):
     assert task.selection_metric in found.scores
     # seven texts are one draw of 64, as one batch would be
     pieces, _ = task._pieces_of(TEXTS)
-    gapped = list(task._drawn(pieces))
+    gapped = list(task._mask_all(pieces))
     total = count = right = 0
     for each in gapped:
         with torch.no_grad():
@@ -429,7 +429,7 @@ def test_long_items_are_measured_whole(tmp_path):
     pieces, of_item = task._pieces_of([long, short])
     assert of_item.tolist() == [0] * (len(pieces) - 1) + [1]
     assert len(pieces) == -(-len(task.tokenizer.encode(long)) // 6) + 1
-    places = [len(each.places) for each in task._drawn(pieces)]
+    places = [len(each.places) for each in task._mask_all(pieces)]
     assert sum(places[:-1]) > len(long.split()) // 3
     assert found.values()["loss"] > 0
 

@@ -129,7 +129,7 @@ def test_the_sentence_tells_what_the_interval_allows():
     assert "matter less than random ones" in less.meaning
     falls[:, 0] = [0.1, 0.2, 0.0, 0.1, 0.0, 0.2]
     _, unsure = against_random("x", falls, "Without", "words", better=1)
-    assert "cannot be told from random ones" in unsure.meaning
+    assert "are not significantly different from random ones" in unsure.meaning
 
 
 def test_what_has_no_attention_is_refused(tmp_path):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from saccade.lens.alignment.extraction import Link
-    from saccade.tasks import Answer, Task
+    from saccade.tasks import Aligns, Answer, Task
 
 
 class WordAligner:
@@ -19,7 +19,7 @@ class WordAligner:
             answer's own.
     """
 
-    def __init__(self, reverse: Task | None = None) -> None:
+    def __init__(self, reverse: Aligns | None = None) -> None:
         self._reverse = reverse
 
     def __call__(self, line: str, answer: Answer) -> set[Link]:

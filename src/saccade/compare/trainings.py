@@ -49,15 +49,15 @@ class TrainingJob:
         return [training.max_steps, training.minutes]
 
     @property
-    def progress(self) -> TrainingProgress:
+    def progress(self) -> BudgetUsed:
         """The content of trained.json."""
         path = Path(self.measured) / TRAINED
         content = json.loads(path.read_bytes()) if path.exists() else {}
-        return TypeAdapter(TrainingProgress).validate_python(content)
+        return TypeAdapter(BudgetUsed).validate_python(content)
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingProgress:
+class BudgetUsed:
     """The budget that a training has used up, if it has, and its peak memory in bytes so far."""
 
     budget: list[Limit] | None = None

@@ -14,7 +14,7 @@ from types import ModuleType
 
 from saccade.errors import RecipeError, brief
 from saccade.tasks._shared.answering import Answer, Example, OnBatch
-from saccade.tasks._shared.base import Batch, Evaluation, Loss, Progress, Task, TaskConfig
+from saccade.tasks._shared.base import Batch, Loss, Progress, Task, TaskConfig
 from saccade.tasks._shared.capabilities import Aligns, Calibrates, Measurable, Streams
 from saccade.tasks._shared.classifier import CLASSIFIER_FILE
 from saccade.tasks._shared.description import (
@@ -28,6 +28,7 @@ from saccade.tasks._shared.description import (
     TextInput,
     TokenOutput,
 )
+from saccade.tasks._shared.evaluation import Evaluation
 from saccade.tasks._shared.labels import (
     LABELS_FILE,
     Classes,

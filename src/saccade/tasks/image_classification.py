@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,29 +21,33 @@ from saccade.lens.record import AttentionRecord
 from saccade.metrics import ClassificationMetricsConfig
 from saccade.models import ConvolutionalClassifierConfig, ImageClassifier, ImageClassifierConfig
 from saccade.shapes import Float, Tensor
-from saccade.tasks._shared.answering import Answer, require_no_options, self_attention
-from saccade.tasks._shared.base import Batch, Loss, Progress, TaskConfig
+from saccade.tasks._shared.answering import (
+    NO_OPTIONS,
+    Answer,
+    Options,
+    require_no_options,
+    self_attention,
+)
+from saccade.tasks._shared.base import Batch, Loss, Progress, Rows, TaskConfig
 from saccade.tasks._shared.classifier import (
     LABEL,
     Classifier,
     LabelLossConfig,
-    Rows,
     read_about,
 )
 from saccade.tasks._shared.description import Description, LabelOutput
 from saccade.tasks._shared.images import (
     IMAGE,
-    EncodedImages,
     Gallery,
     ImageConfig,
     ImageExample,
+    ImageTask,
     Picture,
     Pixels,
-    as_image,
     facts_json,
-    fresh_pixels,
     image_examples,
-    picture_from_json,
+    images_of,
+    new_pixels,
     pixels_of,
     read_facts,
 )
@@ -57,12 +60,20 @@ from saccade.tasks._shared.labels import (
 )
 
 FORMAT = 1
-"""Counts up when the same row would be encoded otherwise, so that no old cache is read."""
+"""The version of the encoding; it changes when the same row would be encoded differently."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImageClassificationConfig(TaskConfig):
-    """The options of an image classification recipe."""
+    """The options of an image classification recipe.
+
+    model     the encoder of images and its head
+    image     the preparation of images
+    augment   the random changes of images in training
+    labels    the kind of the labels
+    loss      the loss of training
+    metrics   the metrics of evaluations; the first one selects the best weights
+    """
 
     model: ImageClassifierConfig | ConvolutionalClassifierConfig
     image: ImageConfig = ImageConfig()
@@ -77,18 +88,18 @@ class ImageClassificationConfig(TaskConfig):
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """An image and its label."""
+        """The columns `image` and `label`."""
         return IMAGE, LABEL
 
     def create(
         self, train: Split, progress: Progress | None = None, vocabulary: Path | None = None
     ) -> ImageClassification:
-        """Labels from this data, and new weights; there is no vocabulary."""
-        pixels = fresh_pixels(self.image, self.model.channels, train)
+        """Return a task with new weights and the labels of this data; it has no vocabulary."""
+        pixels = new_pixels(self.image, self.model.channels, train)
         return ImageClassification(self, pixels, learn_labels(train, self.labels))
 
     def restore(self, folder: Path) -> ImageClassification:
-        """The task of a run folder, with new weights."""
+        """Return the task of a run folder, with new weights."""
         about = read_about(folder)
         pixels = pixels_of(self.image, self.model.channels, read_facts(folder))
         return ImageClassification(
@@ -98,16 +109,21 @@ class ImageClassificationConfig(TaskConfig):
 
 @dataclass(frozen=True)
 class LabelledImages(Batch):
-    """Images as bytes, and what is to be said of each."""
+    """Images as bytes, and their labels."""
 
     images: UInt8[Tensor, "b c h w"]
     truth: Tensor
 
 
-class ImageClassification(Classifier):
-    """A classifier with its labels, and with what it reads of an image."""
+class ImageClassification(ImageTask, Classifier):
+    """A classifier with its labels and its view of images.
+
+    Attributes:
+        grid: The number of patches or cells (down, across) that an image is read in.
+    """
 
     name = "image_classification"
+    config: ImageClassificationConfig
     unit = "images"
 
     def __init__(
@@ -119,14 +135,14 @@ class ImageClassification(Classifier):
         temperature: float = 1.0,
     ) -> None:
         super().__init__(labels, config.metrics, temperature)
-        self.config, self.columns = config, config.columns
+        self.config = config
         self.pixels, self.gallery = pixels, Gallery(pixels)
         sized = config.model.sized(config.image.size)
         self.model: ImageClassifier = sized.build(labels.outputs)
         self.grid = sized.grid(config.image.size)
 
     def describe(self) -> Description:
-        """Read the pixels of an image, write a label."""
+        """Return that it reads the pixels of an image and labels them."""
         return Description(
             reads=self.pixels.describe(),
             writes=LabelOutput(labels=self.labels, temperature=self.temperature),
@@ -134,27 +150,27 @@ class ImageClassification(Classifier):
         )
 
     def forward(self, batch: LabelledImages) -> Loss:
-        """The loss of each image's label, as its kind has it; in training of changed images."""
+        """Return the loss of the labels; in training, of augmented images."""
         images, truth, options = batch.images, batch.truth, self.config.augment
         if not self.training:
             return Loss(self.labels.loss(self.logits(images), truth, 0.0), len(images))
         images, smoothing = augment(images, options), self.config.loss.label_smoothing
         if not options.mixup:
             return Loss(self.labels.loss(self.logits(images), truth, smoothing), len(images))
-        images, partners, share = mix(images, options.mixup)
+        images, partners, fraction = mix(images, options.mixup)
         logits = self.logits(images)
         own, other = (
-            self.labels.loss(logits, each, smoothing)
-            for each in (truth, truth[partners.to(truth.device)])
+            self.labels.loss(logits, labels, smoothing)
+            for labels in (truth, truth[partners.to(truth.device)])
         )
-        return Loss(float(share) * own + (1 - float(share)) * other, len(images))
+        return Loss(float(fraction) * own + (1 - float(fraction)) * other, len(images))
 
     def logits(self, images: UInt8[Tensor, "b c h w"]) -> Float[Tensor, "b classes"]:
         """Return the logits of each image, in float32."""
         return self.model(self.pixels.read(images)).float()
 
     def encode(self, split: Split, folder: Path, progress: Progress | None = None) -> Encoded:
-        """The pixels of each image in its size, and the label."""
+        """Return the pixels of each image, resized, and its label."""
 
         def truths(rows: list[Row]) -> list[list[int]]:
             return [self.labels.encode(row.values[-1], row.where) for row in rows]
@@ -169,28 +185,23 @@ class ImageClassification(Classifier):
         )
 
     def sizes(self, examples: Encoded) -> npt.NDArray[np.int64]:
-        """The cells that each image is read in: its patches, or those of the last grid."""
+        """Return the number of patches or cells that each image is read in."""
         return np.full((len(examples), 1), self.grid[0] * self.grid[1])
 
     def collate(self, examples: Encoded, rows: Rows) -> LabelledImages:
-        """These images as one batch."""
-        assert isinstance(examples, EncodedImages)
-        return LabelledImages(examples.images(rows), self.truth(examples, rows))
+        """Return the images at `rows` as one batch."""
+        return LabelledImages(images_of(examples, rows), self.truth(examples, rows))
 
     def check(self, split: Split) -> None:
-        """Any table of images and labels will do."""
+        """Accept any table of images and labels."""
 
-    def from_json(self, value: Any) -> bytes:
-        """An image as base64."""
-        return picture_from_json(value)
-
-    def attention_size(self, inputs: Sequence[Picture], options: Mapping[str, Any]) -> int:
-        """The patches look at each other, and so does the class token."""
+    def attention_size(self, inputs: Sequence[Picture], options: Options) -> int:
+        """Return the number of weights if all patches and a class token look at each other."""
         cells = self.grid[0] * self.grid[1] + 1
         return count_heads(self.model) * len(inputs) * cells**2
 
     def prepare(
-        self, inputs: Sequence[Picture], *, first: int = 0, **options: Any
+        self, inputs: Sequence[Picture], options: Options = NO_OPTIONS, *, first: int = 0
     ) -> list[ImageExample]:
         """Number the images: paths, PIL images, bytes of files or arrays (h, w, 3)."""
         require_no_options(options)
@@ -204,10 +215,12 @@ class ImageClassification(Classifier):
     def look(
         self, examples: Sequence[ImageExample], answers: Sequence[Answer]
     ) -> list[AttentionRecord]:
-        """Return where each patch, and the class token if there is one, looked in every layer."""
+        """Return where each patch, and a class token if there is one, looked in every layer."""
         if isinstance(self.config.model, ConvolutionalClassifierConfig):
-            raise WatchError("this model has no attention: a convolution sees its neighbours alike")
-        shown = [as_image(example.given, example.number + 1) for example in examples]
+            raise WatchError(
+                "this model has no attention: a convolution weighs its neighbours always alike"
+            )
+        shown = [example.image() for example in examples]
         arrays = torch.stack([torch.from_numpy(self.pixels.array(image)) for image in shown])
         has_class_token = self.config.model.class_token
         return self_attention(
@@ -217,18 +230,17 @@ class ImageClassification(Classifier):
         )
 
     def force(self, inputs: Sequence[Picture], outputs: Sequence[str]) -> LabelledImages:
-        """The batch in which each input has the given label."""
+        """Return the batch in which each image has the given label."""
         return LabelledImages(self.gallery.arrays(inputs), self.forced(outputs))
 
     @torch.no_grad()
     def logits_of(self, examples: Encoded) -> Float[Tensor, "n c"]:
-        """The logits of all examples."""
-        assert isinstance(examples, EncodedImages)
+        """Return the logits of all examples."""
         self.ensure_eval()
         parts = np.array_split(np.arange(len(examples)), -(-len(examples) // 64))
-        found = [self.logits(examples.images(rows).to(self.device)).float().cpu() for rows in parts]
-        return torch.cat(found)
+        images = (images_of(examples, rows).to(self.device) for rows in parts)
+        return torch.cat([self.logits(part).float().cpu() for part in images])
 
     def files(self) -> dict[str, str]:
-        """The labels, the temperature, and how pixels are scaled."""
-        return {**self.about({}), **facts_json(self.pixels)}
+        """Return the labels, the temperature, and the scale of pixels."""
+        return {**self.about(), **facts_json(self.pixels)}

@@ -1,9 +1,9 @@
-"""Masked language modeling: what stands where pieces of a text are missing (Devlin et al. 2019)."""
+"""Masked language modeling: fill the holes of a text (Devlin et al. 2019)."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from heapq import nlargest
 from itertools import chain
@@ -26,21 +26,36 @@ from saccade.data.transforms.masking import Masked, MaskingConfig
 from saccade.errors import DecodingError, RecipeError
 from saccade.layers.cross_entropy import NUMBERS_AT_ONCE, cross_entropy
 from saccade.lens.record import AttentionRecord, Side
-from saccade.metrics import by_length
 from saccade.metrics.language import loss_tally, perplexity_tally
-from saccade.metrics.score import IntervalsConfig, Tally, ratio, scores_of, signature_of
+from saccade.metrics.score import IntervalsConfig, Tally, ratio, signature_of
 from saccade.models import MaskedLanguageModel, MaskedLanguageModelConfig
 from saccade.shapes import Bool, Float, Int, Tensor
 from saccade.tasks._shared.answering import (
+    NO_OPTIONS,
     Answer,
     Example,
     OnBatch,
+    Options,
     require_batch_size,
     require_no_options,
     self_attention,
 )
-from saccade.tasks._shared.base import Batch, Evaluation, Loss, Progress, Task, TaskConfig
-from saccade.tasks._shared.description import Description, TextInput, TokenOutput
+from saccade.tasks._shared.base import (
+    Batch,
+    Loss,
+    Progress,
+    Rows,
+    Task,
+    TaskConfig,
+    vocabulary_from,
+)
+from saccade.tasks._shared.description import (
+    VOCABULARY_FILE,
+    Description,
+    TextInput,
+    TokenOutput,
+)
+from saccade.tasks._shared.evaluation import Evaluation, evaluation_of
 from saccade.text import Tokenizer, VocabularyConfig
 from saccade.text.counting import require_text
 
@@ -48,30 +63,30 @@ log = logging.getLogger(__name__)
 
 TEXT = Column("text", ("sentence", "document", "content", "article", "review"), running=True)
 HOLE = "[MASK]"
-ASKED = 24
-"""Words of a text that a question about it has."""
-"""How an input says that a piece is missing."""
+"""The text of a hole in an input."""
+INPUT_WORDS = 24
+"""The number of words of a text that become an input."""
 WORD = "▁"
-"""How a vocabulary shows the space before a word."""
+"""The mark of a vocabulary for the space before a word."""
 CONTROLS = 2
-"""The tokens around a text: [CLS] and [SEP]."""
-DRAW = 1
-"""The seed of what is masked where texts are measured: the same places every time."""
-DRAWN = 64
-"""Pieces that are masked together there, however many are read at once."""
+"""The number of control tokens around a text: [CLS] and [SEP]."""
+MASK_SEED = 1
+"""The seed of the masks of an evaluation, which are the same every time."""
+MASKED_TOGETHER = 64
+"""The number of pieces that are masked together in an evaluation, whatever the batch size."""
 SHOWN = 8
-"""Guesses of an item that its answer shows."""
+"""The number of guesses that the answer to an item shows."""
 FORMAT = 1
-"""Counts up when the same text would be encoded otherwise, so that no old cache is read."""
+"""The version of the encoding; it changes when the same text would be encoded differently."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MaskedTextConfig:
-    """How texts are read.
+    """The reading of texts.
 
-    vocabulary   how they are cut into tokens
-    max_length   the most tokens that are read at once, control tokens included; a longer text is
-                 read in pieces of about equal length
+    vocabulary   the vocabulary
+    max_length   maximum number of tokens that are read at once, control tokens included; a longer
+                 text is read in pieces of about equal length
     """
 
     vocabulary: VocabularyConfig = VocabularyConfig(lowercase=True)
@@ -80,14 +95,20 @@ class MaskedTextConfig:
     def __post_init__(self) -> None:
         if self.max_length <= CONTROLS:
             raise RecipeError(
-                f"max_length must be above {CONTROLS}, which control tokens take; "
+                f"max_length must be above {CONTROLS}, the number of control tokens; "
                 f"got {self.max_length}"
             )
 
 
 @dataclass(frozen=True, kw_only=True)
 class MaskedLanguageModelingConfig(TaskConfig):
-    """The options of a masked language modeling recipe."""
+    """The options of a masked language modeling recipe.
+
+    model     the encoder of texts and its head
+    text      the vocabulary and the reading of texts
+    masking   the choice of masked tokens
+    metrics   the confidence intervals of evaluations
+    """
 
     model: MaskedLanguageModelConfig
     text: MaskedTextConfig = MaskedTextConfig()
@@ -99,38 +120,36 @@ class MaskedLanguageModelingConfig(TaskConfig):
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """Plain text."""
+        """The column `text`."""
         return (TEXT,)
 
     def create(
         self, train: Split, progress: Progress | None = None, vocabulary: Path | None = None
     ) -> MaskedLanguageModeling:
-        """A vocabulary made from this data or taken from a folder, and new weights."""
-        if vocabulary is not None:
-            return self.restore(vocabulary)
-        texts = (row.values[0] for row in train)
-        tokenizer = Tokenizer.train(texts, self.text.vocabulary, progress=progress)
+        """Return a task with new weights, and with the vocabulary of this data or of a folder."""
+        texts = (row.values[0] for row in train.read(progress))
+        tokenizer = vocabulary_from(vocabulary, texts, self.text.vocabulary)
         return MaskedLanguageModeling(self, tokenizer)
 
     def restore(self, folder: Path) -> MaskedLanguageModeling:
-        """The task of a run folder, with new weights."""
-        return MaskedLanguageModeling(self, Tokenizer.load(folder / "tokenizer.json"))
+        """Return the task of a run folder, with new weights."""
+        return MaskedLanguageModeling(self, Tokenizer.load(folder / VOCABULARY_FILE))
 
 
 @dataclass(frozen=True)
-class Gaps(Batch):
-    """Texts between control tokens, padded, and what is to be guessed of them."""
+class MaskedTexts(Batch):
+    """Padded texts between control tokens, with masks, and the tokens that are predicted."""
 
     tokens: Int[Tensor, "b s"]
     mask: Bool[Tensor, "b s"]
     places: Int[Tensor, " n"]
-    """Where in the flattened tokens there is something to guess."""
+    """The places of the flattened tokens that are predicted."""
     targets: Int[Tensor, " n"]
 
 
 @dataclass(frozen=True)
-class Gapped:
-    """A text between control tokens, the places in it to be guessed, and what is right there."""
+class MaskedText:
+    """A text between control tokens, the places that are predicted, and their right tokens."""
 
     ids: Sequence[int]
     places: Sequence[int]
@@ -139,10 +158,14 @@ class Gapped:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class HoleExample(Example):
-    """An input: its tokens with a mask token in each hole, where these are, and what is read of it.
+    """A text with holes.
 
-    `apart` tells of each hole whether a space stands before it; the first word has one, too.
-    `num_best` fillings are asked for.
+    Attributes:
+        ids: Its token ids, with a mask token in each hole.
+        holes: The places of the holes.
+        apart: Whether there is a space before each hole; the first word has one, too.
+        window: The part that is read.
+        num_best: The number of fillings to return.
     """
 
     ids: list[int]
@@ -152,33 +175,38 @@ class HoleExample(Example):
     num_best: int = 1
 
     def filled(self, pieces: Sequence[int]) -> list[int]:
-        """The tokens with these in the holes."""
-        found = list(self.ids)
+        """Return the token ids with these in the holes."""
+        ids = list(self.ids)
         for hole, piece in zip(self.holes, pieces, strict=True):
-            found[hole] = piece
-        return found
+            ids[hole] = piece
+        return ids
 
 
 class MaskedLanguageModeling(Task):
-    """A reader of text that guesses missing pieces, with its vocabulary."""
+    """A model that predicts missing tokens, with its vocabulary.
+
+    Attributes:
+        masking: The choice of masked tokens.
+        spaced: Whether the space before a word is part of its first token.
+    """
 
     name = "masked_language_modeling"
+    config: MaskedLanguageModelingConfig
     selection_metric = "loss"
 
     def __init__(self, config: MaskedLanguageModelingConfig, tokenizer: Tokenizer) -> None:
         super().__init__()
-        self.config, self.columns = config, config.columns
+        self.config = config
         self.tokenizer, self.masking = tokenizer, config.masking.build(tokenizer)
         self.around = {"start": tokenizer.cls, "end": tokenizer.sep}
         self.model: MaskedLanguageModel = config.model.build(len(tokenizer))
         pieces = tokenizer.pieces(tokenizer.ordinary.tolist())
         self._with_space = torch.tensor([piece.startswith(WORD) for piece in pieces])
-        # whether the space before a word is part of its first piece
         self.spaced = any(piece.startswith(WORD) and piece != WORD for piece in pieces)
         self._cut_before: dict[str, Ragged] = {}
 
     def describe(self) -> Description:
-        """Read a text with masks between control tokens, write the tokens in their places."""
+        """Return that it reads a text with masks and predicts the tokens in their places."""
         return Description(
             reads=TextInput(
                 tokenizer=self.tokenizer,
@@ -193,13 +221,13 @@ class MaskedLanguageModeling(Task):
             model=self.config.model,
         )
 
-    def forward(self, batch: Gaps) -> Loss:
-        """Cross entropy of the masked tokens, given all that is not masked."""
-        found = cross_entropy(self._hidden(batch), self.model.output, batch.targets)
-        return Loss(found.total, len(batch.places))
+    def forward(self, batch: MaskedTexts) -> Loss:
+        """Return the cross-entropy of the masked tokens, given all others."""
+        entropy = cross_entropy(self._hidden(batch), self.model.output, batch.targets)
+        return Loss(entropy.total, len(batch.places))
 
     def encode(self, split: Split, folder: Path, progress: Progress | None = None) -> Encoded:
-        """The token numbers of each row, whole and without control tokens."""
+        """Return the token ids of each complete row, without control tokens."""
 
         def numbers(rows: list[Row]) -> list[tuple[list[int], ...]]:
             return [(ids,) for ids in self.tokenizer.encode_batch([row.values[0] for row in rows])]
@@ -208,52 +236,54 @@ class MaskedLanguageModeling(Task):
         return encode_once(split, numbers, key=key, folder=folder, limits=None, progress=progress)
 
     def sizes(self, examples: Encoded) -> npt.NDArray[np.int64]:
-        """The tokens of each piece, with the control tokens."""
+        """Return the number of tokens of each piece, with the control tokens."""
         return self._pieces(examples).lengths[:, None] + CONTROLS
 
-    def collate(self, examples: Encoded, rows: Sequence[int] | npt.NDArray[np.int64]) -> Gaps:
-        """These pieces as one batch; in training masked anew each time, else always alike."""
+    def collate(self, examples: Encoded, rows: Rows) -> MaskedTexts:
+        """Return the pieces at `rows` as one batch, in training with new masks each time."""
         generator = None
         if not self.training:
-            generator = torch.Generator().manual_seed(DRAW + int(rows[0]))
+            generator = torch.Generator().manual_seed(MASK_SEED + int(rows[0]))
         masked, real = self._masked(self._pieces(examples), rows, generator)
-        return Gaps(masked.tokens, real, masked.places, masked.targets)
+        return MaskedTexts(masked.tokens, real, masked.places, masked.targets)
 
     def items(self, split: Split) -> Iterator[Item]:
-        """A row is an item; there is nothing to ask of a blank one."""
+        """Yield one item per row that is not blank."""
         for row in split:
             if row.values[0].strip():
                 yield Item(row.values[:1], (), row.line)
 
     def input_of(self, item: Item) -> str:
-        """How a text begins, with a hole for the word in the middle of that."""
-        words = item.inputs[0].split()[:ASKED]
+        """Return the beginning of a text, with a hole in place of its middle word."""
+        words = item.inputs[0].split()[:INPUT_WORDS]
         words[len(words) // 2 : len(words) // 2 + 1] = [HOLE]
         return " ".join(words)
 
-    def attention_size(self, inputs: Sequence[str], options: Mapping[str, Any]) -> int:
-        """The tokens that are read look at each other."""
+    def attention_size(self, inputs: Sequence[str], options: Options) -> int:
+        """Return the number of weights if the tokens that are read look at each other."""
         most, tokens = self.config.text.max_length, self.tokenizer.encode_batch(list(inputs))
         lengths = [min(len(ids) + CONTROLS, most) for ids in tokens]
         return count_heads(self.model) * sum(length**2 for length in lengths)
 
     def prepare(
-        self, inputs: Sequence[str], *, first: int = 0, num_best: int = 1, **options: Any
+        self, inputs: Sequence[str], options: Options = NO_OPTIONS, *, first: int = 0
     ) -> list[HoleExample]:
-        """Find the holes of each input. A hole is written [MASK].
+        """Find the holes of each input, which are written [MASK].
 
-        A hole is one piece of the vocabulary; the space before it belongs to that piece. Several
-        holes are filled independently of each other, and `num_best` fillings are given, the best
-        by the sum of their log-probabilities first. Of an input that is too long only the
-        surroundings of its holes are read.
+        A hole is one token of the vocabulary, with the space before it. Several holes are filled
+        independently of each other. The option `num_best` is the number of fillings; they are
+        sorted by the sum of their log-probabilities, the best first. Of an input that is too long,
+        only the tokens around its holes are read.
         """
-        require_no_options(options, ("num_best",))
+        others = {name: value for name, value in options.items() if name != "num_best"}
+        require_no_options(others, ("num_best",))
+        num_best = int(options.get("num_best", 1))
         if num_best < 1:
             raise DecodingError(f"num_best must be at least 1, got {num_best}")
         return [self._open(text, number, num_best) for number, text in enumerate(inputs, first)]
 
     def warn(self, examples: Sequence[HoleExample]) -> None:
-        """Inputs that are read in part."""
+        """Log a warning about inputs of which only the tokens around holes are read."""
         for example in examples:
             if len(example.ids) > example.length:
                 log.warning(
@@ -266,11 +296,11 @@ class MaskedLanguageModeling(Task):
 
     def answer(self, examples: Sequence[HoleExample]) -> list[Answer]:
         """Fill the holes of a batch."""
-        gapped = [self._gapped(example, example.ids) for example in examples]
-        log_p = self.model.output(self._hidden(self._batch(gapped))).log_softmax(-1).cpu()
+        texts = [self._masked_text(example, example.ids) for example in examples]
+        log_p = self.model.output(self._hidden(self._batch(texts))).log_softmax(-1).cpu()
         answers = []
-        of_each = log_p.split([len(each.places) for each in gapped])
-        for example, of_holes in zip(examples, of_each, strict=True):
+        of_texts = log_p.split([len(text.places) for text in texts])
+        for example, of_holes in zip(examples, of_texts, strict=True):
             raise_if_cancelled()
             best, *others = (
                 Answer(self.tokenizer.decode(example.filled(pieces)), score, tokens=pieces)
@@ -283,7 +313,7 @@ class MaskedLanguageModeling(Task):
         self, examples: Sequence[HoleExample], answers: Sequence[Answer]
     ) -> list[AttentionRecord]:
         """Return where each token looked while the holes were open."""
-        batch = self._batch([self._gapped(example, example.ids) for example in examples])
+        batch = self._batch([self._masked_text(example, example.ids) for example in examples])
         sides = [
             self._side(example, self._pieces_in(example, answer))
             for example, answer in zip(examples, answers, strict=True)
@@ -291,30 +321,30 @@ class MaskedLanguageModeling(Task):
         return self_attention(self.model, lambda: self._hidden(batch), sides)
 
     def _pieces_in(self, example: HoleExample, answer: Answer) -> Sequence[int]:
-        """The pieces that an answer puts into the holes."""
+        """Return the token ids that an answer puts into the holes."""
         if answer.tokens is not None:
             return answer.tokens
         ids = self._fitting(example, answer.text)
         return [ids[hole] for hole in example.holes]
 
-    def force(self, inputs: Sequence[str], outputs: Sequence[str]) -> Gaps:
-        """The batch in which each input has holes, and the output says what is in them."""
+    def force(self, inputs: Sequence[str], outputs: Sequence[str]) -> MaskedTexts:
+        """Return the batch in which each input has holes that the output fills."""
         examples = self.prepare(inputs)
         return self._batch(
             [
-                self._gapped(example, self._fitting(example, output))
+                self._masked_text(example, self._fitting(example, output))
                 for example, output in zip(examples, outputs, strict=True)
             ]
         )
 
     def _fitting(self, example: HoleExample, output: str) -> list[int]:
-        """The tokens of an output, which must be the input with its holes filled."""
+        """Return the token ids of an output, which must be the input with its holes filled."""
         ids = self.tokenizer.encode(output)
         fits = len(ids) == len(example.ids)
         if not fits or example.filled([ids[hole] for hole in example.holes]) != ids:
             number = example.number + 1
             raise DecodingError(
-                f"output {number} must be input {number} with one piece of the vocabulary in each "
+                f"output {number} must be input {number} with one token of the vocabulary in each "
                 f"{HOLE}; got {output[:60]!r} for {self.tokenizer.decode(example.ids)[:60]!r}"
             )
         return ids
@@ -330,26 +360,25 @@ class MaskedLanguageModeling(Task):
     ) -> Evaluation:
         """Mask the items, always at the same places, and measure the guesses.
 
-        An answer shows the first guesses, with what is right beside those that are wrong.
+        An answer shows the first guesses, with the right tokens beside those that are wrong. See
+        `Task.evaluate` for the arguments.
         """
         require_no_options(options)
         require_batch_size(batch_size)
-        items, metrics = list(items), self.config.metrics
-        if quick:
-            metrics = replace(metrics, samples=0)
+        items = list(items)
         texts = [item.inputs[0] for item in items]
         pieces, of_item = self._pieces_of(texts)
-        gapped = dict(enumerate(self._drawn(pieces)))
+        masked = list(self._mask_all(pieces))
         nats, tokens, right = np.zeros((3, len(items)))
         guesses: dict[int, list[int]] = {}
         self.ensure_eval()
-        order = sorted(gapped, key=lambda i: len(gapped[i].ids))
+        order = sorted(range(len(masked)), key=lambda i: len(masked[i].ids))
         for at in range(0, len(order), batch_size):
             raise_if_cancelled()
             rows = order[at : at + batch_size]
-            batch = self._batch([gapped[i] for i in rows])
+            batch = self._batch([masked[i] for i in rows])
             nll, guessed = self._guess(batch)
-            counts = [len(gapped[i].places) for i in rows]
+            counts = [len(masked[i].places) for i in rows]
             of = np.repeat(of_item[rows], counts)
             np.add.at(nats, of, nll.numpy())
             np.add.at(tokens, of, 1)
@@ -359,51 +388,46 @@ class MaskedLanguageModeling(Task):
             if on_batch is not None:
                 on_batch(len(rows))
         answers = [""] * len(items)
-        for i in reversed(range(len(gapped))):  # the first piece of a text is the one shown
-            answers[of_item[i]] = self._shown(guesses[i], gapped[i].targets)
+        for i in reversed(range(len(masked))):  # of several pieces of a text, show the first
+            answers[of_item[i]] = self._shown(guesses[i], masked[i].targets)
         tallies = self._tallies(nats, tokens.astype(np.int64), right)
-        return Evaluation(
-            scores_of(tallies, metrics.samples, metrics.seed),
-            answers,
-            items,
-            [] if quick else by_length(tallies, texts),
-        )
+        return evaluation_of(items, answers, tallies, self.config.metrics, quick=quick, texts=texts)
 
     def files(self) -> dict[str, str]:
-        """The vocabulary."""
-        return {"tokenizer.json": self.tokenizer.to_string()}
+        """Return the vocabulary."""
+        return self.describe().vocabulary_files()
 
-    def _hidden(self, batch: Gaps) -> Float[Tensor, "n d"]:
-        """What the output turns into logits, at the places to be guessed only."""
+    def _hidden(self, batch: MaskedTexts) -> Float[Tensor, "n d"]:
+        """Return what the output turns into logits, at the predicted places only."""
         states = self.model.read(batch.tokens, batch.mask).states
         return self.model.transform(states.flatten(0, 1).index_select(0, batch.places))
 
-    def _batch(self, gapped: Sequence[Gapped]) -> Gaps:
-        """These texts as one batch, where the model is."""
-        tokens, real = pad([each.ids for each in gapped])
+    def _batch(self, texts: Sequence[MaskedText]) -> MaskedTexts:
+        """Return texts as one batch, on the device of the model."""
+        tokens, real = pad([text.ids for text in texts])
         width = tokens.shape[1]
-        places = [row * width + at for row, each in enumerate(gapped) for at in each.places]
-        targets = [target for each in gapped for target in each.targets]
-        batch = Gaps(
+        places = [row * width + at for row, text in enumerate(texts) for at in text.places]
+        targets = [target for text in texts for target in text.targets]
+        batch = MaskedTexts(
             tokens, real, torch.tensor(places, dtype=torch.long), torch.tensor(targets).long()
         )
         return batch.to(self.device)
 
     def _pieces(self, examples: Encoded) -> Ragged:
-        """What is read at once: rows, and the parts of those that are too long."""
+        """Return what is read at once: rows, and the parts of those that are too long."""
         if examples.key not in self._cut_before:
             self._cut_before[examples.key] = self._cut(examples.fields[0])
         return self._cut_before[examples.key]
 
     def _pieces_of(self, texts: list[str]) -> tuple[Ragged, npt.NDArray[np.int64]]:
-        """The pieces of these texts, and the number of the text that each is of."""
+        """Return the pieces of texts, and the number of the text of each piece."""
         rows = self.tokenizer.encode_batch(texts)
         ends = np.cumsum([0, *map(len, rows)])
         pieces = self._cut(Ragged(np.fromiter(chain.from_iterable(rows), np.uint32), ends))
         return pieces, np.searchsorted(ends, pieces.offsets[:-1], side="right") - 1
 
     def _cut(self, rows: Ragged) -> Ragged:
-        """The same numbers, with long rows cut into as few pieces as can be, of like length."""
+        """Return the rows with long ones cut into as few pieces of similar length as possible."""
         lengths = rows.lengths
         counts = -(-lengths // (self.config.text.max_length - CONTROLS))
         row = np.repeat(np.arange(len(rows)), counts)
@@ -414,26 +438,26 @@ class MaskedLanguageModeling(Task):
     def _masked(
         self, pieces: Ragged, rows: npt.ArrayLike, generator: torch.Generator | None
     ) -> tuple[Masked, Bool[Tensor, "b s"]]:
-        """Some pieces between control tokens, masked, and which tokens are real."""
+        """Return masked pieces between control tokens, and the mask of real tokens."""
         tokens, real = pad_rows(pieces, rows, **self.around)
         return self.masking(tokens, real, generator), real
 
-    def _drawn(self, pieces: Ragged) -> Iterator[Gapped]:
-        """All pieces, masked always alike: it depends on nothing but them."""
-        generator = torch.Generator().manual_seed(DRAW)
-        for start in range(0, len(pieces), DRAWN):
-            rows = np.arange(start, min(start + DRAWN, len(pieces)))
+    def _mask_all(self, pieces: Ragged) -> Iterator[MaskedText]:
+        """Yield all pieces with masks that depend on nothing but them."""
+        generator = torch.Generator().manual_seed(MASK_SEED)
+        for start in range(0, len(pieces), MASKED_TOGETHER):
+            rows = np.arange(start, min(start + MASKED_TOGETHER, len(pieces)))
             masked, real = self._masked(pieces, rows, generator)
             row, at = np.divmod(masked.places.numpy(), real.shape[1])
             for i, length in enumerate(real.sum(1).tolist()):
-                yield Gapped(
+                yield MaskedText(
                     masked.tokens[i, :length].tolist(),
                     at[row == i].tolist(),
                     masked.targets.numpy()[row == i].tolist(),
                 )
 
-    def _guess(self, batch: Gaps) -> tuple[Float[Tensor, " n"], Int[Tensor, " n"]]:
-        """The surprise of each target, and the likeliest token in its place."""
+    def _guess(self, batch: MaskedTexts) -> tuple[Float[Tensor, " n"], Int[Tensor, " n"]]:
+        """Return the negative log-likelihood of each target, and the most likely token."""
         nll, guessed = [], []
         with torch.no_grad():
             x = self._hidden(batch)
@@ -445,7 +469,7 @@ class MaskedLanguageModeling(Task):
         return torch.cat(nll).cpu(), torch.cat(guessed).cpu()
 
     def _shown(self, guesses: Sequence[int], targets: Sequence[int]) -> str:
-        """The first guesses, as in "▁cat, ▁on, ▁dog (▁mat)"."""
+        """Return the first guesses, as in "▁cat, ▁on, ▁dog (▁mat)"."""
         pairs = zip(
             self.tokenizer.pieces(guesses[:SHOWN]),
             self.tokenizer.pieces(targets[:SHOWN]),
@@ -460,9 +484,9 @@ class MaskedLanguageModeling(Task):
         tokens: npt.NDArray[np.int64],
         right: npt.NDArray[np.float64],
     ) -> dict[str, Tally]:
-        """What was counted for each item."""
+        """Return what each metric counted for each item."""
         masking = self.config.masking
-        options = f"per:masked_token|share:{masking.share:g}|whole:{masking.whole}|draw:{DRAW}"
+        options = f"per:masked_token|share:{masking.share:g}|whole:{masking.whole}|draw:{MASK_SEED}"
         nll = loss_tally(nats.tolist(), tokens.tolist())
         tallies = (
             nll,
@@ -487,7 +511,7 @@ class MaskedLanguageModeling(Task):
         *before, last = text.split(HOLE)
         if not before:
             raise DecodingError(
-                f"input {number + 1} has no hole to fill: write {HOLE} where a piece is missing, "
+                f"input {number + 1} has no hole to fill: write {HOLE} where a token is missing, "
                 f'as in "the cat sat on the {HOLE}."; got {text[:60]!r}'
             )
         ids: list[int] = []
@@ -519,44 +543,46 @@ class MaskedLanguageModeling(Task):
         if holes[-1] - holes[0] >= most:
             raise DecodingError(
                 f"the holes of input {number} are {holes[-1] - holes[0]} tokens apart, and at most "
-                f"{most} are read at once (text.max_length): ask for them one by one"
+                f"{most} are read at once (text.max_length); fill them one by one"
             )
         start = min(max(0, (holes[0] + holes[-1] + 1 - most) // 2), length - most)
         return slice(start, start + most)
 
-    def _gapped(self, example: HoleExample, right: Sequence[int]) -> Gapped:
-        """What is read of an input; `right` has the tokens that belong into its holes."""
+    def _masked_text(self, example: HoleExample, right: Sequence[int]) -> MaskedText:
+        """Return what is read of an input; `right` are its token ids with the holes filled."""
         ids = [self.tokenizer.cls, *example.ids[example.window], self.tokenizer.sep]
         places = [hole - example.window.start + 1 for hole in example.holes]
-        return Gapped(ids, places, [right[hole] for hole in example.holes])
+        return MaskedText(ids, places, [right[hole] for hole in example.holes])
 
     def _fill(
         self, log_p: Float[Tensor, "n v"], apart: Sequence[bool], most: int
     ) -> list[tuple[float, tuple[int, ...]]]:
-        """The best fillings of the holes, each with its mean log-probability."""
+        """Return the best fillings of the holes, each with its mean log-probability."""
         if not log_p.isfinite().all():
-            raise DecodingError("the model gives NaN instead of probabilities; its weights are bad")
-        found: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
+            raise DecodingError(
+                "the model gives NaN instead of probabilities; its weights are damaged"
+            )
+        fillings: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
         for of_hole, has_space in zip(log_p, apart, strict=True):
             allowed = self._allowed(apart=has_space)
             best = of_hole[allowed].topk(min(most, len(allowed)))
             pieces = allowed[best.indices].tolist()
             longer = (
                 (total + score, (*chosen, piece))
-                for total, chosen in found
+                for total, chosen in fillings
                 for score, piece in zip(best.values.tolist(), pieces, strict=True)
             )
-            found = nlargest(most, longer, key=lambda filling: filling[0])
-        return [(total / len(apart), chosen) for total, chosen in found]
+            fillings = nlargest(most, longer, key=lambda filling: filling[0])
+        return [(total / len(apart), chosen) for total, chosen in fillings]
 
     def _allowed(self, *, apart: bool) -> Int[Tensor, " n"]:
-        """The pieces that a hole may hold: where pieces have their space, it is as in the input."""
+        """Return the token ids that may fill a hole, with a space before it or without."""
         ordinary = self.masking.ordinary
         fitting = ordinary[self._with_space == apart]
         return fitting if self.spaced and len(fitting) else ordinary
 
     def _side(self, example: HoleExample, pieces: Sequence[int]) -> Side:
-        """The tokens that were read, with open holes; the words are those of the filled text."""
+        """Return the tokens that were read, with open holes, and the words of the filled text."""
         ids = example.filled(pieces)[example.window]
         words, word_of = self.tokenizer.words(ids)
         tokens = self.tokenizer.pieces(ids)

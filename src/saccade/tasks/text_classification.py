@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -24,17 +24,35 @@ from saccade.lens.record import AttentionRecord, Side
 from saccade.metrics import ClassificationMetricsConfig
 from saccade.models import TextClassifier, TextClassifierConfig
 from saccade.shapes import Bool, Float, Int, Tensor
-from saccade.tasks._shared.answering import Answer, Example, require_no_options, self_attention
-from saccade.tasks._shared.base import Batch, Loss, Progress, TaskConfig, json_kind
+from saccade.tasks._shared.answering import (
+    NO_OPTIONS,
+    Answer,
+    Example,
+    Options,
+    require_no_options,
+    self_attention,
+)
+from saccade.tasks._shared.base import (
+    Batch,
+    Loss,
+    Progress,
+    Rows,
+    TaskConfig,
+    json_kind,
+    vocabulary_from,
+)
 from saccade.tasks._shared.classifier import (
-    CLASSIFIER_FILE,
     LABEL,
     Classifier,
     LabelLossConfig,
-    Rows,
     read_about,
 )
-from saccade.tasks._shared.description import Description, LabelOutput, TextInput
+from saccade.tasks._shared.description import (
+    VOCABULARY_FILE,
+    Description,
+    LabelOutput,
+    TextInput,
+)
 from saccade.tasks._shared.labels import (
     Classification,
     Labels,
@@ -44,15 +62,6 @@ from saccade.tasks._shared.labels import (
 )
 from saccade.text import Tokenizer, VocabularyConfig
 
-__all__ = [
-    "CLASSIFIER_FILE",
-    "LABEL",
-    "PAIR",
-    "TEXT",
-    "ClassificationTextConfig",
-    "TextClassification",
-    "TextClassificationConfig",
-]
 log = logging.getLogger(__name__)
 
 TEXT = Column(
@@ -60,21 +69,22 @@ TEXT = Column(
 )
 PAIR = Column("text_pair", ("sentence2", "text_b", "hypothesis", "question2"), required=False)
 AT_ONCE = 64
-"""Windows that are read together."""
+"""The number of windows that are read together."""
 FORMAT = 1
-"""Counts up when the same text would be encoded otherwise, so that no old cache is read."""
+"""The version of the encoding; it changes when the same text would be encoded differently."""
 Texts = tuple[npt.NDArray[np.int64], ...]
-"""The tokens of a text, or of both texts of a pair."""
+"""The token ids of a text, or of both texts of a pair."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClassificationTextConfig:
-    """How a text is read.
+    """The reading of texts.
 
-    vocabulary   how it is cut into tokens
-    max_length   the most tokens that are read at once, control tokens included
-    long         what of a longer text is read: "cut": its beginning; "slide": all of it, in windows
-                 that overlap by half, whose probabilities are averaged (of pairs, the second text)
+    vocabulary   the vocabulary
+    max_length   maximum number of tokens that are read at once, control tokens included
+    long         the part of a longer text that is read: "cut": its beginning; "slide": all of it,
+                 in windows that overlap by half, whose probabilities are averaged (of a pair, the
+                 second text)
     """
 
     vocabulary: VocabularyConfig = VocabularyConfig(lowercase=True)
@@ -84,11 +94,11 @@ class ClassificationTextConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class TextLabelLossConfig(LabelLossConfig):
-    """What is learned from.
+    """The loss of labels.
 
-    label_smoothing   the share of the truth that is given to all classes alike
-    consistency       what it costs that two readings of a text differ because of their dropout
-                      (R-Drop, Liang et al. 2021; half of their alpha); each text is then read twice
+    consistency   the weight of the difference between two readings of a text with different dropout
+                  (R-Drop, Liang et al. 2021; half of their alpha); 0 for none; each text is read
+                  twice, which doubles the cost and helps on small data
     """
 
     consistency: NotNegative = 0.0
@@ -96,7 +106,14 @@ class TextLabelLossConfig(LabelLossConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class TextClassificationConfig(TaskConfig):
-    """The options of a text classification recipe."""
+    """The options of a text classification recipe.
+
+    model     the encoder of texts and its head
+    text      the vocabulary and the reading of texts
+    labels    the kind of the labels
+    loss      the loss of training
+    metrics   the metrics of evaluations; the first one selects the best weights
+    """
 
     model: TextClassifierConfig
     text: ClassificationTextConfig = ClassificationTextConfig()
@@ -109,27 +126,24 @@ class TextClassificationConfig(TaskConfig):
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """A text, perhaps a second one, and the label."""
+        """The columns `text`, `text_pair` (optional) and `label`."""
         return TEXT, PAIR, LABEL
 
     def create(
         self, train: Split, progress: Progress | None = None, vocabulary: Path | None = None
     ) -> TextClassification:
-        """Labels from this data, the vocabulary too or from a folder, and new weights."""
+        """Return a task with new weights, with the labels and the vocabulary of this data."""
         labels, pairs = learn_labels(train, self.labels), PAIR.name in train.columns
-        if vocabulary is not None:
-            tokenizer = Tokenizer.load(vocabulary / "tokenizer.json")
-        else:
-            texts = (text for row in train.read(progress) for text in row.values[:-1])
-            tokenizer = Tokenizer.train(texts, self.text.vocabulary)
+        texts = (text for row in train.read(progress) for text in row.values[:-1])
+        tokenizer = vocabulary_from(vocabulary, texts, self.text.vocabulary)
         return TextClassification(self, tokenizer, labels, pairs=pairs)
 
     def restore(self, folder: Path) -> TextClassification:
-        """The task of a run folder, with new weights."""
+        """Return the task of a run folder, with new weights."""
         about = read_about(folder)
         return TextClassification(
             self,
-            Tokenizer.load(folder / "tokenizer.json"),
+            Tokenizer.load(folder / VOCABULARY_FILE),
             read_labels(folder),
             pairs=bool(about["pairs"]),
             temperature=about["temperature"],
@@ -138,7 +152,7 @@ class TextClassificationConfig(TaskConfig):
 
 @dataclass(frozen=True)
 class Labelled(Batch):
-    """Texts between control tokens, padded, and what is to be said of each."""
+    """Padded texts between control tokens, and their labels."""
 
     tokens: Int[Tensor, "b s"]
     mask: Bool[Tensor, "b s"]
@@ -148,7 +162,13 @@ class Labelled(Batch):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class WindowExample(Example):
-    """The texts of an input, how many tokens they have, and what is read of them at once."""
+    """A text or a pair.
+
+    Attributes:
+        texts: The texts.
+        encoded: The number of token ids of the complete texts.
+        windows: The token ids that are read at once.
+    """
 
     texts: tuple[str, ...]
     encoded: int
@@ -156,9 +176,15 @@ class WindowExample(Example):
 
 
 class TextClassification(Classifier):
-    """A classifier with its vocabulary and its labels."""
+    """A classifier with its vocabulary and its labels.
+
+    Attributes:
+        pairs: Whether it reads pairs of texts.
+        controls: The number of control tokens of an input.
+    """
 
     name = "text_classification"
+    config: TextClassificationConfig
     unit = "texts"
 
     def __init__(
@@ -171,18 +197,18 @@ class TextClassification(Classifier):
         temperature: float = 1.0,
     ) -> None:
         super().__init__(labels, config.metrics, temperature)
-        self.config, self.columns = config, config.columns
+        self.config = config
         self.tokenizer, self.pairs = tokenizer, pairs
         self.model: TextClassifier = config.model.build(len(tokenizer), labels.outputs)
         self.controls = 3 if pairs else 2
         if config.text.max_length < 2 * self.controls:
             raise RecipeError(
-                f"text.max_length must be at least {2 * self.controls}: control tokens take "
-                f"{self.controls} of it"
+                f"text.max_length must be at least {2 * self.controls}, since "
+                f"{self.controls} of it are control tokens; got {config.text.max_length}"
             )
 
     def describe(self) -> Description:
-        """Read a text or a pair between control tokens, write a label."""
+        """Return that it reads a text or a pair between control tokens and labels it."""
         return Description(
             reads=TextInput(
                 tokenizer=self.tokenizer,
@@ -198,7 +224,7 @@ class TextClassification(Classifier):
         )
 
     def forward(self, batch: Labelled) -> Loss:
-        """The loss of each text's label, as its kind has it."""
+        """Return the loss of the labels."""
         if self.training and self.config.loss.consistency:
             return self._loss_of_two(batch)
         logits = self.model(batch.tokens, batch.mask, batch.segments).float()
@@ -206,18 +232,18 @@ class TextClassification(Classifier):
         return Loss(self.labels.loss(logits, batch.truth, smoothing), len(logits))
 
     def _loss_of_two(self, batch: Labelled) -> Loss:
-        """The mean loss of two readings, and how far they are from each other."""
+        """Return the mean loss of two readings, and the distance between them."""
         options, segments = self.config.loss, batch.segments
         twice = None if segments is None else segments.repeat(2, 1)
         logits = self.model(batch.tokens.repeat(2, 1), batch.mask.repeat(2, 1), twice).float()
-        each = [
+        first, second = (
             self.labels.loss(half, batch.truth, options.label_smoothing) for half in logits.chunk(2)
-        ]
+        )
         apart = self.labels.distance(*logits.chunk(2))
-        return Loss(sum(each) / 2 + options.consistency * apart, len(batch.tokens))
+        return Loss((first + second) / 2 + options.consistency * apart, len(batch.tokens))
 
     def encode(self, split: Split, folder: Path, progress: Progress | None = None) -> Encoded:
-        """The tokens of each text, whole, and the label."""
+        """Return the token ids of each complete text, and the label."""
         self.check(split)
 
         def numbers(rows: list[Row]) -> list[tuple[list[int], ...]]:
@@ -237,22 +263,23 @@ class TextClassification(Classifier):
         )
 
     def sizes(self, examples: Encoded) -> npt.NDArray[np.int64]:
-        """The tokens that are read of each text, with the control tokens."""
+        """Return the number of tokens that are read of each text, with the control tokens."""
         return np.minimum(self._lengths(examples), self.config.text.max_length)[:, None]
 
     def remarks(self, examples: Encoded) -> Iterator[str]:
-        """Also how many texts are too long to be read whole."""
+        """Yield also how many texts are too long to be read at once."""
         yield from super().remarks(examples)
         most = self.config.text.max_length
         if long := int((self._lengths(examples) > most).sum()):
-            read = "in windows" if self.config.text.long == "slide" else "in part: their beginning"
+            slides = self.config.text.long == "slide"
+            part = "they are read in windows" if slides else "only their beginning is read"
             yield (
                 f"{long:,} of {len(examples):,} texts have more than the {most} tokens of "
-                f"text.max_length and are read {read}"
+                f"text.max_length; {part}"
             )
 
     def collate(self, examples: Encoded, rows: Rows) -> Labelled:
-        """These texts as one batch; of a long text the beginning, or in training any window."""
+        """Return the texts at `rows` as one batch; in training, any window of a long text."""
         pieces = []
         for texts in self._texts(examples, rows):
             windows = self._windows(texts)
@@ -261,7 +288,7 @@ class TextClassification(Classifier):
         return self._batch(pieces, self.truth(examples, rows))
 
     def parse(self, line: str) -> str | tuple[str, ...]:
-        """A text; where pairs are read, two with a tab between them."""
+        """Return a line as a text, or as a pair of two texts with a tab between them."""
         if not self.pairs:
             return line
         parts = tuple(line.split("\t"))
@@ -272,33 +299,35 @@ class TextClassification(Classifier):
         return parts
 
     def input_of(self, item: Item) -> tuple[str, ...]:
-        """A text, or a pair."""
+        """Return the text or the pair of an item."""
         return item.inputs
 
-    def from_json(self, value: Any) -> str | tuple[str, ...]:
-        """A text; where pairs are read, a list of two."""
+    def from_json(self, value: object) -> str | tuple[str, ...]:
+        """Return a JSON text, or a JSON list of two texts as a pair."""
         if not self.pairs:
             return str(super().from_json(value))
-        if not isinstance(value, list) or [type(each) for each in value] != [str, str]:
+        if not isinstance(value, list) or [type(text) for text in value] != [str, str]:
             raise DataError(f"an input is a list of two texts, got {json_kind(value)}")
         return tuple(value)
 
-    def attention_size(
-        self, inputs: Sequence[str | Sequence[str]], options: Mapping[str, Any]
-    ) -> int:
-        """The tokens of the first window look at each other."""
+    def attention_size(self, inputs: Sequence[str | Sequence[str]], options: Options) -> int:
+        """Return the number of weights if the tokens of the first window look at each other."""
         windows = (self._windows(texts)[0] for texts in self._read(inputs, 0))
         lengths = [sum(map(len, window)) + self.controls for window in windows]
         return count_heads(self.model) * sum(length**2 for length in lengths)
 
     def prepare(
-        self, inputs: Sequence[str | Sequence[str]], *, first: int = 0, **options: Any
+        self,
+        inputs: Sequence[str | Sequence[str]],
+        options: Options = NO_OPTIONS,
+        *,
+        first: int = 0,
     ) -> list[WindowExample]:
         """Encode the texts or pairs, and divide those that are too long into windows."""
         require_no_options(options)
         examples = []
         for number, (given, texts) in enumerate(
-            zip(inputs, self._read(inputs, first), strict=True)
+            zip(inputs, self._read(inputs, first), strict=True), first
         ):
             windows = self._windows(texts)
             examples.append(
@@ -313,13 +342,13 @@ class TextClassification(Classifier):
         return examples
 
     def warn(self, examples: Sequence[WindowExample]) -> None:
-        """Texts that are read in part."""
+        """Log a warning about texts of which only the beginning is read."""
         most = self.config.text.max_length
         long = [example.number + 1 for example in examples if example.encoded > most]
         if long and self.config.text.long == "cut":
             log.warning(
                 "%d of %d inputs (the first is input %d) have more than the %d tokens of "
-                'text.max_length; their beginning is read (text.long = "slide" reads all)',
+                'text.max_length; only their beginning is read (text.long = "slide" reads all)',
                 len(long),
                 len(examples),
                 long[0],
@@ -327,10 +356,10 @@ class TextClassification(Classifier):
             )
 
     def answer(self, examples: Sequence[WindowExample]) -> list[Classification]:
-        """Label a batch, each text by the logits of all its windows."""
+        """Label a batch; the probabilities of the windows of a text are averaged."""
         logits = self._logits([window for example in examples for window in example.windows])
-        of_each = logits.split([len(example.windows) for example in examples])
-        return [self.labels.answer(each, self.temperature) for each in of_each]
+        of_texts = logits.split([len(example.windows) for example in examples])
+        return [self.labels.answer(windows, self.temperature) for windows in of_texts]
 
     def look(
         self, examples: Sequence[WindowExample], answers: Sequence[Answer]
@@ -344,35 +373,35 @@ class TextClassification(Classifier):
         )
 
     def force(self, inputs: Sequence[str | Sequence[str]], outputs: Sequence[str]) -> Labelled:
-        """The batch in which each input has the given label."""
+        """Return the batch in which each input has the given label."""
         pieces = [self._windows(texts)[0] for texts in self._read(inputs, 0)]
         return self._batch(pieces, self.forced(outputs))
 
     def lengths(self, items: Sequence[Item]) -> list[str]:
-        """What was read."""
+        """Return the texts that were read."""
         return [" ".join(item.inputs) for item in items]
 
     def logits_of(self, examples: Encoded) -> Float[Tensor, "n c"]:
-        """The logits of all examples, of long texts those of the beginning."""
+        """Return the logits of all examples; of a long text, those of its beginning."""
         rows = np.arange(len(examples))
         pieces = [self._windows(texts)[0] for texts in self._texts(examples, rows)]
         return self._logits(pieces)
 
     def files(self) -> dict[str, str]:
-        """The vocabulary, the labels and the temperature."""
-        return {"tokenizer.json": self.tokenizer.to_string(), **self.about({"pairs": self.pairs})}
+        """Return the vocabulary, the labels and the temperature."""
+        return {**self.describe().vocabulary_files(), **self.about(pairs=self.pairs)}
 
     def check(self, split: Split) -> None:
-        """Pairs or single texts, as the run was trained on."""
+        """Raise unless data has pairs or single texts, as the data of training had."""
         if (PAIR.name in split.columns) != self.pairs:
-            trained, given = ("pairs", "single texts") if self.pairs else ("single texts", "pairs")
+            trained, other = ("pairs", "single texts") if self.pairs else ("single texts", "pairs")
             raise DataError(
-                f"this run reads {trained}, but {split.name} has {given}: its columns are "
+                f"this run reads {trained}, but {split.name} has {other}: its columns are "
                 f"{', '.join(split.columns)}"
             )
 
     def _lengths(self, examples: Encoded) -> npt.NDArray[np.int64]:
-        """All tokens of each text or pair, read or not, with the control tokens."""
+        """Return the number of all tokens of each text or pair, with the control tokens."""
         return np.sum([field.lengths for field in examples.fields[:-1]], 0) + self.controls
 
     def _texts(self, examples: Encoded, rows: Rows) -> Iterator[Texts]:
@@ -380,22 +409,22 @@ class TextClassification(Classifier):
             yield tuple(field[int(row)] for field in examples.fields[:-1])
 
     def _read(self, inputs: Sequence[str | Sequence[str]], first: int) -> list[Texts]:
-        """The tokens of the inputs."""
-        given = [_texts(each) for each in inputs]
+        """Return the token ids of inputs."""
+        given = [_texts(one) for one in inputs]
         for number, texts in enumerate(given, first + 1):
             if len(texts) != self.controls - 1:
-                said = "a pair of texts" if self.pairs else "one text"
-                raise DecodingError(f"input {number} must be {said}, got {len(texts)} texts")
+                kind = "a pair of texts" if self.pairs else "one text"
+                raise DecodingError(f"input {number} must be {kind}, got {len(texts)} texts")
         columns = [self.tokenizer.encode_batch(list(column)) for column in zip(*given, strict=True)]
         return [tuple(np.array(ids, np.int64) for ids in row) for row in zip(*columns, strict=True)]
 
     def _windows(self, texts: Texts) -> list[Texts]:
-        """What is read of a text or pair at once; of a pair, the first text stays in view."""
+        """Return what is read at once of an input; all windows of a pair have its first text."""
         room = self.config.text.max_length - self.controls
         if sum(map(len, texts)) <= room:
             return [texts]
         *before, last = texts
-        if before:  # the longer one gives way, down to half of the room
+        if before:  # the longer text is shortened, down to half of the room
             before = [before[0][: max(room // 2, room - len(last))]]
             room -= len(before[0])
         if self.config.text.long == "cut":
@@ -419,7 +448,7 @@ class TextClassification(Classifier):
 
     @torch.no_grad()
     def _logits(self, pieces: Sequence[Texts]) -> Float[Tensor, "n c"]:
-        """Return the logits of each window, on the CPU, a few at a time: a long text has many."""
+        """Return the logits of windows, on the CPU, computed a few at a time."""
         self.ensure_eval()
         order = sorted(range(len(pieces)), key=lambda i: sum(map(len, pieces[i])))
         logits = torch.empty(len(pieces), self.labels.outputs)
@@ -431,7 +460,7 @@ class TextClassification(Classifier):
         return logits
 
     def _side(self, read: Texts, texts: tuple[str, ...]) -> Side:
-        """The tokens that were read, with the control tokens, and the words of all texts."""
+        """Return the tokens that were read, with control tokens, and the words of all texts."""
         tokens: list[str] = ["[CLS]"]
         words: list[str] = []
         word_of: list[int | None] = [None]

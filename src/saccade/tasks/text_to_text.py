@@ -1,14 +1,13 @@
-"""Text to text: translation, pronunciation, normalisation, and whatever else comes in pairs."""
+"""Text to text: translation, pronunciation, normalisation, and other text pairs."""
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +20,7 @@ from saccade.data.corpus import Row, Split
 from saccade.data.sources.columns import Column
 from saccade.data.store.cache import Encoded, encode_once
 from saccade.decoders.recurrent import RecurrentDecoderConfig
-from saccade.decoding import DecodingStart, Eager, GenerationConfig, GenerationRequest, TextEngine
+from saccade.decoding import DecodingStart, Eager, GenerationConfig, TextEngine
 from saccade.errors import RunError, brief
 from saccade.files import read_json
 from saccade.lens.alignment.extraction import AlignBy
@@ -30,8 +29,8 @@ from saccade.lens.record import AttentionRecord, Side
 from saccade.metrics import TextMetricsConfig
 from saccade.models import Translator, TranslatorConfig
 from saccade.shapes import Bool, Int, Tensor
-from saccade.tasks._shared.answering import Answer, Example
-from saccade.tasks._shared.base import Batch, Loss, Progress, TaskConfig
+from saccade.tasks._shared.answering import NO_OPTIONS, Answer, Options
+from saccade.tasks._shared.base import Batch, Loss, Progress, Rows, TaskConfig
 from saccade.tasks._shared.description import (
     VOCABULARY_FILE,
     Description,
@@ -40,8 +39,10 @@ from saccade.tasks._shared.description import (
     places_of,
 )
 from saccade.tasks._shared.seq2seq import (
+    GenerationExample,
     SequenceLossConfig,
     WritingTask,
+    answer_of,
     predicted_places,
     side_of,
     sides_read,
@@ -52,20 +53,25 @@ log = logging.getLogger(__name__)
 
 SOURCE = Column("source", ("src", "input", "sentence1", "word", "question"))
 TARGET = Column("target", ("tgt", "trg", "output", "sentence2", "pronunciation", "answer"))
+TWO_FILES = ("tokenizer.source.json", "tokenizer.target.json")
+"""The files of two vocabularies; one for both is in `VOCABULARY_FILE`."""
 ALIGNMENT = "alignment.json"
+"""The file of a run folder that names the attention words are aligned by."""
 ALIGNED, SHORT = 100, 64
-"""Validation pairs by which it is found out what words are aligned by, and their tokens at most."""
+"""The number of validation pairs that this attention is chosen by, and their maximum length."""
 FORMAT = 1
-"""Counts up when the same text would be encoded otherwise, so that no old cache is read."""
+"""The version of the encoding; it changes when the same text would be encoded differently."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TranslationTextConfig:
     """The vocabularies.
 
-    source       how the source is cut into tokens
-    target       how the target is; left out, both share one vocabulary, made from both
-    max_length   pairs with more tokens on a side are left out of training, and counted
+    source       the vocabulary of the source
+    target       the vocabulary of the target; if left out, both sides share one that is made from
+                 both
+    max_length   tokens; longer pairs are left out of training and counted, longer inputs are cut
+                 when they are answered
     """
 
     source: VocabularyConfig = VocabularyConfig()
@@ -75,7 +81,14 @@ class TranslationTextConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class TextToTextConfig(TaskConfig):
-    """The options of a text-to-text recipe."""
+    """The options of a text-to-text recipe.
+
+    model        the encoder and the decoder
+    text         the vocabularies
+    loss         the loss of training
+    generation   the default options of generation
+    metrics      the metrics of evaluations; the first one selects the best weights
+    """
 
     model: TranslatorConfig
     text: TranslationTextConfig = TranslationTextConfig()
@@ -84,7 +97,7 @@ class TextToTextConfig(TaskConfig):
     metrics: TextMetricsConfig = TextMetricsConfig()
 
     def conflicts(self) -> Iterator[Conflict]:
-        """Texts that are longer than a table of positions."""
+        """Yield texts that are longer than a table of positions."""
         room = self.text.max_length + 1
         for name, side in (("encoder", self.model.encoder), ("decoder", self.model.decoder)):
             if not isinstance(side, RecurrentDecoderConfig):
@@ -93,16 +106,16 @@ class TextToTextConfig(TaskConfig):
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """Pairs."""
+        """The columns `source` and `target`."""
         return SOURCE, TARGET
 
     def create(
         self, train: Split, progress: Progress | None = None, vocabulary: Path | None = None
     ) -> TextToText:
-        """Vocabularies made from this data or taken from a folder, and new weights."""
+        """Return a task with new weights, and with vocabularies of this data or of a folder."""
         if vocabulary is not None:
             task = self.restore(vocabulary)
-            task.align_by = AlignBy()  # its own is found out when it is trained
+            task.align_by = AlignBy()  # chosen again after training
             return task
         rows = (row.values for row in train.read(progress))
         if self.text.target is None:
@@ -115,48 +128,50 @@ class TextToTextConfig(TaskConfig):
         return TextToText(self, source, Tokenizer.train(targets, self.text.target))
 
     def restore(self, folder: Path) -> TextToText:
-        """The task of a run folder, with new weights."""
+        """Return the task of a run folder, with new weights."""
         if self.text.target is None:
-            shared = Tokenizer.load(folder / "tokenizer.json")
+            shared = Tokenizer.load(folder / VOCABULARY_FILE)
             return TextToText(self, shared, shared, _read_align_by(folder))
-        return TextToText(
-            self,
-            Tokenizer.load(folder / "tokenizer.source.json"),
-            Tokenizer.load(folder / "tokenizer.target.json"),
-            _read_align_by(folder),
-        )
+        source, target = (Tokenizer.load(folder / name) for name in TWO_FILES)
+        return TextToText(self, source, target, _read_align_by(folder))
 
 
 @dataclass(frozen=True)
 class Pairs(Batch):
-    """Sources with their stop, targets with start and stop, padded."""
+    """Padded pairs: sources with their stop token, targets with start and stop token."""
 
     source: Int[Tensor, "b s"]
     source_mask: Bool[Tensor, "b s"]
     target: Int[Tensor, "b t"]
     places: Int[Tensor, " n"]
-    """Where in the flattened target[:, 1:] there is something to predict."""
+    """The places of the flattened target[:, 1:] that are predicted."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class SourceExample(Example):
-    """A source: its text, the tokens that are read of the `encoded` ones, and how to answer it."""
+class SourceExample(GenerationExample):
+    """A source text.
+
+    Attributes:
+        text: The text.
+        tokens: The token ids that are read.
+        encoded: The number of token ids of the complete text.
+    """
 
     text: str
     tokens: list[int]
     encoded: int
-    limit: int
-    settings: GenerationConfig
 
 
 class TextToText(WritingTask):
     """A translator with the vocabularies of its two sides.
 
-    `align_by` says which of its attention tells best which words belong together; it is found on
-    validation data when training ends.
+    Attributes:
+        align_by: The attention that aligns words best; it is chosen on validation data after
+            training.
     """
 
     name = "text_to_text"
+    config: TextToTextConfig
 
     def __init__(
         self,
@@ -167,47 +182,44 @@ class TextToText(WritingTask):
     ) -> None:
         super().__init__()
         self.align_by = align_by or AlignBy()
-        self.config, self.columns = config, config.columns
+        self.config = config
         self.source, self.target, self.metrics = source, target, config.metrics
         self.model: Translator = config.model.build(len(source), len(target))
-        self.engine: TextEngine = Eager(self._begun)
+        self.engine: TextEngine = Eager(self._begin)
         self.selection_metric = config.metrics.names[0]
 
     def describe(self) -> Description:
-        """Read a text that ends with the stop token, write one that begins with the start token."""
-        read, written = self._files
+        """Return that it reads a text with a stop token and generates a text."""
         return Description(
             reads=TextInput(
                 tokenizer=self.source,
-                file=read,
+                file=VOCABULARY_FILE if self.source is self.target else TWO_FILES[0],
                 after=(self.source.stop,),
                 max_length=self.config.text.max_length + 1,
                 places=places_of(self.config.model.encoder),
             ),
-            writes=GeneratedText(
-                tokenizer=self.target,
-                file=written,
-                start=self.target.start,
-                options=self.config.generation,
-                places=places_of(self.config.model.decoder),
-            ),
+            writes=self.writes,
             model=self.config.model,
         )
 
     @property
-    def _files(self) -> tuple[str, str]:
-        """The files of both vocabularies, which may be one."""
-        if self.source is self.target:
-            return VOCABULARY_FILE, VOCABULARY_FILE
-        return "tokenizer.source.json", "tokenizer.target.json"
+    def writes(self) -> GeneratedText:
+        """The description of the target."""
+        return GeneratedText(
+            tokenizer=self.target,
+            file=VOCABULARY_FILE if self.source is self.target else TWO_FILES[1],
+            start=self.target.start,
+            options=self.config.generation,
+            places=places_of(self.config.model.decoder),
+        )
 
     def forward(self, batch: Pairs) -> Loss:
-        """Cross entropy of each target token, given those before it and the source."""
+        """Return the cross-entropy of each target token, given those before it and the source."""
         x = self.model.hidden(batch.source, batch.target[:, :-1], batch.source_mask)
         return self.written_loss(x, batch.target, batch.places, self.config.loss.label_smoothing)
 
     def encode(self, split: Split, folder: Path, progress: Progress | None = None) -> Encoded:
-        """The token numbers of both sides, without start and stop."""
+        """Return the token ids of both sides, without start and stop."""
 
         def both(rows: list[Row]) -> list[tuple[list[int], ...]]:
             sources = self.source.encode_batch([row.values[0] for row in rows])
@@ -221,23 +233,23 @@ class TextToText(WritingTask):
         )
 
     def sizes(self, examples: Encoded) -> npt.NDArray[np.int64]:
-        """Both sides with their stop."""
+        """Return the numbers of tokens of both sides, with their stop tokens."""
         return np.stack([field.lengths for field in examples.fields], 1) + 1
 
-    def collate(self, examples: Encoded, rows: Sequence[int] | npt.NDArray[np.int64]) -> Pairs:
-        """These pairs as one batch."""
+    def collate(self, examples: Encoded, rows: Rows) -> Pairs:
+        """Return the pairs at `rows` as one batch."""
         sources, targets = examples.fields
         source = pad_rows(sources, rows, end=self.source.stop)
         target = pad_rows(targets, rows, start=self.target.start, end=self.target.stop)
         return _pairs(*source, *target)
 
     def force(self, inputs: Sequence[str], outputs: Sequence[str]) -> Pairs:
-        """The batch in which each input is answered by the given output."""
+        """Return the batch in which each source has the given target."""
         sources = self.source.encode_batch(list(inputs))
         return self._forced(sources, self.target.encode_batch(list(outputs)))
 
     def finish(self, examples: Encoded) -> str:
-        """Find out which attention aligns words best, without gold alignments."""
+        """Choose the attention that aligns words best, without gold alignments."""
         if not self.model.cross_attentions():
             return ""
         self.ensure_eval()
@@ -250,26 +262,26 @@ class TextToText(WritingTask):
         best, *_ = candidates(self._look(sources, targets, read, wrote))
         self.align_by = best.by
         return (
-            f"words are aligned by {best.by}: there, {best.agreement:.0%} of the links of "
-            f"{len(rows)} validation pairs are the same from both sides"
+            f"words are aligned by {best.by}: {best.agreement:.0%} of its links in {len(rows)} "
+            "validation pairs are the same in both directions"
         )
 
-    def attention_size(self, inputs: Sequence[str], options: Mapping[str, Any]) -> int:
-        """Each written token looks at each token of its input, the stops included."""
-        settings, most = self.config.generation.changed(options), self.config.text.max_length
+    def attention_size(self, inputs: Sequence[str], options: Options) -> int:
+        """Return the number of weights if each written token looks at each token of its input."""
+        generation, most = self.config.generation.changed(options), self.config.text.max_length
         lengths = [min(len(ids), most) for ids in self.source.encode_batch(list(inputs))]
-        pairs = sum((settings.longest(length) + 1) * (length + 1) for length in lengths)
+        pairs = sum((generation.longest(length) + 1) * (length + 1) for length in lengths)
         return count_heads(self.model, self.model.cross_attentions()) * pairs
 
     def prepare(
-        self, inputs: Sequence[str], *, first: int = 0, **options: Any
+        self, inputs: Sequence[str], options: Options = NO_OPTIONS, *, first: int = 0
     ) -> list[SourceExample]:
         """Encode the sources; `options` are those of `[generation]`."""
-        settings, most = self.config.generation.changed(options), self.config.text.max_length
+        generation, most = self.config.generation.changed(options), self.config.text.max_length
         encoded = self.source.encode_batch(list(inputs))
         examples = []
         for number, (text, ids) in enumerate(zip(inputs, encoded, strict=True), first):
-            limit = settings.longest(min(len(ids), most))
+            limit = generation.longest(min(len(ids), most))
             examples.append(
                 SourceExample(
                     number=number,
@@ -280,13 +292,13 @@ class TextToText(WritingTask):
                     tokens=ids[:most],
                     encoded=len(ids),
                     limit=limit,
-                    settings=settings,
+                    options=generation,
                 )
             )
         return examples
 
     def warn(self, examples: Sequence[SourceExample]) -> None:
-        """Sources that were cut."""
+        """Log a warning about sources that are cut."""
         for example in examples:
             if example.encoded > example.length:
                 log.warning(
@@ -298,40 +310,26 @@ class TextToText(WritingTask):
 
     def answer(self, examples: Sequence[SourceExample]) -> list[Answer]:
         """Translate a batch with the engine."""
-        request = GenerationRequest(
-            limits=self.limits(examples[0].limit),
-            options=examples[0].settings,
-            rows=[example.number for example in examples],
-        )
-        found = self.engine.generate([example.tokens for example in examples], request)
-        return [self.written(hypotheses) for hypotheses in found]
+        rows = self.generate([example.tokens for example in examples], examples)
+        return [answer_of(hypotheses, self.target.decode) for hypotheses in rows]
 
     def look(
         self, examples: Sequence[SourceExample], answers: Sequence[Answer]
     ) -> list[AttentionRecord]:
-        """Return where each written token looked at its source: one watched pass over all."""
+        """Return where each written token looked at its source, in one watched pass."""
         sources = [example.tokens for example in examples]
         targets = self.tokens_of(answers)
         read = sides_read(self.source, [example.text for example in examples], sources)
         return self._look(sources, targets, read, self.sides_written(answers, targets))
 
     def files(self) -> dict[str, str]:
-        """The vocabularies, and what words are aligned by, once it is known."""
+        """Return the vocabularies and, once it is chosen, the attention words are aligned by."""
         chosen = asdict(self.align_by)
         known = {} if self.align_by == AlignBy() else {ALIGNMENT: json.dumps(chosen, indent=1)}
-        return {**self.vocabularies(), **known}
+        return {**self.describe().vocabulary_files(), **known}
 
-    def vocabularies(self) -> dict[str, str]:
-        """One for both, or the source's and the target's."""
-        if self.source is self.target:
-            return {"tokenizer.json": self.source.to_string()}
-        return {
-            "tokenizer.source.json": self.source.to_string(),
-            "tokenizer.target.json": self.target.to_string(),
-        }
-
-    def _begun(self, tokens: Sequence[list[int]]) -> DecodingStart:
-        """The model after reading these sources."""
+    def _begin(self, tokens: Sequence[list[int]]) -> DecodingStart:
+        """Return the model after reading these sources."""
         source, mask = pad(tokens, end=self.source.stop)
         state = self.model.start(source.to(self.device), mask.to(self.device))
         first = torch.full((len(tokens),), self.target.start, device=self.device)
@@ -349,34 +347,28 @@ class TextToText(WritingTask):
         read: list[Side],
         wrote: list[Side],
     ) -> list[AttentionRecord]:
-        """Where each written token looked: one pass over the finished answers, watched."""
+        """Return where each written token looked, in one watched pass over finished answers."""
         batch = self._forced(sources, targets).to(self.device)
-        weights = self.looks(
-            lambda: self.model.hidden(batch.source, batch.target[:, :-1], batch.source_mask)
+        records = self.cross_records(
+            lambda: self.model.hidden(batch.source, batch.target[:, :-1], batch.source_mask),
+            read,
+            wrote,
         )
-        return [
-            AttentionRecord(
-                read=from_,
-                wrote=to,
-                weights={
-                    name: part[i, :, : len(to.tokens), : len(from_.tokens)].numpy()
-                    for name, part in weights.items()
-                },
-                align_by=self.align_by,
-            )
-            for i, (from_, to) in enumerate(zip(read, wrote, strict=True))
-        ]
+        return [replace(record, align_by=self.align_by) for record in records]
 
 
 def _read_align_by(folder: Path) -> AlignBy:
-    """What a run folder says that words are aligned by, if it was found out."""
+    """Return the attention that words are aligned by, if a run folder names it."""
     path = folder / ALIGNMENT
     try:
         return AlignBy.of(read_json(path))
     except FileNotFoundError:
         return AlignBy()
     except (OSError, ValueError, AttributeError, TypeError) as error:
-        raise RunError(f"{path} cannot be read: {brief(error)}") from None
+        raise RunError(
+            f"{path} cannot be read ({brief(error)}). Delete it to align words by the mean of all "
+            "attention, or restore the run from a backup."
+        ) from None
 
 
 def _pairs(source: Tensor, source_mask: Tensor, target: Tensor, target_mask: Tensor) -> Pairs:

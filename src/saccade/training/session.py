@@ -21,9 +21,8 @@ from saccade.data.sources.text_files import read_lines
 from saccade.errors import DataError, RunError
 from saccade.interfaces import HasEngine
 from saccade.lens.alignment.gold import Gold, GoldFile, SentencePair, parse_gold
-from saccade.tasks import Evaluation, Task
+from saccade.tasks import Aligns, Evaluation, Task
 from saccade.tasks.measures import require_measurable, with_attention
-from saccade.tasks.text_to_text import TextToText
 from saccade.training import checkpoint, distributed
 from saccade.training import precision as precisions
 from saccade.training import recipe as recipes
@@ -240,21 +239,21 @@ def assess(
         return task.evaluate(asked, **options)
     require_measurable(task)
     golds, back = None, None  # what does not fit is refused before the long work of answering
-    if isinstance(task, TextToText):
+    if isinstance(task, Aligns):
         golds = golds_of(rows((*task.columns, ALIGNMENT))[0], asked, attention.gold)
         back = None if attention.reverse is None else load_translator(attention.reverse)
     elif attention != AttentionOptions():
-        raise DataError(f"alignments are of translators and their like, not of {task.name}")
+        raise DataError(f"the task {task.name} does not align words, so it has no gold alignments")
     found = task.evaluate(asked, **options)
     notify("measuring attention")
     return with_attention(task, found, golds=golds, back=back)
 
 
-def load_translator(run: str | Path, *, device: str = "cpu") -> TextToText:
-    """The task of a run folder whose words can be aligned."""
+def load_translator(run: str | Path, *, device: str = "cpu") -> Aligns:
+    """Return the task of a run folder, which must be able to align words."""
     task = load(run, device=device)
-    if not isinstance(task, TextToText):
-        raise RunError(f"{run} is no run of a translator: its task is {task.name}")
+    if not isinstance(task, Aligns):
+        raise RunError(f"{run} cannot align words: its task is {task.name}; use a translator")
     return task
 
 

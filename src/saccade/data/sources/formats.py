@@ -290,7 +290,7 @@ class Parquet(KeyedTable):
             parquet = importlib.import_module("pyarrow.parquet")
         except ImportError as error:
             raise DataError(
-                f'{self.path} needs pyarrow to be read: pip install "saccade[parquet]"'
+                f'{self.path} needs pyarrow to be read: pip install "saccade-attention[parquet]"'
             ) from error
         try:
             with open_bytes(self.path) as stream:

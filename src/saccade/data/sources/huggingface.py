@@ -42,7 +42,7 @@ def _load(name: str) -> Mapping[str, Iterable[Record]]:
     try:
         datasets = importlib.import_module("datasets")
     except ImportError as error:
-        raise DataError(f'{name} needs datasets: pip install "saccade[hf]"') from error
+        raise DataError(f'{name} needs datasets: pip install "saccade-attention[hf]"') from error
     try:
         if Path(name).is_dir():
             loaded = datasets.load_from_disk(name)

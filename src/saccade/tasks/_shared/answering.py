@@ -1,6 +1,6 @@
-"""How every task answers: inputs are prepared, batched by length, answered, and looked into.
+"""Answering, for all tasks: inputs are prepared, batched by length, answered and looked into.
 
-A task gives three steps: `prepare` turns inputs into examples, `answer` answers a batch of them,
+A task defines three steps: `prepare` turns inputs into examples, `answer` answers a batch of them,
 and `look` returns where the model looked for a batch of answers. Checking, sorting, batching,
 threads, progress and cancellation are here, once.
 """
@@ -10,18 +10,25 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 
 from saccade.attention.watch import watch
-from saccade.errors import DecodingError
+from saccade.errors import DecodingError, WatchError
 from saccade.tasks._shared.parallel_batches import Rows, batch_size_for, side_by_side
 
 if TYPE_CHECKING:
     from saccade.lens.record import AttentionRecord
-    from saccade.lens.record.sides import AnySide
+    from saccade.lens.record.sides import AnySide, Side
+
+TaskInput = Any
+"""An input of a task, such as a text, a pair of texts or an image."""
+Options = Mapping[str, Any]
+"""Options of `predict`, by name."""
+NO_OPTIONS: Options = MappingProxyType({})
 
 OnBatch = Callable[[int], None]
 """Called after each batch with the number of examples in it."""
@@ -29,10 +36,15 @@ OnBatch = Callable[[int], None]
 
 @dataclass(frozen=True)
 class Answer:
-    """A model's prediction: the text, its mean log-probability, and where the model looked.
+    """A model's prediction.
 
-    A text that is not `finished` was cut at its maximum length. `tokens` are those that were
-    generated, where the text alone does not determine them.
+    Attributes:
+        text: The text.
+        score: Its mean log-probability.
+        attention: Where the model looked, if that was asked for.
+        alternatives: Other answers, the best first.
+        finished: False if the text was cut at its maximum length.
+        tokens: The generated tokens, if the text alone does not determine them.
     """
 
     text: str
@@ -43,11 +55,11 @@ class Answer:
     tokens: tuple[int, ...] | None = field(default=None, repr=False, compare=False)
 
     def __str__(self) -> str:
-        """For people."""
+        """Return the text."""
         return self.text
 
     def as_json(self) -> dict[str, Any]:
-        """As plain values."""
+        """Return plain values."""
         table: dict[str, Any] = {"text": self.text, "score": self.score}
         if self.alternatives:
             table["alternatives"] = [other.as_json() for other in self.alternatives]
@@ -62,10 +74,11 @@ BLANK = Answer("", 0.0)
 class Example:
     """An input as a task reads it.
 
-    number   of the input, from 0, for its seed and for messages
-    length   in tokens; examples of similar length are answered together
-    group    examples are answered together only if this is equal
-    blank    there is nothing to answer
+    Attributes:
+        number: The number of the input, from 0, for its seed and for messages.
+        length: Its length in tokens; examples of similar length are answered together.
+        group: Examples are answered together only if this is equal.
+        blank: Whether there is nothing to answer.
     """
 
     number: int
@@ -89,17 +102,17 @@ def answer_all(
 
     def answer_batch(rows: Rows) -> Sequence[Answer]:
         batch = [examples[i] for i in rows]
-        with torch.no_grad():  # for the thread that this runs in
-            found = answer(batch)
+        with torch.no_grad():  # per thread
+            answered = answer(batch)
             if look is None:
-                return found
-            records = look(batch, found)
-        pairs = zip(found, records, strict=True)
+                return answered
+            records = look(batch, answered)
+        pairs = zip(answered, records, strict=True)
         return [replace(one, attention=record) for one, record in pairs]
 
     batches = batches_of(examples, batch_size_for(len(examples), batch_size, device))
-    for rows, found in side_by_side(answer_batch, batches, device):
-        for i, one in zip(rows, found, strict=True):
+    for rows, answered in side_by_side(answer_batch, batches, device):
+        for i, one in zip(rows, answered, strict=True):
             answers[i] = one
         if on_batch is not None:
             on_batch(len(rows))
@@ -107,9 +120,9 @@ def answer_all(
 
 
 def batches_of(examples: Sequence[Example], batch_size: int) -> list[Rows]:
-    """Return the places of examples that are answered together: equal groups, similar lengths.
+    """Return the indices of examples that are answered together: equal group, similar length.
 
-    The longest come first, so that no thread has a long batch left when the others are done.
+    The longest come first, so that no thread is left with a long batch when the others are done.
     """
     groups: dict[Hashable, Rows] = {}
     for i, example in enumerate(examples):
@@ -125,24 +138,66 @@ def batches_of(examples: Sequence[Example], batch_size: int) -> list[Rows]:
 def self_attention(
     model: nn.Module, run: Callable[[], object], sides: Sequence[AnySide]
 ) -> list[AttentionRecord]:
-    """Return where the tokens of each row looked at each other while `run` ran the model.
+    """Return where the tokens of each row look at each other while `run` runs the model.
 
-    `sides` are the rows, whose tokens stand before the padding.
+    Args:
+        model: The model.
+        run: Run the model on a padded batch.
+        sides: The tokens of each row, without padding.
     """
+    return _records(model, run, sides, sides)
+
+
+def cross_attention(
+    model: nn.Module,
+    run: Callable[[], object],
+    read: Sequence[AnySide],
+    wrote: Sequence[Side],
+    layers: Sequence[str],
+) -> list[AttentionRecord]:
+    """Return where the written tokens of each row look at what was read while `run` runs the model.
+
+    Args:
+        model: The model.
+        run: Run the model on a padded batch.
+        read: The tokens of each row that are looked at, without padding.
+        wrote: The tokens of each row that look, without padding.
+        layers: The names of the attentions that look at what was read.
+
+    Raises:
+        WatchError: There are no such attentions.
+    """
+    if not layers:
+        raise WatchError("this model has no attention: it never looks back at what it read")
+    return _records(model, run, read, wrote, layers)
+
+
+def _records(
+    model: nn.Module,
+    run: Callable[[], object],
+    read: Sequence[AnySide],
+    wrote: Sequence[AnySide],
+    layers: Sequence[str] | None = None,
+) -> list[AttentionRecord]:
     from saccade.lens.record import AttentionRecord
 
-    with torch.no_grad(), watch(model, device="cpu") as seen:
+    with torch.no_grad(), watch(model, layers=layers, device="cpu") as seen:
         run()
-    records = []
-    for row, side in enumerate(sides):
-        n = len(side.tokens)
-        weights = {name: seen[name].weights[row, :, :n, :n].numpy() for name in seen}
-        records.append(AttentionRecord(side, side, weights))
-    return records
+    return [
+        AttentionRecord(
+            from_,
+            to,
+            {
+                name: seen[name].weights[row, :, : len(to.tokens), : len(from_.tokens)].numpy()
+                for name in layers or seen
+            },
+        )
+        for row, (from_, to) in enumerate(zip(read, wrote, strict=True))
+    ]
 
 
 def require_several(inputs: object) -> None:
-    """Raise if one input is given where a list of inputs is expected."""
+    """Raise `DecodingError` if one input is given where a list of inputs is expected."""
     from PIL import Image
 
     if isinstance(inputs, str | bytes | Path | Image.Image):
@@ -150,13 +205,13 @@ def require_several(inputs: object) -> None:
 
 
 def require_batch_size(batch_size: int) -> None:
-    """Raise unless at least one input is answered at a time."""
+    """Raise `DecodingError` unless at least one input is answered at a time."""
     if batch_size < 1:
         raise DecodingError(f"batch_size must be at least 1, got {batch_size}")
 
 
-def require_no_options(options: Mapping[str, Any], known: Sequence[str] = ()) -> None:
-    """Raise if there are options that a task does not have; `known` are the options it has."""
+def require_no_options(options: Options, known: Sequence[str] = ()) -> None:
+    """Raise `DecodingError` if there are options that a task lacks; `known` are those it has."""
     if options:
         names = ", ".join((*known, "attention", "batch_size"))
         raise DecodingError(f"there is no option {next(iter(options))!r}; there are: {names}")

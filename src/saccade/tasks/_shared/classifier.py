@@ -1,17 +1,16 @@
-"""What tasks that label their inputs share: how answers are measured, and probabilities mended."""
+"""Tasks that label their inputs: the metrics of labels, and calibrated probabilities."""
 
 from __future__ import annotations
 
 import json
 import math
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from saccade.config import Fraction
 from saccade.data.corpus import Item, Split
@@ -19,26 +18,26 @@ from saccade.data.sources.columns import Column
 from saccade.data.store.cache import Encoded
 from saccade.errors import RunError, brief
 from saccade.files import read_json
-from saccade.metrics import ClassificationMetricsConfig, by_length
-from saccade.metrics.score import scores_of
+from saccade.metrics import ClassificationMetricsConfig
 from saccade.shapes import Float, Tensor
-from saccade.tasks._shared.answering import OnBatch
-from saccade.tasks._shared.base import Evaluation, Task, likelihood
-from saccade.tasks._shared.labels import LABELS_FILE, Labels, Number
+from saccade.tasks._shared.answering import TaskInput
+from saccade.tasks._shared.base import Rows, Task, likelihood
+from saccade.tasks._shared.evaluation import Evaluation, evaluation_of
+from saccade.tasks._shared.labels import LABELS_FILE, Classification, Labels, Number
 
 LABEL = Column("label", ("labels", "class", "category", "target", "score"), numbers=True)
 CLASSIFIER_FILE = "classifier.json"
-"""The temperature of its probabilities, and what else a task must remember."""
+"""The file of a run folder with the temperature, and other facts about a classifier."""
 ENOUGH = 100
-"""Validation examples by which probabilities can be calibrated."""
-Rows = Sequence[int] | npt.NDArray[np.int64]
+"""The minimum number of validation examples for calibration."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LabelLossConfig:
-    """What is learned from.
+    """The loss of labels.
 
-    label_smoothing   the share of the truth that is given to all classes alike
+    label_smoothing   fraction of the true distribution that is spread evenly over all classes; a
+                      little, such as 0.1, makes a classifier less overconfident
     """
 
     label_smoothing: Fraction = 0.0
@@ -47,8 +46,11 @@ class LabelLossConfig:
 class Classifier(Task):
     """A task that labels its inputs.
 
-    `temperature` divides the logits before they become probabilities; it is found on validation
-    data when training ends, so that probabilities mean something (Guo et al. 2017).
+    Attributes:
+        labels: The labels.
+        metrics: The metrics of evaluations.
+        temperature: The divisor of the logits before they become probabilities; it is fitted to
+            validation data after training, so that probabilities can be trusted (Guo et al. 2017).
     """
 
     reinitialised = ("head.",)
@@ -63,56 +65,42 @@ class Classifier(Task):
 
     @abstractmethod
     def check(self, split: Split) -> None:
-        """Refuse data of another kind than what was trained on."""
+        """Raise if data has other columns than the data of training."""
 
     @abstractmethod
     def logits_of(self, examples: Encoded) -> Float[Tensor, "n c"]:
-        """The logits of all examples."""
+        """Return the logits of all examples."""
 
     def items(self, split: Split) -> Iterator[Item]:
-        """A row is a question, also where another asks the same."""
+        """Yield one item per row, also if several rows have the same input."""
         self.check(split)
         for row in split:
             self.labels.encode(row.values[-1], row.where)
             yield Item(row.values[:-1], row.values[-1:], row.line)
 
     def lengths(self, items: Sequence[Item]) -> list[str]:
-        """The texts by whose length quality is told, if it is."""
+        """Return the texts by whose length metrics are grouped; none if they are not."""
         return []
 
-    def evaluate(
-        self,
-        items: Iterable[Item],
-        *,
-        quick: bool = False,
-        on_batch: OnBatch | None = None,
-        batch_size: int = 64,
-        **options: Any,
+    def measure(
+        self, items: list[Item], answers: Sequence[Classification], *, quick: bool
     ) -> Evaluation:
-        """Label the items and compare with their labels."""
-        items, metrics = list(items), self.metrics
-        examples = self.prepare([self.input_of(item) for item in items], **options)
-        if quick:
-            metrics = replace(metrics, samples=0)
-        else:
-            self.warn(examples)
-        found = self.answer_all(examples, batch_size=batch_size, on_batch=on_batch)
-        answers, truths = [x.text for x in found], [item.references[0] for item in items]
-        tallies = self.labels.tally(answers, truths, metrics)
-        texts = [] if quick else self.lengths(items)
-        lengths = by_length(tallies, texts) if texts else []
-        if (sureness := self.labels.sureness(found, truths)) is not None:
-            tallies[sureness.name] = sureness
-        return Evaluation(
-            scores_of(tallies, metrics.samples, metrics.seed),
-            answers,
+        """Return the metrics of the labels against those of the items."""
+        texts, truths = [x.text for x in answers], [item.references[0] for item in items]
+        calibration = self.labels.calibration(answers, truths)
+        return evaluation_of(
             items,
-            lengths,
-            self.labels.tables(items, found),
+            texts,
+            self.labels.tally(texts, truths, self.metrics),
+            self.metrics,
+            quick=quick,
+            texts=self.lengths(items),
+            without_lengths=None if calibration is None else {calibration.name: calibration},
+            tables=self.labels.tables(items, answers),
         )
 
     def finish(self, examples: Encoded) -> str:
-        """Find the temperature at which the probabilities of validation data are right."""
+        """Calibrate the probabilities."""
         return self.calibrate(examples)
 
     def calibrate(self, examples: Encoded) -> str:
@@ -120,30 +108,30 @@ class Classifier(Task):
         count = len(examples)
         if count < ENOUGH:
             return (
-                f"probabilities are left as they are: {count} validation {self.unit} are too few "
-                f"to calibrate them by, {ENOUGH} would do"
+                f"probabilities are not calibrated: that needs {ENOUGH} validation {self.unit}, "
+                f"and there are {count}"
             )
         truth = self.truth(examples, np.arange(count))
-        self.temperature, said = self.labels.calibrate(self.logits_of(examples), truth)
-        return said
+        self.temperature, summary = self.labels.calibrate(self.logits_of(examples), truth)
+        return summary
 
-    def probability(self, given: Any, output: str) -> float | None:
+    def probability(self, given: TaskInput, output: str) -> float | None:
         """Return the probability of a label for an input; None for a number."""
         return None if isinstance(self.labels, Number) else likelihood(self, given, output)
 
     def truth(self, examples: Encoded, rows: Rows) -> Tensor:
-        """The labels of these examples, whose last field they are."""
+        """Return the labels of these examples, which are their last field."""
         return self.labels.decode([examples.fields[-1][int(row)] for row in rows])
 
     def forced(self, outputs: Sequence[str]) -> Tensor:
-        """These labels, as a batch has them."""
+        """Return labels as a batch has them."""
         return self.labels.decode(
             [np.array(self.labels.encode(label, "the output")) for label in outputs]
         )
 
-    def about(self, more: Mapping[str, Any]) -> dict[str, str]:
-        """The files of the labels, and of the temperature with what else must be remembered."""
-        facts = {**more, "temperature": self.temperature}
+    def about(self, **facts: object) -> dict[str, str]:
+        """Return the files of the labels, and of the temperature with other facts."""
+        facts["temperature"] = self.temperature
         return {
             LABELS_FILE: json.dumps(self.labels.facts(), indent=1, ensure_ascii=False),
             CLASSIFIER_FILE: json.dumps(facts, indent=1),

@@ -1,7 +1,7 @@
-"""What tasks that read images share: what a model is given of an image, and where it is kept.
+"""Images as inputs: how they are prepared, cached and described.
 
-An image is prepared once, as an array in the cache: pixels of the wanted size, or the features of a
-network that is not trained. `View` says which, and what a model reads of it.
+An image is prepared once, as an array in the cache: pixels of one size, or the features of a
+network that is not trained. A `View` is one such preparation.
 """
 
 from __future__ import annotations
@@ -36,35 +36,34 @@ from saccade.files import read_json
 from saccade.lens.record import ImageSide
 from saccade.shapes import Float, Tensor
 from saccade.tasks._shared.answering import Example
-from saccade.tasks._shared.base import Progress, json_kind
+from saccade.tasks._shared.base import Progress, Rows, Task, json_kind
 from saccade.tasks._shared.description import ImageInput
 
 IMAGE = Column("image", ("img", "image_path", "file", "filename", "path", "photo"), image=True)
 FILE = "images.json"
-"""How pixels are scaled, and of which weights features are."""
+"""The file of a run folder with the scale of pixels, or the digest of the features' weights."""
 FORMAT = 1
-"""Counts up when the same image would be prepared otherwise, so that no old cache is read."""
+"""The version of the preparation; it changes when an image would be prepared differently."""
 SAMPLED = 2_000
-"""Images that mean and spread are computed from."""
+"""The maximum number of images that mean and spread are computed from."""
 SHOWN = 512
-"""The longer side of the image of an attention record, at most."""
+"""The maximum of the longer side of an attention record's image, in pixels."""
 HALF = 127.5
 PRETRAINED = (127.0, 128.0)
-"""What EfficientNet-Lite0 was trained with: (x - 127) / 128."""
-Rows = Sequence[int] | npt.NDArray[np.int64]
-Picture = str | Path | bytes | Image.Image | npt.NDArray[Any]
+"""The mean and spread that EfficientNet-Lite0 was trained with."""
+Picture = str | Path | bytes | Image.Image | npt.NDArray[np.generic]
 """A path, the contents of a file, or pixels."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImageConfig:
-    """What is read of an image.
+    """The preparation of images.
 
-    size    its sides in pixels; images are resized once
-    how     "squash": all of it, its sides stretched to fit; "crop": the middle; "pad": all of it,
-            with black on two sides
-    scale   pixels become numbers around 0: "half": from -1 to 1; "data": with the mean and the
-            spread of each colour in the training data
+    size    both sides in pixels; images are resized once; larger shows more detail and costs more
+    how     "squash": the complete image, stretched to a square; "crop": the middle; "pad": the
+            complete image, with black bars on two sides
+    scale   the scale of pixels: "half": from -1 to 1; "data": by the mean and the spread of each
+            colour in the training data
     """
 
     size: Count = 32
@@ -74,36 +73,38 @@ class ImageConfig:
 
 @dataclass(frozen=True)
 class Scale:
-    """(x - mean) / spread for each channel of bytes x."""
+    """The scale (x - mean) / spread of each channel of bytes x."""
 
     mean: tuple[float, ...]
     spread: tuple[float, ...]
 
     @classmethod
     def even(cls, channels: int, mean: float = HALF, spread: float = HALF) -> Scale:
-        """The same for all channels; by default from -1 to 1."""
+        """Return the same scale for all channels; by default from -1 to 1."""
         return cls((mean,) * channels, (spread,) * channels)
 
     @classmethod
     def of(cls, arrays: Sequence[npt.NDArray[np.uint8]]) -> Scale:
-        """So that these arrays (c, h, w) have mean 0 and variance 1."""
+        """Return the scale in which these arrays (c, h, w) have mean 0 and variance 1."""
         joined = np.stack(arrays).astype(np.float64)
         mean, spread = joined.mean((0, 2, 3)), joined.std((0, 2, 3))
         return cls(tuple(mean.tolist()), tuple(np.maximum(spread, 1.0).tolist()))
 
     def __call__(self, images: Tensor) -> Float[Tensor, "b c h w"]:
-        """Bytes as numbers around 0."""
+        """Return bytes as numbers around 0."""
         mean, spread = (
-            torch.tensor(each, device=images.device).view(-1, 1, 1)
-            for each in (self.mean, self.spread)
+            torch.tensor(numbers, device=images.device).view(-1, 1, 1)
+            for numbers in (self.mean, self.spread)
         )
         return (images.float() - mean) / spread
 
 
 class View(ABC):
-    """What a model is given of an image.
+    """A preparation of images.
 
-    `key` names all that its arrays depend on.
+    Attributes:
+        pixels: The preparation of the pixels.
+        key: A name of everything that its arrays depend on.
     """
 
     pixels: Pixels
@@ -111,15 +112,15 @@ class View(ABC):
 
     @abstractmethod
     def array(self, image: Image.Image) -> Array:
-        """What is kept of an image in the cache."""
+        """Return the array of an image, as the cache keeps it."""
 
     @abstractmethod
     def read(self, arrays: Tensor) -> Float[Tensor, "b c h w"]:
-        """What the model reads of such arrays."""
+        """Return the input of the model for such arrays."""
 
     @abstractmethod
-    def facts(self) -> dict[str, Any]:
-        """What it is made of, as plain values."""
+    def facts(self) -> dict[str, object]:
+        """Return what it depends on apart from the recipe, as plain values."""
 
     def describe(self) -> ImageInput:
         """Return the description of the images that are read."""
@@ -135,7 +136,7 @@ class View(ABC):
     def side(
         self, image: Image.Image, grid: tuple[int, int], *, class_token: bool = False
     ) -> ImageSide:
-        """The image of an attention record: what the model saw of it."""
+        """Return the image of an attention record: the part that the model saw."""
         return ImageSide(self.pixels.shown(image), grid, class_token=class_token)
 
 
@@ -144,28 +145,28 @@ class Pixels(View):
 
     def __init__(self, config: ImageConfig, channels: int, scale: Scale | None = None) -> None:
         if channels not in (1, 3):
-            raise RecipeError(f"channels can be 1 (grey) or 3 (colour), got {channels}")
+            raise RecipeError(f"model channels can be 1 (grey) or 3 (colour), got {channels}")
         self.config, self.channels = config, channels
         self.scale = scale or Scale.even(channels)
         self.pixels = self
         self.key = f"pixels {FORMAT} {config.size} {config.how} {channels}"
 
     def array(self, image: Image.Image) -> npt.NDArray[np.uint8]:
-        """(c, h, w) bytes."""
+        """Return bytes (c, h, w)."""
         size = (self.config.size, self.config.size)
-        found = resized(image, size, self.config.how, grey=self.channels == 1)
-        return np.ascontiguousarray(found.transpose(2, 0, 1))
+        pixels = resized(image, size, self.config.how, grey=self.channels == 1)
+        return np.ascontiguousarray(pixels.transpose(2, 0, 1))
 
     def read(self, arrays: Tensor) -> Float[Tensor, "b c h w"]:
-        """Scaled."""
+        """Return scaled pixels."""
         return self.scale(arrays)
 
-    def facts(self) -> dict[str, Any]:
-        """The scale."""
+    def facts(self) -> dict[str, object]:
+        """Return the scale."""
         return {"mean": list(self.scale.mean), "spread": list(self.scale.spread)}
 
     def shown(self, image: Image.Image) -> npt.NDArray[np.uint8]:
-        """The part that is read, in colour; not squashed and not larger than needed."""
+        """Return the part that is read, in colour, not squashed and not larger than needed."""
         if self.config.how != "squash":
             return resized(image, (self.config.size, self.config.size), self.config.how)
         picture = to_rgb(image)
@@ -174,44 +175,49 @@ class Pixels(View):
 
 
 class Features(View):
-    """The grid of EfficientNet-Lite0's features (d, rows, columns), which is not trained."""
+    """The grid of features (d, rows, columns) of EfficientNet-Lite0, which is not trained.
+
+    Args:
+        config: The preparation of the pixels.
+        weights: The path of the weights.
+        digest: The SHA-256 of the weights that a run was trained with; others are rejected.
+    """
 
     def __init__(self, config: ImageConfig, weights: str, digest: str | None = None) -> None:
-        """`digest` is that of the weights that a run was trained with; others are refused."""
         self.pixels = Pixels(config, 3, Scale.even(3, *PRETRAINED))
-        self.weights, self._wanted = weights, digest
+        self.weights, self._expected = weights, digest
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the file of weights."""
+        """The SHA-256 of the file of weights."""
         require_weights(self.weights)
-        found = file_digest(Path(self.weights))
-        if self._wanted is not None and found != self._wanted:
+        digest = file_digest(Path(self.weights))
+        if self._expected is not None and digest != self._expected:
             raise RunError(
                 f"{self.weights} (model.encoder.weights) is not the file that this run was trained "
-                f"with: its SHA-256 is {found}, it was {self._wanted}"
+                f"with: its SHA-256 is {digest}, it was {self._expected}"
             )
-        return found
+        return digest
 
     @property
     def key(self) -> str:  # type: ignore[override]
-        """Of the pixels and of the weights."""
+        """A name of the pixels and the weights."""
         return f"features {FORMAT} {self.pixels.key} {self.digest}"
 
     def array(self, image: Image.Image) -> npt.NDArray[np.float16]:
-        """(d, rows, columns) in float16."""
+        """Return features (d, rows, columns) in float16."""
         pixels = torch.from_numpy(self.pixels.array(image)).unsqueeze(0)
         with torch.no_grad():
             grid = self.network(self.pixels.read(pixels))[0]
-        found: npt.NDArray[np.float16] = grid.half().numpy()
-        return found
+        features: npt.NDArray[np.float16] = grid.half().numpy()
+        return features
 
     def read(self, arrays: Tensor) -> Float[Tensor, "b c h w"]:
-        """In float32."""
+        """Return the features in float32."""
         return arrays.float()
 
-    def facts(self) -> dict[str, Any]:
-        """The digest of the weights."""
+    def facts(self) -> dict[str, object]:
+        """Return the digest of the weights."""
         return {"weights": self.digest}
 
     def describe(self) -> ImageInput:
@@ -220,13 +226,13 @@ class Features(View):
 
     @cached_property
     def network(self) -> EfficientNetLite0:
-        """What computes the features."""
+        """The network that computes the features."""
         assert self.digest
         return EfficientNetLite0.load(self.weights)
 
 
 def require_weights(path: str) -> None:
-    """Refuse a recipe whose reader needs weights that are not there."""
+    """Raise if the file of the encoder's weights is not named or does not exist."""
     if not path:
         raise RecipeError(
             "model.encoder.weights is missing: give the path of EfficientNet-Lite0's weights, a "
@@ -236,8 +242,8 @@ def require_weights(path: str) -> None:
         raise WeightsError(f"there is no file {path} (model.encoder.weights)")
 
 
-def fresh_pixels(config: ImageConfig, channels: int, train: Split) -> Pixels:
-    """The view of a new task, which may be scaled by the mean and spread of its training data."""
+def new_pixels(config: ImageConfig, channels: int, train: Split) -> Pixels:
+    """Return the view of a new task, perhaps scaled by the mean and spread of its training data."""
     plain = Pixels(config, channels)
     if config.scale == "half":
         return plain
@@ -247,7 +253,7 @@ def fresh_pixels(config: ImageConfig, channels: int, train: Split) -> Pixels:
 
 
 def read_facts(folder: Path) -> dict[str, Any]:
-    """What a run folder says of its view."""
+    """Return the facts about the view of a run folder."""
     path = folder / FILE
     try:
         facts = read_json(path)
@@ -257,21 +263,21 @@ def read_facts(folder: Path) -> dict[str, Any]:
             return {"weights": str(facts["weights"])}
         mean, spread = (tuple(map(float, facts[name])) for name in ("mean", "spread"))
         if not all(map(math.isfinite, mean)) or not all(0 < x < math.inf for x in spread):
-            raise ValueError("mean must be finite numbers, spread such above 0")
+            raise ValueError("mean must be finite numbers, spread finite numbers above 0")
         return {"mean": mean, "spread": spread}
     except (OSError, ValueError, TypeError, KeyError, OverflowError) as error:
         raise RunError(f"{path} cannot be read: {type(error).__name__}: {brief(error)}") from None
 
 
 def pixels_of(config: ImageConfig, channels: int, facts: dict[str, Any]) -> Pixels:
-    """The pixels of a run, scaled as they were."""
+    """Return the pixels of a run, in the scale of its training."""
     if any(len(facts.get(name, ())) != channels for name in ("mean", "spread")):
         raise RunError(f"{FILE} must hold the mean and the spread of {channels} channels")
     return Pixels(config, channels, Scale(facts["mean"], facts["spread"]))
 
 
 def facts_json(view: View) -> dict[str, str]:
-    """The file with what a view is made of."""
+    """Return the file with the facts about a view."""
     return {FILE: json.dumps(view.facts(), indent=1)}
 
 
@@ -282,16 +288,16 @@ class EncodedImages(Encoded):
     arrays: StackedArrays
 
     def images(self, rows: Rows) -> Tensor:
-        """What is kept of the images of these rows (b, c, h, w)."""
+        """Return the arrays of the images of these rows (b, c, h, w)."""
         numbers = [int(self.fields[0][int(row)][0]) for row in rows]
         return torch.from_numpy(self.arrays.take(numbers))
 
 
 class Gallery:
-    """Prepares the images of a task: those of data once, in the cache, and those of a user.
+    """The prepared images of a task: those of data from the cache, and those of a user.
 
-    Images of data that is not trained on are remembered by name, so that answering them while a
-    training goes on decodes nothing.
+    Images of data that is not trained on are remembered by name, so that validations during
+    training decode nothing.
     """
 
     def __init__(self, view: View) -> None:
@@ -309,7 +315,7 @@ class Gallery:
         may_be_empty: Collection[str] = (),
         progress: Progress | None = None,
     ) -> EncodedImages:
-        """A split whose first column names images; `others` turns rows into their other field."""
+        """Encode a split whose first column names images; `others` encodes the other field."""
         places: dict[str, int] = {}
         for row in split:
             places.setdefault(row.values[0], len(places))
@@ -325,7 +331,7 @@ class Gallery:
             images = [[places[row.values[0]]] for row in rows]
             return list(zip(images, others(rows), strict=True))
 
-        found = encode_once(
+        encoded = encode_once(
             split,
             numbers,
             key=key,
@@ -336,23 +342,22 @@ class Gallery:
         )
         if split.name != "train":
             self._known |= {name: (arrays, place) for name, place in places.items()}
-        return EncodedImages(found.fields, found.skipped, found.key, arrays)
+        return EncodedImages(encoded.fields, encoded.skipped, encoded.key, arrays)
 
     def arrays(self, inputs: Iterable[Picture], first: int = 0) -> Tensor:
-        """What is kept of these images (b, c, h, w); `first` is the number of the first, from 0."""
-        found = [self._one(given, number) for number, given in enumerate(inputs, first + 1)]
-        return torch.from_numpy(np.stack(found))
+        """Return the arrays of images (b, c, h, w); `first` is the number of the first, from 0."""
+        return self.examples(image_examples(inputs, first))
 
     def examples(self, examples: Sequence[ImageExample]) -> Tensor:
         """Return the arrays of the images of a batch (b, c, h, w)."""
-        found = [self._one(example.given, example.number + 1) for example in examples]
-        return torch.from_numpy(np.stack(found))
+        return torch.from_numpy(np.stack([self._array(example) for example in examples]))
 
-    def _one(self, given: Picture, number: int) -> Array:
-        if isinstance(given, str) and given in self._known:
-            stacked, place = self._known[given]
+    def _array(self, example: ImageExample) -> Array:
+        picture = example.picture
+        if isinstance(picture, str) and picture in self._known:
+            stacked, place = self._known[picture]
             return stacked.rows[place]
-        image = as_image(given, number)
+        image = example.image()
         raise_if_cancelled()
         return self.view.array(image)
 
@@ -361,16 +366,38 @@ class Gallery:
 class ImageExample(Example):
     """An image that is decoded when its batch is answered."""
 
-    given: Any
+    picture: Picture
+
+    def image(self) -> Image.Image:
+        """Return the decoded image."""
+        return as_image(self.picture, self.number + 1)
+
+
+class ImageTask(Task):
+    """A task that reads images."""
+
+    gallery: Gallery
+
+    def from_json(self, value: object) -> bytes:
+        """Return the bytes of an image file from base64."""
+        return picture_from_json(value)
 
 
 def image_examples(inputs: Iterable[Picture], first: int) -> list[ImageExample]:
     """Number the images from `first`."""
-    return [ImageExample(number=number, given=given) for number, given in enumerate(inputs, first)]
+    return [
+        ImageExample(number=number, picture=picture) for number, picture in enumerate(inputs, first)
+    ]
+
+
+def images_of(examples: Encoded, rows: Rows) -> Tensor:
+    """Return the arrays of the images of these rows (b, c, h, w)."""
+    assert isinstance(examples, EncodedImages)
+    return examples.images(rows)
 
 
 def as_image(given: object, number: int) -> Image.Image:
-    """The image that an input is or names; `number` says which input, for a message."""
+    """Return the image that an input is or names; `number` is that of the input, for a message."""
     raise_if_cancelled()
     if isinstance(given, str | Path):
         return read_image(given)
@@ -386,7 +413,9 @@ def as_image(given: object, number: int) -> Image.Image:
     pixels = given[:, :, 0] if given.ndim == 3 and given.shape[2] == 1 else given
     if np.issubdtype(pixels.dtype, np.floating) and pixels.size:
         if not (pixels.min() >= 0 and pixels.max() <= 1):
-            raise DecodingError(f"input {number}: an array of floats holds numbers from 0 to 1")
+            raise DecodingError(
+                f"input {number}: an array of floats must hold numbers from 0 to 1; divide by 255"
+            )
         pixels = np.rint(pixels * 255).astype(np.uint8)
     shape = pixels.shape
     if (
@@ -413,4 +442,6 @@ def picture_from_json(value: object) -> bytes:
     try:
         return base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):
-        raise DataError("an input is an image as base64; this text is none") from None
+        raise DataError(
+            "an input is an image as base64, and this text is not valid base64"
+        ) from None

@@ -1,7 +1,6 @@
-"""What a classifier says: one label, several at once, or a number. Learned from a column of texts.
+"""Labels: one class, several classes at once, or a number, learned from a column of texts.
 
-Each kind knows how its labels become numbers, what the loss is, what logits mean, and how answers
-are measured.
+Each kind defines how labels are encoded, the loss, the meaning of logits, and the metrics.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import json
 import math
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -35,54 +34,58 @@ from saccade.metrics.classification import confusion
 from saccade.metrics.regression import number_tallies
 from saccade.shapes import Float, Tensor
 from saccade.tasks._shared.answering import Answer
+from saccade.tasks._shared.evaluation import TableRows
 
 LABELS_FILE = "labels.json"
 SHOWN = 12
-"""How many mistakes, and how many classes at most in a table of confusions."""
+"""The number of mistakes in a table, and the maximum number of classes in one of confusions."""
 MOST = 10_000
-"""More different labels than that are hardly classes."""
-Tables = dict[str, list[dict[str, Any]]]
+"""The maximum number of classes."""
+Tables = dict[str, TableRows]
 
 
 @dataclass(frozen=True, kw_only=True)
 class LabelsConfig:
-    """What the labels are.
+    """The kind of the labels.
 
-    kind        "one" of some classes; "several" at once; a "number"; "auto" takes numbers for
-                numbers if one of them is not whole, and anything else for classes
-    separator   between the labels of a text that has several
+    kind        "one" class per input; "several" classes at once; a "number" (regression); "auto" is
+                "number" if all labels are numbers and one is not an integer, otherwise "one"
+    separator   the text between several labels of one input
     """
 
     kind: Literal["auto", "one", "several", "number"] = "auto"
     separator: str = ","
 
     def conflicts(self) -> Iterator[Conflict]:
-        """The separator of labels that come alone."""
+        """Yield a separator of labels that are never several."""
         if self.kind in ("one", "number"):
             yield from without_effect(self, ["separator"], f'with labels.kind = "{self.kind}"')
 
 
 @dataclass(frozen=True)
 class Classification(Answer):
-    """A label, and how likely each is; for a number, that number and no probabilities.
+    """A prediction of labels.
 
-    `text` is the label, `score` the logarithm of its probability.
+    Attributes:
+        text: The label.
+        score: The logarithm of its probability.
+        probabilities: The probability of each class; empty if the label is a number.
     """
 
     probabilities: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def label(self) -> str:
-        """The answer."""
+        """The label, which is also `text`."""
         return self.text
 
     def __str__(self) -> str:
-        """For people."""
-        share = self.probabilities.get(self.label)
-        return self.label if share is None else f"{self.label} ({share:.0%})"
+        """Return the label with its probability."""
+        probability = self.probabilities.get(self.label)
+        return self.label if probability is None else f"{self.label} ({probability:.0%})"
 
     def as_json(self) -> dict[str, Any]:
-        """As plain values."""
+        """Return plain values."""
         if not self.probabilities:
             return {"label": float(self.label)}
         table = {"label": self.label, "score": self.score}
@@ -90,9 +93,11 @@ class Classification(Answer):
 
 
 class Labels(ABC):
-    """A kind of labels.
+    """Base class for kinds of labels.
 
-    `outputs` is how many numbers a model gives for them.
+    Attributes:
+        kind: The name of the kind in recipes and files.
+        outputs: The number of logits.
     """
 
     kind: ClassVar[str]
@@ -100,27 +105,27 @@ class Labels(ABC):
 
     @abstractmethod
     def encode(self, text: str, where: str) -> list[int]:
-        """A label as numbers for the cache, at least one; `where` it stands, for an error."""
+        """Return a label as at least one integer for the cache; `where` it is, for an error."""
 
     @abstractmethod
     def decode(self, rows: Sequence[npt.NDArray[np.int64]]) -> Tensor:
-        """Encoded labels as what `loss` takes."""
+        """Return encoded labels as `loss` takes them."""
 
     @abstractmethod
     def loss(self, logits: Float[Tensor, "b c"], truth: Tensor, smoothing: float) -> Tensor:
-        """The sum over the batch."""
+        """Return the loss, summed over the batch."""
 
     @abstractmethod
     def distance(self, one: Float[Tensor, "b c"], other: Float[Tensor, "b c"]) -> Tensor:
-        """How far two judgements of the same texts are apart, in the unit of the loss; the sum."""
+        """Return the distance of two predictions in the unit of the loss, summed over the batch."""
 
     @abstractmethod
     def answer(self, logits: Float[Tensor, "w c"], temperature: float) -> Classification:
-        """What the logits of a text say; those of several windows of it are averaged."""
+        """Return the prediction of an input's logits, averaged over its windows."""
 
     @abstractmethod
     def calibrate(self, logits: Float[Tensor, "n c"], truth: Tensor) -> tuple[float, str]:
-        """The temperature at which probabilities are right, and what it changed."""
+        """Return the temperature that fits the labels best, and a sentence about its effect."""
 
     @abstractmethod
     def tally(
@@ -129,41 +134,41 @@ class Labels(ABC):
         truths: Sequence[str],
         metrics: ClassificationMetricsConfig,
     ) -> dict[str, Tally]:
-        """How good each answer is."""
+        """Return what each metric counts for each answer."""
 
-    def sureness(self, answers: Sequence[Classification], truths: Sequence[str]) -> Tally | None:
-        """How far probabilities are from what comes true, where there are any."""
+    def calibration(self, answers: Sequence[Classification], truths: Sequence[str]) -> Tally | None:
+        """Return the tally of the calibration error; None if there are no probabilities."""
         return None
 
     @abstractmethod
     def check(self, metrics: ClassificationMetricsConfig) -> None:
-        """Refuse metrics that make no sense for such labels."""
+        """Raise `MetricError` if a metric is not defined for such labels."""
 
     def selection_metric(self, metrics: ClassificationMetricsConfig) -> str:
-        """The metric that tells which weights are the best: the first that the recipe names."""
+        """Return the metric that selects the best weights: the first one of the recipe."""
         return metrics.names[0]
 
     @abstractmethod
     def tables(self, items: Sequence[Item], answers: Sequence[Classification]) -> Tables:
-        """What is worth a look: the worst mistakes, and what is taken for what."""
+        """Return tables of the worst mistakes and of confusions."""
 
     @abstractmethod
     def facts(self) -> dict[str, Any]:
-        """What it is made of, as plain values."""
+        """Return the content of the file of labels, as plain values."""
 
     @property
     def may_be_empty(self) -> bool:
-        """Whether a blank label means something."""
+        """Whether a label may be blank."""
         return False
 
     @property
     def digest(self) -> str:
-        """The same for the same labels."""
+        """A digest of the labels."""
         return hashlib.sha256(json.dumps(self.facts()).encode()).hexdigest()
 
 
 class Classes(Labels):
-    """One of some classes."""
+    """One class per input."""
 
     kind = "one"
 
@@ -173,35 +178,35 @@ class Classes(Labels):
         self._number = {name: number for number, name in enumerate(self.names)}
 
     def encode(self, text: str, where: str) -> list[int]:
-        """The number of the class."""
+        """Return the number of the class."""
         return [_known(text.strip(), self._number, where)]
 
     def decode(self, rows: Sequence[npt.NDArray[np.int64]]) -> Tensor:
-        """The numbers of the classes (b,)."""
+        """Return the numbers of the classes (b,)."""
         return torch.tensor([int(row[0]) for row in rows])
 
     def loss(self, logits: Float[Tensor, "b c"], truth: Tensor, smoothing: float) -> Tensor:
-        """Cross entropy."""
+        """Return the cross-entropy."""
         return F.cross_entropy(logits, truth, reduction="sum", label_smoothing=smoothing)
 
     def distance(self, one: Float[Tensor, "b c"], other: Float[Tensor, "b c"]) -> Tensor:
-        """The mean of both Kullback-Leibler divergences."""
+        """Return the mean of both Kullback-Leibler divergences."""
         first, second = one.log_softmax(-1), other.log_softmax(-1)
         return ((first.exp() - second.exp()) * (first - second)).sum() / 2
 
     def answer(self, logits: Float[Tensor, "w c"], temperature: float) -> Classification:
-        """The likeliest class."""
-        shares = (logits.double() / temperature).softmax(-1).mean(0)
-        best = int(shares.argmax())
+        """Return the most likely class."""
+        p = (logits.double() / temperature).softmax(-1).mean(0)
+        best = int(p.argmax())
         return Classification(
-            self.names[best], _log(float(shares[best])), probabilities=_named(self.names, shares)
+            self.names[best], _log(float(p[best])), probabilities=_named(self.names, p)
         )
 
     def calibrate(self, logits: Float[Tensor, "n c"], truth: Tensor) -> tuple[float, str]:
-        """By the likelihood of the right classes."""
+        """Return the temperature that maximises the likelihood of the right classes."""
         temperature = fit_temperature(logits.double().numpy(), truth.numpy())
-        shares = [(logits.double() / t).softmax(-1).numpy() for t in (1.0, temperature)]
-        return temperature, _calibrated(temperature, shares, truth.numpy())
+        both = [(logits.double() / t).softmax(-1).numpy() for t in (1.0, temperature)]
+        return temperature, _calibrated(temperature, both, truth.numpy())
 
     def tally(
         self,
@@ -209,27 +214,27 @@ class Classes(Labels):
         truths: Sequence[str],
         metrics: ClassificationMetricsConfig,
     ) -> dict[str, Tally]:
-        """The metrics of the recipe."""
+        """Return the metrics of the recipe."""
         return metrics.tally(answers, [truth.strip() for truth in truths], self.names)
 
-    def sureness(self, answers: Sequence[Classification], truths: Sequence[str]) -> Tally:
-        """The expected calibration error."""
-        shares = np.array([[a.probabilities[name] for name in self.names] for a in answers])
+    def calibration(self, answers: Sequence[Classification], truths: Sequence[str]) -> Tally:
+        """Return the tally of the expected calibration error."""
+        p = np.array([[answer.probabilities[name] for name in self.names] for answer in answers])
         right = np.array([self._number[truth.strip()] for truth in truths])
-        return expected_calibration_error_tally(shares, right)
+        return expected_calibration_error_tally(p, right)
 
     def check(self, metrics: ClassificationMetricsConfig) -> None:
-        """One label an item."""
+        """Raise `MetricError` if a metric is not defined for one class per input."""
         metrics.check(self.names)
 
     def tables(self, items: Sequence[Item], answers: Sequence[Classification]) -> Tables:
-        """What is taken for what, and the mistakes that it was surest of."""
+        """Return the confusions, and the most confident mistakes."""
         truths = [item.references[0].strip() for item in items]
-        found: Tables = {}
+        tables: Tables = {}
         if self.outputs <= SHOWN:
             counts = confusion([answer.text for answer in answers], truths, self.names)
             columns = [f"answered {name}" for name in self.names]
-            found["What is taken for what"] = [
+            tables["Confusions"] = [
                 {"right": name, **dict(zip(columns, row.tolist(), strict=True))}
                 for name, row in zip(self.names, counts, strict=True)
             ]
@@ -238,8 +243,8 @@ class Classes(Labels):
             for item, answer, truth in zip(items, answers, truths, strict=True)
             if answer.text != truth
         ]
-        wrong.sort(key=lambda each: -each[0])
-        found["The most confident mistakes"] = [
+        wrong.sort(key=lambda mistake: -mistake[0])
+        tables["The most confident mistakes"] = [
             {
                 "input": " | ".join(item.inputs),
                 "answer": answer.text,
@@ -248,15 +253,15 @@ class Classes(Labels):
             }
             for score, item, answer, truth in wrong[:SHOWN]
         ]
-        return found
+        return tables
 
     def facts(self) -> dict[str, Any]:
-        """The names of the classes."""
+        """Return the names of the classes."""
         return {"kind": self.kind, "names": list(self.names)}
 
 
 class Several(Labels):
-    """Any of some classes, each for itself."""
+    """Any number of classes per input, each with a probability of its own."""
 
     kind = "several"
 
@@ -267,45 +272,45 @@ class Several(Labels):
 
     @property
     def may_be_empty(self) -> bool:
-        """A text may have no label at all."""
+        """Whether a label may be blank: an input may have no class."""
         return True
 
     def encode(self, text: str, where: str) -> list[int]:
-        """A 0, which stands for nothing, and the numbers of the classes from 1 on."""
-        numbers = [_known(name, self._number, where) for name in self.parted(text)]
+        """Return a 0, which stands for nothing, and the numbers of the classes from 1 on."""
+        numbers = [_known(name, self._number, where) for name in self.split(text)]
         return [0, *(number + 1 for number in numbers)]
 
     def decode(self, rows: Sequence[npt.NDArray[np.int64]]) -> Tensor:
-        """1 for each class that holds (b, c)."""
+        """Return 1 for each class of an input (b, c)."""
         truth = torch.zeros(len(rows), self.outputs + 1)
         for i, row in enumerate(rows):
             truth[i, torch.as_tensor(row)] = 1.0
         return truth[:, 1:]
 
     def loss(self, logits: Float[Tensor, "b c"], truth: Tensor, smoothing: float) -> Tensor:
-        """Binary cross entropy, the mean over the classes."""
+        """Return the binary cross-entropy, averaged over the classes."""
         target = truth * (1 - smoothing) + smoothing / 2
         total = F.binary_cross_entropy_with_logits(logits, target, reduction="sum")
         return total / self.outputs
 
     def distance(self, one: Float[Tensor, "b c"], other: Float[Tensor, "b c"]) -> Tensor:
-        """The mean of both Kullback-Leibler divergences, and over the classes."""
+        """Return the mean of both Kullback-Leibler divergences, averaged over the classes."""
         return ((one.sigmoid() - other.sigmoid()) * (one - other)).sum() / (2 * self.outputs)
 
     def answer(self, logits: Float[Tensor, "w c"], temperature: float) -> Classification:
-        """All classes that are likelier than not."""
-        shares = (logits.double() / temperature).sigmoid().mean(0)
-        held = shares > 0.5
-        sure = torch.where(held, shares, 1 - shares).clamp(min=1e-12).log().sum()
-        names = [name for name, holds in zip(self.names, held.tolist(), strict=True) if holds]
+        """Return all classes with a probability above one half."""
+        p = (logits.double() / temperature).sigmoid().mean(0)
+        likely = p > 0.5
+        score = torch.where(likely, p, 1 - p).clamp(min=1e-12).log().sum()
+        names = [name for name, holds in zip(self.names, likely.tolist(), strict=True) if holds]
         text = self.separator.join(names)
-        return Classification(text, float(sure), probabilities=_named(self.names, shares))
+        return Classification(text, float(score), probabilities=_named(self.names, p))
 
     def calibrate(self, logits: Float[Tensor, "n c"], truth: Tensor) -> tuple[float, str]:
-        """By the likelihood of what holds and what does not."""
+        """Return the temperature that maximises the likelihood of all classes."""
         temperature = fit_temperature_of_sigmoids(logits.double().numpy(), truth.bool().numpy())
-        shares = [(logits.double() / t).sigmoid().flatten() for t in (1.0, temperature)]
-        both = [torch.stack((1 - share, share), -1).numpy() for share in shares]
+        positive = [(logits.double() / t).sigmoid().flatten() for t in (1.0, temperature)]
+        both = [torch.stack((1 - p, p), -1).numpy() for p in positive]
         return temperature, _calibrated(temperature, both, truth.flatten().long().numpy())
 
     def tally(
@@ -314,42 +319,42 @@ class Several(Labels):
         truths: Sequence[str],
         metrics: ClassificationMetricsConfig,
     ) -> dict[str, Tally]:
-        """Over sets of labels."""
-        said = [set(self.parted(answer)) for answer in answers]
-        right = [set(self.parted(truth)) for truth in truths]
-        return metrics.tally_several(said, right, self.names)
+        """Return the metrics of the recipe over sets of classes."""
+        predicted = [set(self.split(answer)) for answer in answers]
+        right = [set(self.split(truth)) for truth in truths]
+        return metrics.tally_several(predicted, right, self.names)
 
     def check(self, metrics: ClassificationMetricsConfig) -> None:
-        """Any number of labels an item."""
+        """Raise `MetricError` if a metric is not defined for several classes per input."""
         metrics.check_several(self.names)
 
     def tables(self, items: Sequence[Item], answers: Sequence[Classification]) -> Tables:
-        """Each class with how often it holds, was said, and both."""
-        said = [set(self.parted(answer.text)) for answer in answers]
-        right = [set(self.parted(item.references[0])) for item in items]
+        """Return how often each class is right, was predicted, and both."""
+        predicted = [set(self.split(answer.text)) for answer in answers]
+        right = [set(self.split(item.references[0])) for item in items]
         return {
             "Labels": [
                 {
                     "label": name,
-                    "holds": sum(name in each for each in right),
-                    "was said": sum(name in each for each in said),
-                    "both": sum(name in a & b for a, b in zip(said, right, strict=True)),
+                    "right": sum(name in classes for classes in right),
+                    "predicted": sum(name in classes for classes in predicted),
+                    "both": sum(name in a & b for a, b in zip(predicted, right, strict=True)),
                 }
                 for name in self.names
             ]
         }
 
     def facts(self) -> dict[str, Any]:
-        """The names of the classes, and what stands between them."""
+        """Return the names of the classes, and the separator."""
         return {"kind": self.kind, "names": list(self.names), "separator": self.separator}
 
-    def parted(self, text: str) -> list[str]:
-        """The labels in a text."""
-        return parted(text, self.separator)
+    def split(self, text: str) -> list[str]:
+        """Return the classes in a text."""
+        return split_labels(text, self.separator)
 
 
 class Number(Labels):
-    """A number; the model gives it in units of `scale` from `mean`."""
+    """A number; the logit is (number - mean) / scale."""
 
     kind = "number"
     outputs = 1
@@ -358,29 +363,29 @@ class Number(Labels):
         self.mean, self.scale = mean, scale
 
     def encode(self, text: str, where: str) -> list[int]:
-        """The bits of the number in float32."""
+        """Return the bits of the number in float32."""
         return [int(np.float32(_number(text, where)).view(np.uint32))]
 
     def decode(self, rows: Sequence[npt.NDArray[np.int64]]) -> Tensor:
-        """The numbers (b,)."""
+        """Return the numbers (b,)."""
         bits = np.array([row[0] for row in rows], dtype=np.uint32)
         return torch.from_numpy(bits.view(np.float32).copy())
 
     def loss(self, logits: Float[Tensor, "b c"], truth: Tensor, smoothing: float) -> Tensor:
-        """The squared error, in units of the spread of the training data."""
+        """Return the squared error, in units of the spread of the training data."""
         return ((logits[:, 0] - (truth - self.mean) / self.scale) ** 2).sum()
 
     def distance(self, one: Float[Tensor, "b c"], other: Float[Tensor, "b c"]) -> Tensor:
-        """The squared difference."""
+        """Return the squared difference."""
         return ((one - other) ** 2).sum()
 
     def answer(self, logits: Float[Tensor, "w c"], temperature: float) -> Classification:
-        """The number, to four digits after the point."""
+        """Return the number, with four digits after the point."""
         value = float(logits.double().mean()) * self.scale + self.mean
         return Classification(f"{value:.4f}", 0.0)
 
     def calibrate(self, logits: Float[Tensor, "n c"], truth: Tensor) -> tuple[float, str]:
-        """There are no probabilities."""
+        """Return 1, as there are no probabilities."""
         return 1.0, ""
 
     def tally(
@@ -389,37 +394,46 @@ class Number(Labels):
         truths: Sequence[str],
         metrics: ClassificationMetricsConfig,
     ) -> dict[str, Tally]:
-        """Correlations and the squared error, whatever the recipe names."""
+        """Return correlations and the squared error, whatever the recipe names."""
         return number_tallies(list(map(float, answers)), [_number(x, "the label") for x in truths])
 
     def check(self, metrics: ClassificationMetricsConfig) -> None:
-        """Numbers have their own."""
+        """Accept all metrics, as numbers have their own."""
 
     def selection_metric(self, metrics: ClassificationMetricsConfig) -> str:
-        """The one that is defined whatever the numbers are."""
+        """Return the squared error, which is defined for all numbers."""
         return "mean_squared_error"
 
     def tables(self, items: Sequence[Item], answers: Sequence[Classification]) -> Tables:
-        """The largest errors."""
-        rows: list[dict[str, Any]] = [
-            {
-                "input": " | ".join(item.inputs),
-                "answer": answer.text,
-                "right": item.references[0],
-                "error": float(answer.text) - _number(item.references[0], "the label"),
-            }
+        """Return the largest errors."""
+        errors = [
+            (float(answer.text) - _number(item.references[0], "the label"), item, answer)
             for item, answer in zip(items, answers, strict=True)
         ]
-        rows.sort(key=lambda row: -abs(float(row["error"])))
-        return {"The largest errors": rows[:SHOWN]}
+        errors.sort(key=lambda entry: -abs(entry[0]))
+        return {
+            "The largest errors": [
+                {
+                    "input": " | ".join(item.inputs),
+                    "answer": answer.text,
+                    "right": item.references[0],
+                    "error": error,
+                }
+                for error, item, answer in errors[:SHOWN]
+            ]
+        }
 
     def facts(self) -> dict[str, Any]:
-        """Mean and scale."""
+        """Return mean and scale."""
         return {"kind": self.kind, "mean": self.mean, "scale": self.scale}
 
 
 def learn_labels(train: Split, config: LabelsConfig) -> Labels:
-    """The labels of training data, whose last column they are."""
+    """Return the labels of training data, which are its last column.
+
+    Raises:
+        DataError: There are no labels, or too few or too many classes.
+    """
     first: dict[str, Row] = {}
     counts: Counter[str] = Counter()
     for row in train:
@@ -427,9 +441,11 @@ def learn_labels(train: Split, config: LabelsConfig) -> Labels:
         first.setdefault(label, row)
         counts[label] += 1
     if config.kind == "several":
-        names = {name for label in first for name in parted(label, config.separator)}
+        names = {name for label in first for name in split_labels(label, config.separator)}
         if not names:
-            raise DataError(f"{train.name}: no text has a label")
+            raise DataError(
+                f"{train.name}: no row has a label; name the column: --columns label=NAME"
+            )
         return Several(_sorted(names), config.separator)
     first.pop("", None)
     if config.kind == "number" or (config.kind == "auto" and _are_numbers(first)):
@@ -439,18 +455,19 @@ def learn_labels(train: Split, config: LabelsConfig) -> Labels:
     if len(first) < 2:
         only = ", ".join(map(repr, first)) or "none"
         raise DataError(
-            f"a classifier needs at least two labels to tell apart; {train.name} has {only}"
+            f"a classifier needs at least two different labels; {train.name} has {only}"
         )
     if len(first) > MOST:
         raise DataError(
-            f"{train.name} has {len(first):,} different labels, which are hardly classes; name "
-            "the right column with --columns label=NAME, or for numbers set labels.kind=number"
+            f"{train.name} has {len(first):,} different labels, and a classifier can have "
+            f"{MOST:,}; name the right column with --columns label=NAME, or for numbers set "
+            "labels.kind=number"
         )
     return Classes(_sorted(first))
 
 
 def read_labels(folder: Path) -> Labels:
-    """The labels of a run folder."""
+    """Return the labels of a run folder."""
     path = folder / LABELS_FILE
     try:
         facts = read_json(path)
@@ -467,7 +484,7 @@ def read_labels(folder: Path) -> Labels:
                     raise ValueError("mean must be a finite number, scale one above 0")
                 return Number(mean, scale)
             case kind:
-                raise ValueError(f"there are no labels of the kind {kind!r:.80}")
+                raise ValueError(f"{kind!r:.80} is not a valid kind of labels")
     except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
         raise RunError(f"{path} cannot be read: {type(error).__name__}: {brief(error)}") from None
 
@@ -477,17 +494,17 @@ def _names(facts: Mapping[str, Any]) -> list[str]:
     if not isinstance(names, list) or not names or not all(isinstance(n, str) for n in names):
         raise ValueError("names must be a list of texts")
     if len(set(names)) < len(names):
-        raise ValueError("a name stands there twice")
+        raise ValueError("names must be different")
     return names
 
 
-def parted(text: str, separator: str) -> list[str]:
-    """The labels in a text, without the blanks around them."""
+def split_labels(text: str, separator: str) -> list[str]:
+    """Return the labels in a text, without the blanks around them."""
     return [name for part in text.split(separator) if (name := part.strip())]
 
 
 def _are_numbers(labels: Mapping[str, Row]) -> bool:
-    """Whether all are numbers, and one is not whole (or not a number, which is then an error)."""
+    """Return whether all labels are numbers, and one is not an integer."""
     try:
         values = [float(label) for label in labels]
     except ValueError:
@@ -508,31 +525,31 @@ def _number(text: str, where: str) -> float:
 def _known(name: str, number: Mapping[str, int], where: str) -> int:
     if name not in number:
         some = ", ".join(list(number)[:SHOWN]) + (" …" if len(number) > SHOWN else "")
-        raise DataError(f"{where}: the label {name[:40]!r} is not one of those trained on: {some}")
+        raise DataError(f"{where}: the label {name[:40]!r} was not in the training data: {some}")
     return number[name]
 
 
-def _sorted(names: Any) -> list[str]:
-    """Numbers by their value, other names by the alphabet."""
+def _sorted(names: Iterable[str]) -> list[str]:
+    """Return names sorted by value if they are numbers, otherwise by the alphabet."""
     try:
         return sorted(names, key=lambda name: (float(name), name))
     except ValueError:
         return sorted(names)
 
 
-def _named(names: Sequence[str], shares: Tensor) -> dict[str, float]:
-    return dict(zip(names, shares.tolist(), strict=True))
+def _named(names: Sequence[str], probabilities: Tensor) -> dict[str, float]:
+    return dict(zip(names, probabilities.tolist(), strict=True))
 
 
-def _log(share: float) -> float:
-    return math.log(max(share, 1e-300))
+def _log(probability: float) -> float:
+    return math.log(max(probability, 1e-300))
 
 
 def _calibrated(
-    temperature: float, shares: Sequence[npt.NDArray[np.float64]], right: npt.NDArray[np.int64]
+    temperature: float, both: Sequence[npt.NDArray[np.float64]], right: npt.NDArray[np.int64]
 ) -> str:
-    """What the temperature changed, from the probabilities before and after."""
-    before, after = (expected_calibration_error_tally(each, right).of() for each in shares)
+    """Return a sentence about the effect of a temperature on probabilities, before and after."""
+    before, after = (expected_calibration_error_tally(p, right).of() for p in both)
     return (
         f"logits are divided by a temperature of {temperature:.3g}: the expected calibration "
         f"error of the probabilities on {len(right):,} validation labels is {after:.1%} "

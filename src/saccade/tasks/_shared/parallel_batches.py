@@ -1,7 +1,7 @@
-"""Batches side by side: on a CPU each has a thread of its own, instead of several for one.
+"""Batches in parallel: on a CPU each batch has one thread, instead of several threads per batch.
 
-The operations of a step are too small to be divided well; whole batches are not. torch lets go of
-Python's lock in every operation, so threads are enough.
+The operations of a decoding step are too small to be divided well; complete batches are not. torch
+releases Python's lock in every operation, so threads are enough.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -16,29 +16,21 @@ from saccade.data.threads import in_threads
 from saccade.decoders.fast_path import shared_layouts, sharing
 
 SMALLEST = 8
-"""Inputs of a batch that are not worth dividing."""
+"""The smallest batch that is worth dividing, in inputs."""
 
 Rows = list[int]
 Result = TypeVar("Result")
 
 
 def batch_size_for(inputs: int, most: int, device: torch.device) -> int:
-    """So many at a time that there is a batch for each thread, if the inputs are enough."""
+    """Return the batch size that gives each thread a batch, if there are enough inputs."""
     return min(most, max(SMALLEST, -(-inputs // _workers(device))))
-
-
-def of_one_length(lengths: Sequence[int]) -> list[Rows]:
-    """The numbers of the inputs, those of one length together, the shortest first."""
-    length_group: dict[int, Rows] = {}
-    for row, length in enumerate(lengths):
-        length_group.setdefault(length, []).append(row)
-    return [rows for _, rows in sorted(length_group.items())]
 
 
 def side_by_side(
     work: Callable[[Rows], Result], batches: Sequence[Rows], device: torch.device
 ) -> Iterator[tuple[Rows, Result]]:
-    """Yield each batch with the result of `work` for it, in order; cancelled work ends between."""
+    """Yield each batch with the result of `work`, in order; cancelled work ends between batches."""
     keep_freed_memory()
     layouts = shared_layouts()
 
@@ -61,13 +53,13 @@ def _in_threads(
 ) -> Iterator[Result]:
     threads = torch.get_num_threads()
 
-    def alone(call: tuple[Context, Rows]) -> Result:
-        torch.set_num_threads(1)  # of the worker that calls it
+    def in_one_thread(call: tuple[Context, Rows]) -> Result:
+        torch.set_num_threads(1)  # holds for the calling thread
         context, rows = call
         return context.run(work, rows)
 
-    calls = ((copy_context(), rows) for rows in batches)  # who watches here watches there
+    calls = ((copy_context(), rows) for rows in batches)  # so that threads can be watched
     try:
-        yield from in_threads(alone, calls, workers)
+        yield from in_threads(in_one_thread, calls, workers)
     finally:
         torch.set_num_threads(threads)

@@ -1,83 +1,125 @@
-"""What tasks that write text share: the loss, generation, and how answers are measured."""
+"""Tasks that generate text: the engine, the loss, and the metrics of answers with references."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-
-from saccade.attention.watch import watch
 from saccade.config import Fraction
 from saccade.data.corpus import Item
-from saccade.decoding import GenerationLimits, Hypothesis
-from saccade.errors import WatchError
-from saccade.interfaces import HasEngine
+from saccade.decoding import GenerationConfig, GenerationRequest, Hypothesis
+from saccade.interfaces import Engine
 from saccade.layers.cross_entropy import cross_entropy
 from saccade.lens.record import Side
-from saccade.metrics import TextMetricsConfig, by_length
-from saccade.metrics.score import scores_of
+from saccade.metrics import TextMetricsConfig
 from saccade.models import Captioner, Translator
 from saccade.shapes import Float, Int, Tensor
-from saccade.tasks._shared.answering import Answer, OnBatch
-from saccade.tasks._shared.base import Evaluation, Loss, Task, likelihood
+from saccade.tasks._shared.answering import Answer, Example, TaskInput, cross_attention
+from saccade.tasks._shared.base import Loss, Task, likelihood
+from saccade.tasks._shared.description import GeneratedText
+from saccade.tasks._shared.evaluation import Evaluation, evaluation_of
 from saccade.text import Tokenizer
 
+if TYPE_CHECKING:
+    from saccade.lens.record import AttentionRecord
+    from saccade.lens.record.sides import AnySide
+
 WORD = "▁"
-"""How a vocabulary shows the space before a word."""
+"""The mark of a vocabulary for the space before a word."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SequenceLossConfig:
-    """What is learned from.
+    """The loss of generated text: cross-entropy.
 
-    label_smoothing   the share of the target that is given to all tokens alike
+    label_smoothing   fraction of the target distribution that is spread evenly over all tokens;
+                      0.1 is usual, 0 for small vocabularies or exact outputs
     """
 
     label_smoothing: Fraction = 0.1
 
 
-class WritingTask(Task):
-    """A task whose model reads something and writes a text in the vocabulary `target`."""
+@dataclass(frozen=True, kw_only=True, eq=False)
+class GenerationExample(Example):
+    """An input that is answered by generating text.
+
+    Attributes:
+        limit: Maximum number of tokens of the answer.
+        options: The options of generation.
+    """
+
+    limit: int
+    options: GenerationConfig
+
+
+class GeneratingTask(Task):
+    """A task whose answers an engine generates.
+
+    Attributes:
+        engine: The engine: the task's own model, or another program with its weights.
+    """
+
+    engine: Engine[Any, GenerationRequest, Hypothesis]
+
+    @property
+    @abstractmethod
+    def writes(self) -> GeneratedText:
+        """The description of the generated text."""
+
+    def generate(
+        self, inputs: TaskInput, examples: Sequence[GenerationExample]
+    ) -> list[list[Hypothesis]]:
+        """Return the hypotheses for a batch, whose options and limits are equal."""
+        request = GenerationRequest(
+            limits=self.writes.limits(examples[0].limit),
+            options=examples[0].options,
+            rows=[example.number for example in examples],
+        )
+        return self.engine.generate(inputs, request)
+
+
+def answer_of(hypotheses: Sequence[Hypothesis], decode: Callable[[list[int]], str]) -> Answer:
+    """Return the best hypothesis as an answer, with the others as alternatives."""
+    best, *others = (
+        Answer(
+            decode(list(hypothesis.tokens)),
+            hypothesis.score,
+            finished=hypothesis.finished,
+            tokens=hypothesis.tokens,
+        )
+        for hypothesis in hypotheses
+    )
+    return replace(best, alternatives=tuple(others))
+
+
+class WritingTask(GeneratingTask):
+    """A task whose model reads an input and generates a text in the vocabulary `target`."""
 
     model: Translator | Captioner
     target: Tokenizer
     metrics: TextMetricsConfig
 
     def lengths(self, items: Sequence[Item]) -> list[str]:
-        """The texts by whose length quality is told: what was read."""
+        """Return the texts by whose length metrics are grouped: the inputs."""
         return [item.inputs[0] for item in items]
 
-    def evaluate(
-        self,
-        items: Iterable[Item],
-        *,
-        quick: bool = False,
-        on_batch: OnBatch | None = None,
-        batch_size: int = 64,
-        **options: Any,
-    ) -> Evaluation:
-        """Answer the items and measure the answers against their references."""
-        items, metrics = list(items), self.metrics
-        if quick:
-            options = {"beam": 1, "num_best": 1, **options}
-            metrics = replace(metrics, samples=0)
-        examples = self.prepare([self.input_of(item) for item in items], **options)
-        if not quick:
-            self.warn(examples)
-        found = self.answer_all(examples, batch_size=batch_size, on_batch=on_batch)
-        answers = [answer.text for answer in found]
-        tallies = metrics.tally(answers, [item.references for item in items])
-        return Evaluation(
-            scores_of(tallies, metrics.samples, metrics.seed),
-            answers,
+    def measure(self, items: list[Item], answers: Sequence[Answer], *, quick: bool) -> Evaluation:
+        """Return the metrics of the answers against the references of the items."""
+        texts = [answer.text for answer in answers]
+        tallies = self.metrics.tally(texts, [item.references for item in items])
+        return evaluation_of(
             items,
-            [] if quick else by_length(tallies, self.lengths(items)),
-            engine=self.engine.name if isinstance(self, HasEngine) else "eager",
+            texts,
+            tallies,
+            self.metrics,
+            quick=quick,
+            texts=self.lengths(items),
+            engine=self.engine.name,
         )
 
-    def probability(self, given: Any, output: str) -> float:
+    def probability(self, given: TaskInput, output: str) -> float:
         """Return the geometric mean of the probabilities of an output's tokens for an input."""
         return likelihood(self, given, output)
 
@@ -88,36 +130,14 @@ class WritingTask(Task):
         places: Int[Tensor, " n"],
         smoothing: float,
     ) -> Loss:
-        """Cross entropy of the target tokens at `places` of the flattened target[:, 1:]."""
-        found = cross_entropy(
+        """Return the cross-entropy of the tokens at `places` of the flattened target[:, 1:]."""
+        entropy = cross_entropy(
             hidden.flatten(0, 1).index_select(0, places),
             self.model.output,
             target[:, 1:].flatten().index_select(0, places),
             smoothing=smoothing if self.training else 0.0,
         )
-        return Loss(found.total, len(places), {"nll": found.nll})
-
-    def limits(self, longest: int) -> GenerationLimits:
-        """Answers of `longest` tokens at most, among which no control token but the stop is."""
-        control = (self.target.pad, self.target.start, self.target.unknown)
-        return GenerationLimits(
-            stop=self.target.stop,
-            max_length=longest,
-            forbidden=(*control, self.target.cls, self.target.sep, self.target.mask),
-        )
-
-    def written(self, hypotheses: Sequence[Hypothesis]) -> Answer:
-        """Return the best hypothesis as an answer, with the others as alternatives."""
-        chosen, *others = (
-            Answer(
-                self.target.decode(list(each.tokens)),
-                each.score,
-                finished=each.finished,
-                tokens=each.tokens,
-            )
-            for each in hypotheses
-        )
-        return replace(chosen, alternatives=tuple(others))
+        return Loss(entropy.total, len(places), {"nll": entropy.nll})
 
     def tokens_of(self, answers: Sequence[Answer]) -> list[list[int]]:
         """Return the generated tokens of answers; those of other texts are encoded."""
@@ -128,7 +148,7 @@ class WritingTask(Task):
         ]
 
     def sides_written(self, answers: Sequence[Answer], tokens: Sequence[list[int]]) -> list[Side]:
-        """Return the written sides of records; words of given texts are as they stand there."""
+        """Return the written sides of records; the words of given texts are kept as they are."""
         texts = [answer.text for answer in answers]
         given = sides_read(self.target, texts, tokens)
         return [
@@ -136,23 +156,20 @@ class WritingTask(Task):
             for answer, side, ids in zip(answers, given, tokens, strict=True)
         ]
 
-    def looks(self, run: Callable[[], object]) -> dict[str, Float[Tensor, "b h t n"]]:
-        """The weights with which the writer looked at what was read, while `run` ran."""
-        crossings = self.model.cross_attentions()
-        if not crossings:
-            raise WatchError("this model has no attention: it never looks back at what it read")
-        with torch.no_grad(), watch(self.model, layers=crossings, device="cpu") as seen:
-            run()
-        return {name: seen[name].weights for name in crossings}
+    def cross_records(
+        self, run: Callable[[], object], read: Sequence[AnySide], wrote: Sequence[Side]
+    ) -> list[AttentionRecord]:
+        """Return where the decoder looks at what was read while `run` runs the model."""
+        return cross_attention(self.model, run, read, wrote, self.model.cross_attentions())
 
 
 def predicted_places(target_mask: Tensor) -> Int[Tensor, " n"]:
-    """Where in the flattened target[:, 1:] there is something to predict."""
+    """Return the places of the flattened target[:, 1:] that are predicted."""
     return target_mask[:, 1:].flatten().nonzero().squeeze(1)
 
 
 def side_of(tokenizer: Tokenizer, ids: list[int]) -> Side:
-    """A text that was written: tokens, the words they are of, and the stop, which is of none."""
+    """Return a generated text as tokens and words; its stop token belongs to no word."""
     words, word_of = tokenizer.words(ids)
     return _with_stop(tokenizer.pieces(ids), words, word_of)
 
@@ -160,7 +177,7 @@ def side_of(tokenizer: Tokenizer, ids: list[int]) -> Side:
 def sides_read(
     tokenizer: Tokenizer, texts: Sequence[str], tokens: Sequence[list[int]]
 ) -> list[Side]:
-    """Given texts, with their words as they stand in them, and as many tokens as were read."""
+    """Return given texts as tokens and words, with as many tokens as were read."""
     sides = []
     for text, ids in zip(texts, tokens, strict=True):
         pieces, words = tokenizer.split(text)[: len(ids)], tokenizer.normal(text).split()
@@ -170,7 +187,7 @@ def sides_read(
 
 
 def _with_stop(pieces: list[str], words: list[str], word_of: list[int | None]) -> Side:
-    # where every piece is a word, the mark that it begins one says nothing
+    # if every piece is a word, the mark of a word's beginning is noise
     if all(piece.startswith(WORD) for piece in pieces):
         pieces = [piece.removeprefix(WORD) for piece in pieces]
     return Side((*pieces, "</s>"), tuple(words), (*word_of, None))

@@ -1,11 +1,12 @@
-"""How far to believe a task's attention: measured over some items, each number with a sentence.
+"""Measures of a task's attention over some items, each number with a sentence about it.
 
-alignment_error_rate            against gold alignments, while the right answers are written
-comprehensiveness, sufficiency  what erasing the attended part of the input does to the answer, and
-                                the same compared with erasing random parts (`..._over_random`)
+alignment_error_rate            against gold alignments, under teacher forcing
+comprehensiveness, sufficiency  the fall of an answer's probability when the attended part of the
+                                input is erased, or kept alone; `..._over_random` compares with
+                                erasing random parts
 attention_entropy               how widely heads look
 head_divergence                 how far the heads of a layer differ
-head_importance                 what the loss gains when a head is silenced
+head_importance                 the rise of the loss when a head is removed
 """
 
 from __future__ import annotations
@@ -16,58 +17,70 @@ from dataclasses import replace
 from saccade.attention.attend import Attend
 from saccade.errors import WatchError
 from saccade.lens.alignment.gold import Gold
-from saccade.tasks._shared.base import Evaluation, Task
-from saccade.tasks._shared.classifier import Classifier
-from saccade.tasks._shared.seq2seq import WritingTask
+from saccade.tasks._shared.base import Task
+from saccade.tasks._shared.capabilities import Aligns, Measurable
+from saccade.tasks._shared.evaluation import Evaluation
 from saccade.tasks.measures.aligning import align_both_ways, measure_alignment
 from saccade.tasks.measures.erasing import measure_erasure
 from saccade.tasks.measures.finding import Finding
 from saccade.tasks.measures.heads import measure_heads
-from saccade.tasks.text_to_text import TextToText
 
 __all__ = ["MOST", "Finding", "align_both_ways", "require_measurable", "with_attention"]
 
 MOST = 100
-"""Items by which all but the alignment error rate is measured: from all over those there are."""
+"""Maximum number of items for all measures but the alignment error rate."""
 
 
-def require_measurable(task: Task) -> None:
-    """Refuse tasks whose attention tells nothing of one answer, and models without any."""
-    if not isinstance(task, WritingTask | Classifier):
+def require_measurable(task: Task) -> Measurable:
+    """Return the task as a measurable one.
+
+    Raises:
+        WatchError: Its outputs have no probability, or its model has no attention.
+    """
+    if not isinstance(task, Measurable):
         raise WatchError(
-            f"attention is measured of tasks that translate, caption or label, not of {task.name}"
+            f"attention cannot be measured for the task {task.name}: answers need a reference and "
+            "a probability, as those of translators, captioners and classifiers have"
         )
     if not any(isinstance(part, Attend) for part in task.model.modules()):
-        raise WatchError("this model has no attention to measure: no layer of it looks at anything")
+        raise WatchError("this model has no attention to measure; use a model with attention")
+    return task
 
 
 def with_attention(
     task: Task,
-    found: Evaluation,
+    evaluation: Evaluation,
     *,
     golds: Sequence[Gold] | None = None,
-    back: TextToText | None = None,
+    back: Aligns | None = None,
     most: int = MOST,
 ) -> Evaluation:
-    """An evaluation with the measures of the task's attention.
+    """Return an evaluation with the measures of the task's attention.
 
-    `golds` are the right alignments of its items; `back` is a task of the other direction, whose
-    alignments are joined with those of this one.
+    Args:
+        task: The task that was evaluated.
+        evaluation: Its evaluation.
+        golds: The gold alignments of the items, for tasks that align words.
+        back: A task of the opposite direction, whose alignments are combined with the task's.
+        most: Maximum number of items for all measures but the alignment error rate.
+
+    Raises:
+        WatchError: The attention of the task cannot be measured.
     """
-    require_measurable(task)
+    probability = require_measurable(task).probability
     task.eval()
     findings: list[Finding] = []
     tables = {}
-    if isinstance(task, TextToText):
-        aligned, tables["candidates"] = measure_alignment(task, found.items, golds, back)
-        findings += aligned
-    some = found.items[:: -(-len(found.items) // most)]
-    findings += measure_erasure(task, some)
+    if isinstance(task, Aligns):
+        alignment, tables["candidates"] = measure_alignment(task, evaluation.items, golds, back)
+        findings += alignment
+    some = evaluation.items[:: -(-len(evaluation.items) // most)]
+    findings += measure_erasure(task, some, probability)
     of_heads, tables["heads"] = measure_heads(task, some)
     findings += of_heads
     return replace(
-        found,
-        scores={**found.scores, **{each.score.name: each.score for each in findings}},
-        meanings={**found.meanings, **{each.score.name: each.meaning for each in findings}},
+        evaluation,
+        scores={**evaluation.scores, **{one.score.name: one.score for one in findings}},
+        meanings={**evaluation.meanings, **{one.score.name: one.meaning for one in findings}},
         attention=tables,
     )

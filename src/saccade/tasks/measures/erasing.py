@@ -1,49 +1,51 @@
-"""Erasure measured: what answers lose without the part of the input that was attended to."""
+"""Erasure measured: how far answers depend on the part of the input that was attended to."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import numpy as np
-import torch
 from jaxtyping import Float
 
 from saccade.data.corpus import Item
 from saccade.lens.faithfulness.erasure import FRACTIONS, Erased, attended, erasable, erase
 from saccade.lens.record import ImageSide
 from saccade.tasks._shared.base import Task
-from saccade.tasks._shared.classifier import Classifier
 from saccade.tasks.measures.finding import Finding, batches, mean
 
+Probability = Callable[[object, str], float | None]
+"""Return the probability of an output for an input; see `Measurable`."""
 
-def measure_erasure(task: Task, items: Sequence[Item]) -> list[Finding]:
-    """What erasing parts of the input does, where answers have a probability."""
-    found: list[Erased] = []
+
+def measure_erasure(task: Task, items: Sequence[Item], probability: Probability) -> list[Finding]:
+    """Measure the effect of erasing parts of the input; nothing if outputs have no probability."""
+    erased: list[Erased] = []
     parts = "words"
     generator = np.random.default_rng(0)
     for some in batches(items):
         inputs = [task.input_of(item) for item in some]
         for given, answer in zip(inputs, task.predict(inputs, attention=True), strict=True):
-            record = answer.attention
-            numeric = isinstance(task, Classifier) and not answer.probabilities
-            if record is None or numeric or len(record.read.words) < 2:
+            record, output = answer.attention, answer.text
+            if record is None or len(record.read.words) < 2 or probability(given, output) is None:
                 continue
             parts = "cells" if isinstance(record.read, ImageSide) else "words"
-            likely = _probability_of(task, answer.text)
-            found.append(erase(erasable(given, record), attended(record), likely, generator))
-    if not found:
+            likely = _of_output(probability, output)
+            erased.append(erase(erasable(given, record), attended(record), likely, generator))
+    if not erased:
         return []
     without, alone = (
-        np.array([getattr(each, name) for each in found])
+        np.array([getattr(one, name) for one in erased])
         for name in ("comprehensiveness", "sufficiency")
     )
-    erased = f"{parts} it looked at most"
+    most = f"{parts} it looked at most"
     return [
-        *against_random("comprehensiveness", without, f"Without the {erased}", parts, better=1),
-        *against_random("sufficiency", alone, f"With nothing but the {erased}", parts, better=-1),
+        *against_random("comprehensiveness", without, f"Without the {most}", parts, better=1),
+        *against_random("sufficiency", alone, f"With nothing but the {most}", parts, better=-1),
     ]
+
+
+def _of_output(probability: Probability, output: str) -> Callable[[object], float]:
+    return lambda given: probability(given, output) or 0.0
 
 
 def against_random(
@@ -54,7 +56,7 @@ def against_random(
     *,
     better: int,
 ) -> Iterator[Finding]:
-    """How far the probability falls, and how much further than with random parts."""
+    """Yield how far the probability falls, and how much further than with random parts."""
     options = f"{parts}|shares:{','.join(map(str, FRACTIONS))}"
     own = mean(name, falls[:, 0], options, higher_is_better=better > 0)
     chance, least = falls[:, 1:].mean(0).tolist()
@@ -67,7 +69,7 @@ def against_random(
         f"{name}_over_random", falls[:, 0] - falls[:, 1], options, higher_is_better=better > 0
     )
     low, high = sorted(better * end for end in more.interval or (-1.0, 1.0))
-    verdict = "cannot be told from random ones"
+    verdict = "are not significantly different from random ones"
     if low > 0 or high < 0:
         verdict = f"matter {'more' if low > 0 else 'less'} than random ones"
     yield Finding(
@@ -75,14 +77,3 @@ def against_random(
         f"By this the attended {parts} {verdict}: the fall differs by {more.value:+.3f} from that "
         f"with random {parts}.",
     )
-
-
-def _probability_of(task: Task, output: str) -> Callable[[Any], float]:
-    """How likely the task gives this output to an input; of a text, the mean of its tokens."""
-
-    @torch.no_grad()
-    def probability(given: Any) -> float:
-        loss = task(task.force([given], [output]).to(next(task.parameters()).device))
-        return math.exp(-float(loss.total) / loss.count)
-
-    return probability

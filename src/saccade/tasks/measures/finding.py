@@ -1,10 +1,9 @@
-"""A finding: a score with the sentence that says what it means; and what all measures share."""
+"""Findings: scores with a sentence about their meaning, and what all measures share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -13,13 +12,13 @@ from saccade._version import __version__
 from saccade.data.corpus import Item
 from saccade.metrics.score import MetricScore, Tally, ratio
 
-AT_ONCE = 32
-Rows = list[dict[str, Any]]
+BATCH = 32
+"""The number of items that are measured together."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A score, and one sentence that says what its number means."""
+    """A score, and a sentence about the meaning of its number."""
 
     score: MetricScore
     meaning: str
@@ -32,7 +31,7 @@ def mean(
     *,
     higher_is_better: bool = True,
 ) -> MetricScore:
-    """The mean over items, with its interval."""
+    """Return the mean over items, with its interval."""
     return Tally(
         name=name,
         counts=np.stack([values, np.ones(len(values))], 1),
@@ -43,16 +42,16 @@ def mean(
 
 
 def signature(options: str) -> Callable[[int, int], str]:
-    """Of the number of resamples and the seed, as a tally has it."""
+    """Return the signature of a tally, a function of the number of resamples and the seed."""
 
-    def written(samples: int, seed: int) -> str:
-        drawn = f"bs:{samples}|seed:{seed}|" if samples else ""
-        return f"{drawn}{options}|saccade:{__version__}"
+    def signed(samples: int, seed: int) -> str:
+        resamples = f"bs:{samples}|seed:{seed}|" if samples else ""
+        return f"{resamples}{options}|saccade:{__version__}"
 
-    return written
+    return signed
 
 
 def batches(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
-    """A few items at a time."""
-    for at in range(0, len(items), AT_ONCE):
-        yield items[at : at + AT_ONCE]
+    """Yield a few items at a time."""
+    for at in range(0, len(items), BATCH):
+        yield items[at : at + BATCH]

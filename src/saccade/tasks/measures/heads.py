@@ -1,8 +1,9 @@
-"""Heads measured: how widely they look, how they differ, and what the loss is without one."""
+"""Heads measured: how widely they look, how they differ, and the loss without each."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,28 +14,28 @@ from saccade.data.corpus import Item
 from saccade.lens.faithfulness.heads import divergence, entropy, without_head
 from saccade.metrics.score import MetricScore
 from saccade.tasks._shared.base import Task
-from saccade.tasks.measures.finding import Finding, Rows, batches, mean, signature
+from saccade.tasks._shared.evaluation import TableRows
+from saccade.tasks.measures.finding import Finding, batches, mean, signature
 
 
-def measure_heads(task: Task, items: Sequence[Item]) -> tuple[list[Finding], Rows]:
-    """How widely heads look, how they differ, and what they are worth, while the right answer is
-    given."""
+def measure_heads(task: Task, items: Sequence[Item]) -> tuple[list[Finding], TableRows]:
+    """Measure the heads while the right answers are given; also return a table of all heads."""
     bits: dict[str, list[np.ndarray]] = {}
     apart: dict[str, list[np.ndarray]] = {}
     for item in items:
         batch = task.force([task.input_of(item)], [item.references[0]])
         with torch.no_grad(), watch(task.model, device="cpu") as seen:
-            task(batch.to(next(task.parameters()).device))
+            task(batch.to(task.device))
         for layer in seen:
             weights = seen[layer].weights[0].numpy()
             bits.setdefault(layer, []).append(entropy(weights))
             apart.setdefault(layer, []).append(divergence(weights))
     losses, whole = _losses_without(task, items, {k: len(v[0]) for k, v in bits.items()})
-    rows: Rows = [
+    rows: list[dict[str, Any]] = [
         {
             "layer": layer,
             "head": head,
-            "entropy": float(np.mean([each[head] for each in bits[layer]])),
+            "entropy": float(np.mean([item[head] for item in bits[layer]])),
             "divergence": _from_others(apart[layer], head),
             "importance": loss - whole,
         }
@@ -44,31 +45,31 @@ def measure_heads(task: Task, items: Sequence[Item]) -> tuple[list[Finding], Row
     findings = [
         Finding(
             wide,
-            f"A head's look has {wide.value:.2f} bits on average, as if it were shared evenly "
-            f"among {2**wide.value:.1f} tokens or cells.",
+            f"The attention of a head has an entropy of {wide.value:.2f} bits on average, as if it "
+            f"were spread evenly over {2**wide.value:.1f} tokens or cells.",
         )
     ]
-    if several := [_pair_means(each) for each in apart.values() if each[0].size > 1]:
+    if several := [_pair_means(layer) for layer in apart.values() if layer[0].size > 1]:
         differ = mean("head_divergence", np.mean(several, 0), "Jensen-Shannon|bits")
         findings.append(
             Finding(
                 differ,
-                f"Two heads of a layer differ by {differ.value:.3f} bits on average: 0 would be "
-                "that all look alike, 1 that no two look at the same tokens.",
+                f"Two heads of a layer differ by {differ.value:.3f} bits on average; 0 means that "
+                "all look alike, 1 that no two look at the same tokens.",
             )
         )
     return [*findings, _importance(rows, len(items))], rows
 
 
-def _importance(rows: Rows, items: int) -> Finding:
+def _importance(rows: list[dict[str, Any]], items: int) -> Finding:
     top = max(rows, key=lambda row: row["importance"])
     rise = float(np.mean([row["importance"] for row in rows]))
     return Finding(
         MetricScore(
             name="head_importance", value=rise, signature=signature(f"items:{items}|nats")(0, 0)
         ),
-        f"Without one of its {len(rows)} heads the loss rises by {rise:.3f} on average, most "
-        f"without head {top['head']} of {top['layer']}: by {top['importance']:.3f}.",
+        f"The loss rises by {rise:.3f} on average without one of its {len(rows)} heads; without "
+        f"head {top['head']} of {top['layer']} it rises most, by {top['importance']:.3f}.",
     )
 
 
@@ -76,18 +77,17 @@ def _importance(rows: Rows, items: int) -> Finding:
 def _losses_without(
     task: Task, items: Sequence[Item], numbers: dict[str, int]
 ) -> tuple[dict[tuple[str, int], float], float]:
-    """The mean loss without each head, and that with all of them."""
-    device = next(task.parameters()).device
+    """Return the mean loss without each head, and that with all of them."""
     forced = [
         task.force(
             [task.input_of(item) for item in some], [item.references[0] for item in some]
-        ).to(device)
+        ).to(task.device)
         for some in batches(items)
     ]
 
     def loss() -> float:
-        found = [task(batch) for batch in forced]
-        return float(sum(each.total for each in found)) / sum(each.count for each in found)
+        parts = [task(batch) for batch in forced]
+        return float(sum(part.total for part in parts)) / sum(part.count for part in parts)
 
     losses = {}
     for layer, number in numbers.items():
@@ -98,17 +98,17 @@ def _losses_without(
 
 
 def _item_means(layers: Iterable[list[np.ndarray]]) -> Float[np.ndarray, " items"]:
-    """Over the heads of all layers."""
-    return np.concatenate([np.stack(each) for each in layers], 1).mean(1)
+    """Return the mean over the heads of all layers."""
+    return np.concatenate([np.stack(layer) for layer in layers], 1).mean(1)
 
 
 def _pair_means(layer: list[np.ndarray]) -> Float[np.ndarray, " items"]:
-    """Over all pairs of different heads."""
+    """Return the mean over all pairs of different heads."""
     heads = len(layer[0])
     return np.stack(layer).sum((1, 2)) / (heads * (heads - 1))
 
 
 def _from_others(layer: list[np.ndarray], head: int) -> float | None:
-    """How far a head is from the others of its layer, if there are any."""
+    """Return how far a head is from the others of its layer; None if there are no others."""
     others = len(layer[0]) - 1
-    return float(np.mean([each[head].sum() / others for each in layer])) if others else None
+    return float(np.mean([item[head].sum() / others for item in layer])) if others else None
