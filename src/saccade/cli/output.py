@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, BinaryIO
 import typer
 
 from saccade.errors import DataError, DiskFullError
-from saccade.files import disk_full
 
 if TYPE_CHECKING:
     from saccade.metrics.score import MetricScore
@@ -53,6 +52,8 @@ class LineWriter:
         error: BaseException | None,
         at: TracebackType | None,
     ) -> None:
+        from saccade.files import disk_full
+
         errors = [error]
         if self._path is not None:
             try:
