@@ -529,9 +529,7 @@ def test_recipes_say_what_cannot_be():
 @pytest.fixture
 def place(tmp_path, monkeypatch):
     """Running text in a folder, divided into train, valid and test."""
-    monkeypatch.setattr(
-        os, "fsync", lambda handle: None
-    )  # faster
+    monkeypatch.setattr(os, "fsync", lambda handle: None)  # faster
     lines = [f"{text} and {other}" for text in TEXTS for other in TEXTS]
     folder = tmp_path / "data"
     folder.mkdir()
