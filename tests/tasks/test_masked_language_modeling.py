@@ -517,7 +517,7 @@ def test_recipes_say_what_cannot_be():
             "text.max_length=600",
             "text.max_length = 600 needs as many learned positions, but .* is 512",
         ),
-        ("masking.replaced=0.95", "masking: replaced and random are shares"),
+        ("masking.replaced=0.95", "masking: replaced and random are fractions"),
         ("masking.whole=lines", "masking.whole cannot be 'lines'"),
     ):
         with pytest.raises(RecipeError, match=printed):
