@@ -340,7 +340,7 @@ def test_a_long_prompt_is_seen_from_its_end(task, caplog):
 
 
 @pytest.mark.parametrize(
-    ("inputs", "options", "said"),
+    ("inputs", "options", "output"),
     [
         ("text", {}, "put it into a list"),
         (["a"], {"heat": 1}, "'heat' is not an option of generation; use one of: beam"),
@@ -459,7 +459,7 @@ def test_running_text_is_measured_in_long_items(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "output"),
     [
         (["text.block=129"], "text.block = 129 needs as many learned positions, but .* is 128"),
         (["text.layout=packed", "text.opening=x"], "text.opening is for layout"),
@@ -614,7 +614,7 @@ def test_training_learns(tmp_path):
     assert task.predict(["abc"], beam=1, max_length=8)[0].text == "defgh\nab"
 
 
-@pytest.mark.parametrize(("text", "said"), [("", "text.txt is empty"), ("one line", "too few")])
+@pytest.mark.parametrize(("text", "output"), [("", "text.txt is empty"), ("one line", "too few")])
 def test_too_little_text_to_train_on(tmp_path, text, output):
     (tmp_path / "text.txt").write_text(text)
     with pytest.raises(DataError, match=output):
