@@ -129,8 +129,8 @@ class ImageToTextConfig(TaskConfig):
         Pixels(self.image, reader.channels)
         if isinstance(reader, EfficientNetConfig) and self.image.scale == "data":
             raise RecipeError(
-                'image.scale = "data" does not fit EfficientNet, whose weights need a scale of their '
-                "own; leave it out"
+                'image.scale = "data" does not fit EfficientNet, whose weights need their own '
+                "scale; leave it out"
             )
         if self.augment.mixup:
             raise RecipeError("augment.mixup is for labels: captions cannot be mixed; set it to 0")
