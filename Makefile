@@ -2,10 +2,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
-# small tests run fastest on one thread each, so: a process a core
+# small tests run fastest on one thread each, so: one process per core
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
-.PHONY: demo test check test-slow bench claims clean
+.PHONY: demo test check test-slow test-lowest bench claims docs clean
 
 demo: $(READY)
 	$(BIN)/saccade demo
@@ -18,20 +18,45 @@ check: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/codespell src tests docs examples benchmarks tools *.md
+	$(BIN)/python tools/voice.py
 	tools/javascript/check
 
 test-slow: $(READY)
 	$(PYTEST) -m slow
+
+# the lowest direct versions that pyproject.toml allows, in an environment of their own
+LOWEST := .venv-lowest/bin
+LOWEST_TESTS := tests/test_config.py tests/cli/test_verbs.py tests/attention/test_scores.py \
+	tests/text/test_tokenizer.py tests/data/sources tests/metrics/test_text.py \
+	tests/training/test_recipe.py tests/serve/test_routes.py tests/engines/test_choice.py
+test-lowest:
+	test -x $(LOWEST)/python || $(PYTHON) -m venv .venv-lowest
+	$(PYTHON) tools/lowest.py > .venv-lowest/lowest.txt
+	$(LOWEST)/python -m pip install --quiet -c .venv-lowest/lowest.txt torch
+	$(LOWEST)/python -m pip install --quiet -c .venv-lowest/lowest.txt \
+		".[serve,parquet,hf,track,fast,onnx,demo]" pytest pytest-timeout beartype httpx hypothesis
+	$(LOWEST)/saccade recipes > /dev/null
+	OMP_NUM_THREADS=1 $(LOWEST)/python -m pytest -o addopts="" -W default -q -m "not slow" $(LOWEST_TESTS)
+	rm -rf .venv-lowest/run .venv-lowest/onnx .venv-lowest/ctranslate2
+	$(LOWEST)/saccade train transformer-tiny --data builtin:phrases --out .venv-lowest/run \
+		--max-steps 3 --set model.dim=16 --set text.source.size=300
+	$(LOWEST)/saccade export .venv-lowest/run --to onnx .venv-lowest/onnx
+	$(LOWEST)/saccade export .venv-lowest/run --to ctranslate2 .venv-lowest/ctranslate2
 
 bench: $(READY)
 	$(BIN)/python benchmarks/attention.py
 	$(BIN)/python benchmarks/models.py
 	$(BIN)/python benchmarks/engines.py
 
-# each claim of docs/claims.md measured anew, on a machine that does nothing else meanwhile
+# measure every claim of the documentation again; run nothing else on the machine meanwhile
 claims: $(READY)
 	for claim in examples/claims/k*.py; do $(BIN)/python $$claim --out docs/claims || exit 1; done
 	$(BIN)/python docs/make_claims.py
+
+# the documentation as a site, offline; a broken link is an error
+docs: $(READY)
+	$(BIN)/python docs/make_site.py
 
 # torch first and pinned: anything else that asks for it then finds it installed
 $(READY): pyproject.toml constraints.txt
@@ -42,4 +67,4 @@ $(READY): pyproject.toml constraints.txt
 	touch $(READY)
 
 clean:
-	rm -rf .venv tools/javascript/node_modules runs build dist *.egg-info src/*.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv .venv-lowest site tools/javascript/node_modules runs build dist *.egg-info src/*.egg-info .pytest_cache .mypy_cache .ruff_cache

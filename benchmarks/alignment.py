@@ -1,17 +1,17 @@
-"""Published alignment error rates recomputed from other aligners' outputs, and tags carried over.
+"""Recompute published alignment error rates, and measure how well tags are carried over.
 
     SACCADE_DATA=... python benchmarks/alignment.py
     python benchmarks/alignment.py --tags RUN
 
-The first reads wordalign/: the Romanian-English gold of WPT 2005 (248 pairs, counted from 1) and
-what MGIZA and fast_align gave for them (counted from 0; those of the reverse direction name the
-target first), whose error rates stand in the README of github.com/lilt/alignment-scripts. Each is
-also read from a copy with its sides swapped and one that counts from 1, through the options for
-that. It exits with 1 if a figure differs by more than the published rounding.
+The first reads wordalign/: the Romanian-English gold alignments of WPT 2005 (248 pairs, counted
+from 1) and the outputs of MGIZA and fast_align (counted from 0; those of the reverse direction name
+the target first), whose error rates are in the README of github.com/lilt/alignment-scripts. Each
+output is also read from a copy with its sides swapped and from one that counts from 1, with the
+options for that. The exit code is 1 if a figure differs by more than the published rounding.
 
-The second puts tags around one to three words of 200 test sentences of builtin:phrases, lets a run
-translate them, and tells how often the tags are balanced, and of the sentences that are translated
-as the reference is how often they stand around the words that the gold alignment says.
+The second puts tags around one to three words of 200 test sentences of builtin:phrases, translates
+them with a run, and reports how often the tags are balanced and, among the sentences that are
+translated like the reference, how often they enclose the words of the gold alignment.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from typing import Literal
 
 from quality import data_folder
 
-from saccade.cli.linking import with_tags
+from saccade.cli.alignments import predict_markup
 from saccade.data.builtin import phrases
 from saccade.data.sources.text_files import read_lines
 from saccade.lens.alignment.error_rate import alignment_error_rate
@@ -37,7 +37,7 @@ PUBLISHED = {
     ("fastalign", "reverse"): 35.5,
     ("fastalign", "grow-diagonal"): 32.1,
 }
-ROUNDING = 0.1  # per cent: one figure was published as 35.5, and is 35.56
+ROUNDING = 0.1  # points: one figure was published as 35.5 and is 35.56
 PAIRS, SENTENCES = 248, 200
 
 
@@ -46,13 +46,13 @@ def read(lines: list[str], *, first: Literal[0, 1] = 0, swapped: bool = False) -
 
 
 def rewritten(links: list[set[Link]], *, first: Literal[0, 1], swapped: bool) -> list[str]:
-    """The same alignments as another tool might write them."""
-    moved = [{(s + first, t + first) for s, t in each} for each in links]
-    return [to_pharaoh({(t, s) for s, t in each} if swapped else each) for each in moved]
+    """Return the same alignments as another tool might write them."""
+    moved = [{(s + first, t + first) for s, t in pair} for pair in links]
+    return [to_pharaoh({(t, s) for s, t in pair} if swapped else pair) for pair in moved]
 
 
 def published() -> bool:
-    """Whether all figures are as published."""
+    """Return whether all figures are as published."""
     folder: Path = data_folder() / "wordalign"
     golds = read_gold(read_lines(folder / "ro-en" / "roen.gold"), count=PAIRS, first=1)
     sure, possible = [gold.sure for gold in golds], [gold.possible for gold in golds]
@@ -62,8 +62,8 @@ def published() -> bool:
     )
     for (aligner, direction), published in PUBLISHED.items():
         name = f"{aligner}.roen.{direction}.talp"
-        given = list(read_lines(folder / "reference_outputs" / name))
-        links = read(given, swapped=direction == "reverse")
+        lines = list(read_lines(folder / "reference_outputs" / name))
+        links = read(lines, swapped=direction == "reverse")
         ways = (
             links,
             read(rewritten(links, first=0, swapped=True), swapped=True),
@@ -77,21 +77,21 @@ def published() -> bool:
 
 
 def tags(run: Path) -> None:
-    chance = random.Random(0)
-    marked, wanted = [], []
+    generator = random.Random(0)
+    marked, expected = [], []
     for source, target, alignment in list(phrases.rows("test"))[:SENTENCES]:
         words = source.split()
-        first = chance.randrange(len(words))
-        last = min(len(words), first + chance.randint(1, 3))
+        first = generator.randrange(len(words))
+        last = min(len(words), first + generator.randint(1, 3))
         marked.append(around(words, first, last))
         inside = [t for s, t in from_pharaoh(alignment) if first <= s < last]
-        wanted.append(around(target.split(), min(inside), max(inside) + 1))
-    answers = [answer.text for answer in with_tags(session.load(run), marked, attention=True)]
+        expected.append(around(target.split(), min(inside), max(inside) + 1))
+    answers = [answer.text for answer in predict_markup(session.load(run), marked, attention=True)]
     balanced = sum(text.count("<b>") == text.count("</b>") == 1 for text in answers)
-    same = [(a, w) for a, w in zip(answers, wanted, strict=True) if bare(a) == bare(w)]
+    same = [(a, w) for a, w in zip(answers, expected, strict=True) if bare(a) == bare(w)]
     right = sum(answer == right for answer, right in same)
     print(f"balanced: {balanced} of {len(answers)}")
-    print(f"translated as the reference: {len(same)}, around the gold words: {right}")
+    print(f"translated like the reference: {len(same)}, tags around the gold words: {right}")
 
 
 def around(words: list[str], first: int, last: int) -> str:
@@ -104,7 +104,12 @@ def bare(text: str) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--tags", type=Path, metavar="RUN", help="a run on builtin:phrases")
+    parser.add_argument(
+        "--tags",
+        type=Path,
+        metavar="RUN",
+        help="measure tags with this run, trained on builtin:phrases",
+    )
     options = parser.parse_args()
     if options.tags is not None:
         tags(options.tags)

@@ -1,13 +1,13 @@
-"""What attention costs: ours against torch's, side by side, in time and in memory.
+"""Time and memory of attention: ours against torch's, side by side.
 
     python benchmarks/attention.py [--lengths 128 512 2048 8192] [--rounds 7] [--markdown FILE]
 
-Two groups. `Attend` with every factored score against the same score by hand, followed by
+There are two groups: `Attend` with every factored score, against the same score by hand followed by
 `F.scaled_dot_product_attention` or by plain matmul and softmax; and `MultiHeadAttention` against
-`nn.MultiheadAttention` with and without its weights. Heads 8, width 64 each, batch x length = 8 192
-tokens. All members of a group take turns in one process and the median of the rounds counts; the
-ratio is ours over the fastest peer (for watched: over the plain peer). Peak memory is that of a
-process of its own, above what it had before the call.
+`nn.MultiheadAttention` with and without its weights. 8 heads of width 64, batch x length = 8 192
+tokens. All members of a group take turns in one process, and the median of the rounds counts; the
+ratio is ours over the fastest peer (for watched: over the plain peer). Peak memory is measured in a
+separate process, above what it had before the call.
 """
 
 import argparse
@@ -40,7 +40,7 @@ from saccade.attention import (
 
 HEADS, HEAD_DIM, TOKENS = 8, 64, 8192
 DIM = HEADS * HEAD_DIM
-PATIENCE = 6.0  # seconds of rounds for one member, which gets at least one
+PATIENCE = 6.0  # seconds after which a member gets no more rounds; each gets at least one
 Run = Callable[[], object]
 
 SCORES: dict[str, Callable[[], FactoredScore]] = {
@@ -53,7 +53,7 @@ SCORES: dict[str, Callable[[], FactoredScore]] = {
 
 
 def by_hand(score: FactoredScore) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor, float]]:
-    """What a user would write before calling the kernel."""
+    """Return the code that a user would write before calling the kernel."""
     match score:
         case ScaledDot():
             return lambda q, k: (q, k, 1 / math.sqrt(HEAD_DIM))
@@ -111,7 +111,7 @@ def multihead_group() -> dict[str, Callable[..., Tensor]]:
 
 
 def prepared(group: str, length: int, batch: int, *, backward: bool) -> dict[str, Run]:
-    """Each member of a group as a call that does all of its work."""
+    """Return each member of a group as a call that does all of its work."""
     if group == "MultiHeadAttention":
         members = multihead_group()
         inputs = [torch.randn(batch, length, DIM)]
@@ -149,9 +149,9 @@ def times(runs: dict[str, Run], rounds: int) -> dict[str, list[float]]:
 
 
 def memory(group: str, length: int, member: str, *, backward: bool) -> float:
-    """Peak MiB above what the process had before, measured in a process of its own."""
-    asked = [group, str(length), member, str(int(backward))]
-    command = [sys.executable, __file__, "--measure-memory", *asked]
+    """Return the peak MiB above what a separate process had before the call."""
+    arguments = [group, str(length), member, str(int(backward))]
+    command = [sys.executable, __file__, "--measure-memory", *arguments]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     return float(done.stdout)
 
@@ -167,7 +167,7 @@ def measure_memory(group: str, length: str, member: str, backward: str) -> None:
 
 
 def peak_mib() -> float:
-    """The most memory this process ever held (the kernel's own count, not the parent's)."""
+    """Return the most memory that this process ever held, as the kernel counts it."""
     status = Path("/proc/self/status").read_text(encoding="ascii")
     return int(status.split("VmHWM:")[1].split()[0]) / 1024
 
@@ -202,7 +202,7 @@ def rows(lengths: list[int], rounds: int) -> list[dict[str, object]]:
 
 def memory_markdown(lengths: list[int]) -> str:
     lines = [
-        "Peak MiB of one forward+backward above the start: weights, gradients and all between.",
+        "Peak MiB of one forward+backward above the start: weights, gradients, activations.",
         "",
         f"| what | {' | '.join(f'{n} tokens' for n in lengths)} |",
         f"|---|{'---|' * len(lengths)}",
@@ -238,8 +238,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--lengths", type=int, nargs="+", default=[128, 512, 2048, 8192])
     parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--markdown", type=Path, help="write the table here too")
-    parser.add_argument("--only", choices=["time", "memory"])
+    parser.add_argument("--markdown", type=Path, help="also write the tables to this file")
+    parser.add_argument("--only", choices=["time", "memory"], help="measure only one of them")
     parser.add_argument("--measure-memory", nargs=4, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure_memory:

@@ -1,10 +1,11 @@
-"""Deep reader, shallow writer: answers a second of `transformer-fast` beside `transformer-small`.
+"""Deep encoder, shallow decoder: answers per second of `transformer-fast` and `transformer-small`.
 
     SACCADE_DATA=... python benchmarks/depth.py RUN_FAST RUN_SMALL [--rounds 5]
 
-The runs are those that `benchmarks/quality.py multi30k-transformer-fast multi30k-transformer-small`
-trains, or others. Inputs are test sentences of Multi30k, answered by `predict` with the same
-engine, batches of 64 (all sentences) or 1 (some, one after the other). "ours / it" is fast / small.
+The runs can be those that `benchmarks/quality.py multi30k-transformer-fast
+multi30k-transformer-small` trains. Inputs are test sentences of Multi30k, answered by `predict`
+with the same engine, in batches of 64 (all sentences) or 1 (some, one after the other). The column
+"ours / it" is fast / small.
 """
 
 import os
@@ -27,7 +28,7 @@ ALONE = 64
 
 
 def prepare(folder: Path) -> None:
-    """The runs under their names, what engines need of them, and the inputs."""
+    """Link the runs under their names, build their engines, and write the inputs."""
     from saccade.engines import load
 
     for name, run in zip(("fast", "small"), os.environ[RUNS].split(os.pathsep), strict=True):
@@ -38,20 +39,20 @@ def prepare(folder: Path) -> None:
 
 
 def measure(name: str, task: str, folder: Path) -> float:
-    """Answers a second."""
+    """Return the answers per second."""
     import saccade
 
     engine, kind, size = task.split("-")
     texts = (folder / "inputs.txt").read_text(encoding="utf-8").splitlines()
     run = saccade.load(folder / name, engine=engine)
     alone = size == "1"
-    asked = texts[:: len(texts) // ALONE] if alone else texts
+    inputs = texts[:: len(texts) // ALONE] if alone else texts
     with torch.no_grad():
-        run.predict(asked[:64], beam=BEAMS[kind], batch_size=int(size))
-        began = time.perf_counter()
-        for batch in [[text] for text in asked] if alone else [asked]:
+        run.predict(inputs[:64], beam=BEAMS[kind], batch_size=int(size))
+        start = time.perf_counter()
+        for batch in [[text] for text in inputs] if alone else [inputs]:
             run.predict(batch, beam=BEAMS[kind], batch_size=int(size))
-    return len(asked) / (time.perf_counter() - began)
+    return len(inputs) / (time.perf_counter() - start)
 
 
 if __name__ == "__main__":

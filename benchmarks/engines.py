@@ -1,18 +1,18 @@
-"""Answers a second of each engine through `predict`, beside CTranslate2 and Marian called directly.
+"""Answers per second of each engine by `predict`, and of CTranslate2 and Marian called directly.
 
     SACCADE_DATA=... python benchmarks/engines.py [--rounds 5] [--tasks greedy-64 beam-1 …]
 
-One run for all: the "small" translator (3+3 layers of width 256, norms after their parts, sinusoids
-in halves, so that transformers' Marian can have its weights), trained for a moment so that answers
-end; or `SACCADE_RUN=folder`, a run of that kind (of another kind, without Marian). A run that was
-trained well is better: answers that do not end go on to a limit, which is not the same for all.
-Inputs are test sentences of Multi30k, or of the built-in phrases without SACCADE_DATA.
+All engines use one run: the "small" translator (3+3 layers of width 256, post-norm, sinusoids in
+halves, so that Marian in transformers can load its weights), trained briefly so that answers end;
+or `SACCADE_RUN=folder`, a run of that kind (of another kind, without Marian). A well-trained run is
+better: answers that do not end run up to a limit, which differs between engines. Inputs are test
+sentences of Multi30k, or of the built-in phrases without SACCADE_DATA.
 
 "ours-eager", "ours-int8" and "ours-float32" are `task.predict`, text in and text out.
 "ctranslate2-int8" and "ctranslate2-float32" are `Translator.translate_batch` with the same folder,
 workers, limit and options, text in and text out by the same tokenizer. "marian" is
 `MarianMTModel.generate` with the same weights, exported. Tasks are greedy or beam 5 with batches of
-64 (all sentences) or 1 (one after the other).
+64 (all sentences) or 1 (some, one after the other).
 """
 
 import os
@@ -49,11 +49,11 @@ CHANGES = [
     }.items()
 ]
 Answer = Callable[[list[str], int, int], object]
-"""Texts, the beam, and how many at a time."""
+"""A function of texts, beam size and batch size."""
 
 
 def corpus() -> dict[str, Any]:
-    """Where the pairs come from, as options of `train`."""
+    """Return the source of the pairs as options of `train`."""
     folder = os.environ.get("SACCADE_DATA")
     if folder is None:
         return {"data": "builtin:phrases"}
@@ -61,16 +61,17 @@ def corpus() -> dict[str, Any]:
 
 
 def prepare(folder: Path) -> None:
-    """The run, its folders for CTranslate2 and for transformers, and the inputs."""
+    """Prepare the run, its folders for CTranslate2 and transformers, and the inputs."""
     from saccade.data.sources import open_corpus
     from saccade.engines import load
     from saccade.errors import InteropError
+    from saccade.interop import export_task
     from saccade.tasks.text_to_text import SOURCE, TARGET
-    from saccade.training import exchange, session
+    from saccade.training import session
 
     run = folder / "run"
-    if given := os.environ.get("SACCADE_RUN"):
-        run.symlink_to(Path(given).resolve())
+    if trained := os.environ.get("SACCADE_RUN"):
+        run.symlink_to(Path(trained).resolve())
     else:
         session.train(
             "transformer-small",
@@ -83,7 +84,7 @@ def prepare(folder: Path) -> None:
     for engine in ("ctranslate2", "ctranslate2-float32"):
         load(run, engine=engine, notify=print)
     try:
-        exchange.export_run(run, "huggingface", folder / "marian")
+        export_task(session.load(run), "huggingface", folder / "marian")
     except InteropError as error:
         print(f"without marian: {error}")
     where = corpus()
@@ -94,7 +95,7 @@ def prepare(folder: Path) -> None:
 
 
 def ours(name: str, folder: Path) -> Answer:
-    """`predict` by one of our engines."""
+    """Return `predict` with one of our engines."""
     import saccade
 
     task = saccade.load(folder / "run", engine=NAMES[name])
@@ -106,7 +107,7 @@ def ours(name: str, folder: Path) -> Answer:
 
 
 def direct(name: str, folder: Path) -> Answer:
-    """CTranslate2's own translator, with what `predict` would ask of it."""
+    """Return CTranslate2's own translator with the options that `predict` uses."""
     import ctranslate2
 
     import saccade
@@ -126,7 +127,7 @@ def direct(name: str, folder: Path) -> Answer:
 
     def answer(texts: list[str], beam: int, size: int) -> object:
         source = [names.of(ids) for ids in task.source.encode_batch(texts)]
-        found = translator.translate_batch(
+        results = translator.translate_batch(
             source,
             max_batch_size=size,
             beam_size=beam,
@@ -135,14 +136,14 @@ def direct(name: str, folder: Path) -> Answer:
             return_scores=True,
             suppress_sequences=[[name] for name in names.of(task.limits(longest).forbidden)],
         )
-        written = [[names.ids[token] for token in result.hypotheses[0]] for result in found]
+        written = [[names.ids[token] for token in result.hypotheses[0]] for result in results]
         return task.target.decode_batch(written)
 
     return answer
 
 
 def marian(folder: Path) -> Answer:
-    """transformers' own model and tokenizer with the same weights."""
+    """Return the model and tokenizer of transformers with the same weights."""
     import transformers
 
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder / "marian")
@@ -152,17 +153,17 @@ def marian(folder: Path) -> Answer:
         answers = []
         for at in range(0, len(texts), size):
             batch = tokenizer(texts[at : at + size], padding=True, return_tensors="pt")
-            found = model.generate(
+            tokens = model.generate(
                 **batch, num_beams=beam, do_sample=False, max_new_tokens=42, max_length=None
             )
-            answers += tokenizer.batch_decode(found, skip_special_tokens=True)
+            answers += tokenizer.batch_decode(tokens, skip_special_tokens=True)
         return answers
 
     return answer
 
 
 def measure(name: str, task: str, folder: Path) -> float:
-    """Answers a second."""
+    """Return the answers per second."""
     texts = (folder / "inputs.txt").read_text(encoding="utf-8").splitlines()
     kind, size = task.split("-")
     beam = 1 if kind == "greedy" else 5
@@ -170,19 +171,19 @@ def measure(name: str, task: str, folder: Path) -> float:
         answer = ours(name, folder)
     else:
         answer = marian(folder) if name == "marian" else direct(name, folder)
-    asked = sorted(texts, key=len)  # transformers does not sort by itself
+    inputs = sorted(texts, key=len)  # transformers does not sort them itself
     with torch.no_grad():
         if size == "64":
-            answer(asked[:64], beam, 64)
-            began = time.perf_counter()
-            answer(asked, beam, 64)
-            return len(asked) / (time.perf_counter() - began)
-        answer(asked[:1], beam, 1)
-        alone = asked[:: max(1, len(asked) // ALONE)]
-        began = time.perf_counter()
+            answer(inputs[:64], beam, 64)
+            start = time.perf_counter()
+            answer(inputs, beam, 64)
+            return len(inputs) / (time.perf_counter() - start)
+        answer(inputs[:1], beam, 1)
+        alone = inputs[:: max(1, len(inputs) // ALONE)]
+        start = time.perf_counter()
         for text in alone:
             answer([text], beam, 1)
-        return len(alone) / (time.perf_counter() - began)
+        return len(alone) / (time.perf_counter() - start)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,12 @@
-"""What reading without labels is worth: 200 labels, from scratch and after masked pretraining.
+"""The benefit of pretraining without labels: 200 labels, from scratch and after masked pretraining.
 
     SACCADE_DATA=... python benchmarks/few_labels.py [--out runs/few-labels] [--minutes 20]
 
-bert-mini-masked reads the AG News texts without their labels; then, for each of five seeds,
-bert-mini learns from 200 labelled texts, once with new weights and once with the pretrained ones,
-for the same number of updates. Both are measured on 1 000 texts that neither has learned from.
-What is finished is kept in results.json and not done again. Norms stand before the parts of a
-layer: with norms after them, the masked model was still where the frequencies of single words lead
-after 700 updates.
+bert-mini-masked is pretrained on the AG News texts without their labels. Then, for each of five
+seeds, bert-mini is trained on 200 labelled texts, once from scratch and once from the pretrained
+weights, for the same number of updates. Both are evaluated on 1 000 texts that neither was trained
+on. Finished results are kept in results.json and not measured again. The models use pre-norm: with
+post-norm, the masked model had learned no more than word frequencies after 700 updates.
 """
 
 import argparse
@@ -17,7 +16,7 @@ from pathlib import Path
 
 from quality import data_folder
 
-from saccade.cli.launch import launch
+from saccade.cli.processes import launch
 from saccade.data.sources.text_files import read_lines
 from saccade.training import session
 from saccade.training.console import Console
@@ -34,7 +33,7 @@ LEARNING = (
 
 
 def write(out: Path) -> None:
-    """The texts alone, the texts to be measured on, and the labels of each seed."""
+    """Write the texts for pretraining, the test texts, and the labelled texts of each seed."""
     header, *rows = read_lines(data_folder() / "agnews" / "train_10k.tsv.gz")
     random.Random(0).shuffle(rows)
     test, rest = rows[:TEST], rows[TEST:]
@@ -49,7 +48,7 @@ def write(out: Path) -> None:
 
 
 def accuracy(out: Path, seed: int, init: Path | None, name: str) -> float:
-    """Of a classifier of 200 labels, on the test texts."""
+    """Train a classifier on 200 labels and return its accuracy on the test texts."""
     folder = out / f"{name}-{seed}"
     task = session.train(
         "bert-mini",
@@ -69,8 +68,8 @@ def accuracy(out: Path, seed: int, init: Path | None, name: str) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--out", type=Path, default=Path("runs/few-labels"))
-    parser.add_argument("--minutes", type=float, default=20, help="of pretraining")
-    parser.add_argument("--processes", type=int, default=2, help="of pretraining")
+    parser.add_argument("--minutes", type=float, default=20, help="minutes of pretraining")
+    parser.add_argument("--processes", type=int, default=2, help="processes of pretraining")
     options = parser.parse_args()
     out: Path = options.out
     out.mkdir(parents=True, exist_ok=True)

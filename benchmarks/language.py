@@ -1,19 +1,19 @@
-"""Masked language models, fine-tuning and GPT-like generation against Hugging Face's own.
+"""Masked language models, fine-tuning and generation against transformers of Hugging Face.
 
     python benchmarks/language.py [--rounds 3] [--tasks masked finetune generate-1 generate-16]
 
     masked        a training step of a masked language model, 6 layers of width 384, feed-forward
                   1 536, 12 heads, 30 522 tokens: BertForMaskedLM. Batches of 32 x 128 tokens, 15 %
-                  of them masked. `masked-all` has dropout on the attention weights too.
+                  of them masked. `masked-all` also has dropout on the attention weights.
     finetune      a training step of a classifier of the same size on sentences of the lengths of
-                  SST-2 (of SACCADE_DATA, else drawn): BertForSequenceClassification on random
-                  batches of 32 padded to their longest, as is common, ours on batches of as many
-                  tokens by length.
+                  SST-2 (from SACCADE_DATA, otherwise sampled): BertForSequenceClassification on
+                  random batches of 32 padded to their longest, as is common, ours on batches by
+                  length of as many tokens.
     generate-N    gpt-mini (6 layers of width 192, 8 000 tokens), 96 tokens after a prompt of 16,
-                  for N prompts at once, greedily: GPT2LMHeadModel.generate. Ours divides them
-                  among threads as `predict` does.
+                  for N prompts at once, greedily: GPT2LMHeadModel.generate. Ours divides the
+                  prompts among threads as `predict` does.
 
-Dropout is 0.1 at the same places. Training counts real tokens, generation those written.
+Dropout is 0.1 at the same places. Training counts real tokens, generation the tokens generated.
 """
 
 import os
@@ -29,8 +29,8 @@ from torch import Tensor
 
 VOCABULARY, DIM, HEADS, LAYERS, HIDDEN = 30522, 384, 12, 6, 1536
 GPT_VOCABULARY, GPT_DIM, GPT_HEADS, GPT_LAYERS = 8000, 192, 6, 6
-ROWS, LENGTH, SHARE = 32, 128, 0.15
-PROMPT, WRITTEN = 16, 96
+ROWS, LENGTH, MASKED = 32, 128, 0.15
+PROMPT, GENERATED = 16, 96
 STEPS, WARM = 7, 2
 TASKS = ["masked", "masked-all", "finetune", "generate-1", "generate-16"]
 ENGINES = {"ours": TASKS, "transformers": TASKS}
@@ -67,7 +67,7 @@ def bert_options(attention_dropout: float) -> Any:
 
 
 def masked(name: str, attention_dropout: float) -> float:
-    """Tokens a second of training a masked language model."""
+    """Return the tokens per second of training a masked language model."""
     if name == "ours":
         from saccade.layers.cross_entropy import cross_entropy
         from saccade.models import MaskedLanguageModelConfig
@@ -94,13 +94,13 @@ def masked(name: str, attention_dropout: float) -> float:
     batches = []
     for _ in range(STEPS):
         tokens = torch.randint(999, VOCABULARY, (ROWS, LENGTH), generator=generator)
-        chosen = torch.rand(ROWS * LENGTH, generator=generator) < SHARE
+        chosen = torch.rand(ROWS * LENGTH, generator=generator) < MASKED
         batches.append((tokens, chosen.nonzero().squeeze(1)))
     return trained(model, loss, batches, [ROWS * LENGTH] * STEPS)
 
 
 def finetune(name: str) -> float:
-    """Real tokens a second of training a classifier."""
+    """Return the real tokens per second of training a classifier."""
     lengths = sentence_lengths()
     rows = list(by_length(lengths) if name == "ours" else at_random(lengths))
     if name == "ours":
@@ -129,11 +129,11 @@ def finetune(name: str) -> float:
 
 
 def sentence_lengths() -> np.ndarray:
-    """Tokens of the sentences of SST-2 with two control tokens, or of made ones."""
+    """Return the lengths of the sentences of SST-2 with two control tokens, or sampled ones."""
     folder = os.environ.get("SACCADE_DATA")
     if not folder:
-        drawn = np.random.default_rng(0).gamma(1.6, 8.0, 20_000)
-        return np.clip(drawn, 3, 64).astype(np.int64)
+        sampled = np.random.default_rng(0).gamma(1.6, 8.0, 20_000)
+        return np.clip(sampled, 3, 64).astype(np.int64)
     from saccade.data.sources import open_corpus
     from saccade.tasks.text_classification import LABEL, PAIR, TEXT
 
@@ -156,39 +156,39 @@ def at_random(lengths: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def trained(model: Any, loss: Any, batches: list[Any], tokens: list[int]) -> float:
-    """Tokens a second, over all but the first batches."""
+    """Train on all batches and return the tokens per second of all but the first."""
     model.train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
     start = 0.0
     for i, batch in enumerate(batches):
         if i == WARM:
             start = time.perf_counter()
-        found = loss(*batch)
+        value = loss(*batch)
         optimizer.zero_grad()
-        found.backward()
+        value.backward()
         optimizer.step()
     return sum(tokens[WARM:]) / (time.perf_counter() - start)
 
 
 def generate(name: str, rows: int) -> float:
-    """Tokens a second of continuing prompts."""
+    """Return the tokens per second of continuing prompts."""
     prompt = torch.randint(
         9, GPT_VOCABULARY, (rows, PROMPT), generator=torch.Generator().manual_seed(0)
     )
     if name == "ours":
-        from saccade.decoding import Limits, greedy
+        from saccade.decoding import GenerationLimits, greedy
         from saccade.training import recipe
 
         config = recipe.load("gpt-mini").options.model  # type: ignore[attr-defined]
         model = config.build(GPT_VOCABULARY).eval()
-        limits = Limits(stop=2, max_length=WRITTEN, min_length=WRITTEN)
+        limits = GenerationLimits(stop=2, max_length=GENERATED, min_length=GENERATED)
 
         def write_rows(prompt: Tensor) -> int:
-            found = greedy(model, model.start(prompt), prompt[:, -1], limits)
-            return sum(len(best[0].tokens) for best in found)
+            hypotheses = greedy(model, model.start(prompt), prompt[:, -1], limits)
+            return sum(len(best[0].tokens) for best in hypotheses)
 
         def write() -> None:
-            assert side_by_side.divided(write_rows, prompt) == rows * WRITTEN
+            assert side_by_side.divided(write_rows, prompt) == rows * GENERATED
     else:
         import transformers
 
@@ -206,21 +206,21 @@ def generate(name: str, rows: int) -> float:
         mask = torch.ones_like(prompt)
 
         def write() -> None:
-            found = model.generate(
+            tokens = model.generate(
                 prompt,
                 attention_mask=mask,
                 do_sample=False,
-                min_new_tokens=WRITTEN,
-                max_new_tokens=WRITTEN,
+                min_new_tokens=GENERATED,
+                max_new_tokens=GENERATED,
             )
-            assert found.shape[1] == PROMPT + WRITTEN
+            assert tokens.shape[1] == PROMPT + GENERATED
 
     with torch.no_grad():
         write()
         start = time.perf_counter()
         for _ in range(3):
             write()
-    return 3 * rows * WRITTEN / (time.perf_counter() - start)
+    return 3 * rows * GENERATED / (time.perf_counter() - start)
 
 
 def measure(name: str, task: str, folder: Path) -> float:

@@ -1,10 +1,10 @@
-"""What it costs to see where answers looked: `predict` with attention beside `predict` without.
+"""The cost of attention records: `predict` with attention against `predict` without.
 
     SACCADE_DATA=... python benchmarks/looking.py RUN [--rounds 5] [--beam 5]
 
-RUN is a translator trained on Multi30k. All test sentences are answered in batches of 64 by the
-eager engine: plainly, with attention, and with alignments. The rounds of all three go by turns in
-one process. Fails (exit code 1) if tokens differ.
+RUN is a translator trained on Multi30k. The eager engine answers all test sentences in batches of
+64: without attention, with attention, and with alignments. The three take turns in one process. The
+exit code is 1 if their answers differ.
 """
 
 import argparse
@@ -33,30 +33,30 @@ def main() -> None:
     texts = list(read_lines(data_folder() / TEST))
 
     def answer(way: str, texts: list[str]) -> list[Answer]:
-        found: list[Answer] = task.predict(
+        answers: list[Answer] = task.predict(
             texts, beam=options.beam, batch_size=64, attention=way != "plain"
         )
         if way == "alignment":
-            for each in found:
-                if each.attention is not None:
-                    each.attention.alignment()
-        return found
+            for result in answers:
+                if result.attention is not None:
+                    result.attention.alignment()
+        return answers
 
     taken: dict[str, list[float]] = {way: [] for way in WAYS}
-    said: dict[str, list[str]] = {}
+    texts_of: dict[str, list[str]] = {}
     for way in WAYS:
         answer(way, texts[:128])
     for turn in range(options.rounds):
         for way in WAYS if turn % 2 == 0 else reversed(WAYS):
-            began = time.perf_counter()
-            said[way] = [each.text for each in answer(way, texts)]
-            taken[way].append(time.perf_counter() - began)
+            start = time.perf_counter()
+            texts_of[way] = [result.text for result in answer(way, texts)]
+            taken[way].append(time.perf_counter() - start)
     for way in WAYS:
         ratios = [one / plain for one, plain in zip(taken[way], taken["plain"], strict=True)]
-        each = ", ".join(f"{seconds:.1f}" for seconds in taken[way])
-        print(f"{way}: {each} s; {statistics.median(ratios):.3f} x plain (median of the rounds)")
-    same = all(said[way] == said["plain"] for way in WAYS)
-    print(f"{len(texts)} answers, {'all the same' if same else 'NOT the same'}")
+        rounds = ", ".join(f"{seconds:.1f}" for seconds in taken[way])
+        print(f"{way}: {rounds} s; {statistics.median(ratios):.3f} x plain (median of the rounds)")
+    same = all(texts_of[way] == texts_of["plain"] for way in WAYS)
+    print(f"{len(texts)} answers, {'all equal' if same else 'NOT equal'}")
     sys.exit(not same)
 
 

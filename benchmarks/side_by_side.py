@@ -1,7 +1,7 @@
-"""Engines side by side: each measurement in a process of its own, by turns, medians in a table.
+"""Comparison of engines: each measurement in a separate process, taking turns; medians in a table.
 
-A script gives its tasks, which engine can do which, and a function that measures one; it is called
-again as `script --measure ENGINE TASK FOLDER`, and `main` here does the rest.
+A script passes the tasks of each engine and a function that measures one task to `main`, which runs
+the script again as `script --measure ENGINE TASK FOLDER` for each measurement.
 """
 
 import argparse
@@ -31,16 +31,23 @@ def main(
     prepare: Callable[[Path], None] | None = None,
     mine: Callable[[str], str] = lambda engine: "ours",
 ) -> None:
-    """Measure what the command line asks for; `mine` is our engine that another is compared with.
+    """Run the measurements that the command line names, and print a table.
 
-    `prepare` writes what all measurements share into a folder.
+    Args:
+        script: the path of the calling script.
+        about: its docstring.
+        engines: the tasks of each engine.
+        measure: returns the speed of an engine at a task, with the folder of `prepare`.
+        unit: what is counted per second.
+        prepare: writes what all measurements share into a folder.
+        mine: returns our engine that an engine is compared with.
     """
-    tasks = list(dict.fromkeys(task for able in engines.values() for task in able))
+    tasks = list(dict.fromkeys(task for known in engines.values() for task in known))
     parser = argparse.ArgumentParser(description=about.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=3, help="rounds per task (default: 3)")
     parser.add_argument("--tasks", nargs="+", choices=tasks, default=tasks)
     parser.add_argument("--engines", nargs="+", choices=engines, default=engines)
-    parser.add_argument("--markdown", type=Path, help="write the table here too")
+    parser.add_argument("--markdown", type=Path, help="also write the table to this file")
     parser.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:
@@ -59,20 +66,22 @@ def main(
 
 
 def divided(write: Callable[[torch.Tensor], int], source: torch.Tensor) -> int:
-    """The tokens written, a part of the batch in each thread, as `predict` divides it."""
-    from saccade.tasks._shared.parallel_batches import in_batches, side_by_side
+    """Return the tokens written, with the batch divided among threads as `predict` does."""
+    from saccade.tasks._shared.parallel_batches import batch_size_for, side_by_side
 
-    def write_rows(rows: list[int]) -> list[int]:
+    def write_rows(rows: list[int]) -> int:
         with torch.no_grad():
-            return [write(source[rows]), *[0] * (len(rows) - 1)]
+            return write(source[rows])
 
-    parts = in_batches(len(source), len(source), source.device)
-    return sum(count for _, count in side_by_side(write_rows, parts, source.device))
+    size = batch_size_for(len(source), len(source), source.device)
+    rows = list(range(len(source)))
+    batches = [rows[start : start + size] for start in range(0, len(rows), size)]
+    return sum(count for _, count in side_by_side(write_rows, batches, source.device))
 
 
 def _in_own_process(script: str, engine: str, task: str, folder: str) -> float:
     command = [sys.executable, script, "--measure", engine, task, folder]
-    # what `import saccade` sets before torch is loaded, and a program without it does not
+    # `import saccade` sets this before torch is loaded; programs without Saccade do not
     pages = {"THP_MEM_ALLOC_ENABLE": "1" if engine.startswith("ours") else "0"}
     environment = {**os.environ, **pages}
     done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
@@ -87,7 +96,7 @@ def _results(
     folder: str,
 ) -> Iterator[tuple[str, dict[str, list[float]]]]:
     for task in tasks:
-        names = [name for name, able in engines.items() if task in able]
+        names = [name for name, known in engines.items() if task in known]
         taken: dict[str, list[float]] = {name: [] for name in names}
         for turn in range(rounds):
             for name in names if turn % 2 == 0 else reversed(names):
@@ -104,8 +113,8 @@ def _table(
 ) -> str:
     lines = [
         f"{platform.machine()}, {torch.get_num_threads()} threads, torch {torch.__version__}, "
-        f"{date.today().isoformat()}; {unit} a second, median of {rounds} rounds "
-        "(least and most in brackets), and of ours / it in each.",
+        f"{date.today().isoformat()}; {unit} per second, median of {rounds} rounds (least and most "
+        "in brackets); ours / it is the median of the ratios of each round.",
         "",
         f"| task | engine | {unit}/s | ours / it |",
         "|---|---|---|---|",
@@ -113,7 +122,7 @@ def _table(
     for task, taken in results:
         median = {name: statistics.median(all_of) for name, all_of in taken.items()}
         for name, all_of in taken.items():
-            # round by round: a machine that is slow for a minute is so for both
+            # by rounds, because a machine that is slow for a minute is slow for both
             ratios = [a / b for a, b in zip(taken[mine(name)], all_of, strict=True)]
             lines.append(
                 f"| {task} | {name} | {median[name]:,.0f} ({min(all_of):,.0f}–{max(all_of):,.0f}) "

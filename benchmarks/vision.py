@@ -1,13 +1,13 @@
-"""A training step of a Vision Transformer against Hugging Face's, and against the bare products.
+"""A training step of a Vision Transformer against that of Hugging Face, and against its matmuls.
 
     python benchmarks/vision.py [--rounds 3]
 
 12 layers of width 192, 3 heads, feed-forward 768, images of 32 x 32 in patches of 4, a class token,
-10 classes, batches of 64, no dropout: `ViTForImageClassification` of the same size. Ours steps as
-`saccade train` does: freed memory is kept for the next step, and AdamW is fused. "products" is
-how many images a second it would be if the machine did nothing but the step's matrix products, at
-the speed it reaches for a large square one: the last column tells the share of that speed that our
-training step makes use of.
+10 classes, batches of 64, no dropout: `ViTForImageClassification` of the same size. Ours trains as
+`saccade train` does: freed memory is kept for the next step, and AdamW is fused. "products" is the
+number of images per second if the machine did nothing but the matrix products of the step, at the
+speed of a large square one: the last column is the fraction of that speed that our training step
+reaches.
 """
 
 import time
@@ -61,14 +61,14 @@ def theirs() -> Any:
 
 
 def work_of_an_image() -> float:
-    """Floating-point operations of a training step: each product forward, and twice backward."""
+    """Return the floating-point operations of a training step on one image."""
     layer = 2 * TOKENS * (4 * DIM * DIM + 2 * DIM * HIDDEN) + 2 * 2 * TOKENS * TOKENS * DIM
     stem = 2 * (TOKENS - 1) * 3 * PATCH * PATCH * DIM
     return 3.0 * (LAYERS * layer + stem + 2 * DIM * CLASSES)
 
 
 def fastest_product(size: int = 2048, repeats: int = 5) -> float:
-    """Operations a second of a large square matrix product."""
+    """Return the operations per second of a large square matrix product."""
     a, b = torch.randn(size, size), torch.randn(size, size)
     best = float("inf")
     for _ in range(repeats):
@@ -83,15 +83,15 @@ def measure(name: str, task: str, folder: Path) -> float:
     if name == "products":
         return fastest_product() / work_of_an_image()
     model = ours() if name == "ours" else theirs()
-    if name == "ours":  # as our training has it
+    if name == "ours":  # as our training does
         keep_freed_memory()
 
     def loss(images: Tensor, labels: Tensor) -> Tensor:
-        found = model(images)
-        return F.cross_entropy(found if name == "ours" else found.logits, labels)
+        output = model(images)
+        return F.cross_entropy(output if name == "ours" else output.logits, labels)
 
     model.train()
-    fused = True if name == "ours" else None  # likewise; None is torch's own choice
+    fused = True if name == "ours" else None  # as our training does; None lets torch choose
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=fused)
     images, labels = torch.randn(BATCH, 3, SIZE, SIZE), torch.randint(CLASSES, (BATCH,))
     start = 0.0

@@ -1,8 +1,8 @@
-"""Writes the table and the sections of docs/claims.md: what each claim's file says, what was found.
+"""Write the table and the sections of docs/explanation/claims.md from the claims and results.
 
     python docs/make_claims.py
 
-The claims are the files of examples/claims, what was found lies in docs/claims (`make claims`).
+The claims are the files of examples/claims; `make claims` writes their results into docs/claims.
 """
 
 import ast
@@ -14,76 +14,80 @@ from pathlib import Path
 from typing import Any
 
 DOCS = Path(__file__).parent
-CLAIMS, FOUND = DOCS.parent / "examples" / "claims", DOCS / "claims"
-PAGE = DOCS / "claims.md"
+CLAIMS, RESULTS = DOCS.parent / "examples" / "claims", DOCS / "claims"
+PAGE = DOCS / "explanation" / "claims.md"
 BEGIN, END = "<!-- claims: begin -->\n", "<!-- claims: end -->\n"
 
 sys.path.insert(0, str(CLAIMS))
-from told import Told  # noqa: E402
+from statement import Statement  # noqa: E402
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A claim as its file tells it, and what was found of it, if it was measured."""
+    """A claim, and its result if it was measured."""
 
     file: Path
-    told: Told
-    found: dict[str, Any] | None
+    statement: Statement
+    result: dict[str, Any] | None
 
     @classmethod
-    def of(cls, file: Path, folder: Path) -> "Entry":
-        """A claim by its file, and by its numbers in a folder; a rehearsal is refused."""
-        told = Told.of(ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or "")
+    def read(cls, file: Path, folder: Path) -> "Entry":
+        """Read a claim from its file, and its result from a folder.
+
+        Raises:
+            SystemExit: if the result is of a rehearsal, or was judged by another rule.
+        """
+        docstring = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
+        statement = Statement.parse(docstring)
         path = folder / f"{file.stem}.json"
         if not path.exists():
-            return cls(file, told, None)
-        found = json.loads(path.read_text(encoding="utf-8"))
-        if found["rehearsal"]:
-            raise SystemExit(f"{path} is of a rehearsal: run {file.name} without --quick")
-        if found["rule"] != told.rule:
-            raise SystemExit(f"{path} was judged by another rule than {file.name} has: run it")
-        return cls(file, told, found)
+            return cls(file, statement, None)
+        result = json.loads(path.read_text(encoding="utf-8"))
+        if result["rehearsal"]:
+            raise SystemExit(f"{path} is a rehearsal: run {file.name} without --quick")
+        if result["rule"] != statement.rule:
+            raise SystemExit(f"{path} was judged by another rule: run {file.name} again")
+        return cls(file, statement, result)
 
     def row(self) -> str:
-        """Of the table."""
-        key, claim = self.told.key, self.told.claim
-        verdict = "not measured yet" if self.found is None else f"**{self.found['verdict']}**"
-        figures = "" if self.found is None else self.found["figures"]
+        """Return the row of the table."""
+        key, claim = self.statement.key, self.statement.claim
+        verdict = "not measured yet" if self.result is None else f"**{self.result['verdict']}**"
+        figures = "" if self.result is None else self.result["figures"]
         return f"| [{key}](#{key.lower()}) | {claim} | {verdict} | {figures} |\n"
 
     def section(self) -> str:
-        """The claim in full, and its plot."""
-        told = self.told
-        parts = [f"## {told.key}", f"*{told.claim}*", told.source, told.measured, told.rule]
+        """Return the section with the complete claim and its plot."""
+        claim = self.statement
+        parts = [f"## {claim.key}", f"*{claim.claim}*", claim.source, claim.measured, claim.rule]
         command = f"`python examples/claims/{self.file.name}`"
-        if self.found is None:
+        if self.result is None:
             parts.append(f"Not measured yet: {command}.")
         else:
-            found, machine = self.found, self.found["machine"]
-            verdict = found["verdict"].capitalize()
+            result, machine = self.result, self.result["machine"]
             parts += [
-                f"**{verdict}**: {found['figures']}.",
-                f"{command}: {found['seconds']:.0f} s ({machine['processor']}, threads: "
+                f"**{result['verdict'].capitalize()}**: {result['figures']}.",
+                f"{command}: {result['seconds']:.0f} s ({machine['processor']}, threads: "
                 f"{machine['threads']}, torch {machine['torch']}).",
-                f"![{told.key}](claims/{self.file.stem}.svg)",
+                f"![{claim.key}](../claims/{self.file.stem}.svg)",
             ]
         return "\n\n".join(parts) + "\n\n"
 
 
-def entries(folder: Path = FOUND) -> Iterator[Entry]:
-    """Every claim, in order."""
+def entries(folder: Path = RESULTS) -> Iterator[Entry]:
+    """Yield every claim, in order."""
     for file in sorted(CLAIMS.glob("k*.py")):
-        yield Entry.of(file, folder)
+        yield Entry.read(file, folder)
 
 
-def page(folder: Path = FOUND) -> str:
-    """The whole page with a new table and new sections."""
+def page(folder: Path = RESULTS) -> str:
+    """Return the page with a new table and new sections."""
     before, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
-    every = list(entries(folder))
+    claims = list(entries(folder))
     table = "\n| | claim | verdict | figures |\n|---|---|---|---|\n"
-    made = table + "".join(each.row() for each in every) + "\n"
-    made += "".join(each.section() for each in every)
-    return before + BEGIN + made + END + rest.split(END)[1]
+    content = table + "".join(entry.row() for entry in claims) + "\n"
+    content += "".join(entry.section() for entry in claims)
+    return before + BEGIN + content + END + rest.split(END)[1]
 
 
 if __name__ == "__main__":

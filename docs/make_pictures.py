@@ -1,14 +1,14 @@
-"""Writes docs/pictures: what pages look like, with models trained on built-in data.
+"""Write docs/pictures: screenshots of the pages, with models trained on built-in data.
 
     saccade compare rnn rnn-attention transformer-tiny --data builtin:phrases --out runs/compared \
         --minutes 3
     python docs/make_pictures.py runs/compared
 
 compare.png   the page of that comparison
-lens.png      `predict --attention`: a sentence as its Transformer read it
-page.png      `serve`: the same sentence, typed into the page
+lens.png      the page of `predict --attention` for one sentence and its Transformer
+page.png      the page of `serve`, with the same sentence typed in
 
-Needs playwright and Chromium.
+It needs playwright and Chromium.
 """
 
 import shutil
@@ -28,11 +28,11 @@ PICTURES = Path(__file__).parent / "pictures"
 SENTENCE = "the happy child does not like these birds in front of the garden"
 MODEL = "transformer-tiny"
 WORD = 2
-"""Of the answer: the one that is pointed at."""
+"""The index of the word of the answer that is selected."""
 
 
 def main() -> None:
-    """All pictures, of the comparison in the folder that is given."""
+    """Take all pictures of the comparison in the folder given on the command line."""
     compared = Path(sys.argv[1])
     run = next(compared.glob(f"**/{MODEL}*/**/model.safetensors")).parent
     PICTURES.mkdir(exist_ok=True)
@@ -48,13 +48,13 @@ def main() -> None:
 
 
 def comparison(browser: Browser, file: Path) -> None:
-    """The top of a comparison's page."""
+    """Take a picture of the top of a comparison's page."""
     tab = opened(browser, file.resolve().as_uri(), height=1500)
     tab.screenshot(path=PICTURES / "compare.png")
 
 
 def lens(browser: Browser, run: Path) -> None:
-    """A record on a page of its own."""
+    """Take a picture of the page of one record."""
     [answer] = saccade.load(run).predict([SENTENCE], attention=True)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "look.html"
@@ -66,7 +66,7 @@ def lens(browser: Browser, run: Path) -> None:
 
 
 def served(browser: Browser, address: str) -> None:
-    """The sentence typed into the server's page."""
+    """Take a picture of the server's page with the sentence typed in."""
     tab = opened(browser, address, height=1080)
     tab.get_by_label("Text", exact=True).fill(SENTENCE)
     tab.wait_for_selector("#looked:not([hidden]) .map canvas")
@@ -75,7 +75,7 @@ def served(browser: Browser, address: str) -> None:
 
 
 def opened(browser: Browser, address: str, *, height: int) -> Page:
-    """A page that has been loaded."""
+    """Open a page and wait until it is loaded."""
     tab = browser.new_page(viewport={"width": 1180, "height": height})
     tab.goto(address)
     tab.wait_for_load_state("networkidle")
@@ -83,15 +83,15 @@ def opened(browser: Browser, address: str, *, height: int) -> Page:
 
 
 def point(tab: Page) -> None:
-    """Choose a word of the answer."""
+    """Select a word of the answer."""
     tab.get_by_label("Show", exact=True).select_option("words")
-    tab.get_by_label("Wrote").locator("button").nth(WORD).click()
+    tab.get_by_label("Output").locator("button").nth(WORD).click()
     tab.mouse.move(0, 0)
 
 
 @contextmanager
 def serving(run: Path) -> Iterator[str]:
-    """The address at which the run is served, under the name en-fr."""
+    """Serve the run under the name en-fr and yield its address."""
     command = [sys.executable, "-m", "saccade", "serve", f"en-fr={run}", "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

@@ -1,61 +1,78 @@
-"""Writes the table of all keys into docs/recipes.md, from the option classes themselves.
+"""Write the list of all recipe keys from the option classes themselves.
 
-python docs/make_recipe_keys.py
+`page()` returns the Markdown of reference/recipe-keys.md; docs/make_site.py calls it.
 """
 
 import re
 from collections.abc import Iterator
 from dataclasses import is_dataclass
 from itertools import groupby
-from pathlib import Path
 
 from saccade import config, tasks
 from saccade.config import Key
+from saccade.data import builtin
+from saccade.training import recipe as recipes
 from saccade.training.recipe import TrainingConfig
 
-PAGE = Path(__file__).with_name("recipes.md")
-BEGIN, END = "<!-- keys: begin -->\n", "<!-- keys: end -->\n"
+ABOUT = """# Recipe keys
+
+Every key of every task, generated from the option classes. [Recipes](recipes.md) explains how
+they are set. `model.encoder<recurrent>.cell` means: the key `model.encoder.cell`, if
+`model.encoder.kind` is `recurrent`. A key of another kind is an error that names the kinds that
+have it.
+
+"""
 
 
 def page() -> str:
-    """The whole page with a new table."""
-    text = PAGE.read_text(encoding="utf-8")
-    before, rest = text.split(BEGIN)
-    return before + BEGIN + "".join(table()) + END + rest.split(END)[1]
+    """Return the complete page."""
+    return ABOUT + "".join(table())
+
+
+def built_in() -> str:
+    """Return the Markdown of reference/built-in.md: the recipes and data sets of the package."""
+    page = "# Built-in recipes and data\n\n`saccade recipes` prints the same list, and "
+    page += "`saccade recipes NAME` one recipe with every key.\n\n"
+    page += "## Recipes\n\n| recipe | task | |\n|---|---|---|\n"
+    for name in recipes.names():
+        task = recipes.load(name).task
+        page += f"| `{name}` | `{task}` | {recipes.description(name)} |\n"
+    page += "\n## Data sets\n\nNo download is needed for these.\n\n| data | |\n|---|---|\n"
+    for name, text in builtin.descriptions().items():
+        page += f"| `builtin:{name}` | {text} |\n"
+    return page
 
 
 def table() -> Iterator[str]:
-    """The keys of each task and of `[training]`, in a table for each table of the recipe."""
+    """Yield the keys of each task and of `[training]`, one table per table of the recipe."""
     for name in tasks.names():
-        yield f'\n### `task = "{name}"`\n'
+        yield f"\n## {name}\n"
         yield from _tables(config.keys(tasks.config_of(name)))
-    yield "\n### Every task\n"
+    yield "\n## Every task\n"
     yield from _tables(config.keys(TrainingConfig, "training"))
-    yield "\n"
 
 
 def _tables(keys: Iterator[Key]) -> Iterator[str]:
     for name, inside in groupby(keys, lambda key: key.path.split(".")[0]):
-        yield f"\n`[{name}]`\n\n| key | may be | if left out | |\n|---|---|---|---|\n"
+        yield f"\n`[{name}]`\n\n| key | values | default | |\n|---|---|---|---|\n"
         for key in inside:
-            told = descriptions(key.owner).get(key.path.rpartition(".")[2], "")
-            yield f"| `{key.path}` | {key.allowed} | {key.default} | {told} |\n"
+            text = descriptions(key.owner).get(key.path.rpartition(".")[2], "")
+            yield f"| `{key.path}` | {key.allowed} | {key.default} | {_cell(text)} |\n"
 
 
 def descriptions(owner: type) -> dict[str, str]:
-    """What an option class's docstring says of its keys, in lines of `key   what it is`."""
-    found: dict[str, str] = {}
+    """Return the description of each key, from lines of `key   description` in the docstring."""
+    texts: dict[str, str] = {}
     names: list[str] = []
-    documented = [each.__doc__ or "" for each in reversed(owner.__mro__) if is_dataclass(each)]
-    for line in (line for text in documented for line in text.splitlines()[1:]):
+    docstrings = [cls.__doc__ or "" for cls in reversed(owner.__mro__) if is_dataclass(cls)]
+    for line in (line for text in docstrings for line in text.splitlines()[1:]):
         if entry := re.fullmatch(r" {4}(\w+(?:, \w+)*)  +(\S.*)", line):
             names = entry[1].split(", ")
-            found |= dict.fromkeys(names, entry[2])
+            texts |= dict.fromkeys(names, entry[2])
         elif names and line.startswith(" " * 8):
-            found |= {name: f"{found[name]} {line.strip()}" for name in names}
-    return found
+            texts |= {name: f"{texts[name]} {line.strip()}" for name in names}
+    return texts
 
 
-if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
-    print(f"wrote {PAGE}")
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "&lt;")

@@ -1,23 +1,23 @@
-"""The numbers that lectures on attention print, computed with the parts of this package.
+"""The numbers printed in lectures on attention, computed with the parts of this package.
 
-Each block below takes one worked example (a notebook's tensors, a slide's table, a documented
-shape), computes it with Saccade's own attention and positions, and compares every number:
+Each block below takes one worked example (the tensors of a notebook, the table of a slide, a
+documented shape), computes it with Saccade's attention and positions, and compares every number:
 
-    python examples/lecture_numbers.py              prints the checks, ends with 1 if one fails
-    python examples/lecture_numbers.py --out DIR    also draws two pictures into DIR
+    python examples/lecture_numbers.py              print the checks; exit code 1 if one fails
+    python examples/lecture_numbers.py --out DIR    also draw two pictures into DIR
 
     L1-L2    self-attention of a sentence, without parameters
     L3-L5    the same with query, key and value matrices, and scaled
     L6-L7    several heads, of full width and split
-    L8-L9    weights given on slides
-    L10      sizes of the matrices of an attention, and of a whole transformer
+    L8-L9    weights shown on slides
+    L10      sizes of the matrices of an attention, and of a complete Transformer
     L11      an image as a sequence of patches
 
-Two statements found in lectures are put right here: the *rows* of the weights sum to 1, the
-columns need not (L1, L8); and the key shown for head index 2 belongs to the *third* head (L6).
+Two statements of lectures are corrected here: the *rows* of the weights sum to 1, the columns need
+not (L1, L8); and the key shown for head index 2 belongs to the *third* head (L6).
 
 Random numbers come from a generator seeded with 123 at the start of each block. The printed
-numbers are rounded, so they are matched to 1e-4; the scores, which are large, to 1e-3.
+numbers are rounded, so they are compared within 1e-4; the scores, which are large, within 1e-3.
 """
 
 import argparse
@@ -35,9 +35,9 @@ from saccade.attention import Attend, Dot, MultiHeadAttention, ScaledDot
 from saccade.positions import Grid, Sinusoidal
 
 SEED = 123
-PRINTED = 1e-4  # four decimals are printed
+PRINTED = 1e-4  # numbers are printed with four decimals
 PRINTED_SCORE = 1e-3
-SAME = 1e-5  # two ways to one float32 result
+SAME = 1e-5  # two ways to compute one float32 result
 SUM = 1e-6
 
 Numbers = float | Sequence[float] | Sequence[Sequence[float]]
@@ -45,59 +45,59 @@ Numbers = float | Sequence[float] | Sequence[Sequence[float]]
 
 @dataclass(frozen=True)
 class Check:
-    """Some numbers that were found, and what they should be."""
+    """Computed numbers and their expected values."""
 
     item: str
     what: str
-    found: tuple[float, ...]
+    computed: tuple[float, ...]
     expected: tuple[float, ...]
     tolerance: float = 0.0
     relative: bool = False
 
     @property
     def name(self) -> str:
-        """What tells this check from all others."""
+        """A unique name of the check."""
         return f"{self.item} {self.what}"
 
     @property
     def off(self) -> float:
-        """The largest difference, relative to the expected number if that is asked for."""
-        if len(self.found) != len(self.expected):
+        """The largest difference, relative to the expected number if `relative`."""
+        if len(self.computed) != len(self.expected):
             return math.inf
         expected = torch.tensor(self.expected, dtype=torch.float64)
-        difference = (torch.tensor(self.found, dtype=torch.float64) - expected).abs()
+        difference = (torch.tensor(self.computed, dtype=torch.float64) - expected).abs()
         if self.relative:
             difference = difference / expected.abs()
         return float(difference.max())  # NaN if one of them is
 
     @property
     def passes(self) -> bool:
-        """Whether every number is near enough; NaN is near nothing."""
+        """Whether every number is within the tolerance; NaN never is."""
         return self.off <= self.tolerance
 
 
 def numbers(
     item: str,
     what: str,
-    found: Tensor,
+    computed: Tensor,
     expected: Tensor | Numbers,
     tolerance: float,
     *,
     relative: bool = False,
 ) -> Check:
-    """A check of numbers that are compared within a tolerance."""
-    wanted = torch.as_tensor(expected, dtype=torch.float64)
-    return Check(item, what, _flat(found), _flat(wanted), tolerance, relative)
+    """Check numbers within a tolerance."""
+    target = torch.as_tensor(expected, dtype=torch.float64)
+    return Check(item, what, _flat(computed), _flat(target), tolerance, relative)
 
 
-def shape(item: str, what: str, found: Tensor, expected: Sequence[int]) -> Check:
-    """A check of a tensor's shape."""
-    return Check(item, what, tuple(found.shape), tuple(expected))
+def shape(item: str, what: str, computed: Tensor, expected: Sequence[int]) -> Check:
+    """Check the shape of a tensor."""
+    return Check(item, what, tuple(computed.shape), tuple(expected))
 
 
-def count(item: str, what: str, found: int, expected: int) -> Check:
-    """A check of a whole number."""
-    return Check(item, what, (found,), (expected,))
+def count(item: str, what: str, computed: int, expected: int) -> Check:
+    """Check an integer."""
+    return Check(item, what, (computed,), (expected,))
 
 
 def _flat(values: Tensor) -> tuple[float, ...]:
@@ -119,7 +119,7 @@ PLAIN_CONTEXT_2 = (
 
 
 def embedded_sentence() -> Tensor:
-    """The eight words as vectors, (8, 16)."""
+    """Return the eight words as vectors, (8, 16)."""
     torch.manual_seed(SEED)
     embedding = nn.Embedding(10, 16)
     return embedding(torch.tensor(WORD_IDS)).detach()
@@ -128,7 +128,7 @@ def embedded_sentence() -> Tensor:
 def watched_weights(
     attend: Attend, query: Tensor, keys: Tensor, values: Tensor, bias: Tensor | None = None
 ) -> Tensor:
-    """The weights (q, k) with which the queries read the values."""
+    """Return the weights (q, k) with which the queries attend to the keys."""
     with saccade.watch(attend) as seen:
         attend(query, keys, values, bias=bias)
     return seen[""].weights[0, 0]
@@ -180,13 +180,13 @@ CONTEXT_2 = (
 
 
 def projection_matrices() -> tuple[Tensor, Tensor, Tensor]:
-    """The matrices of query, key and value, (16, 16) each."""
+    """Return the matrices of query, key and value, (16, 16) each."""
     torch.manual_seed(SEED)
     return torch.rand(16, 16), torch.rand(16, 16), torch.rand(16, 16)
 
 
 def projected_sentence() -> tuple[Tensor, Tensor, Tensor]:
-    """Queries, keys and values of the eight words, (8, 16) each."""
+    """Return queries, keys and values of the eight words, (8, 16) each."""
     x = embedded_sentence()
     for_query, for_key, for_value = projection_matrices()
     return x @ for_query.T, x @ for_key.T, x @ for_value.T
@@ -198,7 +198,7 @@ def l3() -> Iterator[Check]:
     yield numbers("L3", "omega_2,3", scores[SECOND, 2], SCORE_2_3, PRINTED_SCORE)
     yield numbers("L3", "omega_2", scores[SECOND], SCORES_2, PRINTED_SCORE)
 
-    # the key and the value of word 2 alone are row 2 of those of the whole sentence
+    # the key and the value of word 2 alone equal row 2 of those of the complete sentence
     _, for_key, for_value = projection_matrices()
     x_2 = embedded_sentence()[SECOND]
     yield numbers("L3", "key of word 2 alone", keys[SECOND], for_key @ x_2, SAME)
@@ -237,9 +237,9 @@ KEY_2_OF_THIRD_HEAD = (
 def l6() -> Iterator[Check]:
     x = embedded_sentence()
     torch.manual_seed(SEED)
-    torch.rand(16, 16)  # drawn and not used, as in the example
+    torch.rand(16, 16)  # sampled and not used, as in the example
     for_query, for_key, for_value = (torch.rand(8, 16, 16) for _ in range(3))
-    contexts_of_word_2 = torch.rand(8, 16)  # random in the example, too
+    contexts_of_word_2 = torch.rand(8, 16)  # random in the example as well
 
     attention = MultiHeadAttention(16, 8, head="full", bias=False)
     stacked = torch.cat([matrices.flatten(0, 1) for matrices in (for_query, for_key, for_value)])
@@ -292,7 +292,7 @@ def l7() -> Iterator[Check]:
     yield numbers("L7", "averages = torch's", seen[""].weights.mean(1), their_weights, SAME)
 
 
-# L8, L9: weights given on slides, as the softmax of their logarithms
+# L8, L9: weights shown on slides, as the softmax of their logarithms
 
 GREETING = ("Hello", "I", "love", "you")
 GREETING_WEIGHTS = (
@@ -308,7 +308,7 @@ VEDIAMO_WEIGHTS = (0.45, 0.45, 0.05, 0.05)
 def l8() -> Iterator[Check]:
     torch.manual_seed(SEED)
     table = torch.tensor(GREETING_WEIGHTS)
-    nothing = torch.zeros(len(GREETING), 1)  # scores of 0, so that the bias alone decides
+    nothing = torch.zeros(len(GREETING), 1)  # scores of 0, so that only the bias counts
     weights = watched_weights(Attend(Dot()), nothing, nothing, nothing, bias=table.log())
     yield numbers("L8", "softmax gives the table", weights, GREETING_WEIGHTS, SUM)
     yield numbers("L8", "rows sum to 1, all 4", weights.sum(1), [1.0] * 4, SUM)
@@ -345,7 +345,7 @@ def l10() -> Iterator[Check]:
 
 
 def projection_shapes() -> Iterator[Check]:
-    """Three matrices where memory and values have widths of their own, else one packed matrix."""
+    """Check three matrices if memory and values have their own widths, else one packed matrix."""
     torch.manual_seed(SEED)
     ours = MultiHeadAttention(50, 1, bias=False, key_dim=30, value_dim=40).state_dict()
     theirs = nn.MultiheadAttention(50, 1, bias=False, kdim=30, vdim=40).state_dict()
@@ -363,12 +363,12 @@ def projection_shapes() -> Iterator[Check]:
 
 
 def num_packed(state: dict[str, Tensor]) -> int:
-    """How many matrices hold query, key and value together, whatever their names."""
+    """Count the matrices that hold query, key and value together."""
     return sum(matrix.shape[0] == 3 * 50 for matrix in state.values())
 
 
 def transformer_sizes() -> Iterator[Check]:
-    """The default transformer: 6 + 6 layers, width 512, 8 heads, feed-forward width 2048."""
+    """Check the default Transformer: 6 + 6 layers, width 512, 8 heads, feed-forward width 2048."""
     torch.manual_seed(SEED)
     dim, hidden_dim, layers = 512, 2048, 6
     attention = num_parameters(MultiHeadAttention(dim, 8))
@@ -395,7 +395,7 @@ def num_parameters(module: nn.Module) -> int:
 # L11: an image as patches
 
 PATCHES_SHAPE = (196, 768)
-CONVOLUTION_SAME = 2e-6  # of the largest number
+CONVOLUTION_SAME = 2e-6  # relative to the largest number
 
 
 def l11() -> Iterator[Check]:
@@ -431,7 +431,7 @@ def all_checks() -> Iterator[Check]:
 
 
 def report(checks: Iterable[Check]) -> str:
-    """A line for each check, in columns, and a last one with how many pass."""
+    """Return one line per check, in columns, and a last line with the number that pass."""
     checks = list(checks)
     rows = [
         (
@@ -439,7 +439,7 @@ def report(checks: Iterable[Check]) -> str:
             check.item,
             check.what,
             "=",
-            _shown(check.found),
+            _shown(check.computed),
             f"(expected {_shown(check.expected)},",
             f"{_difference(check)})",
         )
@@ -451,14 +451,14 @@ def report(checks: Iterable[Check]) -> str:
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         lines.append(" ".join(cells).rstrip())
         if not check.passes:
-            lines.append(f"     found    {_shown(check.found, at_most=16)}")
+            lines.append(f"     computed {_shown(check.computed, at_most=16)}")
             lines.append(f"     expected {_shown(check.expected, at_most=16)}")
     passed = sum(check.passes for check in checks)
     return "\n".join([*lines, f"{passed} of {len(checks)} pass"])
 
 
 def _shown(values: tuple[float, ...], at_most: int = 4) -> str:
-    """The numbers, or the first two and the last of many; whole numbers as a shape."""
+    """Return the numbers, or the first two and the last of many; integers as a shape."""
     if all(isinstance(value, int) for value in values):
         return " x ".join(f"{value:,}" for value in values)
     texts = [f"{value:.6g}" for value in values]
@@ -479,7 +479,7 @@ def _short(value: float) -> str:
 
 
 def draw(folder: Path) -> list[Path]:
-    """The self-attention of the sentence, and the matrix of the sinusoidal positions."""
+    """Draw the self-attention of the sentence, and the matrix of the sinusoidal positions."""
     from saccade.lens import figures
 
     x = embedded_sentence()
@@ -493,7 +493,7 @@ def draw(folder: Path) -> list[Path]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="Computes the printed numbers of lectures.")
+    parser = argparse.ArgumentParser(description="Compute the numbers printed in lectures.")
     parser.add_argument("--out", type=Path, metavar="DIR", help="also draw two pictures into DIR")
     options = parser.parse_args(arguments)
 
@@ -501,7 +501,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(report(checks))
     if options.out is not None:
         for picture in draw(options.out):
-            print(f"drawn: {picture}")
+            print(f"wrote {picture}")
     return 0 if all(check.passes for check in checks) else 1
 
 

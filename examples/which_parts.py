@@ -1,9 +1,9 @@
-"""Every model of the line in a few lines each, and what it is made of.
+"""Every kind of model, built in a few lines each, with a table of its parts.
 
     python examples/which_parts.py
 
-Prints, for each model, its parts with their parameters, and runs it once to show what goes in and
-what comes out. The models are small; the widths of a real one are options of the same classes.
+Prints the parts of each model with their parameters, and runs it once to show the shapes of its
+inputs and outputs. The models are small; the same classes take the widths of larger ones.
 """
 
 import torch
@@ -36,7 +36,7 @@ recurrent = RecurrentEncoderConfig(cell="gru", dim=128)
 
 
 def models() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
-    """Each model of the line with inputs it takes."""
+    """Return each model with inputs for it."""
     text, written = torch.randint(0, VOCABULARY, (2, 9)), torch.randint(0, VOCABULARY, (2, 7))
     image = torch.randn(2, 3, 32, 32)
     luong = RecurrentDecoderConfig(attention="after", cell="lstm", score=GeneralConfig())
@@ -103,7 +103,7 @@ def models() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
 
 
 def table(model: nn.Module) -> list[tuple[str, int]]:
-    """The parts of a model and their parameters; one that is shared counts where it comes first."""
+    """Return the parts of a model and their parameters; shared ones count at their first part."""
     seen: set[int] = set()
     rows: dict[str, int] = {}
     for name, parameter in model.named_parameters(remove_duplicate=False):

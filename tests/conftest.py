@@ -1,5 +1,6 @@
-"""Shared by all tests: a fixed seed, and a browser for pages."""
+"""Fixtures of all tests: a fixed seed, and a browser for pages."""
 
+import random
 import shutil
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -10,7 +11,25 @@ import torch
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-NO_BROWSER = "there is no Chromium here"
+NO_BROWSER = "Chromium is not installed"
+
+
+def _isolate_type_checks() -> None:
+    """Give type checks a random generator of their own.
+
+    A check of a list looks at one item, chosen by Python's global generator. The threads of a
+    server run such checks at any time, and Hypothesis raises if the state of the global generator
+    changes while it generates data. Must run before the first check is compiled.
+    """
+    try:
+        from beartype._check.code import codemain as checks
+    except ImportError:  # older versions
+        from beartype._check.code import codemake as checks
+    assert checks.getrandbits is random.getrandbits
+    checks.getrandbits = random.Random(0).getrandbits
+
+
+_isolate_type_checks()
 
 
 @pytest.fixture(autouse=True)
@@ -25,7 +44,7 @@ def _no_curves(request: pytest.FixtureRequest) -> Iterator[None]:
     """
     with pytest.MonkeyPatch.context() as patch:
         if request.module.__name__ != "tests.training.test_report":
-            patch.setattr("saccade.training.report._curves", lambda records: [])
+            patch.setattr("saccade.lens.page.report._curves", lambda records: [])
         yield
 
 
@@ -44,8 +63,8 @@ def browser() -> Iterator["Browser"]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say in one line if pages were not opened."""
+    """Print one line if tests of pages were skipped."""
     skipped = terminalreporter.stats.get("skipped", [])
     pages = sum(NO_BROWSER in str(report.longrepr) for report in skipped)
     if pages:
-        terminalreporter.write_line(f"{pages} tests of pages were left out: {NO_BROWSER}")
+        terminalreporter.write_line(f"{pages} tests of pages were skipped: {NO_BROWSER}")

@@ -1,14 +1,13 @@
-"""CUDA's autocast on a CPU, and every recipe trained and asked under it.
+"""The autocast policy of CUDA on a CPU, and every recipe trained and evaluated with it.
 
-`cuda_policy` replaces what `torch.autocast("cpu")` does to each operator by what
-`torch.autocast("cuda")` does. The lists of operators are those of the installed torch, read from
-its C++ header. Products are computed as on a GPU: the inputs rounded to 16 bits, the sums in
-float32, the result rounded to 16 bits. So no 16-bit kernel of this machine takes part, which may
-be missing or broken.
+`cuda_policy` makes `torch.autocast("cpu")` treat every operator like `torch.autocast("cuda")`. The
+lists of operators are those of the installed torch, read from its C++ header. Products are computed
+as on a GPU: inputs rounded to 16 bits, sums in float32, the result rounded to 16 bits. So no 16-bit
+kernel of this machine is used, which may be missing or broken.
 
-As a script it prints a line of JSON for each recipe and type, with what went wrong or how far off
-it is from float32: `python -m tests.cuda_autocast recipes`. The policy cannot be taken back, so it
-needs a process of its own.
+As a script it prints one line of JSON per recipe and dtype, with the error or the difference from
+float32: `python -m tests.cuda_autocast recipes`. The policy cannot be undone, so it needs its own
+process.
 """
 
 import json
@@ -57,21 +56,21 @@ VARIANTS = (
     ),
     "bert-mini model.encoder.position.kind=conditional",
 )
-"""Parts that no recipe uses as it is."""
+"""Recipes with parts that no built-in recipe uses."""
 
 
 def listed(macro: str) -> list[str]:
-    """The operators of a list in ATen/autocast_mode.h, such as `softmax.int`."""
+    """Return the operators of a list in ATen/autocast_mode.h, such as `softmax.int`."""
     header = Path(torch.__file__).parent / "include" / "ATen" / "autocast_mode.h"
     text = header.read_text().replace("\\\n", " ")
     [line] = re.findall(rf"#define {macro}\(_\)(.*)", text)
-    found = re.findall(r"_\((\w+)(?:,\s*(\w+))?\)", line)
-    assert found, macro
-    return [f"{name}.{overload}" if overload else name for name, overload in found]
+    operators = re.findall(r"_\((\w+)(?:,\s*(\w+))?\)", line)
+    assert operators, macro
+    return [f"{name}.{overload}" if overload else name for name, overload in operators]
 
 
 def cuda_policy() -> None:
-    """From here on in this process, autocast on the CPU is CUDA's."""
+    """Use the autocast policy of CUDA on the CPU, from now on in this process."""
     library = torch.library.Library("aten", "IMPL")
     policy: dict[str, Kernel] = {}
     for name in listed("AT_FORALL_LOWER_PRECISION_FP"):
@@ -88,18 +87,18 @@ def cuda_policy() -> None:
         policy[name] = promoted(operator(name))
     policy["binary_cross_entropy"] = banned
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that it replaces what is there
+        warnings.simplefilter("ignore")  # about replacing existing kernels
         for full in torch._C._dispatch_get_all_op_names():
             name = full.removeprefix("aten::")
             if torch._C._dispatch_has_kernel_for_dispatch_key(full, KEY) and full != name:
                 library.impl(name, policy.pop(name, torch.library.fallthrough_kernel), KEY)
         for name, kernel in policy.items():
             library.impl(name, kernel, KEY)
-    cuda_policy.kept = library  # the kernels go when it does
+    cuda_policy.kept = library  # the kernels are removed with it
 
 
 def operator(name: str) -> Kernel:
-    """The operator of this name, below autocast."""
+    """Return the operator of this name, below autocast."""
     packet, _, overload = name.partition(".")
     call = getattr(getattr(torch.ops.aten, packet), overload or "default")
 
@@ -126,8 +125,8 @@ def cast(values: Any, dtype: torch.dtype) -> Any:
 def lower(call: Kernel) -> Kernel:
     def kernel(*args: Any, **kwargs: Any) -> Any:
         low = torch.get_autocast_dtype("cpu")
-        given = cast(cast((args, kwargs), low), torch.float32)
-        return cast(call(*given[0], **given[1]), low)
+        args, kwargs = cast(cast((args, kwargs), low), torch.float32)
+        return cast(call(*args, **kwargs), low)
 
     return kernel
 
@@ -168,11 +167,11 @@ def banned(*_: Any, **__: Any) -> Any:
     raise RuntimeError("binary_cross_entropy is unsafe to autocast; use it with logits")
 
 
-# what each recipe is asked to do
+# the checks of each recipe
 
 
 def difference(ours: list[torch.Tensor], theirs: list[torch.Tensor]) -> float:
-    """How far apart, as a fraction of the length of the second."""
+    """Return the distance as a fraction of the length of the second."""
     square = sum((a - b).double().square().sum().item() for a, b in zip(ours, theirs, strict=True))
     return math.sqrt(square / sum(b.double().square().sum().item() for b in theirs))
 
@@ -184,9 +183,9 @@ def autocast(dtype: torch.dtype) -> Any:
 def learn(
     case: Tiny, dtype: torch.dtype, optimizer: torch.optim.Optimizer
 ) -> tuple[float, list[torch.Tensor]]:
-    """Make one update; its mean loss and its gradient.
+    """Make one update; return its mean loss and its gradient.
 
-    In float16 the gradient is scaled, by half as much as long as it overflows.
+    In float16 the gradient is scaled; the scale is halved as long as it overflows.
     """
     task = case.task
     scaler = torch.amp.GradScaler("cpu", enabled=dtype == torch.float16)
@@ -212,7 +211,7 @@ def learn(
 
 
 def validate(case: Tiny, dtype: torch.dtype) -> float:
-    """The mean loss without dropout."""
+    """Return the mean loss without dropout."""
     task = case.task.eval()
     with autocast(dtype), torch.no_grad():
         loss = task(case.batch())
@@ -220,51 +219,51 @@ def validate(case: Tiny, dtype: torch.dtype) -> float:
 
 
 def answer(case: Tiny, dtype: torch.dtype) -> None:
-    """Evaluate and predict in every way that the task has."""
-    task, asked = case.task.eval(), case.questions()
+    """Evaluate and predict in every way that the task supports."""
+    task, inputs = case.task.eval(), case.questions()
     looks = any(isinstance(module, Attend) for module in task.model.modules())
     with autocast(dtype):
         scores = task.evaluate(case.items, quick=True).values()
-        answers = task.predict(asked, attention=looks)
+        answers = task.predict(inputs, attention=looks)
         if task.generation is not None:
-            answers += task.predict(asked, beam=1, sample=False)
-            answers += task.predict(asked, beam=3, sample=False)
-            answers += task.predict(asked, beam=1, sample=True, top_p=0.9)
+            answers += task.predict(inputs, beam=1, sample=False)
+            answers += task.predict(inputs, beam=3, sample=False)
+            answers += task.predict(inputs, beam=1, sample=True, top_p=0.9)
     numbers = [*scores.values(), *(getattr(answer, "score", 0.0) for answer in answers)]
     assert not any(map(math.isnan, numbers)), numbers
-    for given in answers[: len(asked)] if looks else ():
-        for weights in given.attention.weights.values():
+    for answer in answers[: len(inputs)] if looks else ():
+        for weights in answer.attention.weights.values():
             assert weights.dtype == np.float32
             assert np.isfinite(weights).all()
 
 
 def tried(name: str, dtypes: list[torch.dtype]) -> Iterator[dict[str, Any]]:
-    """One update, one validation and answers of a recipe: how far from those in float32."""
+    """Yield the differences from float32 after one update, validation and prediction."""
     recipe, *changes = name.split()
 
     def learned(dtype: torch.dtype) -> tuple[Tiny, float, list[torch.Tensor], float]:
         torch.manual_seed(0)
         case = tiny(recipe, *changes)
-        optimizer = small(recipe).training.optim.make(case.task.model, 1e-3)
+        optimizer = small(recipe).training.optim.build(case.task.model, 1e-3)
         return case, *learn(case, dtype, optimizer), validate(case, dtype)
 
     _, loss, gradient, valid = learned(torch.float32)
     for dtype in dtypes:
-        found = {"recipe": name, "dtype": str(dtype).removeprefix("torch.")}
+        result = {"recipe": name, "dtype": str(dtype).removeprefix("torch.")}
         try:
             case, low_loss, low_gradient, low_valid = learned(dtype)
             answer(case, dtype)
         except Exception:
-            yield {**found, "error": traceback.format_exc()}
+            yield {**result, "error": traceback.format_exc()}
         else:
-            found["loss"] = abs(low_loss / loss - 1)
-            found["gradient"] = difference(low_gradient, gradient)
-            found["valid"] = abs(low_valid / valid - 1)
-            yield found
+            result["loss"] = abs(low_loss / loss - 1)
+            result["gradient"] = difference(low_gradient, gradient)
+            result["valid"] = abs(low_valid / valid - 1)
+            yield result
 
 
 def main(cases: str) -> None:
-    """Try the cases of this kind, and what training itself tries before it trusts bfloat16."""
+    """Try the cases of this kind, and the trial that training runs before it uses bfloat16."""
     torch.set_num_threads(1)
     cuda_policy()
     data()

@@ -1,11 +1,11 @@
-"""Small tasks that every writer must learn: repeating a sequence, forwards and backwards."""
+"""Small tasks that every decoder must learn: to copy a sequence and to reverse it."""
 
 from dataclasses import dataclass
 
 import torch
 from torch.nn import functional as F
 
-from saccade.decoding import Limits, greedy
+from saccade.decoding import GenerationLimits, greedy
 from saccade.models import Translator
 
 PAD, START, STOP, COPY, REVERSE = range(5)
@@ -15,7 +15,7 @@ VOCABULARY = 5 + SYMBOLS
 
 @dataclass(frozen=True)
 class Batch:
-    """Sources with the task in front, targets with start and stop."""
+    """Sources that begin with the task, and targets with start and stop tokens."""
 
     source: torch.Tensor
     source_mask: torch.Tensor
@@ -47,7 +47,7 @@ def train(
     size: int = 64,
     enough: float = 0.998,
 ) -> int:
-    """Train until `enough` of a fixed set comes out right at two checks in a row; the steps taken.
+    """Train until `enough` of a fixed set is correct at two checks in a row; return the steps.
 
     At most `steps`. One check may pass by luck while the learning rate is high.
     """
@@ -77,12 +77,12 @@ def train(
 
 
 def exact_match(model: Translator, *, lengths: range, size: int = 500, seed: int = 2) -> float:
-    """The share of answers that are right in full, by greedy decoding."""
+    """Return the fraction of completely correct answers, by greedy decoding."""
     batch = make_batch(size, lengths, torch.Generator().manual_seed(seed))
     answers = answer(model, batch)
     right = [
-        list(tokens) == wanted[(wanted > STOP)].tolist()
-        for tokens, wanted in zip(answers, batch.target, strict=True)
+        list(tokens) == target[(target > STOP)].tolist()
+        for tokens, target in zip(answers, batch.target, strict=True)
     ]
     return sum(right) / len(right)
 
@@ -92,5 +92,7 @@ def answer(model: Translator, batch: Batch) -> list[tuple[int, ...]]:
     with torch.no_grad():
         state = model.start(batch.source, batch.source_mask)
         first = torch.full((len(batch.source),), START)
-        found = greedy(model, state, first, Limits(stop=STOP, max_length=batch.target.shape[1]))
-    return [hypotheses[0].tokens for hypotheses in found]
+        rows = greedy(
+            model, state, first, GenerationLimits(stop=STOP, max_length=batch.target.shape[1])
+        )
+    return [hypotheses[0].tokens for hypotheses in rows]

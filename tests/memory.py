@@ -1,4 +1,4 @@
-"""The most memory a process ever held."""
+"""The peak memory of a process."""
 
 import resource
 import sys
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def peak_mib() -> float:
-    """In MiB. Linux's own count of the process: `ru_maxrss` starts with its parent's there."""
+    """Return the peak memory in MiB; on Linux from /proc, since `ru_maxrss` includes the parent."""
     status = Path("/proc/self/status")
     if status.exists():
         return int(status.read_text(encoding="ascii").split("VmHWM:")[1].split()[0]) / 1024

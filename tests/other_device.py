@@ -7,12 +7,12 @@ tensors are on two devices; torch itself allows a CPU tensor there only
 - as the index of another, and as the lengths of packed sequences,
 - in copies from device to device.
 
-`OtherDevice` also raises if the code of a model (the folders in `MODEL_CODE`) makes a tensor and
-does not say where. Data, augmentation and tasks make theirs on the CPU before a batch is moved. Of
-what is sampled, the random numbers are the same on every device, so they are made on the CPU, and
-say so.
+`OtherDevice` also raises if the code of a model (the folders in `MODEL_CODE`) creates a tensor
+without a device. Data, augmentation and tasks create theirs on the CPU before a batch is moved.
+The random numbers of sampling are equal on every device, so they are created on the CPU
+explicitly.
 
-The device is called "meta", which torch has in every build; no meta tensor takes part.
+The device is called "meta", which torch has in every build; no meta tensor is used.
 """
 
 import sys
@@ -47,18 +47,18 @@ CREATORS = {
     torch.tensor,
     torch.zeros,
 }
-"""Functions that make a tensor on the CPU unless they are told another device."""
+"""Functions that create a tensor on the CPU unless they get a device."""
 COPIES = {"aten::_to_copy", "aten::copy_", "aten::to"}
 INDEXED = {"aten::index", "aten::index_put", "aten::index_put_", "aten::_unsafe_index"}
 PACKING = "aten::_pack_padded_sequence"
 
 
 class MixedDevicesError(RuntimeError):
-    """What a GPU would say."""
+    """The error that torch would raise with a GPU."""
 
 
 class Elsewhere(torch.Tensor):
-    """A tensor on the other device, around one of the CPU."""
+    """A tensor on the other device, which wraps one on the CPU."""
 
     __torch_function__ = torch._C._disabled_torch_function_impl
 
@@ -99,7 +99,7 @@ class Elsewhere(torch.Tensor):
 
 
 class OtherDevice(TorchDispatchMode):
-    """While this is active, the other device can be used."""
+    """A mode in which the other device can be used."""
 
     def __torch_dispatch__(
         self, call: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
@@ -117,7 +117,7 @@ class OtherDevice(TorchDispatchMode):
 
 
 class Creation(TorchFunctionMode):
-    """Calls that make a tensor of nothing or of Python's numbers."""
+    """A mode that intercepts calls that create a tensor from Python values."""
 
     def __torch_function__(
         self, call: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
@@ -133,41 +133,41 @@ class Creation(TorchFunctionMode):
 
 
 def indexed(index: Any) -> Any:
-    """An index in which lists are tensors; torch would make them on the real meta device."""
+    """Return an index with lists as tensors; torch would create them on the real meta device."""
     if isinstance(index, tuple):
         return tuple(map(indexed, index))
     return torch.tensor(index, device="cpu") if isinstance(index, list) else index
 
 
 def computed(call: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The result of an operator, on the device where a GPU would have it."""
+    """Return the result of an operator, on the device where a GPU would have it."""
     name = call._schema.name
     tensors = [x for x in tree_flatten((args, kwargs))[0] if isinstance(x, torch.Tensor)]
     there = any(isinstance(x, Elsewhere) for x in tensors)
     assert all(isinstance(x, Elsewhere) or x.device != DEVICE for x in tensors), name
     if there and any(x.ndim and not isinstance(x, Elsewhere) for x in tensors):
         require_allowed(name, args)
-    asked = kwargs.get("device")
-    if asked is not None:
-        there, kwargs = torch.device(asked) == DEVICE, {**kwargs, "device": "cpu"}
+    device = kwargs.get("device")
+    if device is not None:
+        there, kwargs = torch.device(device) == DEVICE, {**kwargs, "device": "cpu"}
     if name == "aten::copy_":
         there = isinstance(args[0], Elsewhere)
     inner = tree_map(lambda x: x.inner if isinstance(x, Elsewhere) else x, (args, kwargs))
-    found = call(*inner[0], **inner[1])
+    result = call(*inner[0], **inner[1])
     if not there:
-        return found
-    if torch.Tag.inplace_view in call.tags:  # the shape of the outer tensor changes, too
+        return result
+    if torch.Tag.inplace_view in call.tags:  # the shape of the outer tensor also changes
         with no_dispatch():
             return call(*args, **kwargs)
     if name.endswith("_") and not name.endswith("__"):  # in place
-        return None if found is None else args[0]
+        return None if result is None else args[0]
     if name == PACKING:  # its lengths stay on the CPU
-        return Elsewhere(found[0]), found[1]
-    return tree_map(lambda x: Elsewhere(x) if isinstance(x, torch.Tensor) else x, found)
+        return Elsewhere(result[0]), result[1]
+    return tree_map(lambda x: Elsewhere(x) if isinstance(x, torch.Tensor) else x, result)
 
 
 def require_allowed(name: str, args: tuple[Any, ...]) -> None:
-    """Raise where a GPU does not take a tensor of the CPU beside its own."""
+    """Raise unless a GPU accepts a tensor of the CPU here."""
     if name in COPIES or name == PACKING:
         return
     if name in INDEXED:
@@ -178,7 +178,7 @@ def require_allowed(name: str, args: tuple[Any, ...]) -> None:
 
 
 def require_no_model_code(name: str) -> None:
-    """Raise if the nearest frame of the package is a model's."""
+    """Raise if the nearest frame of the package belongs to a model."""
     frame = sys._getframe(1)
     while frame is not None:
         path = Path(frame.f_code.co_filename)

@@ -1,4 +1,4 @@
-"""What stands in a page of HTML, for tests that look at it without a browser."""
+"""HTML pages parsed for tests that need no browser."""
 
 from html.parser import HTMLParser
 
@@ -6,11 +6,12 @@ VOID = {"meta", "img", "source"}
 
 
 class Seen(HTMLParser):
-    """The elements of a page, its text, and what stands in its head, its style and its scripts.
+    """A parsed page.
 
     tags     each element and its attributes
-    inside   by "title", "style", "script module" and so on
-    policy   what each kind of content may come from
+    text     the text outside of title, style and scripts
+    inside   the content of "title", "style", "script module" and so on
+    policy   the allowed sources of each kind of content, from its content security policy
     """
 
     def __init__(self, page: str) -> None:
@@ -21,18 +22,18 @@ class Seen(HTMLParser):
         self._open: list[str] = []
         self.feed(page)
         assert self._open == []
-        [said] = [given["content"] for _, given in self.tags if "http-equiv" in given]
-        self.policy = dict(part.split(" ", 1) for part in said.split("; "))
+        [policy] = [values["content"] for _, values in self.tags if "http-equiv" in values]
+        self.policy = dict(part.split(" ", 1) for part in policy.split("; "))
 
     @property
     def names(self) -> list[str]:
-        """Of the elements."""
+        """The names of the elements."""
         return [tag for tag, _ in self.tags]
 
     @property
     def attributes(self) -> set[str]:
         """The names of all attributes."""
-        return {name for _, given in self.tags for name in given}
+        return {name for _, values in self.tags for name in values}
 
     def handle_starttag(self, tag, attrs):
         self.tags.append((tag, dict(attrs)))

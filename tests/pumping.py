@@ -1,10 +1,10 @@
-"""Finds regular expressions whose time grows faster than the text they read.
+"""Detect regular expressions whose time grows faster than the length of the text.
 
     python -m tests.pumping < expressions.json
 
-Reads a list of [pattern, flags, methods], tries each on strings that repeat parts of what the
-pattern matches before an end that it does not, and prints a line for each that is too slow. It is
-a program of its own so that whoever starts it can set a time limit.
+It reads a list of [pattern, flags, methods], tries each on strings that repeat parts of what the
+pattern matches before an end that it does not match, and prints one line per slow pattern. It is a
+separate program, so that the caller can set a time limit.
 """
 
 import json
@@ -23,9 +23,9 @@ except ImportError:  # Python 3.10
     import sre_parse as parser
 
 LENGTH = 20_000
-"""Characters of the longest string: linear time is milliseconds, quadratic half a second."""
+"""Length of the longest string: linear time takes milliseconds, quadratic half a second."""
 BUDGET = 0.15
-"""Seconds of the processor that one call may take, the fastest of three."""
+"""Largest processor time of a call in seconds, the fastest of three."""
 PUMPS = 40
 ENDS = ("", "\0", "!", "a", " ")
 CATEGORIES = {
@@ -40,7 +40,7 @@ CANDIDATES = [*map(chr, range(32, 127)), "\n", "é", "\u3000"]
 
 
 def parts(tree: parser.SubPattern) -> Iterator[list]:
-    """The beginnings of the tree and of every part of it: lists of nodes that follow each other."""
+    """Yield the beginnings of the tree and of every part of it, as lists of nodes."""
     for number, node in enumerate(tree, start=1):
         yield list(tree)[:number]
         yield [node]
@@ -62,7 +62,7 @@ def children(node: tuple) -> list[parser.SubPattern]:
 
 
 def sample(nodes: list, chance: random.Random) -> str:
-    """A string that the nodes match, assertions aside."""
+    """Return a string that the nodes match, ignoring assertions."""
     written = ""
     for kind, value in nodes:
         if kind is codes.LITERAL:
@@ -87,7 +87,7 @@ def sample(nodes: list, chance: random.Random) -> str:
 
 
 def one_of(choices: list, chance: random.Random) -> str:
-    """A character of a class."""
+    """Return a character of a class."""
     if choices[0][0] is codes.NEGATE:
         pattern = [member(choice) for choice in choices[1:]]
         return chance.choice([c for c in CANDIDATES if not any(test(c) for test in pattern)])
@@ -110,7 +110,7 @@ def member(choice: tuple) -> Callable[[str], bool]:
 
 
 def pumps(pattern: str, flags: int, chance: random.Random) -> Iterator[tuple[str, str, str]]:
-    """What stands first, what is repeated, what stands last."""
+    """Yield the beginning, the repeated part and the end of strings to try."""
     tree = parser.parse(pattern, flags)
     every = [part for part in parts(tree) if part]
     for _ in range(PUMPS):
@@ -136,7 +136,7 @@ def caller(pattern: str, flags: int, method: str) -> Callable[[str], object]:
 
 
 def slowest(call: Callable[[str], object], pump: tuple[str, str, str]) -> int | None:
-    """The length at which a call takes more than its budget; None if it never does."""
+    """Return the length at which a call exceeds its budget; None if it never does."""
     before, middle, after = pump
     count = 4
     while True:
@@ -145,7 +145,7 @@ def slowest(call: Callable[[str], object], pump: tuple[str, str, str]) -> int | 
             return len(text)
         if len(text) >= LENGTH:
             return None
-        # in small steps where the time may double with each, then in larger ones
+        # small steps first, since the time may double with each
         count += 2 if count < 32 else count
 
 

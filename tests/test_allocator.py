@@ -1,4 +1,4 @@
-"""Freed memory stays with the process."""
+"""Tests of the allocator settings: freed memory stays with the process."""
 
 import platform
 import subprocess
@@ -24,7 +24,7 @@ print([pages() for _ in range(5)][-1])
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="an option of this C library")
-def test_a_block_that_is_asked_for_again_is_not_made_of_new_pages():
+def test_a_block_that_is_allocated_again_reuses_its_pages():
     done = subprocess.run([sys.executable, "-c", PAGES], capture_output=True, text=True, check=True)
     before, after = map(int, done.stdout.split())
     assert before > 1000

@@ -1,4 +1,4 @@
-"""Work ends at the next check after its condition became true, and only that work."""
+"""Tests of cancellation: work ends at the next check after its condition became true."""
 
 import threading
 from contextvars import copy_context
@@ -9,7 +9,7 @@ import pytest
 from saccade.cancellation import Cancelled, cancellable, is_cancellable, raise_if_cancelled
 
 
-def test_work_ends_when_the_condition_is_true():
+def test_work_ends_once_the_condition_is_true():
     done = []
 
     def work():
@@ -20,11 +20,11 @@ def test_work_ends_when_the_condition_is_true():
     with pytest.raises(Cancelled), cancellable(lambda: len(done) == 3):
         work()
     assert len(done) == 3
-    raise_if_cancelled()  # outside of the block nothing is cancelled
+    raise_if_cancelled()  # nothing is cancelled outside the block
     assert not is_cancellable()
 
 
-def test_any_block_around_the_work_cancels_it():
+def test_any_enclosing_block_cancels_the_work():
     for outer, inner in ((True, False), (False, True)):
         with cancellable(lambda outer=outer: outer), cancellable(lambda inner=inner: inner):
             assert is_cancellable()
@@ -34,23 +34,23 @@ def test_any_block_around_the_work_cancels_it():
         raise_if_cancelled()
 
 
-def test_other_threads_go_on_unless_they_share_the_context():
-    found = []
+def test_other_threads_continue_unless_they_share_the_context():
+    results = []
 
     def work():
         try:
             raise_if_cancelled()
-            found.append("done")
+            results.append("done")
         except Cancelled:
-            found.append("cancelled")
+            results.append("cancelled")
 
     with cancellable(lambda: True):
         for target in (work, partial(copy_context().run, work)):
             thread = threading.Thread(target=target)
             thread.start()
             thread.join()
-    assert found == ["done", "cancelled"]
+    assert results == ["done", "cancelled"]
 
 
-def test_no_handler_of_errors_takes_it_for_a_failure():
+def test_cancellation_is_not_caught_as_an_exception():
     assert not issubclass(Cancelled, Exception)

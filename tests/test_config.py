@@ -1,4 +1,4 @@
-"""From tables to option classes and back: every error names the path."""
+"""Tests of options: from tables to option classes and back, with the path in every error."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from saccade import config
+from saccade import config, tasks
 from saccade.config import Count, Fraction, NotNegative, Positive, Whole
 from saccade.errors import RecipeError
 from saccade.training.recipe import load
@@ -42,7 +42,7 @@ class Box:
     closed: bool = False
 
 
-def test_defaults_and_inner_tables():
+def test_read_uses_defaults_and_inner_tables():
     assert config.read(Box, {"name": "a"}) == Box(name="a")
     table = {"name": "a", "shape": {"kind": "round", "radius": 2.5}, "lid": {"radius": 3.0}}
     assert config.read(Box, table) == Box(name="a", shape=Round(radius=2.5), lid=Round(radius=3.0))
@@ -51,7 +51,7 @@ def test_defaults_and_inner_tables():
 
 
 @pytest.mark.parametrize(
-    ("table", "said"),
+    ("table", "message"),
     [
         ({}, "name is missing"),
         ({"name": 3}, "name cannot be 3; it can be: text"),
@@ -93,10 +93,10 @@ def test_defaults_and_inner_tables():
         ({"name": None}, "name cannot be None"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_path(table, said):
+def test_raises_with_the_path_of_the_key(table, message):
     with pytest.raises(RecipeError) as caught:
         config.read(Box, table)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     with pytest.raises(RecipeError, match=r"box\b"):
         config.read(Box, table, "box")
 
@@ -115,19 +115,19 @@ def test_what_is_wrong_is_said_with_its_path(table, said):
         closed=st.booleans(),
     )
 )
-def test_plain_and_read_are_opposites(box):
+def test_plain_and_read_are_inverse(box):
     assert config.read(Box, config.plain(box)) == box
 
 
-def test_keys_lists_them_all():
-    found = {key.path: (key.allowed, key.default) for key in config.keys(Box)}
-    assert found["name"] == ("text", "required")
-    assert found["shape.kind"] == ("round, square", "square")
-    assert "shape<round>.kind" not in found
-    assert found["shape<round>.radius"] == ("number above 0", "1.0")
-    assert found["shape<square>.side"] == ("whole number above 0", "2")
-    assert found["lid.radius"] == ("number above 0", "1.0")
-    assert found["closed"] == ("true or false", "false")
+def test_keys_lists_all_keys():
+    keys = {key.path: (key.allowed, key.default) for key in config.keys(Box)}
+    assert keys["name"] == ("text", "required")
+    assert keys["shape.kind"] == ("round, square", "square")
+    assert "shape<round>.kind" not in keys
+    assert keys["shape<round>.radius"] == ("number above 0", "1.0")
+    assert keys["shape<square>.side"] == ("whole number above 0", "2")
+    assert keys["lid.radius"] == ("number above 0", "1.0")
+    assert keys["closed"] == ("true or false", "false")
 
 
 @pytest.mark.parametrize(
@@ -146,13 +146,13 @@ def test_keys_lists_them_all():
         ("a.b={ c = 1 }", {"c": 1}),
     ],
 )
-def test_set_key_reads_values_as_toml_does(assignment, value):
+def test_set_key_parses_values_as_toml(assignment, value):
     table = {}
     config.set_key(table, assignment)
     assert table == {"a": {"b": value}}
 
 
-def test_another_kind_empties_the_table():
+def test_a_new_kind_clears_the_table():
     table = {"shape": {"kind": "round", "radius": 2}}
     config.set_key(table, "shape.kind=round")
     assert table["shape"]["radius"] == 2
@@ -160,12 +160,12 @@ def test_another_kind_empties_the_table():
     assert table == {"shape": {"kind": "square"}}
 
 
-def test_a_value_is_no_table():
+def test_raises_on_a_path_through_a_value():
     with pytest.raises(RecipeError, match="a is a value, not a table"):
         config.set_key({"a": 3}, "a.b=3")
 
 
-def test_a_table_changes_what_is_said_and_leaves_the_defaults_around_it():
+def test_a_table_changes_only_the_keys_it_contains():
     """`Config.generation` is a beam of 5 by default; another key of it does not change that."""
     table = load("transformer-tiny", ["generation.max_length=100"]).table()
     assert table["generation"]["beam"] == 5
@@ -184,6 +184,38 @@ def test_a_table_changes_what_is_said_and_leaves_the_defaults_around_it():
         "model.encoder.position.length=0",
     ],
 )
-def test_numbers_that_no_model_can_have_are_refused(change):
+def test_raises_on_numbers_out_of_range(change):
     with pytest.raises(RecipeError, match=change.partition("=")[0]):
         load("transformer-tiny", [change])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lamp:
+    """Options of a lamp.
+
+    power   of the bulb, in watts; raise it
+            for large rooms
+    shape   of the shade
+    """
+
+    power: Count = 40
+    shape: Round | Square = Round()
+    colour: str = "white"
+
+
+def test_keys_are_described_by_the_docstring_of_their_class():
+    descriptions = {key.path: key.description for key in config.keys(Lamp)}
+    assert descriptions["power"] == "of the bulb, in watts; raise it for large rooms"
+    assert descriptions["shape.kind"] == "of the shade"
+    assert descriptions["colour"] == ""
+
+
+ROOMS = ("attention", "positions", "layers", "encoders", "decoders", "models", "decoding", "text")
+
+
+@pytest.mark.parametrize("task", tasks.names())
+def test_every_key_of_models_generation_and_vocabularies_is_described(task):
+    keys = config.keys(tasks.config_of(task))
+    ours = [key for key in keys if key.owner.__module__.split(".")[1] in ROOMS]
+    assert len(ours) > 20
+    assert [key.path for key in ours if not key.description] == []

@@ -1,4 +1,4 @@
-"""The front door, the README, and what an import may not do."""
+"""Tests of the package: its public names, the README, and what an import must not do."""
 
 import doctest
 import os
@@ -20,7 +20,7 @@ def test_the_readme_session_runs_as_printed():
     assert results.failed == 0
 
 
-def test_the_readme_points_at_files_that_exist():
+def test_links_of_the_readme_exist():
     import re
 
     for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md"):
@@ -28,24 +28,24 @@ def test_the_readme_points_at_files_that_exist():
             assert (ROOT / target).exists(), target
 
 
-def test_importing_the_front_door_is_light():
+def test_importing_the_package_does_not_import_torch():
     code = "import sys, saccade; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-@pytest.mark.parametrize(("given", "then"), [(None, "1"), ("0", "0")])
-def test_torch_is_told_to_use_large_pages_unless_somebody_said_otherwise(given, then):
+@pytest.mark.parametrize(("before", "after"), [(None, "1"), ("0", "0")])
+def test_huge_pages_are_enabled_unless_the_variable_is_set(before, after):
     name = "THP_MEM_ALLOC_ENABLE"
     code = f"import os, saccade; print(os.environ[{name!r}])"
     environment = {key: value for key, value in os.environ.items() if key != name}
-    environment |= {} if given is None else {name: given}
+    environment |= {} if before is None else {name: before}
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
     )
-    assert done.stdout.strip() == then
+    assert done.stdout.strip() == after
 
 
-def test_importing_touches_no_network():
+def test_importing_uses_no_network():
     code = """
 import socket
 def refuse(*args, **kwargs): raise OSError("no network here")
@@ -56,7 +56,7 @@ import saccade.attention, saccade.positions, saccade.lens.drawing.figures
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_front_door_names():
+def test_public_names_of_the_package():
     assert set(dir(saccade)) >= {"watch", "SaccadeError", "__version__"}
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = saccade.nothing

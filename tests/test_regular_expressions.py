@@ -1,4 +1,4 @@
-"""Every regular expression of the package reads any text in time proportional to its length."""
+"""Every regular expression of the package takes time proportional to the length of the text."""
 
 import ast
 import builtins
@@ -19,7 +19,7 @@ METHODS = ("match", "fullmatch", "search", "sub", "subn", "split", "findall", "f
 
 
 class Anything(str):
-    """Stands for a text that is known only when the program runs."""
+    """Stand-in for a string that is known at run time only."""
 
     __slots__ = ()
 
@@ -33,7 +33,7 @@ class Names(dict):
 
 
 def expressions() -> list[tuple[str, str, int, tuple[str, ...]]]:
-    """Where each stands, the pattern, its flags, and the methods it is used by."""
+    """Return the place of each pattern, the pattern, its flags, and the methods it is used by."""
     trees = {path: ast.parse(path.read_text()) for path in sorted(ROOT.rglob("*.py"))}
     return [
         (f"{path.relative_to(ROOT)}:{node.lineno}", *read_call(node, path, trees))
@@ -46,7 +46,7 @@ def expressions() -> list[tuple[str, str, int, tuple[str, ...]]]:
 def is_expression(node: ast.Call) -> bool:
     function = node.func
     if isinstance(function, ast.Name):
-        return function.id == "Regex"  # of the tokenizers library
+        return function.id == "Regex"  # from the tokenizers library
     return (
         isinstance(function, ast.Attribute)
         and isinstance(function.value, ast.Name)
@@ -76,7 +76,7 @@ def value(node: ast.expr, names) -> object:
 
 
 def methods_of(node, path, trees) -> tuple[str, ...]:
-    """What a compiled pattern is used by; all methods if it is not kept by a name."""
+    """Return the methods that a compiled pattern is used by; all, if it has no name."""
     targets = [
         target.id
         for parent in ast.walk(trees[path])
@@ -99,7 +99,7 @@ def methods_of(node, path, trees) -> tuple[str, ...]:
 
 
 def tried(patterns) -> list[list]:
-    """The patterns that are too slow, found by a program that is ended if it takes too long."""
+    """Return the patterns that are too slow, in a child process with a timeout."""
     try:
         done = subprocess.run(
             [sys.executable, "-m", "tests.pumping"],
@@ -118,11 +118,11 @@ def tried(patterns) -> list[list]:
     return [json.loads(line[5:]) for line in lines if line.startswith("slow ")]
 
 
-def test_all_take_linear_time():
-    found = expressions()
-    assert len(found) > 30
-    where = {pattern: place for place, pattern, *_ in found}
-    slow = tried([entry[1:] for entry in found])
+def test_all_patterns_take_linear_time():
+    entries = expressions()
+    assert len(entries) > 30
+    where = {pattern: place for place, pattern, *_ in entries}
+    slow = tried([entry[1:] for entry in entries])
     assert not slow, [(where[entry[0]], *entry) for entry in slow]
 
 
@@ -130,17 +130,17 @@ def test_all_take_linear_time():
     ("pattern", "method"),
     [
         (r"(a+)+$", "match"),
-        (r"(?:<[a-z]+(?:\s[^<>]*)?/?>)*\w", "match"),  # the / of <br /> goes two ways
-        (r"<!--.*?-->", "search"),  # each of many beginnings looks for an end
+        (r"(?:<[a-z]+(?:\s[^<>]*)?/?>)*\w", "match"),  # the / of <br /> matches in two ways
+        (r"<!--.*?-->", "search"),  # every beginning searches for an end
         (r"\s+$", "search"),
         (r"(a|aa)*!", "match"),
     ],
 )
-def test_slow_ones_are_found(pattern, method):
-    [[found, *_]] = tried([(pattern, int(re.DOTALL), [method])])
-    assert found == pattern
+def test_slow_patterns_are_detected(pattern, method):
+    [[slow, *_]] = tried([(pattern, int(re.DOTALL), [method])])
+    assert slow == pattern
 
 
-def test_fast_ones_are_not():
+def test_fast_patterns_are_not_reported():
     fast = [(r"\S+", ["finditer"]), (r"([0-9]{1,9})-([0-9]{1,9})", ["fullmatch"])]
     assert not tried([(pattern, 0, methods) for pattern, methods in fast])

@@ -1,4 +1,4 @@
-"""Every built-in recipe at a size that trains in milliseconds, with a little data for its task."""
+"""Every built-in recipe at a size that trains in milliseconds, with data for its task."""
 
 import atexit
 import json
@@ -34,7 +34,7 @@ SMALL = {
     "widths": [8, 16, 24],
     "max_length": 24,
 }
-"""What each size of a recipe becomes, by the name of its key."""
+"""The small value of each size, by the name of its key."""
 NAMES = recipes.names()
 WORDS = ["ash", "bay", "cot", "dew", "elm", "fir", "gum", "hay", "ivy", "jay", "keg", "log"]
 COLOURS = {"red": (220, 30, 30), "green": (30, 200, 30), "blue": (30, 30, 220)}
@@ -43,23 +43,23 @@ ROWS = 12
 
 @dataclass(frozen=True)
 class Tiny:
-    """A task with new weights, its examples, and what it is asked."""
+    """A task with new weights, its examples, and items to predict."""
 
     task: Task
     examples: Encoded
     items: list[Item]
 
     def batch(self) -> Batch:
-        """All examples as one batch."""
+        """Return all examples as one batch."""
         return self.task.collate(self.examples, range(len(self.task.sizes(self.examples))))
 
     def questions(self) -> list[Any]:
-        """The inputs of all items."""
+        """Return the inputs of all items."""
         return [self.task.input_of(item) for item in self.items]
 
 
 def small(name: str, *changes: str) -> Recipe:
-    """A built-in recipe with the sizes of `SMALL`."""
+    """Return a built-in recipe with the sizes of `SMALL`."""
     table = recipes.load(name).table()
     shrink(table)
     for change in changes:
@@ -86,14 +86,14 @@ def shrink(table: dict[str, Any]) -> None:
 
 @cache
 def data() -> Path:
-    """A folder of data for each task, one for the whole process."""
+    """Return a folder with data for each task, one per process."""
     folder = Path(tempfile.mkdtemp(prefix="tiny-recipes-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     chance = random.Random(0)
     texts = [" ".join(chance.choices(WORDS, k=chance.randint(2, 5))) for _ in range(ROWS)]
     pairs = [f"{text}\t{' '.join(reversed(text.split()))}" for text in texts]
     labels = [f"{text}\t{'ab'[i % 2]}" for i, text in enumerate(texts)]
-    captions, drawn = [], []
+    captions, classes = [], []
     (folder / "images").mkdir()
     for i in range(ROWS):
         colour = list(COLOURS)[i % len(COLOURS)]
@@ -101,12 +101,12 @@ def data() -> Path:
         pixels = np.clip(noise + COLOURS[colour], 0, 255).astype(np.uint8)
         Image.fromarray(pixels).save(folder / "images" / f"{i}.png")
         captions.append(f"images/{i}.png\ta {colour} page")
-        drawn.append(f"images/{i}.png\t{colour}")
+        classes.append(f"images/{i}.png\t{colour}")
     tables = {
         "text_to_text": ("source\ttarget", pairs),
         "text_classification": ("text\tlabel", labels),
         "image_to_text": ("image\ttext", captions),
-        "image_classification": ("image\tlabel", drawn),
+        "image_classification": ("image\tlabel", classes),
     }
     for task, (header, rows) in tables.items():
         (folder / f"{task}.tsv").write_text("\n".join([header, *rows, ""]))
@@ -120,7 +120,7 @@ def data() -> Path:
 
 
 def tiny(name: str, *changes: str) -> Tiny:
-    """The task of a recipe, shrunken, with examples to train on and items to answer."""
+    """Return the task of a small recipe, with examples to train on and items to predict."""
     recipe = small(name, *changes)
     [file] = data().glob(f"{recipe.task}.*")
     corpus = sources.open_corpus(file, recipe.options.columns)

@@ -1,4 +1,4 @@
-"""Every variant that properties range over: scores, masks and positions by name."""
+"""All scores, masks and positions by name, for tests of properties."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,6 @@ from torch import nn
 from saccade import positions
 from saccade.attention import (
     Additive,
-    Affine,
     Cosine,
     Dot,
     General,
@@ -24,13 +23,12 @@ SCORES: dict[str, Callable[[int, int], Score]] = {
     "cosine": lambda d, e: Cosine(),
     "general": General,
     "low_rank": lambda d, e: LowRank(d, e, 3),
-    "affine": Affine,
     "additive": lambda d, e: Additive(d, e, 5),
 }
 FACTORED = [name for name in SCORES if name != "additive"]
-WIDTHS_MAY_DIFFER = ["general", "low_rank", "affine", "additive"]
+WIDTHS_MAY_DIFFER = ["general", "low_rank", "additive"]
 
-# each takes (b, q, k)
+# by (b, q, k)
 MASKS: dict[str, Callable[[int, int, int], masks.Mask | None]] = {
     "none": lambda b, q, k: None,
     "causal": lambda b, q, k: masks.causal(),
@@ -43,7 +41,7 @@ MASKS: dict[str, Callable[[int, int, int], masks.Mask | None]] = {
     "nothing_visible": lambda b, q, k: masks.dense(torch.zeros(q, k, dtype=torch.bool)),
 }
 
-# each takes the width of tokens and of a head; `inside` acts in attention, `before` on tokens
+# by the width of tokens and of a head
 POSITIONS: dict[str, Callable[[int, int], positions.Position]] = {
     "none": lambda d, h: positions.Position(),
     "sinusoidal": lambda d, h: positions.Sinusoidal(d),
@@ -59,7 +57,7 @@ POSITIONS: dict[str, Callable[[int, int], positions.Position]] = {
 
 
 def strengthen(module: nn.Module) -> nn.Module:
-    """Larger weights than at the start, so that what a part does is visible."""
+    """Set larger weights than the initial ones, so that the effect of each part is visible."""
     with torch.no_grad():
         for parameter in module.parameters():
             parameter.copy_(torch.randn_like(parameter))

@@ -1,9 +1,9 @@
-"""What the claims of this folder share: each is measured, judged by its rule, drawn, written down.
+"""The parts that all claims share: measuring, judging, drawing and saving.
 
     python examples/claims/k04_variance.py [--quick] [--out DIR]
 
-prints one line, `K4 holds: ...`, and writes a plot and its numbers into DIR, k04_variance.svg and
-k04_variance.json. `--quick` is a rehearsal of seconds, whose verdict means nothing.
+prints one line, `K4 holds: ...`, and writes a plot and its numbers into DIR: k04_variance.svg and
+k04_variance.json. With `--quick` it is a rehearsal of a few seconds, whose verdict means nothing.
 """
 
 import argparse
@@ -19,26 +19,26 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 import torch
-from told import Told
+from statement import Statement
 
 import saccade
 from saccade.lens.drawing.chart import COLOURS, Chart
 from saccade.tasks import Task
-from saccade.training.console import Screen
+from saccade.training.console import Console
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Verdict = Literal["holds", "does not hold", "reported"]
 Series = Mapping[str, Mapping[float, Sequence[float]]]
-"""Lines of a plot by their names: for each x the values of all trials."""
+"""The lines of a plot by their names: for each x the values of all trials."""
 
 SIZE = (6.4, 3.4)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What was found: the verdict, the numbers in a sentence, all of them, and a picture."""
+    """The outcome of a measurement: the verdict, a summary of the figures, all numbers, a plot."""
 
     verdict: Verdict
     figures: str
@@ -61,31 +61,40 @@ class Claim(Generic[SizeT]):
 
     def main(self, arguments: Sequence[str] | None = None) -> None:
         """Measure, print the verdict, and write the plot with its numbers."""
-        told, name = Told.of(self.docstring), Path(self.file).stem
-        parser = argparse.ArgumentParser(description=f"{told.key}. {told.claim}")
-        parser.add_argument("--quick", action="store_true", help="a rehearsal of seconds")
-        parser.add_argument("--out", type=Path, default=Path("runs/claims"), help="a folder")
+        statement, name = Statement.parse(self.docstring), Path(self.file).stem
+        parser = argparse.ArgumentParser(description=f"{statement.key}. {statement.claim}")
+        parser.add_argument(
+            "--quick", action="store_true", help="rehearse in a few seconds; the verdict is void"
+        )
+        parser.add_argument(
+            "--out",
+            type=Path,
+            default=Path("runs/claims"),
+            metavar="DIR",
+            help="folder of the plot and its numbers (default: runs/claims)",
+        )
         options = parser.parse_args(arguments)
         start = time.perf_counter()
-        found = self.measure(self.quick if options.quick else self.full)
-        found.chart.numbers = {
-            "key": told.key,
-            "claim": told.claim,
-            "rule": told.rule,
-            "verdict": found.verdict,
-            "figures": found.figures,
-            "numbers": dict(found.numbers),
+        outcome = self.measure(self.quick if options.quick else self.full)
+        outcome.chart.numbers = {
+            "key": statement.key,
+            "claim": statement.claim,
+            "rule": statement.rule,
+            "verdict": outcome.verdict,
+            "figures": outcome.figures,
+            "numbers": dict(outcome.numbers),
             "rehearsal": options.quick,
             "seconds": round(time.perf_counter() - start, 1),
             "machine": machine(),
         }
-        path = found.chart.save(options.out / f"{name}.svg")
-        print(f"{told.key} {found.verdict}{' (rehearsal)' * options.quick}: {found.figures}")
-        print(f"drawn: {path}, {path.with_suffix('.json')}", file=sys.stderr)
+        path = outcome.chart.save(options.out / f"{name}.svg")
+        rehearsal = " (rehearsal)" if options.quick else ""
+        print(f"{statement.key} {outcome.verdict}{rehearsal}: {outcome.figures}")
+        print(f"wrote {path} and {path.with_suffix('.json')}", file=sys.stderr)
 
 
 def machine() -> dict[str, Any]:
-    """What a measurement may depend on."""
+    """Describe what a measurement may depend on."""
     return {
         "processor": platform.machine(),
         "threads": torch.get_num_threads(),
@@ -94,13 +103,13 @@ def machine() -> dict[str, Any]:
 
 
 def judged(holds: bool) -> Verdict:  # noqa: FBT001
-    """The verdict of a rule."""
+    """Return the verdict of a rule."""
     return "holds" if holds else "does not hold"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trials:
-    """How many trainings (their seeds are 0, 1, ...), of how many updates each."""
+    """The number of trainings (with seeds 0, 1, ...) and of updates of each."""
 
     seeds: int
     steps: int
@@ -108,14 +117,14 @@ class Trials:
 
 @dataclass(frozen=True, kw_only=True)
 class Rounds:
-    """How often each time is taken, and up to which length."""
+    """The number of rounds of each measurement of time, and the longest text."""
 
     rounds: int
     longest: int
 
 
 def trained(recipe: str, data: str, changes: Sequence[str], *, steps: int, seed: int) -> Task:
-    """A task that was trained on data, with its best weights; no folder is left behind."""
+    """Train a task and return it with its best weights; no folder is left behind."""
     print(f"training {recipe} on {data}, seed {seed}: {' '.join(changes)}", file=sys.stderr)
     with tempfile.TemporaryDirectory() as folder:
         return saccade.train(
@@ -126,19 +135,19 @@ def trained(recipe: str, data: str, changes: Sequence[str], *, steps: int, seed:
             max_steps=steps,
             seed=seed,
             cache=folder,
-            screen=Screen(quiet=True),
+            console=Console(quiet=True),
         )
 
 
 def write_table(path: Path, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Path:
-    """Rows of data as a .tsv file."""
+    """Write rows of data as a .tsv file."""
     text = ("\t".join(values) + "\n" for values in (columns, *rows))
     path.write_text("".join(text), encoding="utf-8")
     return path
 
 
 def seconds(call: Callable[[], object], rounds: int) -> list[float]:
-    """How long each of some calls takes, after one that warms up."""
+    """Return the seconds of each call, after one call to warm up."""
     call()
     taken = []
     for _ in range(rounds):
@@ -149,19 +158,19 @@ def seconds(call: Callable[[], object], rounds: int) -> list[float]:
 
 
 def between(values: Sequence[float], form: str = ".2f") -> str:
-    """The least and the most of some values, as in 0.12 to 0.34."""
+    """Return the range of some values as text, such as 0.12 to 0.34."""
     low, high = format(min(values), form), format(max(values), form)
     return low if low == high else f"{low} to {high}"
 
 
 def lines(series: Series, *, x: str, y: str, log: Literal["", "x", "y", "xy"] = "") -> Chart:
-    """A line through the means of each series, and around it from the least to the most."""
+    """Draw a line through the means of each series, and a band from the least to the most."""
     chart = Chart({}, figsize=SIZE)
     axes = chart.add_subplot()
     for (name, points), colour in zip(series.items(), cycle(COLOURS), strict=False):
         at, values = list(points), list(points.values())
-        axes.plot(at, [fmean(each) for each in values], "o-", color=colour, label=name, ms=4)
-        low, high = [min(each) for each in values], [max(each) for each in values]
+        axes.plot(at, [fmean(trials) for trials in values], "o-", color=colour, label=name, ms=4)
+        low, high = [min(trials) for trials in values], [max(trials) for trials in values]
         axes.fill_between(at, low, high, color=colour, alpha=0.2, linewidth=0)
     if "y" in log:
         axes.set_yscale("log")
@@ -175,7 +184,7 @@ def lines(series: Series, *, x: str, y: str, log: Literal["", "x", "y", "xy"] = 
 
 
 def bars(values: Mapping[str, float], *, x: str) -> Chart:
-    """A bar for each value."""
+    """Draw one bar per value."""
     chart = Chart({}, figsize=(SIZE[0], 0.9 + 0.4 * len(values)))
     axes = chart.add_subplot()
     axes.barh(range(len(values)), list(values.values()), color=COLOURS[0], height=0.6)

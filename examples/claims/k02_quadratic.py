@@ -1,10 +1,10 @@
-"""K2. The time of self-attention grows with the square of the length, that of an RNN linearly.
+"""K2. Self-attention takes time quadratic in the length of the text, an RNN linear time.
 
 Source: Vaswani et al. 2017, "Attention is all you need", table 1: O(n²·d) and O(n·d²).
 
 Measured: a forward pass of `MultiHeadAttention(64, 4)` and of a GRU of width 64 over one text of
 512, 1024, 2048 and 4096 tokens; the slope of log time over log length, fitted in each round. (The
-fused kernel takes quadratic time, but not quadratic memory; weights that are watched take both.)
+fused kernel takes quadratic time, but not quadratic memory; watched weights take both.)
 
 Holds if: the median slope is between 1.6 and 2.3 for attention, and between 0.8 and 1.2 for the
 GRU.
@@ -24,7 +24,7 @@ DIM, SHORTEST = 64, 512
 
 
 def measure(size: Rounds) -> Outcome:
-    """The slopes of both."""
+    """Measure the slopes of attention and of a GRU."""
     torch.manual_seed(0)
     lengths = [SHORTEST]
     while lengths[-1] < size.longest:
@@ -40,7 +40,7 @@ def measure(size: Rounds) -> Outcome:
     quadratic, linear = median(slopes["attention"]), median(slopes["GRU"])
     return Outcome(
         verdict=judged(1.6 <= quadratic <= 2.3 and 0.8 <= linear <= 1.2),
-        figures=f"from {lengths[0]} to {lengths[-1]} tokens the slope is {quadratic:.2f} for "
+        figures=f"from {lengths[0]} to {lengths[-1]} tokens, the slope is {quadratic:.2f} for "
         f"attention (rounds: {between(slopes['attention'])}) and {linear:.2f} for the GRU "
         f"({between(slopes['GRU'])})",
         numbers={"seconds": taken, "slopes": slopes},
@@ -48,12 +48,12 @@ def measure(size: Rounds) -> Outcome:
     )
 
 
-def fitted(times: dict[float, list[float]], rounds: int) -> list[float]:
-    """The slope of log time over log length, of each round."""
+def fitted(times: dict[float, list[float]], count: int) -> list[float]:
+    """Return the slope of log time over log length in each round."""
     at = [math.log(length) for length in times]
     return [
-        linear_regression(at, [math.log(each[i]) for each in times.values()]).slope
-        for i in range(rounds)
+        linear_regression(at, [math.log(rounds[i]) for rounds in times.values()]).slope
+        for i in range(count)
     ]
 
 

@@ -3,14 +3,14 @@
 Source: Vaswani et al. 2017, "Attention is all you need", section 1 and table 1: sequential
 operations O(1) and O(n).
 
-Measured: tokens a second of 1024 tokens as 64 texts of 16, 16 of 64, or 4 of 256: the same work,
-but more of it in a row. Reading is a forward pass of one encoder layer (width 256; the GRU of width
-400 has as many weights), learning a teacher-forced forward and backward pass of a translator with
-one layer on each side, the RNN with attention. The gain depends on how much a machine does at once:
-two cores show little of what a GPU would.
+Measured: tokens per second for 1024 tokens as 64 texts of 16, 16 of 64, or 4 of 256: the same work,
+with more of it in sequence. Reading is a forward pass of one encoder layer (width 256; the GRU of
+width 400 has as many weights). Learning is a teacher-forced forward and backward pass of a
+translator with one layer on each side; the RNN has attention. The gain depends on how much a
+machine computes in parallel: two cores show little of what a GPU would.
 
-Holds if: with the longest texts the Transformer has at least 1.5 times the tokens a second of the
-RNN, both in reading and in learning (median of the rounds).
+Holds if: with the longest texts, the Transformer processes at least 1.5 times the tokens per second
+of the RNN, both in reading and in learning (median of the rounds).
 """
 
 from functools import partial
@@ -43,7 +43,7 @@ WRITERS = {
 
 
 def measure(size: Rounds) -> Outcome:
-    """The speeds of both, in reading and in learning."""
+    """Measure the speeds of both models, in reading and in learning."""
     torch.manual_seed(0)
     lengths = [length for length in LENGTHS if length <= size.longest]
     speeds: dict[str, dict[float, list[float]]] = {}
@@ -58,26 +58,26 @@ def measure(size: Rounds) -> Outcome:
                 read = seconds(partial(encoder, x), size.rounds)
             learned = seconds(partial(learn, model, text), size.rounds)
             for what, taken in ((f"{name}, reading", read), (f"{name}, learning", learned)):
-                speeds.setdefault(what, {})[length] = [TOKENS / each for each in taken]
-    middle = {what: {n: median(each) for n, each in by.items()} for what, by in speeds.items()}
+                speeds.setdefault(what, {})[length] = [TOKENS / time for time in taken]
+    medians = {what: {n: median(rounds) for n, rounds in by.items()} for what, by in speeds.items()}
     gains = {
-        what: {n: middle[f"Transformer, {what}"][n] / middle[f"RNN, {what}"][n] for n in lengths}
+        what: {n: medians[f"Transformer, {what}"][n] / medians[f"RNN, {what}"][n] for n in lengths}
         for what in ("reading", "learning")
     }
-    told = ", ".join(
+    shown = ", ".join(
         f"{what} {' / '.join(f'{gain:.2f}' for gain in by.values())}" for what, by in gains.items()
     )
     return Outcome(
         verdict=judged(all(by[lengths[-1]] >= 1.5 for by in gains.values())),
-        figures=f"the Transformer's speed over the RNN's with texts of "
-        f"{' / '.join(map(str, lengths))} tokens: {told}",
+        figures=f"speed of the Transformer relative to the RNN for texts of "
+        f"{' / '.join(map(str, lengths))} tokens: {shown}",
         numbers={"tokens_per_second": speeds, "gains": gains},
-        chart=lines(speeds, x="tokens of a text (1024 in all)", y="tokens a second", log="xy"),
+        chart=lines(speeds, x="tokens per text (1024 in total)", y="tokens per second", log="xy"),
     )
 
 
 def learn(model: Translator, text: torch.Tensor) -> None:
-    """One teacher-forced pass there and back; the loss is that of repeating the text."""
+    """Run one teacher-forced forward and backward pass with the text as its own target."""
     F.cross_entropy(model(text, text).flatten(0, 1), text.flatten()).backward()
 
 

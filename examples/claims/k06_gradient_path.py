@@ -1,15 +1,15 @@
 """K6. Attention gives the first word a short path: its gradient does not vanish with the length.
 
-Source: a common claim; the vanishing itself is in Bengio et al. 1994, "Learning long-term
+Source: a common claim; vanishing gradients are described in Bengio et al. 1994, "Learning long-term
 dependencies with gradient descent is difficult".
 
-Measured: untrained translators (one direction, width 64) with vanilla, GRU and LSTM cells, with
-additive attention and without; the length of the gradient of the first written token's loss by the
-vector of the first word read, for texts of 5 to 160 words, five seeds, in double precision. It is
-the beginning of training that is looked at: a trained LSTM may have learned to remember.
+Measured: untrained translators (unidirectional, width 64) with vanilla RNN, GRU and LSTM cells,
+with additive attention and without; the norm of the gradient of the first output token's loss with
+respect to the vector of the first input word, for texts of 5 to 160 words, five seeds, in double
+precision. This is the start of training: a trained LSTM may have learned to remember.
 
-Holds if: for each kind of cell and in every seed, the share of the gradient that is left from 5 to
-160 words is at least 100 times larger with attention than without.
+Holds if: for each kind of cell and in every seed, the fraction of the gradient that remains from 5
+to 160 words is at least 100 times larger with attention than without.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from saccade.decoders.recurrent import RecurrentDecoderConfig
 from saccade.encoders.recurrent import RecurrentEncoderConfig
 from saccade.encoders.stems import VectorStem
 from saccade.layers.recurrent import Cell
-from saccade.models.writer import build_decoder
+from saccade.models.seq2seq import build_decoder
 
 DIM, VOCABULARY, BATCH, LENGTHS = 64, 50, 8, (5, 10, 20, 40, 80, 160)
 CELLS: tuple[Cell, ...] = ("rnn", "gru", "lstm")
@@ -33,54 +33,54 @@ Attention = Literal["before", "none"]
 
 @dataclass(frozen=True, kw_only=True)
 class Size:
-    """How many untrained models of each kind."""
+    """The number of untrained models of each kind."""
 
     seeds: int
 
 
 def measure(size: Size) -> Outcome:
-    """The gradients by length, of every kind of cell."""
+    """Measure the gradient by length for every kind of cell."""
     norms: dict[str, dict[float, list[float]]] = {}
-    apart: dict[str, list[float]] = {}
+    ratios: dict[str, list[float]] = {}
     for cell in CELLS:
         with_, without = (
             {n: [gradient(cell, attention, n, seed) for seed in range(size.seeds)] for n in LENGTHS}
             for attention in ("before", "none")
         )
         norms |= {f"{cell}, attention": with_, f"{cell}, none": without}
-        left = zip(kept(with_), kept(without), strict=True)
-        apart[cell] = [much / little for much, little in left]
-    told = ", ".join(
-        f"{cell} {fmean(kept(norms[f'{cell}, attention'])):.1g} and "
-        f"{fmean(kept(norms[f'{cell}, none'])):.1g}"
+        pairs = zip(remaining(with_), remaining(without), strict=True)
+        ratios[cell] = [much / little for much, little in pairs]
+    fractions = ", ".join(
+        f"{cell} {fmean(remaining(norms[f'{cell}, attention'])):.1g} and "
+        f"{fmean(remaining(norms[f'{cell}, none'])):.1g}"
         for cell in CELLS
     )
     return Outcome(
-        verdict=judged(all(min(each) >= 100 for each in apart.values())),
-        figures=f"of the gradient at {LENGTHS[0]} words, at {LENGTHS[-1]} is left with attention "
-        f"and without: {told}",
-        numbers={"gradient": norms, "times_more_is_left": apart},
-        chart=lines(norms, x="words read", y="gradient by the first word", log="xy"),
+        verdict=judged(all(min(seeds) >= 100 for seeds in ratios.values())),
+        figures=f"the fraction of the gradient at {LENGTHS[0]} words that remains at "
+        f"{LENGTHS[-1]}, with attention and without: {fractions}",
+        numbers={"gradient": norms, "times_more_is_left": ratios},
+        chart=lines(norms, x="input length (words)", y="gradient of the first word", log="xy"),
     )
 
 
 def gradient(cell: Cell, attention: Attention, length: int, seed: int) -> float:
-    """The length of the gradient of the first loss by the first word's vector; a batch's mean."""
+    """Return the norm of the gradient of the first loss at the first word, a mean over a batch."""
     torch.manual_seed(seed)
     reads = RecurrentEncoderConfig(cell=cell, dim=DIM, bidirectional=False, dropout=0.0)
     writes = RecurrentDecoderConfig(cell=cell, dim=DIM, attention=attention, dropout=0.0)
     encoder = reads.build(VectorStem(DIM), DIM).double()
     decoder = build_decoder(writes, VOCABULARY, DIM, memory_dim=DIM, summary_dim=DIM).double()
     words = torch.randn(BATCH, length, DIM, dtype=torch.float64, requires_grad=True)
-    start, wanted = torch.randint(VOCABULARY, (2, BATCH, 1))
+    start, target = torch.randint(VOCABULARY, (2, BATCH, 1))
     logits = decoder(start, encoder(words))
-    F.cross_entropy(logits[:, 0], wanted[:, 0], reduction="sum").backward()
+    F.cross_entropy(logits[:, 0], target[:, 0], reduction="sum").backward()
     assert words.grad is not None
     return float(words.grad[:, 0].norm(dim=-1).mean())
 
 
-def kept(by_length: dict[float, list[float]]) -> list[float]:
-    """The share of the gradient that is left at the longest text, of each seed."""
+def remaining(by_length: dict[float, list[float]]) -> list[float]:
+    """Return the fraction of the gradient that remains for the longest text, for each seed."""
     longest, shortest = by_length[LENGTHS[-1]], by_length[LENGTHS[0]]
     return [much / little for much, little in zip(longest, shortest, strict=True)]
 

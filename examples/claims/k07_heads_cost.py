@@ -1,12 +1,12 @@
-"""K7. Several heads that share the width cost about as much as one head of full width.
+"""K7. Several heads that split the width cost about as much as one head of full width.
 
 Source: Vaswani et al. 2017, "Attention is all you need", section 3.2.2.
 
-Measured: the floating point operations of `MultiHeadAttention(512, h)` over a text of 128 tokens
-for h = 1 to 8, as torch counts them, with heads of d/h ("split") and, for comparison, of d
-("full"); the time of the split ones is reported beside, and depends on the machine.
+Measured: the floating-point operations of `MultiHeadAttention(512, h)` over a text of 128 tokens
+for h = 1 to 8, as counted by torch, with heads of width d/h ("split") and, for comparison, of width
+d ("full"). The time of the split heads is also reported; it depends on the machine.
 
-Holds if: with each number of split heads the operations are within 5 % of those of one head.
+Holds if: with each number of split heads, the operations are within 5 % of those of one head.
 """
 
 from dataclasses import dataclass
@@ -27,13 +27,13 @@ Head = Literal["split", "full"]
 
 @dataclass(frozen=True, kw_only=True)
 class Size:
-    """How often each time is taken."""
+    """The number of rounds of each measurement of time."""
 
     rounds: int
 
 
 def measure(size: Size) -> Outcome:
-    """Operations and times by the number of heads."""
+    """Measure operations and times by the number of heads."""
     torch.manual_seed(0)
     x = torch.randn(1, 128, DIM)
     counts: dict[Head, dict[int, int]] = {
@@ -48,14 +48,14 @@ def measure(size: Size) -> Outcome:
         head: {h: count / counts["split"][1] for h, count in by.items()}
         for head, by in counts.items()
     }
-    times = {h: each / taken[1] for h, each in taken.items()}
-    apart = max(abs(each - 1) for each in relative["split"].values())
+    times = {h: time / taken[1] for h, time in taken.items()}
+    difference = max(abs(ratio - 1) for ratio in relative["split"].values())
     return Outcome(
-        verdict=judged(apart < 0.05),
-        figures=f"with 2 to 8 split heads the operations differ by at most {apart:.1%} from those "
-        f"of one head ({counts['split'][1] / 1e9:.2f} billion); with 8 heads of full width they "
-        f"are {relative['full'][8]:.1f} times as many; 8 split heads took {times[8]:.2f} times "
-        "the time of one",
+        verdict=judged(difference < 0.05),
+        figures=f"with 2 to 8 split heads, the operations differ by at most {difference:.1%} from "
+        f"those of one head ({counts['split'][1] / 1e9:.2f} billion); with 8 heads of full width "
+        f"there are {relative['full'][8]:.1f} times as many; 8 split heads took {times[8]:.2f} "
+        "times the time of one head",
         numbers={"operations": counts, "seconds": taken},
         chart=lines(
             {
@@ -66,14 +66,14 @@ def measure(size: Size) -> Outcome:
                 "time of split heads": {h: [v] for h, v in times.items()},
             },
             x="heads",
-            y="as much as one head",
+            y="relative to one head",
             log="xy",
         ),
     )
 
 
 def operations(attention: MultiHeadAttention, x: torch.Tensor) -> int:
-    """Of a forward pass; watched, because torch does not count those of the fused kernel."""
+    """Count those of a forward pass; watched, because torch does not count the fused kernel."""
     with torch.no_grad(), saccade.watch(attention), FlopCounterMode(display=False) as counter:
         attention(x)
     return counter.get_total_flops()

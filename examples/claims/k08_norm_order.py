@@ -1,15 +1,15 @@
-"""K8. With norms before its parts a Transformer is more stable and learns at larger rates.
+"""K8. With pre-norm, a Transformer is more stable and trains at higher learning rates.
 
 Source: Xiong et al. 2020, "On layer normalization in the Transformer architecture".
 
 Measured: the recipe `gpt-char` (8 layers of width 64, blocks of 64) on `builtin:pydoc` with
-`norm_order` "pre" and "post", from the first update at a constant rate (no warm-up, no clipping),
-at three learning rates and with three seeds. A model counts as trained if its loss on the test
-texts is at least 0.3 nats below what the frequencies of single characters give; a loss that becomes
-no number counts as knowing nothing.
+`norm_order` "pre" and "post", at a constant learning rate from the first update (no warm-up, no
+clipping), at three learning rates and with three seeds. A model counts as trained if its loss on
+the test texts is at least 0.3 nats below the entropy of single characters; a training whose loss
+becomes NaN gets the loss of the uniform distribution.
 
-Holds if: the largest rate at which all seeds train is larger with norms before the parts than with
-norms after them.
+Holds if: the highest learning rate at which all seeds train is higher with pre-norm than with
+post-norm.
 """
 
 import math
@@ -42,13 +42,13 @@ SMALL = (
 
 @dataclass(frozen=True, kw_only=True)
 class Size(Trials):
-    """Trainings at each of these learning rates."""
+    """Trials at each of these learning rates."""
 
     rates: tuple[float, ...]
 
 
 def measure(size: Size) -> Outcome:
-    """The loss of both orders at every rate, and the largest rate at which each trains."""
+    """Measure the loss of both orders at every rate, and the highest rate at which each trains."""
     frequencies = Counter("".join(text for (text,) in pydoc.rows("test")))
     total = frequencies.total()
     single = -sum(n / total * math.log(n / total) for n in frequencies.values())
@@ -63,23 +63,23 @@ def measure(size: Size) -> Outcome:
         order: max((rate for rate in size.rates if max(by[rate]) <= single - 0.3), default=0.0)
         for order, by in losses.items()
     }
-    told = {
+    shown = {
         order: " ".join(f"{fmean(by[rate]):.2f}" for rate in size.rates)
         for order, by in losses.items()
     }
     rates = " ".join(f"{rate:g}" for rate in size.rates)
     return Outcome(
         verdict=judged(largest["pre"] > largest["post"]),
-        figures=f"at the rates {rates} the loss is {told['pre']} with norms before the parts and "
-        f"{told['post']} with norms after them (single characters: {single:.2f}); "
-        f"all seeds train up to {largest['pre']:g} and {largest['post']:g}",
+        figures=f"at learning rates {rates}, the loss is {shown['pre']} with pre-norm and "
+        f"{shown['post']} with post-norm (single characters: {single:.2f}); all seeds train up to "
+        f"{largest['pre']:g} with pre-norm and {largest['post']:g} with post-norm",
         numbers={"loss": losses, "loss_of_single_characters": single, "largest_rate": largest},
-        chart=lines(losses, x="learning rate", y="nats a character", log="x"),
+        chart=lines(losses, x="learning rate", y="loss (nats per character)", log="x"),
     )
 
 
 def loss(order: Order, rate: float, steps: int, seed: int) -> float:
-    """On the test texts, after a training."""
+    """Train a model and return its loss on the test texts."""
     changes = [*SMALL, f"model.decoder.norm_order={order}", f"training.learning_rate={rate}"]
     try:
         task = trained("gpt-char", DATA, changes, steps=steps, seed=seed)

@@ -4,10 +4,11 @@ Source: a common claim, as in Vaswani et al. 2017, "Attention is all you need", 
 
 Measured: a Transformer (2+2 layers of 4 heads) trained on `builtin:phrases`, three seeds; the mean
 Jensen-Shannon divergence between two heads of a layer while 40 test sentences are translated,
-before training and after it. 0 bits is that both look alike, 1 that they look at different words.
+before and after training. 0 bits means that both attend alike, 1 that they attend to different
+words.
 
-Holds if: in every layer of every seed the heads differ by at least as much after training as before
-it, when they differ by chance alone.
+Holds if: in every layer of every seed, the divergence after training is at least as large as before
+training, when heads differ by chance alone.
 """
 
 from statistics import fmean
@@ -32,7 +33,7 @@ SMALL = (
 
 
 def measure(trials: Trials) -> Outcome:
-    """The divergence in every layer, before and after training."""
+    """Measure the divergence in every layer, before and after training."""
     before, after = (
         [
             divergences(
@@ -43,41 +44,44 @@ def measure(trials: Trials) -> Outcome:
         for steps in (0, trials.steps)
     )
     layers = list(after[0])
-    found = {
-        when: {i: [each[layer] for each in runs] for i, layer in enumerate(layers)}
+    divergence_by_layer = {
+        when: {i: [run[layer] for run in runs] for i, layer in enumerate(layers)}
         for when, runs in (("before training", before), ("after training", after))
     }
     pairs = zip(before, after, strict=True)
-    chart = lines(found, x="layer", y="bits")
+    chart = lines(divergence_by_layer, x="layer", y="Jensen-Shannon divergence (bits)")
     chart.axes[0].set_xticks(range(len(layers)), [short(layer) for layer in layers], rotation=15)
-    mean = {when: fmean(v for each in by.values() for v in each) for when, by in found.items()}
+    mean = {
+        when: fmean(value for values in by.values() for value in values)
+        for when, by in divergence_by_layer.items()
+    }
     return Outcome(
         verdict=judged(all(new[layer] >= old[layer] for old, new in pairs for layer in layers)),
-        figures=f"two heads of a layer differ by {mean['before training']:.3f} bits before training"
-        f" and by {mean['after training']:.3f} after it; layers and seeds: "
-        f"{between([v for each in before for v in each.values()], '.3f')} and "
-        f"{between([v for each in after for v in each.values()], '.3f')}",
-        numbers={"layers": layers, "divergence": found},
+        figures="the divergence between two heads of a layer is "
+        f"{mean['before training']:.3f} bits before training and {mean['after training']:.3f} "
+        f"after it; layers and seeds: {between([v for run in before for v in run.values()], '.3f')}"
+        f" and {between([v for run in after for v in run.values()], '.3f')}",
+        numbers={"layers": layers, "divergence": divergence_by_layer},
         chart=chart,
     )
 
 
 def divergences(task: Task) -> dict[str, float]:
-    """Between two heads of each layer, in bits: the mean over pairs and sentences."""
-    found: dict[str, list[float]] = {}
+    """Return the divergence of each layer in bits, averaged over pairs of heads and sentences."""
+    by_layer: dict[str, list[float]] = {}
     task.eval()
     for source, target, _ in list(phrases.rows("test"))[:SENTENCES]:
         with torch.no_grad(), saccade.watch(task.model) as seen:
             task(task.force([source], [target]))
         for layer in seen:
-            apart = divergence(seen[layer].weights[0].numpy())
-            pairs = np.triu_indices(len(apart), 1)
-            found.setdefault(layer, []).append(float(apart[pairs].mean()))
-    return {layer: fmean(values) for layer, values in found.items()}
+            matrix = divergence(seen[layer].weights[0].numpy())
+            pairs = np.triu_indices(len(matrix), 1)
+            by_layer.setdefault(layer, []).append(float(matrix[pairs].mean()))
+    return {layer: fmean(values) for layer, values in by_layer.items()}
 
 
 def short(layer: str) -> str:
-    """encoder.layers.0.self_attention as encoder 0 self."""
+    """Shorten encoder.layers.0.self_attention to encoder 0 self."""
     side, _, number, kind = layer.split(".")
     return f"{side} {number} {kind.removesuffix('_attention')}"
 

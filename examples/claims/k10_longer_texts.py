@@ -1,16 +1,16 @@
-"""K10. Beyond the trained length learned positions fail, and other positions get worse by less.
+"""K10. Beyond the trained length, learned positions fail, and other positions degrade less.
 
 Source: a common claim; Press et al. 2022, "Train short, test long", measure it for larger models.
 
 Measured: the recipe `gpt-char` (2 layers of width 64) on `builtin:pydoc` in blocks of 25
 characters, with learned (a table of 50), sinusoidal, relative and rotary positions, three seeds;
-the loss by place in all blocks of 50 (one every 5 characters) of a test text. What is compared is
-the rise from places 16 to 25, where there is as much to read as there ever was in training, to
-places 26 to 50. (The rows of a learned table that were never trained keep their first values, near
-0: a place there adds next to nothing, where a sinusoid adds as much as everywhere.)
+the loss by position in all blocks of 50 (one every 5 characters) of a test text. The result is the
+rise of the loss from positions 16 to 25, where the context is as long as it gets in training, to
+positions 26 to 50. (The untrained rows of a learned table keep their initial values near 0, so they
+add next to nothing, while a sinusoid adds as much as everywhere.)
 
-Holds if: in every seed the loss rises by at least 0.1 nats a character with learned positions, and
-with each of the others by at least 0.05 less than that.
+Holds if: in every seed, the loss rises by at least 0.1 nats per character with learned positions,
+and with each of the others by at least 0.05 less than that.
 """
 
 from statistics import fmean
@@ -23,7 +23,7 @@ from saccade.data.builtin import pydoc
 from saccade.tasks.language_modeling import LanguageModeling
 
 TRAINED, TESTED, CHARACTERS = 25, 50, 20_000
-STEP = 5  # between blocks: so each character stands at 2 of the places 16 to 25, and at 5 beyond
+STEP = 5  # between blocks: each character is at 2 of the positions 16 to 25, and at 5 beyond
 KINDS = ("learned", "sinusoidal", "relative", "rotary")
 SMALL = (
     f"text.block={TRAINED}",
@@ -34,34 +34,34 @@ SMALL = (
 
 
 def measure(trials: Trials) -> Outcome:
-    """The loss at every place, with every kind of positions."""
-    found = {
+    """Measure the loss at every position, for every kind of positional encoding."""
+    runs = {
         kind: [losses(kind, trials.steps, seed) for seed in range(trials.seeds)] for kind in KINDS
     }
     rises = {
-        kind: [fmean(each[TRAINED:]) - fmean(each[TRAINED - 10 : TRAINED]) for each in runs]
-        for kind, runs in found.items()
+        kind: [fmean(loss[TRAINED:]) - fmean(loss[TRAINED - 10 : TRAINED]) for loss in seeds]
+        for kind, seeds in runs.items()
     }
     holds = all(
         rises["learned"][seed] >= 0.1
         and all(rises[kind][seed] <= rises["learned"][seed] - 0.05 for kind in KINDS[1:])
         for seed in range(trials.seeds)
     )
-    by_place = {
-        kind: {place + 1: [each[place] for each in runs] for place in range(TESTED)}
-        for kind, runs in found.items()
+    by_position = {
+        kind: {i + 1: [loss[i] for loss in seeds] for i in range(TESTED)}
+        for kind, seeds in runs.items()
     }
-    told = ", ".join(f"{kind} {between(rises[kind])}" for kind in KINDS)
+    shown = ", ".join(f"{kind} {between(rises[kind])}" for kind in KINDS)
     return Outcome(
         verdict=judged(holds),
-        figures=f"beyond {TRAINED} characters the loss rises by (nats a character): {told}",
-        numbers={"rises": rises, "loss_by_place": by_place},
-        chart=lines(by_place, x="place in the block", y="nats a character"),
+        figures=f"beyond {TRAINED} characters, the loss rises by (nats per character): {shown}",
+        numbers={"rises": rises, "loss_by_place": by_position},
+        chart=lines(by_position, x="position in the block", y="loss (nats per character)"),
     )
 
 
 def losses(kind: str, steps: int, seed: int) -> list[float]:
-    """The mean loss at each place of longer blocks than were trained on."""
+    """Train a model and return its mean loss at each position of longer blocks."""
     changes = [*SMALL, f"model.decoder.position.kind={kind}"]
     task = trained("gpt-char", "builtin:pydoc", changes, steps=steps, seed=seed)
     assert isinstance(task, LanguageModeling)
@@ -69,12 +69,12 @@ def losses(kind: str, steps: int, seed: int) -> list[float]:
     blocks = passages(task)
     with torch.no_grad():
         logits = task.model(blocks[:, :-1])
-        found = F.cross_entropy(logits.transpose(1, 2), blocks[:, 1:], reduction="none")
-    return found.mean(0).tolist()
+        loss = F.cross_entropy(logits.transpose(1, 2), blocks[:, 1:], reduction="none")
+    return loss.mean(0).tolist()
 
 
 def passages(task: LanguageModeling) -> torch.Tensor:
-    """Characters of the test texts in blocks that overlap, each with the one that follows."""
+    """Return the test texts in overlapping blocks, each with one more character as target."""
     text = "\n".join(text for (text,) in pydoc.rows("test"))
     tokens = torch.tensor(task.tokenizer.encode(text[:CHARACTERS]))
     return tokens.unfold(0, TESTED + 1, STEP)

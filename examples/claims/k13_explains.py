@@ -3,14 +3,14 @@
 Source: a common claim, disputed: Jain and Wallace 2019, "Attention is not explanation"; Wiegreffe
 and Pinter 2019, "Attention is not not explanation".
 
-Measured: by erasure (DeYoung et al. 2020, "ERASER"): how far the probability of an answer falls
-without the words that were attended to most, less its fall without random ones; of a small
-Transformer on `builtin:phrases` (translation, by cross-attention) and of one on `builtin:mood`
-(classification, by rollout). For the translator also the alignment error rate against its gold
-alignments.
+Measured: by erasure (DeYoung et al. 2020, "ERASER"): comprehensiveness, the fall of the probability
+of an answer without the most attended words, minus its fall without random words; for a small
+Transformer on `builtin:phrases` (translation, cross-attention) and one on `builtin:mood`
+(classification, attention rollout). For the translator, also the alignment error rate against its
+gold alignments.
 
 Reported: these scores, with their 95 % intervals. What they must be for "explains" is a matter of
-taste; a fall that cannot be told from that of random words would speak against it.
+judgement; a fall no different from that of random words would speak against it.
 """
 
 import tempfile
@@ -25,7 +25,7 @@ from k09_heads_differ import SMALL
 
 from saccade.data.builtin import Builtin, mood, phrases
 from saccade.lens.drawing.chart import COLOURS, Chart
-from saccade.metrics.score import Score
+from saccade.metrics.score import MetricScore
 from saccade.tasks import Evaluation
 from saccade.training.session import AttentionOptions, assess
 
@@ -34,7 +34,7 @@ FALL, OVER = "comprehensiveness", "comprehensiveness_over_random"
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """A recipe on a built-in data set, and how its answers are asked for."""
+    """A recipe on a built-in data set, and its options of prediction."""
 
     data: Builtin
     recipe: str
@@ -62,34 +62,34 @@ SUBJECTS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Size:
-    """How many updates, and test items to measure by."""
+    """The number of updates, and of test items to measure."""
 
     steps: int
     items: int
 
 
 def measure(size: Size) -> Outcome:
-    """The scores of both."""
-    found = {name: assessed(name, size) for name in SUBJECTS}
-    error = found["phrases"].scores["alignment_error_rate"]
-    told = "; ".join(
-        f"on {name} the probability falls by {each.scores[FALL].value:.2f} without the attended "
-        f"words, {said(each.scores[OVER])} more than without random ones"
-        for name, each in found.items()
+    """Measure the scores of both models."""
+    evaluations = {name: assessed(name, size) for name in SUBJECTS}
+    error = evaluations["phrases"].scores["alignment_error_rate"]
+    falls = "; ".join(
+        f"on {name}, the probability falls by {result.scores[FALL].value:.2f} without the attended "
+        f"words, {with_interval(result.scores[OVER])} more than without random words"
+        for name, result in evaluations.items()
     )
     return Outcome(
         verdict="reported",
-        figures=f"{told}; alignment error rate on phrases {said(error)}",
+        figures=f"{falls}; alignment error rate on phrases {with_interval(error)}",
         numbers={
-            name: {"scores": each.values(), "details": each.as_json()["details"]}
-            for name, each in found.items()
+            name: {"scores": result.values(), "details": result.as_json()["details"]}
+            for name, result in evaluations.items()
         },
-        chart=falls({name: each.scores[OVER] for name, each in found.items()}),
+        chart=intervals({name: result.scores[OVER] for name, result in evaluations.items()}),
     )
 
 
 def assessed(name: str, size: Size) -> Evaluation:
-    """A task trained on a built-in set, with its attention measured on some of the test rows."""
+    """Train a task on a built-in set and measure its attention on some of the test rows."""
     subject, data = SUBJECTS[name], f"builtin:{name}"
     task = trained(subject.recipe, data, subject.changes, steps=size.steps, seed=0)
     rows = islice(subject.data.rows("test"), size.items)
@@ -98,14 +98,14 @@ def assessed(name: str, size: Size) -> Evaluation:
         return assess(task, data=path, attention=AttentionOptions(), **subject.options)
 
 
-def said(score: Score) -> str:
-    """A score with its interval."""
+def with_interval(score: MetricScore) -> str:
+    """Return a score with its interval."""
     low, high = score.interval or (score.value, score.value)
     return f"{score.value:.2f} [{low:.2f}, {high:.2f}]"
 
 
-def falls(scores: dict[str, Score]) -> Chart:
-    """Each fall beyond that of random words, with its interval."""
+def intervals(scores: dict[str, MetricScore]) -> Chart:
+    """Draw each score with its interval."""
     chart = Chart({}, figsize=(6.4, 1.8))
     axes = chart.add_subplot()
     for row, score in enumerate(scores.values()):
@@ -114,7 +114,7 @@ def falls(scores: dict[str, Score]) -> Chart:
     axes.axvline(0, color="#888", linewidth=0.8)
     axes.set_yticks(range(len(scores)), list(scores))
     axes.set_ylim(len(scores) - 0.5, -0.5)
-    axes.set_xlabel("fall of the probability beyond that without random words")
+    axes.set_xlabel("comprehensiveness minus that of random words")
     return chart
 
 

@@ -1,17 +1,16 @@
-"""K14. To store a query, a key and a value for each of 500 000 words is impractical.
+"""K14. Storing a query, a key and a value for each of 500 000 words is impractical.
 
-Source: a common claim; what is done instead are three matrices (Vaswani et al. 2017, "Attention is
-all you need", section 3.2.2), by which every word's one vector becomes all three.
+Source: a common claim; instead, three matrices (Vaswani et al. 2017, "Attention is all you need",
+section 3.2.2) turn the one vector of each word into all three.
 
-Measured: by arithmetic, at width 512: 3 · 512 · 500 000 numbers, against the embedding of those
-words with the three matrices of `MultiHeadAttention`, and against the whole Transformer of that
-paper without its embeddings (6+6 layers). In training each number is there four times (itself, its
-gradient, two averages of Adam). That such a table could not depend on the context is another
+Measured: by arithmetic, at width 512: 3 · 512 · 500 000 parameters, against the embedding of those
+words with the three matrices of `MultiHeadAttention`, and against the complete Transformer of that
+paper without its embeddings (6+6 layers). Training keeps each parameter four times (its value, its
+gradient, two moments of Adam). That such a table could not depend on the context is a separate
 matter.
 
-Holds if: the three vectors of all words need more than 10 times the numbers of that whole
-Transformer. That is a choice: with a vocabulary of 32 000 subwords, as is usual now, it would not
-hold.
+Holds if: the three vectors of all words need more than 10 times the parameters of that Transformer.
+The factor is a choice: with a vocabulary of 32 000 subwords, as is usual now, it would not hold.
 """
 
 from dataclasses import dataclass
@@ -29,13 +28,13 @@ BYTES = 4
 
 @dataclass(frozen=True, kw_only=True)
 class Size:
-    """The vocabulary."""
+    """The size of the vocabulary."""
 
     words: int
 
 
 def measure(size: Size) -> Outcome:
-    """How many numbers each way of storing needs; nothing of them is really there."""
+    """Count the parameters of each way of storing; none of them is allocated."""
     with torch.device("meta"):
         transformer = count(Transformer())
         matrices = count(MultiHeadAttention(DIM, 8, bias=False).projection)
@@ -45,25 +44,25 @@ def measure(size: Size) -> Outcome:
     gigabytes = three * BYTES / 1e9
     return Outcome(
         verdict=judged(three > 10 * transformer),
-        figures=f"{three:,} numbers, {gigabytes:.1f} GB ({4 * gigabytes:.1f} GB in training), "
-        f"{three / transformer:.1f} times the whole Transformer ({transformer:,}); one vector a "
-        f"word and three matrices are {shared:,}; with {SUBWORDS:,} subwords the three vectors "
-        f"would be {few / transformer:.1f} times",
+        figures=f"{three:,} parameters, {gigabytes:.1f} GB ({4 * gigabytes:.1f} GB in training), "
+        f"{three / transformer:.1f} times the Transformer ({transformer:,}); one vector per word "
+        f"and three matrices need {shared:,}; with {SUBWORDS:,} subwords, the three vectors would "
+        f"need {few / transformer:.1f} times the Transformer",
         numbers={"three_vectors": stored, "one_vector": shared, "transformer": transformer},
         chart=bars(
             {
-                "three vectors a word": three / 1e6,
+                "three vectors per word": three / 1e6,
                 "one vector and three matrices": shared / 1e6,
                 f"three vectors, {SUBWORDS:,} subwords": few / 1e6,
                 "Transformer, 6+6 layers": transformer / 1e6,
             },
-            x="million numbers",
+            x="million parameters",
         ),
     )
 
 
 def count(module: nn.Module) -> int:
-    """How many numbers it holds."""
+    """Count the parameters of a module."""
     return sum(parameter.numel() for parameter in module.parameters())
 
 

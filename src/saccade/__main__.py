@@ -1,4 +1,4 @@
-"""`python -m saccade`, and `torchrun -m saccade`."""
+"""Entry point of `python -m saccade` and `torchrun -m saccade`."""
 
 from saccade.cli import main
 

@@ -1,12 +1,12 @@
-"""Cancellation: end long work early when its result is no longer wanted.
+"""Cancellation: end long work early when its result is no longer needed.
 
     with cancellable(lambda: time.monotonic() > deadline):
         task.predict(inputs)    # raises Cancelled soon after the deadline
 
-The caller gives the condition. The loops that do the work call `raise_if_cancelled`: decoding
+The caller provides the condition. The loops that do the work call `raise_if_cancelled`: decoding
 before each token, models before each layer, tasks before each batch and each image. Like `watch`,
-the condition belongs to the context and appears in no signature; it also holds in threads that run
-in a copy of that context.
+the condition belongs to the context and appears in no signature. It also applies in threads that
+run in a copy of that context.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,9 +17,9 @@ _conditions: ContextVar[tuple[Callable[[], bool], ...]] = ContextVar("conditions
 
 
 class Cancelled(BaseException):
-    """The work was cancelled.
+    """Raised where work ends because it was cancelled.
 
-    Not an `Exception`, so that no handler of errors takes it for a failure of the work itself.
+    It is not an `Exception`, so that no error handler mistakes it for a failure of the work itself.
     """
 
 
@@ -27,7 +27,14 @@ class Cancelled(BaseException):
 def cancellable(condition: Callable[[], bool]) -> Iterator[None]:
     """Cancel the work in this block as soon as `condition` returns true.
 
-    Blocks nest: any of their conditions cancels. The condition is called often, from any thread.
+    Blocks may be nested; each condition alone cancels the work.
+
+    Args:
+        condition: Returns true once the work should end. It is called often and from any thread, so
+            it must be fast and thread-safe.
+
+    Raises:
+        Cancelled: From within the block, at the next check after the condition became true.
     """
     token = _conditions.set((*_conditions.get(), condition))
     try:
@@ -37,12 +44,12 @@ def cancellable(condition: Callable[[], bool]) -> Iterator[None]:
 
 
 def is_cancellable() -> bool:
-    """Whether the current work can be cancelled at all."""
+    """Return whether the current work can be cancelled at all."""
     return bool(_conditions.get())
 
 
 def is_cancelled() -> bool:
-    """Whether the current work has been cancelled."""
+    """Return whether the current work has been cancelled."""
     return any(condition() for condition in _conditions.get())
 
 

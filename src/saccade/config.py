@@ -1,16 +1,17 @@
-"""From plain tables, such as a TOML file gives, to the option classes of the parts, and back.
+"""Conversion between plain tables, as TOML files give them, and option classes.
 
 An option class is a frozen dataclass beside the class it builds. Where a field may hold one of
-several, each has a `kind`, and the table's `kind` chooses. The structure is walked here, so that
-an error names the exact path of the key; pydantic judges each single value.
+several option classes, each has a `kind`, and the table's `kind` chooses. This module walks the
+structure, so that an error names the exact path of the key; pydantic validates each single value.
 
-Options that have no effect beside the others, or cannot work with them, are reported by a method
-`conflicts` of their class. Recipes are checked for them, the options of a finished run are not, so
-that old runs still load.
+Options that have no effect or cannot work together are reported by a method `conflicts` of their
+class. Recipes are checked for conflicts; the options of a finished run are not, so that old runs
+still load.
 """
 
 from __future__ import annotations
 
+import re
 import types
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
@@ -36,15 +37,15 @@ from annotated_types import Ge, Gt, Le, Lt
 from saccade.errors import RecipeError
 
 Count = Annotated[int, Gt(0)]
-"""A whole number above 0."""
+"""An integer above 0."""
 Whole = Annotated[int, Ge(0)]
-"""A whole number, 0 included."""
+"""An integer of 0 or above."""
 Fraction = Annotated[float, Ge(0), Lt(1)]
-"""From 0 up to, not including, 1."""
+"""A number from 0 up to, but not including, 1."""
 Positive = Annotated[float, Gt(0), Lt(float("inf"))]
 """A number above 0."""
 NotNegative = Annotated[float, Ge(0), Lt(float("inf"))]
-"""A number, 0 included."""
+"""A number of 0 or above."""
 
 Config = TypeVar("Config")
 Table = Mapping[str, Any]
@@ -57,14 +58,26 @@ def read(
     base: Config | None = None,
     others: Mapping[str, type] = MappingProxyType({}),
 ) -> Config:
-    """The options in a table; keys that are missing are those of `base`, or have their defaults.
+    """Read the options of class `cls` from a table.
 
-    `others` are the option classes, by kind, that could stand here too: an error about an unknown
-    key names those that have it.
+    Args:
+        cls: An option class.
+        table: Keys and values, as a TOML table has them.
+        path: The dotted path of the table, for errors.
+        base: The options that missing keys are taken from; by default, the defaults of `cls`.
+        others: Option classes by kind that are also allowed here; an error about an unknown key
+            names those that have it.
 
-    >>> from saccade.attention import AdditiveConfig
-    >>> read(AdditiveConfig, {"kind": "additive", "hidden_dim": 64})
-    AdditiveConfig(kind='additive', hidden_dim=64)
+    Returns:
+        An instance of `cls`.
+
+    Raises:
+        RecipeError: If a key is unknown or missing, or has an invalid value.
+
+    Examples:
+        >>> from saccade.attention import AdditiveConfig
+        >>> read(AdditiveConfig, {"kind": "additive", "hidden_dim": 64})
+        AdditiveConfig(kind='additive', hidden_dim=64)
     """
     if not isinstance(table, Mapping):
         raise RecipeError(f"{path or 'this'} must be a table of options, got {table!r:.200}")
@@ -73,23 +86,26 @@ def read(
     for key in table:
         if key not in known:
             raise RecipeError(_unknown(cls, _join(path, key), key, others))
-    found = {}
+    values = {}
     for name, field in known.items():
         default = field.default if base is None else getattr(base, name)
         if name in table:
-            found[name] = _value(hints[name], table[name], _join(path, name), default)
+            values[name] = _value(hints[name], table[name], _join(path, name), default)
         elif default is MISSING:
-            raise RecipeError(f"{_join(path, name)} is missing")
+            raise RecipeError(
+                f"{_join(path, name)} is missing and has no default; add it, it can be: "
+                f"{allowed(hints[name])}"
+            )
         else:
-            found[name] = default
+            values[name] = default
     try:
-        return cls(**found)
+        return cls(**values)
     except RecipeError as error:
         raise RecipeError(f"{path or 'recipe'}: {error}") from None
 
 
 class Conflict(NamedTuple):
-    """A key whose value cannot work, or is idle (has no effect), and the reason."""
+    """A key whose value cannot work, or has no effect (`idle`), and the reason."""
 
     key: str
     reason: str
@@ -98,15 +114,16 @@ class Conflict(NamedTuple):
 
 @runtime_checkable
 class HasConflicts(Protocol):
-    """An option class that knows which of its options exclude each other."""
+    """An option class that reports which of its options exclude each other."""
 
     def conflicts(self) -> Iterator[Conflict]:
         """Yield the conflicts among its own options, keys relative to itself."""
         ...
 
 
-def conflicts(config: Any, path: str = "") -> Iterator[Conflict]:
+def conflicts(config: object, path: str = "") -> Iterator[Conflict]:
     """Yield every conflict among the options and those inside them, with complete paths."""
+    assert is_dataclass(config)
     for field in fields(config):
         value = getattr(config, field.name)
         if is_dataclass(value):
@@ -118,16 +135,18 @@ def conflicts(config: Any, path: str = "") -> Iterator[Conflict]:
             yield Conflict(_join(path, key), f"{_join(path, key)}{shown}: {reason}", idle)
 
 
-def without_effect(config: Any, names: Iterable[str], reason: str) -> Iterator[Conflict]:
+def without_effect(config: object, names: Iterable[str], reason: str) -> Iterator[Conflict]:
     """Yield a conflict for each of these fields that does not have its default value."""
+    assert is_dataclass(config)
     defaults = {field.name: field.default for field in fields(config)}
     for name in names:
         if getattr(config, name) != defaults[name]:
             yield Conflict(name, f"has no effect {reason}; leave it out", idle=True)
 
 
-def plain(config: Any) -> dict[str, Any]:
-    """The options as a table; options that are None are left out, for TOML has no such value."""
+def plain(config: object) -> dict[str, Any]:
+    """Return the options as a table, without those that are None, which TOML cannot express."""
+    assert is_dataclass(config)
     table = {}
     for field in fields(config):
         value = getattr(config, field.name)
@@ -138,29 +157,69 @@ def plain(config: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Key:
-    """One key that may be set: its path, what it may be, what it is if left out."""
+    """One key of a recipe.
+
+    Attributes:
+        path: Dotted path, with `<kind>` where it depends on a kind.
+        allowed: The values it can have, in words.
+        default: The default, as TOML writes it.
+        owner: The option class that describes it.
+        field: The field of `owner` that it sets.
+    """
 
     path: str
     allowed: str
     default: str
     owner: type
+    field: str
+
+    @property
+    def description(self) -> str:
+        """The line of the owner's docstring about this key; empty if there is none."""
+        return descriptions(self.owner).get(self.field, "")
 
 
-def keys(cls: type, path: str = "", base: Any = None) -> Iterator[Key]:
-    """All keys of an option class and of those inside it, in order; `base` holds the defaults.
+def descriptions(owner: type) -> dict[str, str]:
+    """Return the description of each key of an option class.
 
-    Where one of several classes may stand, `a.kind` is one key, and `a<kind>.b` are those of each.
+    They are the lines of the form `key   description`, and those further indented below them, in
+    the docstrings of the class and its bases.
+    """
+    texts: dict[str, str] = {}
+    names: list[str] = []
+    docstrings = [cls.__doc__ or "" for cls in reversed(owner.__mro__) if is_dataclass(cls)]
+    for line in (line for text in docstrings for line in text.splitlines()[1:]):
+        if entry := re.fullmatch(r" {4}(\w+(?:, \w+)*)  +(\S.*)", line):
+            names = entry[1].split(", ")
+            texts |= dict.fromkeys(names, entry[2])
+        elif names and line.startswith(" " * 8):
+            texts |= {name: f"{texts[name]} {line.strip()}" for name in names}
+        else:
+            names = []
+    return texts
+
+
+def keys(cls: type, path: str = "", base: object = None) -> Iterator[Key]:
+    """Yield all keys of an option class and of those inside it, in order.
+
+    Where one of several classes is allowed, `a.kind` is one key, and `a<kind>.b` are the keys of
+    each class.
+
+    Args:
+        cls: An option class.
+        path: The dotted path at which it stands.
+        base: An instance whose values are the defaults.
     """
     hints = get_type_hints(cls, include_extras=True)
     for field in fields(cls):
         here, choices = _join(path, field.name), kinds(hints[field.name])
-        default = field.default if base is None else getattr(base, field.name)
+        default: Any = field.default if base is None else getattr(base, field.name)
         shown = "required" if default is MISSING else _shown(default)
         if len(choices) > 1:
             usual = _kind(type(default)) if is_dataclass(default) else shown
-            yield Key(f"{here}.kind", ", ".join(choices), usual, cls)
+            yield Key(f"{here}.kind", ", ".join(choices), usual, cls, field.name)
         elif not choices:
-            yield Key(here, allowed(hints[field.name]), shown, cls)
+            yield Key(here, allowed(hints[field.name]), shown, cls, field.name)
         for kind, choice in choices.items():
             name = here if len(choices) == 1 else f"{here}<{kind}>"
             inside = keys(choice, name, default if type(default) is choice else None)
@@ -168,12 +227,20 @@ def keys(cls: type, path: str = "", base: Any = None) -> Iterator[Key]:
 
 
 def set_key(table: dict[str, Any], assignment: str) -> None:
-    """Put one "a.b=v" into a table of tables; another `kind` empties the table it stands in.
+    """Set one key of nested tables, in place; a new `kind` clears the other keys of its table.
 
-    >>> table = {"model": {"dim": 128}}
-    >>> set_key(table, "model.dim=256")
-    >>> table
-    {'model': {'dim': 256}}
+    Args:
+        table: The nested tables.
+        assignment: "a.b=value", the value as in TOML; quotes of a string may be left out.
+
+    Raises:
+        RecipeError: If the assignment cannot be read, or leads through a value.
+
+    Examples:
+        >>> table = {"model": {"dim": 128}}
+        >>> set_key(table, "model.dim=256")
+        >>> table
+        {'model': {'dim': 256}}
     """
     path, equals, text = assignment.partition("=")
     names = path.strip().split(".")
@@ -184,7 +251,10 @@ def set_key(table: dict[str, Any], assignment: str) -> None:
     for name in names[:-1]:
         inner = table.setdefault(name, {})
         if not isinstance(inner, dict):
-            raise RecipeError(f"{path}: {name} is a value, not a table of options")
+            raise RecipeError(
+                f"{path}: {name} is a value, not a table of options; set {name} itself, or correct "
+                "the path"
+            )
         table = inner
     value = _parsed(text.strip())
     if names[-1] == "kind" and table.get("kind", value) != value:
@@ -192,8 +262,8 @@ def set_key(table: dict[str, Any], assignment: str) -> None:
     table[names[-1]] = value
 
 
-def allowed(hint: Any) -> str:
-    """What a key may be, in words."""
+def allowed(hint: object) -> str:
+    """Describe the allowed values of a type annotation in words."""
     origin, inside = get_origin(hint), get_args(hint)
     if origin is Annotated:
         bounds = [_bound(mark) for mark in inside[1:]]
@@ -207,7 +277,12 @@ def allowed(hint: Any) -> str:
     return _NAMES.get(hint, getattr(hint, "__name__", str(hint)))
 
 
-_NAMES = {int: "whole number", float: "number", bool: "true or false", str: "text"}
+_NAMES: dict[object, str] = {
+    int: "whole number",
+    float: "number",
+    bool: "true or false",
+    str: "text",
+}
 
 
 def _value(hint: Any, value: Any, path: str, default: Any) -> Any:
@@ -219,14 +294,14 @@ def _value(hint: Any, value: Any, path: str, default: Any) -> Any:
     usual = _kind(type(default)) if is_dataclass(default) else None
     kind = next(iter(by_kind)) if len(by_kind) == 1 else value.get("kind", usual)
     if not isinstance(kind, str) or kind not in by_kind:
-        said = "is missing" if kind is None else f"cannot be {kind!r:.200}"
-        raise RecipeError(f"{path}.kind {said}; it can be: {', '.join(by_kind)}")
+        problem = "is missing" if kind is None else f"cannot be {kind!r:.200}"
+        raise RecipeError(f"{path}.kind {problem}; it can be: {', '.join(by_kind)}")
     same = type(default) is by_kind[kind]
     return read(by_kind[kind], value, path, default if same else None, by_kind)
 
 
 def _checked(hint: Any, value: Any, path: str) -> Any:
-    """The value, if it is one that the key may have."""
+    """Return the value; raise if the key cannot have it."""
     from pydantic import TypeAdapter, ValidationError
 
     if isinstance(value, list):
@@ -237,15 +312,15 @@ def _checked(hint: Any, value: Any, path: str) -> Any:
         raise RecipeError(f"{path} cannot be {value!r:.200}; it can be: {allowed(hint)}") from None
 
 
-def classes(hint: Any) -> list[type]:
-    """The option classes that a field may hold."""
+def classes(hint: object) -> list[type]:
+    """Return the option classes that a field may hold."""
     if get_origin(hint) in (Union, types.UnionType):
         return [part for part in get_args(hint) if isinstance(part, type) and is_dataclass(part)]
     return [hint] if isinstance(hint, type) and is_dataclass(hint) else []
 
 
-def kinds(hint: Any) -> dict[str, Any]:
-    """The option classes that a field may hold, by their kind."""
+def kinds(hint: object) -> dict[str, Any]:
+    """Return the option classes that a field may hold, by kind."""
     return {_kind(choice): choice for choice in classes(hint)}
 
 
@@ -297,7 +372,7 @@ def _bound(mark: object) -> str:
 
 
 def _parsed(text: str) -> Any:
-    """The value as TOML reads it; what is no TOML is text, so that quotes may be left out."""
+    """Return the value of a TOML expression; other text is a string, so quotes may be left out."""
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
 

@@ -1,109 +1,125 @@
-"""What a user can get wrong. Each error says what was wrong, where, and what is allowed.
+"""Exceptions that a user of Saccade can cause.
 
-SaccadeError
- └─ ShapeError      widths, lengths or head counts that do not fit together
- └─ MaskError       a mask that does not fit the queries and keys it is used with
- └─ PositionError   a place beyond what a positional encoding covers
- └─ WatchError      asking `watch` for something it did not see
- └─ FigureError     a picture that cannot be drawn or written
- └─ DecodingError   limits or options that no text can keep to, or a model that gives NaN
- └─ WeightsError    a file of weights that is missing, broken or of another network
- └─ TextError       a vocabulary that cannot be built or read, or text that is no text
- └─ InteropError    another tool's folder or model for which there is no counterpart
- └─ EngineError     an engine that does not exist, is not there, or cannot run this model here
- └─ DataError       files of data that are missing, broken or not as expected
- └─ MetricError     answers, references or alignments that cannot be measured
- └─ RecipeError     a recipe with an unknown key or a value that the key cannot have
- └─ RunError        a run folder that is missing, taken, damaged or does not fit
- └─ TrainingError   a training that cannot go on, such as one whose loss is no number
- └─ StoppedError    a training that was asked to stop, and saved everything
- └─ ServeError      a server that cannot be started as it was asked to
- └─ DiskFullError   no room for what was to be written; what was there before is kept
+Every message has three parts: what is wrong and where (file, line or key), what would be right, and
+what to do next. Catch `SaccadeError` to handle all of them. The command line prints the message
+without a traceback and exits with 2 (74 for `DiskFullError`, 130 for `StoppedError`).
 
-Our own invariants use `assert`; a bare traceback of anything else is a bug of ours.
+    SaccadeError                    base of all
+     ├─ ShapeError       ValueError   widths, lengths or head counts that do not fit together
+     ├─ MaskError        ValueError   a mask that does not fit its queries and keys
+     ├─ PositionError    IndexError   a place that a positional encoding does not cover
+     ├─ WatchError       KeyError     a name, layer or head that `watch` did not record
+     ├─ FigureError      ValueError   a figure that cannot be drawn or written
+     ├─ DecodingError    ValueError   invalid options of generation, or logits that are not finite
+     ├─ WeightsError     ValueError   weights that are missing, damaged or of another network
+     ├─ TextError        ValueError   an invalid vocabulary or tokenizer file, or invalid text
+     ├─ InteropError     ValueError   a model or folder of another tool without a counterpart here
+     ├─ EngineError                   an engine that is unknown, not installed or not usable here
+     ├─ DataError        ValueError   data files that are missing, damaged or not as expected
+     ├─ MetricError      ValueError   predictions and references that cannot be compared
+     ├─ RecipeError      ValueError   an unknown recipe or key, or an invalid value of a key
+     ├─ RunError                      a run folder that is missing, in use, damaged or incompatible
+     ├─ TrainingError                 a training that cannot continue, such as a loss of NaN
+     ├─ StoppedError                  a training that was interrupted and saved its state
+     ├─ ServeError       ValueError   a server that cannot start with these settings
+     └─ WriteError       OSError      a file or folder that cannot be written
+         └─ DiskFullError             a full disk; files written before are kept
+
+The second column is the built-in exception that each also inherits from. Invariants of the package
+itself are checked with `assert`; any other exception that reaches a user is a bug.
 """
 
 
 class SaccadeError(Exception):
-    """Base of every error that a user of Saccade can cause."""
+    """Base class of every error that a user of Saccade can cause."""
 
 
 class ShapeError(SaccadeError, ValueError):
-    """Sizes that do not fit together; the message names both numbers."""
+    """Raised if sizes do not fit together; the message names both numbers."""
 
 
 class MaskError(SaccadeError, ValueError):
-    """A mask that does not fit the queries and keys it is used with."""
+    """Raised if a mask does not fit the queries and keys that it is used with."""
 
 
 class PositionError(SaccadeError, IndexError):
-    """A place that a positional encoding does not cover."""
+    """Raised if a positional encoding does not cover a place."""
 
 
 class WatchError(SaccadeError, KeyError):
-    """A question to `watch` about something it did not see."""
+    """Raised if `watch` has no record of what it is asked for."""
 
     def __str__(self) -> str:  # KeyError would show the repr of the message
         return str(self.args[0])
 
 
 class FigureError(SaccadeError, ValueError):
-    """A picture that cannot be drawn or written."""
+    """Raised if a figure cannot be drawn or written."""
 
 
 class WeightsError(SaccadeError, ValueError):
-    """Weights that are missing, broken or of another network."""
+    """Raised if weights are missing, damaged or of another network."""
 
 
 class DecodingError(SaccadeError, ValueError):
-    """Limits or options of generation that cannot be met, or a model that gives no numbers."""
+    """Raised if options of generation are invalid or the logits of a model are not finite."""
 
 
 class TextError(SaccadeError, ValueError):
-    """A vocabulary that cannot be built or read, or text and ids that it cannot take."""
+    """Raised if a vocabulary cannot be built or read, or cannot encode or decode its input."""
 
 
 class InteropError(SaccadeError, ValueError):
-    """A model of another tool that has no counterpart here, or one of ours that has none there."""
+    """Raised if a model of another tool has no counterpart here, or one of ours has none there."""
 
 
 class EngineError(SaccadeError):
-    """An engine that does not exist, is not installed, or cannot run this model on this machine."""
+    """Raised if an engine is unknown, not installed, or cannot run this model on this machine."""
 
 
 class RecipeError(SaccadeError, ValueError):
-    """A recipe that does not exist, an unknown key, or a value that the key cannot have."""
+    """Raised if a recipe or a key does not exist, or a key has an invalid value."""
 
 
 class RunError(SaccadeError):
-    """A run folder that is missing, taken by another process, damaged, or does not fit."""
+    """Raised if a run folder is missing, in use by another process, damaged or incompatible."""
 
 
 class TrainingError(SaccadeError):
-    """A training that cannot go on; what was saved before is kept."""
+    """Raised if a training cannot continue; checkpoints saved before are kept."""
 
 
 class StoppedError(SaccadeError):
-    """A training that was asked to stop, and saved everything."""
+    """Raised if a training was interrupted and has saved its state."""
 
 
 class ServeError(SaccadeError, ValueError):
-    """A server that cannot be started as it was asked to."""
+    """Raised if the server cannot start with these settings."""
 
 
-class DiskFullError(SaccadeError, OSError):
-    """No room on the disk; what was written before is kept."""
+class WriteError(SaccadeError, OSError):
+    """Raised if a file or folder cannot be written, because of the disk or its permissions."""
+
+    def __str__(self) -> str:  # OSError would put its number before the message
+        return self.strerror or super().__str__()
+
+
+class DiskFullError(WriteError):
+    """Raised if the disk is full; files written before are kept."""
 
 
 class MetricError(SaccadeError, ValueError):
-    """Answers, references or alignments that cannot be measured."""
+    """Raised if predictions, references or alignments cannot be compared."""
 
 
 class DataError(SaccadeError, ValueError):
-    """Data that is missing, broken or not as expected; the message names the file and the line."""
+    """Raised if data is missing, damaged or not as expected; names the file and the line."""
 
 
 def brief(error: BaseException, most: int = 300) -> str:
-    """The message of an error, cut: those of damaged files may hold much of the file."""
+    """Return the message of an error, cut to `most` characters.
+
+    Messages of parsers may contain much of a damaged file.
+    """
     text = str(error) or type(error).__name__
     return text if len(text) <= most else f"{text[:most]} …"

@@ -1,4 +1,4 @@
-"""The seams between the rooms: what one part may ask of another without knowing which it is."""
+"""Protocols and records through which parts of the package use each other."""
 
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, runtime_checkable
@@ -8,7 +8,7 @@ from saccade.shapes import Bool, Float, Int, Tensor
 
 @runtime_checkable
 class Positional(Protocol):
-    """What attention asks of a positional encoding: the two hooks that act inside a head.
+    """The two hooks of a positional encoding that act inside an attention head.
 
     `at_q` and `at_k` are the places of the queries and keys, counted from 0. (The third hook,
     `embed`, acts on the tokens before attention, so attention never calls it.)
@@ -21,7 +21,7 @@ class Positional(Protocol):
         at_q: Int[Tensor, " q"],
         at_k: Int[Tensor, " k"],
     ) -> tuple[Float[Tensor, "b h q d"], Float[Tensor, "b g k d"]]:
-        """Query and keys, each turned by its place."""
+        """Return queries and keys, each rotated by its place."""
         ...
 
     def bias(
@@ -30,20 +30,27 @@ class Positional(Protocol):
         at_q: Int[Tensor, " q"],
         at_k: Int[Tensor, " k"],
     ) -> Float[Tensor, "b h q k"] | None:
-        """What is added to the scores because of the places, or None for nothing."""
+        """Return the bias that the places add to the scores, or None for no bias."""
         ...
 
 
 @dataclass(frozen=True)
 class Memory:
-    """What a reader read: vectors, which of them are real, and one vector for the whole."""
+    """The output of an encoder, which decoders and classification heads read.
+
+    Attributes:
+        states: One vector per token, patch or cell.
+        mask: True at real states, False at padding; None if all are real.
+        summary: The encoder's own summary of the input, such as the last state of an RNN; None if
+            it has none.
+    """
 
     states: Float[Tensor, "b n d"]
     mask: Bool[Tensor, "b n"] | None = None
     summary: Float[Tensor, "b e"] | None = None
 
     def pooled(self) -> Float[Tensor, "b e"]:
-        """One vector for the whole: the reader's own summary, or the mean of the real states."""
+        """Return one vector per input: the encoder's own summary, or the mean of real states."""
         if self.summary is not None:
             return self.summary
         if self.mask is None:
@@ -57,22 +64,22 @@ State = TypeVar("State")
 
 @runtime_checkable
 class Stepper(Protocol[State]):
-    """A model that writes one token at a time: all that greedy, beam and sampling know of it.
+    """A model that generates one token at a time.
 
-    A state belongs to the last call that returned it: `step` may reuse the memory of the state it
-    was given, so an old state is not to be stepped again.
+    Greedy search, beam search and sampling use nothing else of a model. A state is valid until it
+    is passed to `step`, which may reuse its memory: do not step an old state again.
     """
 
     def start(self, *inputs: Any, **options: Any) -> State:
-        """Read the inputs, whatever they are; the state before the first token."""
+        """Encode the inputs of the model and return the state before the first token."""
         ...
 
     def step(self, tokens: Int[Tensor, " b"], state: State) -> tuple[Float[Tensor, "b v"], State]:
-        """Write `tokens`, one for each row; the logits of what follows, and the state after it."""
+        """Append one token per row; return the logits of the next token and the new state."""
         ...
 
     def select(self, state: State, rows: Int[Tensor, " n"]) -> State:
-        """The state of these rows, in this order; a row may come several times or not at all."""
+        """Return the state of `rows`, in this order; rows may be repeated or left out."""
         ...
 
 
@@ -83,31 +90,32 @@ Inputs_contra = TypeVar("Inputs_contra", contravariant=True)
 
 @runtime_checkable
 class Engine(Protocol[Inputs_contra, Request_contra, Hypothesis]):
-    """What writes the answers of a task: its own model, or another program with its weights.
+    """The part of a task that generates: its own model, or another program with the same weights.
 
-    `name` is what people are told; an engine gives the same answers as the task's own model, as far
-    as its numbers allow.
+    All engines give the same answers up to rounding. `name` is the name that is shown to users.
     """
 
     name: str
 
     def length_group(self, length: int) -> int:
-        """Inputs are batched together only if this value is equal for their lengths in tokens.
+        """Return the group of an input of `length` tokens; only inputs of one group share a batch.
 
-        The other inputs of a batch must not change an answer.
+        Engines use it so that the other inputs of a batch do not change an answer.
         """
         ...
 
     def generate(self, inputs: Inputs_contra, request: Request_contra) -> list[list[Hypothesis]]:
-        """Return the hypotheses for each input, best first. Several threads may call it at once.
+        """Return the hypotheses of each input, best first. Several threads may call it at once.
 
-        Inputs are as the task has them: token ids without start and stop, or images.
+        Args:
+            inputs: Inputs as the task has them: token ids without start and stop tokens, or images.
+            request: The limits and options of generation.
         """
         ...
 
 
 @runtime_checkable
 class HasEngine(Protocol):
-    """A task whose answers an engine writes."""
+    """A task that generates through an exchangeable engine."""
 
     engine: Engine[Any, Any, Any]

@@ -1,4 +1,4 @@
-"""Attend: the attention step, fused and explicit (checklist A8, A9, D1 to D6, F1 to F4)."""
+"""Tests of Attend, fused and explicit (checklist A8, A9, D1 to D6, F1 to F4)."""
 
 import subprocess
 import sys
@@ -10,12 +10,12 @@ from torch.nn import functional as F
 import saccade
 from saccade.attention import Additive, Attend, Dot, ScaledDot, masks
 from saccade.errors import MaskError, ShapeError
-from tests.variants import MASKS, SCORES
+from tests.variants import FACTORED, MASKS, SCORES
 
 B, H, Q, K, D = 2, 3, 5, 7, 8
 
 
-def test_constant_values_come_back_A8():
+def test_constant_values_are_returned_unchanged_A8():
     values = torch.randn(D).expand(K, D)
     context = Attend(ScaledDot())(torch.randn(Q, D), torch.randn(K, D), values)
     torch.testing.assert_close(context, values[:1].expand(Q, D))
@@ -43,7 +43,7 @@ def test_self_attention_without_parameters_D2():
     torch.testing.assert_close(Attend(Dot())(x, x, x), (x @ x.T).softmax(-1) @ x)
 
 
-def test_a_grid_is_a_list_of_its_cells_D4():
+def test_a_grid_equals_the_list_of_its_cells_D4():
     grid, query = torch.randn(B, D, 4, 6), torch.randn(B, Q, D)
     flat = grid.flatten(2).transpose(1, 2)
     stretched = torch.stack([grid[:, :, i, j] for i in range(4) for j in range(6)], 1)
@@ -55,10 +55,10 @@ def test_a_grid_is_a_list_of_its_cells_D4():
 @pytest.mark.parametrize("lead", [(), (2,), (2, 3), (2, 3, 2)])
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("score", SCORES)
-def test_fused_is_explicit(score, mask, lead, width):
+def test_fused_equals_explicit(score, mask, lead, width):
     batch = lead[0] if lead else 1
     if not lead and ("padding" in mask or mask == "dense_batch"):
-        return  # a mask of a batch needs a batch
+        return  # a mask per item needs a batch
     attend = Attend(SCORES[score](D, D)).double()
     inputs = [torch.randn(*lead, n, w).double() for n, w in ((Q, D), (K, D), (K, width))]
     seen_by = MASKS[mask](batch, Q, K)
@@ -74,11 +74,11 @@ def test_fused_is_explicit(score, mask, lead, width):
         fused.reshape(-1, Q, width), (weights.reshape(-1, Q, K) @ inputs[2].reshape(-1, K, width))
     )
     direction = torch.randn_like(fused)
-    of_fused = torch.autograd.grad(fused, inputs, direction)
-    of_explicit = torch.autograd.grad(explicit, inputs, direction)
-    for one, other in zip(of_fused, of_explicit, strict=True):
-        assert other.isfinite().all()
-        torch.testing.assert_close(one, other)
+    gradients = torch.autograd.grad(fused, inputs, direction)
+    expected = torch.autograd.grad(explicit, inputs, direction)
+    for gradient, reference in zip(gradients, expected, strict=True):
+        assert reference.isfinite().all()
+        torch.testing.assert_close(gradient, reference)
 
 
 def test_leading_axes_broadcast():
@@ -114,7 +114,7 @@ def test_a_bias_is_added_to_the_scores(with_mask):
 
 @pytest.mark.parametrize("watched", [False, True])
 @pytest.mark.parametrize("score", SCORES)
-def test_a_query_that_sees_nothing_reads_nothing_F4(score, watched):
+def test_a_fully_masked_query_gets_zeros_F4(score, watched):
     attend = Attend(SCORES[score](D, D))
     inputs = [torch.randn(B, H, n, D, requires_grad=True) for n in (Q, K, K)]
     visible = torch.ones(Q, K, dtype=torch.bool)
@@ -152,7 +152,7 @@ def test_dropout_acts_on_the_weights_in_training_only():
 
 
 @pytest.mark.parametrize("scale", [1.0, 30.0])
-def test_watched_weights_are_the_softmax(scale):
+def test_watched_weights_equal_the_softmax(scale):
     query, keys = torch.randn(B, H, Q, D) * scale, torch.randn(B, H, K, D)
     attend = Attend(ScaledDot())
     with saccade.watch(attend) as seen:
@@ -163,7 +163,7 @@ def test_watched_weights_are_the_softmax(scale):
     torch.testing.assert_close(watched, attend(query, keys, keys), atol=tolerance, rtol=0)
 
 
-def test_nan_scores_are_left_alone():
+def test_nan_scores_stay_nan():
     memory = torch.randn(K, D)
     memory[3, 2] = torch.nan
     attend = Attend(Dot())
@@ -173,7 +173,7 @@ def test_nan_scores_are_left_alone():
     assert seen[""].weights.isnan().all()
 
 
-def test_what_does_not_fit_is_named():
+def test_raises_on_keys_values_and_masks_that_do_not_fit():
     attend = Attend(ScaledDot())
     with pytest.raises(ShapeError, match=r"no keys to attend to.*\(2, 0, 8\)"):
         attend(torch.randn(2, Q, D), torch.randn(2, 0, D), torch.randn(2, 0, D))
@@ -181,8 +181,8 @@ def test_what_does_not_fit_is_named():
         attend(torch.randn(Q, 8), torch.randn(K, 9), torch.randn(K, 9))
 
 
-def test_errors_without_run_time_shape_checks():
-    """Outside the tests nobody checks annotations: our own messages must speak."""
+def test_messages_without_run_time_shape_checks():
+    """Annotations are checked in tests only; elsewhere our own messages must appear."""
     code = """
 import torch
 from saccade.attention import Attend, ScaledDot, masks
@@ -222,7 +222,7 @@ print(peak_mib() - before)
     assert 100 < float(done.stdout) < 1024
 
 
-@pytest.mark.parametrize("score", ["dot", "scaled_dot", "cosine", "general", "low_rank", "affine"])
+@pytest.mark.parametrize("score", FACTORED)
 def test_fused_never_builds_the_matrix(score):
     """The matrix of 8 192 x 8 192 weights of 2 heads would be 512 MiB."""
     code = f"""
@@ -249,14 +249,14 @@ def test_gradients_reach_every_parameter_of_additive():
     assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in attend.parameters())
 
 
-def test_the_explicit_path_refuses_wrong_masks_too():
+def test_the_explicit_path_also_raises_on_wrong_masks():
     attend = Attend(Additive(D, D, 5))
     x = torch.randn(2, Q, D)
     with pytest.raises(MaskError, match="does not fit"):
         attend(x, x, x, masks.dense(torch.ones(3, 4).bool()))
 
 
-def test_plain_softmax_is_the_reference():
+def test_equals_plain_softmax():
     query, keys, values = torch.randn(B, H, Q, D), torch.randn(B, H, K, D), torch.randn(B, H, K, 4)
     expected = F.softmax(query @ keys.mT / D**0.5, -1) @ values
     torch.testing.assert_close(Attend(ScaledDot())(query, keys, values), expected)

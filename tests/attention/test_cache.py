@@ -1,14 +1,14 @@
-"""The cache grows by doubling and can be cut by rows."""
+"""Tests of KeyValueCache: it grows by doubling, and rows can be selected."""
 
 import torch
 
-from saccade.attention import Cache
+from saccade.attention import KeyValueCache
 
 B, H, D = 3, 2, 5
 
 
 def test_appends_and_doubles():
-    cache, parts = Cache(capacity=2), []
+    cache, parts = KeyValueCache(capacity=2), []
     for n in (1, 3, 5):
         parts.append(torch.randn(B, H, n, D))
         keys, values = cache.append(parts[-1], 2 * parts[-1])
@@ -18,8 +18,8 @@ def test_appends_and_doubles():
     assert cache._keys.shape[2] == 16
 
 
-def test_select_takes_rows_and_leaves_the_original():
-    cache = Cache()
+def test_select_copies_rows_and_keeps_the_original():
+    cache = KeyValueCache()
     first = torch.randn(B, H, 4, D)
     cache.append(first, first)
     chosen = cache.select(torch.tensor([2, 2, 0, 1]))
@@ -31,5 +31,5 @@ def test_select_takes_rows_and_leaves_the_original():
     assert torch.equal(again[:, :, :4], first)
 
 
-def test_an_empty_cache_can_be_cut():
-    assert Cache().select(torch.tensor([0])).length == 0
+def test_select_works_on_an_empty_cache():
+    assert KeyValueCache().select(torch.tensor([0])).length == 0

@@ -1,4 +1,4 @@
-"""The masks: what each shows, how they combine, and what they refuse (checklist F1 to F3)."""
+"""Tests of masks: what each shows, how they combine, and what they reject (F1 to F3)."""
 
 import pytest
 import torch
@@ -22,13 +22,13 @@ def test_causal_is_aligned_at_the_end():
     assert masks.causal().visible((1, 9), CPU) is None
 
 
-def test_causal_knows_when_the_kernels_own_path_serves():
+def test_causal_detects_when_the_kernels_own_mask_is_equal():
     assert masks.causal().is_start_causal(5, 5)
     assert not masks.causal().is_start_causal(2, 5)
     assert not (masks.causal() & masks.padding([5])).is_start_causal(5, 5)
 
 
-def test_sliding_shows_less_than_window_places():
+def test_sliding_shows_keys_less_than_window_places_away():
     assert shown(masks.sliding(2), 4, 4).int().tolist() == [
         [1, 1, 0, 0],
         [1, 1, 1, 0],
@@ -41,7 +41,7 @@ def test_sliding_shows_less_than_window_places():
 
 
 @pytest.mark.parametrize("shape", [(2, 3, 4), (2, 5, 3, 4), (2, 7, 5, 3, 4)])
-def test_padding_takes_lengths_or_booleans(shape):
+def test_padding_accepts_lengths_or_booleans(shape):
     by_length = shown(masks.padding(torch.tensor([1, 4])), *shape)
     real = torch.tensor([[1, 0, 0, 0], [1, 1, 1, 1]]).bool()
     assert (by_length == shown(masks.padding(real), *shape)).all()
@@ -50,7 +50,7 @@ def test_padding_takes_lengths_or_booleans(shape):
     assert by_length[1].all()
 
 
-def test_dense_lines_up_batch_and_heads():
+def test_dense_aligns_batch_and_heads():
     marked = torch.rand(2, 3, 4) > 0.5
     assert (shown(masks.dense(marked), 2, 5, 3, 4) == marked[:, None]).all()
     assert (shown(masks.dense(marked[0]), 2, 5, 3, 4) == marked[0]).all()
@@ -76,14 +76,14 @@ def test_and_shows_what_both_show():
         (lambda: masks.dense(torch.ones(4).bool()), "at least"),
     ],
 )
-def test_a_mask_that_does_not_fit_is_named(mask, message):
+def test_raises_on_a_mask_that_does_not_fit(mask, message):
     with pytest.raises(MaskError, match=message):
         Attend(ScaledDot())(
             torch.randn(2, 3, 6), torch.randn(2, 4, 6), torch.randn(2, 4, 6), mask()
         )
 
 
-def test_dense_wants_booleans():
+def test_dense_raises_on_other_types_than_boolean():
     with pytest.raises(MaskError, match=r"boolean tensor.*float32"):
         masks.dense(torch.ones(3, 4))
 

@@ -1,11 +1,11 @@
-"""MultiHeadAttention against torch's and against loops over heads (D3 to D6, E1 to E8)."""
+"""Tests of MultiHeadAttention against torch and against loops over heads (D3 to D6, E1 to E8)."""
 
 import pytest
 import torch
 from torch import nn
 
 import saccade
-from saccade.attention import Cache, General, MultiHeadAttention, masks
+from saccade.attention import General, KeyValueCache, MultiHeadAttention, masks
 from saccade.errors import ShapeError
 from saccade.positions import Relative, Rotary
 from tests.variants import SCORES
@@ -23,7 +23,7 @@ EXTRAS = {
 
 
 def torch_masks(name):
-    """(ours, torch's attn_mask, torch's key_padding_mask); torch hides where True."""
+    """Return our mask, torch's attn_mask and torch's key_padding_mask (True = hidden)."""
     dense = torch.rand(Q, K) > 0.5
     dense[:, 0] = True
     lengths = torch.tensor([7, 3, 1])
@@ -111,7 +111,7 @@ def test_projection_shapes_E4():
 
 @pytest.mark.parametrize("score", SCORES)
 @pytest.mark.parametrize("head", ["split", "full"])
-def test_heads_are_attentions_side_by_side_E1_E8(head, score):
+def test_heads_equal_separate_attentions_E1_E8(head, score):
     head_dim = D if head == "full" else D // H
     attention = MultiHeadAttention(D, H, head=head, score=SCORES[score](head_dim, head_dim))
     assert attention.out_proj.weight.shape == (D, H * head_dim)
@@ -125,7 +125,7 @@ def test_heads_are_attentions_side_by_side_E1_E8(head, score):
     torch.testing.assert_close(attention(x, memory), expected, atol=1e-5, rtol=1e-5)
 
 
-def test_self_attention_is_general_attention_on_itself_D6():
+def test_self_attention_equals_general_attention_on_itself_D6():
     attention = MultiHeadAttention(D, H)
     x = torch.randn(B, Q, D)
     torch.testing.assert_close(attention(x), attention(x, x.clone()), atol=1e-6, rtol=1e-5)
@@ -160,7 +160,7 @@ def test_groups_of_heads_share_keys_and_values(num_kv_heads):
     torch.testing.assert_close(attention(x), full(x), atol=1e-6, rtol=1e-5)
 
 
-def test_unbatched_is_a_batch_of_one_E6():
+def test_unbatched_equals_a_batch_of_one_E6():
     attention = MultiHeadAttention(D, H)
     x, memory = torch.randn(Q, D), torch.randn(K, D)
     assert torch.equal(attention(x), attention(x[None])[0])
@@ -184,15 +184,15 @@ def test_watched_shapes_E5():
 @pytest.mark.parametrize(
     "heads",
     [{"num_kv_heads": 2}, {}, {"qk_norm": True, "num_kv_heads": 1}],
-    ids=["groups", "each", "normed"],
+    ids=["groups", "separate", "normed"],
 )
-def test_cached_is_uncached(heads, position, extras):
+def test_cached_equals_uncached(heads, position, extras):
     attention = MultiHeadAttention(16, 4, **heads, **EXTRAS[extras]).eval()
     where = {"none": None, "rotary": Rotary(4), "relative": Relative(4, 3)}[position]
     x = torch.randn(B, 11, 16)
     with torch.no_grad():
         whole = attention(x, mask=masks.causal(), positions=where)
-        cache = Cache(capacity=2)
+        cache = KeyValueCache(capacity=2)
         steps = [
             attention(part, mask=masks.causal(), positions=where, cache=cache)
             for part in x.split([3, 1, 1, 4, 2], 1)
@@ -203,7 +203,7 @@ def test_cached_is_uncached(heads, position, extras):
 
 @pytest.mark.parametrize("head_dim", [3, 16])
 def test_heads_may_have_any_width(head_dim):
-    """One head of another width is what its formula says; `head="full"` is the width itself."""
+    """One head of another width equals its formula; `head="full"` has the width itself."""
     attention = MultiHeadAttention(8, 2, head_dim=head_dim).eval()
     x = torch.randn(B, 5, 8)
     maps, biases = attention.projection.weight, attention.projection.bias
@@ -214,7 +214,7 @@ def test_heads_may_have_any_width(head_dim):
     torch.testing.assert_close(attention(x), expected, atol=1e-6, rtol=1e-5)
 
 
-def test_normed_queries_and_keys_are_those_of_the_formula():
+def test_qk_norm_equals_the_formula():
     attention = MultiHeadAttention(8, 2, qk_norm=True, norm_eps=1e-3).eval()
     for norm in (attention.query_norm, attention.key_norm):
         torch.nn.init.normal_(norm.weight)
@@ -233,7 +233,7 @@ def test_normed_queries_and_keys_are_those_of_the_formula():
     torch.testing.assert_close(attention(x, attention.project(memory)), attention(x, memory))
 
 
-def test_a_projected_memory_is_the_memory():
+def test_a_projected_memory_equals_the_memory():
     attention = MultiHeadAttention(D, H, key_dim=10, value_dim=9)
     x, memory, values = torch.randn(B, Q, D), torch.randn(B, K, 10), torch.randn(B, K, 9)
     projected = attention.project(memory, values)
@@ -255,7 +255,7 @@ def test_a_fully_masked_query_gives_the_output_bias_F4():
     assert x.grad.isfinite().all()
 
 
-def test_the_score_may_be_learned():
+def test_the_score_can_have_parameters():
     attention = MultiHeadAttention(D, H, score=General(3, 3))
     assert attention(torch.randn(B, Q, D)).shape == (B, Q, D)
     assert "attend.score.query_proj.weight" in attention.state_dict()
@@ -281,6 +281,6 @@ def test_the_score_may_be_learned():
         ),
     ],
 )
-def test_what_does_not_fit_is_named_E3(build, words):
+def test_raises_on_sizes_that_do_not_fit_E3(build, words):
     with pytest.raises(ShapeError, match=words):
         build()

@@ -1,4 +1,4 @@
-"""What must hold for every score, position, mask and shape (hypothesis draws the shapes)."""
+"""Properties of every score, position, mask and shape (hypothesis samples the shapes)."""
 
 import pytest
 import torch
@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import saccade
-from saccade.attention import Attend, Cache, MultiHeadAttention, masks
+from saccade.attention import Attend, KeyValueCache, MultiHeadAttention, masks
 from tests.variants import MASKS, POSITIONS, SCORES, strengthen
 
 shapes = st.tuples(*(st.integers(1, n) for n in (3, 7, 7)))  # b, q, k
@@ -16,7 +16,7 @@ D = HEAD * HEADS
 
 
 def attention_over(score, position):
-    """Attention whose tokens first get their positions: a function of x, and the parts of it."""
+    """Return a function of x (positions, then attention), and its modules."""
     where = strengthen(POSITIONS[position](D, HEAD))
     dim = D + where.widening
     head = dim // HEADS
@@ -72,7 +72,7 @@ def test_without_positions_permuted_tokens_give_permuted_outputs_I8(score, n):
 
 @pytest.mark.parametrize("position", [p for p in POSITIONS if p != "none"])
 def test_with_positions_order_matters_G12(position):
-    """Mary gives John a flower; John gives Mary a flower: the same words in another order."""
+    """ "Mary gives John a flower" and "John gives Mary a flower" have the same words."""
     mary, gives, john, a, flower = torch.randn(5, D)
     one = torch.stack((mary, gives, john, a, flower))[None]
     other = torch.stack((john, gives, mary, a, flower))[None]
@@ -111,12 +111,12 @@ def test_an_item_does_not_depend_on_its_batch(score, n):
 @pytest.mark.parametrize("score", SCORES)
 @quick
 @given(parts=st.lists(st.integers(1, 4), min_size=1, max_size=4), data=st.data())
-def test_cached_is_uncached(score, position, mask, parts, data):
+def test_cached_equals_uncached(score, position, mask, parts, data):
     where = strengthen(POSITIONS[position](D, HEAD))
     attention = MultiHeadAttention(D, HEADS, score=SCORES[score](HEAD, HEAD)).eval()
     shown = masks.causal() if mask == "causal" else masks.causal() & masks.sliding(3)
     x = torch.randn(2, sum(parts), D)
-    cache = Cache(capacity=data.draw(st.integers(1, 8)))
+    cache = KeyValueCache(capacity=data.draw(st.integers(1, 8)))
     with torch.no_grad():
         steps = [attention(p, mask=shown, positions=where, cache=cache) for p in x.split(parts, 1)]
         whole = attention(x, mask=shown, positions=where)

@@ -1,4 +1,4 @@
-"""watch: exact weights by name, for the block only, kept as asked."""
+"""Tests of watch: exact weights by name, inside the block only."""
 
 import threading
 
@@ -44,7 +44,7 @@ def fused_calls(monkeypatch):
     return calls
 
 
-def test_names_are_those_of_the_owners():
+def test_names_are_those_of_the_owning_modules():
     stack = Stack()
     with saccade.watch(stack) as seen:
         stack(torch.randn(2, 3, D), torch.randn(2, 5, D))
@@ -56,7 +56,7 @@ def test_names_are_those_of_the_owners():
     assert seen["layers.1.self_attention"].weights.shape == (2, 2, 3, 3)
 
 
-def test_the_watched_module_itself_has_no_name():
+def test_the_watched_module_itself_has_an_empty_name():
     for module in (MultiHeadAttention(D, 2), Attend(Dot())):
         x = torch.randn(2, 3, D)
         with saccade.watch(module) as seen:
@@ -65,7 +65,7 @@ def test_the_watched_module_itself_has_no_name():
         assert seen[""].weights.shape[0] == 2
 
 
-def test_an_owner_of_two_is_told_apart():
+def test_two_attentions_of_one_owner_have_their_own_names():
     class Two(nn.Module):
         def __init__(self):
             super().__init__()
@@ -97,7 +97,7 @@ def test_calls_keep_their_order():
     assert seen[""].weights is seen[""].calls[-1]
 
 
-def test_a_loop_over_time_can_be_one_call():
+def test_a_loop_over_steps_can_be_recorded_as_one_call():
     attend = Attend(ScaledDot())
     x, memory = torch.randn(2, 4, D), torch.randn(2, 5, D)
     with saccade.watch(attend) as seen:
@@ -109,7 +109,7 @@ def test_a_loop_over_time_can_be_one_call():
     torch.testing.assert_close(torch.cat(steps, 1), attend(x, memory, memory))
 
 
-def test_prepared_keys_are_the_keys():
+def test_prepared_keys_equal_plain_keys():
     for score in SCORES.values():
         attend = Attend(score(D, D))
         x, memory = torch.randn(2, 4, D), torch.randn(2, 5, D)
@@ -118,7 +118,7 @@ def test_prepared_keys_are_the_keys():
         )
 
 
-def test_fused_speed_comes_back(monkeypatch):
+def test_the_fused_kernel_is_used_again_after_the_block(monkeypatch):
     attention, x = MultiHeadAttention(D, 2), torch.randn(1, 3, D)
     calls = fused_calls(monkeypatch)
     attention(x)
@@ -133,7 +133,7 @@ def test_fused_speed_comes_back(monkeypatch):
     assert len(seen[""].calls) == 1
 
 
-def test_blocks_nest_and_each_sees_its_own():
+def test_nested_blocks_record_separately():
     stack = Stack()
     x, memory = torch.randn(2, 3, D), torch.randn(2, 5, D)
     with saccade.watch(stack) as outer:
@@ -178,7 +178,7 @@ def test_only_chosen_heads_are_kept():
     assert some[""].weights.untyped_storage().nbytes() == some[""].weights.numel() * 4
 
 
-def test_detached_unless_asked():
+def test_weights_are_detached_by_default():
     attention, x = MultiHeadAttention(D, 2), torch.randn(1, 3, D)
     with saccade.watch(attention) as cut:
         attention(x)
@@ -199,15 +199,15 @@ def test_the_gradient_of_the_output_is_the_same_while_watched():
     torch.testing.assert_close(got, expected, atol=1e-6, rtol=1e-5)
 
 
-def test_questions_it_cannot_answer_are_named():
+def test_raises_on_unknown_names_layers_and_heads():
     stack = Stack()
     with (
-        pytest.raises(WatchError, match="no attention to watch below Linear"),
+        pytest.raises(WatchError, match="Linear contains no attention to watch"),
         saccade.watch(nn.Linear(2, 3)),
     ):
         pass
     with (
-        pytest.raises(WatchError, match=r"'nothing'; there are: 'layers.0.self"),
+        pytest.raises(WatchError, match=r"'nothing'; choose from: 'layers.0.self"),
         saccade.watch(stack, layers="nothing"),
     ):
         pass
@@ -215,23 +215,23 @@ def test_questions_it_cannot_answer_are_named():
         pass
     with pytest.raises(WatchError, match=r"'layers.0.cross' was not called"):
         _ = seen["layers.0.cross"].weights
-    with pytest.raises(WatchError, match=r"no attention named 'cross'.* there are:"):
+    with pytest.raises(WatchError, match=r"no attention named 'cross'.* choose one of:"):
         _ = seen["cross"]
     attention = MultiHeadAttention(D, 2)
     with (
-        pytest.raises(WatchError, match=r"heads \[7\] were asked for, '' has 2"),
+        pytest.raises(WatchError, match=r"heads=\[7\] do not exist in '', which has 2"),
         saccade.watch(attention, heads=[7]),
     ):
         attention(torch.randn(1, 3, D))
 
 
-def test_heads_are_as_many_as_are_recorded():
+def test_count_heads_equals_the_number_of_recorded_heads():
     model = nn.ModuleDict({"one": MultiHeadAttention(12, 3), "two": Attend(Dot())})
     x = torch.randn(1, 5, 12)
     with saccade.watch(model) as seen:
         model["one"](x)
         model["two"](x, x, x)
-    recorded = sum(each.weights.numel() for each in seen.values())
+    recorded = sum(watched.weights.numel() for watched in seen.values())
     assert count_heads(model) * 5 * 5 == recorded
     assert (count_heads(model, ["one"]), count_heads(model, []), count_heads(nn.ReLU())) == (
         3,

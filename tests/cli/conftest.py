@@ -1,4 +1,4 @@
-"""One tiny run for all tests of the command line, and verbs called in this process."""
+"""A tiny run for the tests of the command line, and a way to call verbs in this process."""
 
 import io
 import sys
@@ -26,8 +26,8 @@ SMALL = (
 
 
 @dataclass(frozen=True)
-class Said:
-    """What a command said, and how it ended."""
+class Result:
+    """Exit code and output of a command."""
 
     code: int
     out: str
@@ -39,17 +39,17 @@ class Said:
 
 
 def letters(count: int) -> list[str]:
-    """Different short sequences of letters."""
-    found = []
+    """Return different short sequences of letters."""
+    sequences = []
     for number in range(count):
         digits = f"{number * 7919 % 65536:x}"
-        found.append(" ".join("abcdefghijklmnop"[int(digit, 16)] for digit in digits))
-    return found
+        sequences.append(" ".join("abcdefghijklmnop"[int(digit, 16)] for digit in digits))
+    return sequences
 
 
 @pytest.fixture(scope="session")
 def pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with train.tsv and test.tsv: letters, and the same backwards."""
+    """A folder with train.tsv and test.tsv: letters, and the same letters reversed."""
     folder = tmp_path_factory.mktemp("pairs")
     rows = [f"{text}\t{' '.join(reversed(text.split()))}\n" for text in letters(80)]
     (folder / "train.tsv").write_text("source\ttarget\n" + "".join(rows[:70]))
@@ -59,7 +59,7 @@ def pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def run(pairs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An RNN with attention after a handful of steps."""
+    """A run of an RNN with attention after a few steps."""
     folder = tmp_path_factory.mktemp("runs") / "reverse"
     session.train(
         "reverse",
@@ -75,7 +75,7 @@ def run(pairs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def begin(folder: Path, name: str, data: Path, *changes: str, weights: bool = True) -> Path:
-    """A run that has not been trained."""
+    """Create a run that has not been trained."""
     chosen = recipes.load(name, [*SMALL, *changes])
     corpus = sources.open_corpus(data, chosen.options.columns)
     task = chosen.options.create(corpus.splits["train"])
@@ -88,27 +88,27 @@ def begin(folder: Path, name: str, data: Path, *changes: str, weights: bool = Tr
 
 @pytest.fixture(scope="session")
 def without_attention(pairs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An RNN that never looks back."""
+    """A run of an RNN without attention."""
     return begin(tmp_path_factory.mktemp("runs") / "rnn", "rnn", pairs, "text.source.size=300")
 
 
-Call = Callable[..., Said]
+Call = Callable[..., Result]
 
 
 @pytest.fixture
 def saccade(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> Call:
-    """`saccade(verb, option, ..., stdin=...)` as if from a shell, but in this process."""
+    """Give `saccade(verb, option, ..., stdin=...)`, which runs a command in this process."""
 
-    def call(*arguments: object, stdin: bytes | None = b"") -> Said:
-        given = None if stdin is None else io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8")
-        monkeypatch.setattr(sys, "stdin", given)
+    def call(*arguments: object, stdin: bytes | None = b"") -> Result:
+        stream = None if stdin is None else io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8")
+        monkeypatch.setattr(sys, "stdin", stream)
         monkeypatch.setattr(sys, "argv", ["saccade", *map(str, arguments)])
         capfdbinary.readouterr()
         with pytest.raises(SystemExit) as ended:
             cli.main()
         out, err = capfdbinary.readouterr()
-        said = Said(int(ended.value.code or 0), out.decode(), err.decode())
-        assert "Traceback" not in said.err
-        return said
+        result = Result(int(ended.value.code or 0), out.decode(), err.decode())
+        assert "Traceback" not in result.err
+        return result
 
     return call

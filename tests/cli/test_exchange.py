@@ -1,4 +1,4 @@
-"""Runs from Hugging Face folders and folders from runs, against transformers."""
+"""Import from and export to Hugging Face folders, compared with transformers."""
 
 import json
 from pathlib import Path
@@ -12,9 +12,10 @@ from tokenizers import Tokenizer as Backend
 import saccade as front
 from saccade.data.corpus import Item
 from saccade.interop import huggingface
-from saccade.interop.huggingface import writing
-from saccade.training import exchange, session
+from saccade.interop.huggingface import task_export
+from saccade.interop.huggingface.task_import import read_task
 from saccade.training import recipe as recipes
+from saccade.training import session
 from saccade.training.console import Console
 from saccade.training.run import Run
 from tests.engines import tiny
@@ -93,8 +94,8 @@ READER = (
 )
 
 
-def made(folder: Path, recipe: str, rows: list[tuple[str, ...]], *changes: str):
-    """A run with random weights; the first of the rows names the columns."""
+def random_run(folder: Path, recipe: str, rows: list[tuple[str, ...]], *changes: str):
+    """Create a run with random weights; the first of the rows names the columns."""
     small = READER if recipe in recipes.names() else ()
     tiny.made(folder, recipe, rows, *small, *changes, noise=0.2)
     return front.load(folder)
@@ -102,25 +103,32 @@ def made(folder: Path, recipe: str, rows: list[tuple[str, ...]], *changes: str):
 
 def translator(folder: Path, *changes: str):
     rows = [("source", "target"), *zip(SENTENCES, reversed(SENTENCES), strict=True)]
-    return made(folder, TRANSLATOR, rows, *changes)
+    return random_run(folder, TRANSLATOR, rows, *changes)
+
+
+def import_folder(folder: Path, out: Path):
+    read = read_task(folder)
+    recipe = recipes.Recipe(read.task.name, read.options, recipes.FINE_TUNING)
+    Run(out).create(recipe, read.task, {})
+    return read.task
 
 
 def classifier(folder: Path, labels: str = "up down up down", *changes: str):
     rows = [("text", "label"), *zip(SENTENCES, labels.split(" "), strict=True)]
-    return made(folder, "bert-mini", rows, *changes)
+    return random_run(folder, "bert-mini", rows, *changes)
 
 
 def exported(saccade, run: Path) -> Path:
     out = run.parent / f"{run.name} out"
-    said = saccade("export", run, "--to", "huggingface", out)
-    assert said.err == ""
-    assert said.code == 0
-    assert str(out) in said.out
+    result = saccade("export", run, "--to", "huggingface", out)
+    assert result.err == ""
+    assert result.code == 0
+    assert str(out) in result.out
     return out
 
 
-def theirs(kind: str, folder: Path):
-    """The tokenizer and the model as transformers reads them, without a missing tensor."""
+def load_transformers(kind: str, folder: Path):
+    """Return the tokenizer and model as transformers loads them, without missing tensors."""
     model, info = getattr(transformers, kind).from_pretrained(folder, output_loading_info=True)
     assert {key: value for key, value in info.items() if value} == {}
     return transformers.AutoTokenizer.from_pretrained(folder), model.eval()
@@ -130,16 +138,16 @@ def encoded(tokenizer, *texts):
     return tokenizer(*map(list, texts), padding=True, return_tensors="pt")
 
 
-def again(saccade, folder: Path, run: Path):
-    """The task of a folder that was exported from a run, imported."""
+def imported(saccade, folder: Path, run: Path):
+    """Return the task of an imported folder."""
     out = run.parent / f"{run.name} again"
-    said = saccade("import", folder, "--out", out)
-    assert said.err == ""
-    assert said.code == 0
+    result = saccade("import", folder, "--out", out)
+    assert result.err == ""
+    assert result.code == 0
     return front.load(out)
 
 
-# --- out, and in again
+# --- export, and import again
 
 
 UNBIASED = ("model.encoder.bias=false", "model.decoder.bias=false")
@@ -148,114 +156,114 @@ UNBIASED = ("model.encoder.bias=false", "model.decoder.bias=false")
 @pytest.mark.parametrize(
     "changes", [(), SEPARATE, UNBIASED], ids=["one vocabulary", "two", "no biases"]
 )
-def test_a_translator_goes_out_and_in(saccade, tmp_path, changes):
+def test_translator_round_trip(saccade, tmp_path, changes):
     task = translator(tmp_path / "run", *changes)
     folder = exported(saccade, tmp_path / "run")
-    tokenizer, model = theirs("AutoModelForSeq2SeqLM", folder)
+    tokenizer, model = load_transformers("AutoModelForSeq2SeqLM", folder)
     target = tokenizer
     if changes == SEPARATE:
         target = transformers.PreTrainedTokenizerFast.from_pretrained(folder / "target")
-    found = encoded(tokenizer, TEXTS)
+    inputs = encoded(tokenizer, TEXTS)
     batch = task.force(TEXTS, [*SENTENCES, "mat"])
-    assert torch.equal(found.input_ids, batch.source)  # both pad with 0
-    assert torch.equal(found.attention_mask.bool(), batch.source_mask)
+    assert torch.equal(inputs.input_ids, batch.source)  # both pad with 0
+    assert torch.equal(inputs.attention_mask.bool(), batch.source_mask)
     assert encoded(target, ["the mat"]).input_ids[0, :-1].tolist() == task.target.encode("the mat")
-    logits = model(**found, decoder_input_ids=batch.target[:, :-1]).logits
+    logits = model(**inputs, decoder_input_ids=batch.target[:, :-1]).logits
     ours = task.model(batch.source, batch.target[:, :-1], batch.source_mask)
     torch.testing.assert_close(logits, ours, **CLOSE)
-    written = target.batch_decode(model.generate(**found), skip_special_tokens=True)
+    written = target.batch_decode(model.generate(**inputs), skip_special_tokens=True)
     answers = [answer.text for answer in task.predict(TEXTS)]
     assert written == answers
-    back = again(saccade, folder, tmp_path / "run")
+    back = imported(saccade, folder, tmp_path / "run")
     assert [answer.text for answer in back.predict(TEXTS, beam=1, max_length=10)] == answers
 
 
-def test_a_classifier_goes_out_and_in(saccade, tmp_path):
+def test_classifier_round_trip(saccade, tmp_path):
     task = classifier(tmp_path / "run")
     folder = exported(saccade, tmp_path / "run")
-    tokenizer, model = theirs("AutoModelForSequenceClassification", folder)
-    found = encoded(tokenizer, TEXTS)
+    tokenizer, model = load_transformers("AutoModelForSequenceClassification", folder)
+    inputs = encoded(tokenizer, TEXTS)
     batch = task.force(TEXTS, ["up"] * len(TEXTS))
-    assert torch.equal(found.input_ids, batch.tokens)
+    assert torch.equal(inputs.input_ids, batch.tokens)
     torch.testing.assert_close(
-        model(**found).logits, task.model(batch.tokens, batch.mask, batch.segments), **CLOSE
+        model(**inputs).logits, task.model(batch.tokens, batch.mask, batch.segments), **CLOSE
     )
     assert model.config.id2label == {0: "down", 1: "up"}
-    assert tokenizer.decode(found.input_ids[1], skip_special_tokens=True) == TEXTS[1].lower()
+    assert tokenizer.decode(inputs.input_ids[1], skip_special_tokens=True) == TEXTS[1].lower()
     assert tokenizer(["cat " * 500], truncation=True).input_ids[0].__len__() == 128
-    back = again(saccade, folder, tmp_path / "run")
+    back = imported(saccade, folder, tmp_path / "run")
     assert back.predict(TEXTS) == task.predict(TEXTS)
 
 
 @pytest.mark.parametrize("segments", [2, 0])
-def test_a_classifier_of_pairs(saccade, tmp_path, segments):
+def test_classifier_of_pairs_round_trip(saccade, tmp_path, segments):
     rows = [("text", "text_pair", "label"), (*SENTENCES[:2], "same"), (*SENTENCES[2:], "other")]
-    task = made(tmp_path / "run", "bert-mini", rows, f"model.num_segments={segments}")
+    task = random_run(tmp_path / "run", "bert-mini", rows, f"model.num_segments={segments}")
     task.temperature = 1.75
     Run(tmp_path / "run").keep_parts(task)
     folder = exported(saccade, tmp_path / "run")
-    tokenizer, model = theirs("AutoModelForSequenceClassification", folder)
+    tokenizer, model = load_transformers("AutoModelForSequenceClassification", folder)
     pairs = list(zip(TEXTS, reversed(TEXTS), strict=True))
-    found = encoded(tokenizer, TEXTS, reversed(TEXTS))
+    inputs = encoded(tokenizer, TEXTS, reversed(TEXTS))
     batch = task.force(pairs, ["same"] * len(pairs))
-    assert torch.equal(found.input_ids, batch.tokens)
+    assert torch.equal(inputs.input_ids, batch.tokens)
     if segments:
-        assert torch.equal(found.token_type_ids, batch.segments)
+        assert torch.equal(inputs.token_type_ids, batch.segments)
     torch.testing.assert_close(
-        model(**found).logits, task.model(batch.tokens, batch.mask, batch.segments), **CLOSE
+        model(**inputs).logits, task.model(batch.tokens, batch.mask, batch.segments), **CLOSE
     )
     if not segments:
-        told = refused(saccade, "import", folder, "--out", tmp_path / "again")
-        assert "it tells no segments apart" in told
+        message = error_of(saccade, "import", folder, "--out", tmp_path / "again")
+        assert "it does not tell segments apart" in message
         return
-    back = again(saccade, folder, tmp_path / "run")
+    back = imported(saccade, folder, tmp_path / "run")
     assert back.pairs
     assert back.temperature == 1.75
     assert back.predict(pairs) == task.predict(pairs)
 
 
-def test_several_labels(saccade, tmp_path):
+def test_multi_label_classifier_round_trip(saccade, tmp_path):
     changes = ("labels.kind=several", "labels.separator=;", 'metrics.names=["micro_f1"]')
     task = classifier(tmp_path / "run", "a;b c,d a c,d;b", *changes)
     folder = exported(saccade, tmp_path / "run")
-    tokenizer, model = theirs("AutoModelForSequenceClassification", folder)
+    tokenizer, model = load_transformers("AutoModelForSequenceClassification", folder)
     assert model.config.problem_type == "multi_label_classification"
-    shares = model(**encoded(tokenizer, TEXTS)).logits.sigmoid()
+    probabilities = model(**encoded(tokenizer, TEXTS)).logits.sigmoid()
     answers = task.predict(TEXTS)
-    for share, answer in zip(shares.tolist(), answers, strict=True):
+    for probability, answer in zip(probabilities.tolist(), answers, strict=True):
         assert answer.probabilities == pytest.approx(
-            dict(zip(["a", "b", "c,d"], share, strict=True)), abs=1e-4
+            dict(zip(["a", "b", "c,d"], probability, strict=True)), abs=1e-4
         )
-    assert again(saccade, folder, tmp_path / "run").predict(TEXTS) == answers
+    assert imported(saccade, folder, tmp_path / "run").predict(TEXTS) == answers
 
 
-def test_numbers_are_given_in_their_own_units(saccade, tmp_path):
+def test_regression_is_exported_in_the_units_of_the_labels(saccade, tmp_path):
     task = classifier(tmp_path / "run", "10.5 20 40 60")
     assert task.labels.mean == pytest.approx(32.625)
     folder = exported(saccade, tmp_path / "run")
-    tokenizer, model = theirs("AutoModelForSequenceClassification", folder)
+    tokenizer, model = load_transformers("AutoModelForSequenceClassification", folder)
     assert model.config.num_labels == 1
     logits = model(**encoded(tokenizer, TEXTS)).logits[:, 0].tolist()
     answers = [float(answer.text) for answer in task.predict(TEXTS)]
     assert logits == pytest.approx(answers, abs=1e-3)
-    back = again(saccade, folder, tmp_path / "run")
+    back = imported(saccade, folder, tmp_path / "run")
     assert [float(answer.text) for answer in back.predict(TEXTS)] == pytest.approx(answers, 1e-4)
 
 
 @pytest.mark.parametrize("kind", ["bpe", "word", "character"])
-def test_a_masked_language_model_goes_out_and_in(saccade, tmp_path, kind):
+def test_masked_language_model_round_trip(saccade, tmp_path, kind):
     rows = [("text",), *((text,) for text in SENTENCES)]
-    task = made(tmp_path / "run", "bert-mini-masked", rows, f"text.vocabulary.kind={kind}")
+    task = random_run(tmp_path / "run", "bert-mini-masked", rows, f"text.vocabulary.kind={kind}")
     folder = exported(saccade, tmp_path / "run")
-    tokenizer, model = theirs("AutoModelForMaskedLM", folder)
+    tokenizer, model = load_transformers("AutoModelForMaskedLM", folder)
     holes = ["the [MASK] sat on a [MASK].", "[MASK] cat", "a un[MASK]ed mat [MASK]", "a </s>[MASK]"]
     for text in holes:
-        [asked] = task.prepare([text])
-        ids = [task.tokenizer.cls, *asked.ids, task.tokenizer.sep]
-        found = tokenizer(text.replace("[MASK]", tokenizer.mask_token), return_tensors="pt")
-        assert found.input_ids.tolist() == [ids]
-        torch.testing.assert_close(model(**found).logits, task.model(torch.tensor([ids])), **CLOSE)
-    back = again(saccade, folder, tmp_path / "run")
+        [example] = task.prepare([text])
+        ids = [task.tokenizer.cls, *example.ids, task.tokenizer.sep]
+        inputs = tokenizer(text.replace("[MASK]", tokenizer.mask_token), return_tensors="pt")
+        assert inputs.input_ids.tolist() == [ids]
+        torch.testing.assert_close(model(**inputs).logits, task.model(torch.tensor([ids])), **CLOSE)
+    back = imported(saccade, folder, tmp_path / "run")
     assert back.predict(holes, num_best=3) == task.predict(holes, num_best=3)
     assert back.tokenizer.encode("  a cat") == task.tokenizer.encode("  a cat")
 
@@ -263,40 +271,45 @@ def test_a_masked_language_model_goes_out_and_in(saccade, tmp_path, kind):
 @pytest.mark.parametrize(
     "changes", [(), ("text.layout=packed",), ('text.opening="\\n"',)], ids=["", "packed", "opening"]
 )
-def test_a_language_model_goes_out_and_in(saccade, tmp_path, changes):
+def test_language_model_round_trip(saccade, tmp_path, changes):
     rows = [("text",), *((text,) for text in SENTENCES)]
-    task = made(tmp_path / "run", LANGUAGE_MODEL, rows, *changes)
+    task = random_run(tmp_path / "run", LANGUAGE_MODEL, rows, *changes)
     folder = exported(saccade, tmp_path / "run")
-    tokenizer, model = theirs("AutoModelForCausalLM", folder)
+    tokenizer, model = load_transformers("AutoModelForCausalLM", folder)
     answers = task.predict(TEXTS)
     for text, answer, context in zip(TEXTS, answers, task._contexts(TEXTS), strict=True):
-        found = tokenizer([text], return_tensors="pt")
-        assert found.input_ids.tolist() == [context]
+        inputs = tokenizer([text], return_tensors="pt")
+        assert inputs.input_ids.tolist() == [context]
         torch.testing.assert_close(
-            model(**found).logits, task.model(torch.tensor([context])), **CLOSE
+            model(**inputs).logits, task.model(torch.tensor([context])), **CLOSE
         )
-        [written] = model.generate(**found)
+        [written] = model.generate(**inputs)
         assert task._continuation(context, written[len(context) :].tolist()) == answer.text
-    back = again(saccade, folder, tmp_path / "run")
+    back = imported(saccade, folder, tmp_path / "run")
     assert back.predict(TEXTS, sample=False, max_length=8) == answers
 
 
-def test_how_a_language_model_draws(saccade, tmp_path):
+def test_sampling_options_are_exported(saccade, tmp_path):
     rows = [("text",), *((text,) for text in SENTENCES)]
     changes = ("generation.sample=true", "generation.temperature=0.7", "generation.top_p=0.9")
-    made(tmp_path / "run", LANGUAGE_MODEL, rows, *changes)
+    random_run(tmp_path / "run", LANGUAGE_MODEL, rows, *changes)
     folder = exported(saccade, tmp_path / "run")
-    drawn = transformers.GenerationConfig.from_pretrained(folder)
-    assert (drawn.do_sample, drawn.temperature, drawn.top_k, drawn.top_p) == (True, 0.7, 0, 0.9)
-    assert (drawn.eos_token_id, drawn.max_new_tokens) == (2, 8)
-    assert drawn.suppress_tokens == [0, 1, 3, 4, 5, 6]
+    generation = transformers.GenerationConfig.from_pretrained(folder)
+    assert (generation.do_sample, generation.temperature, generation.top_k, generation.top_p) == (
+        True,
+        0.7,
+        0,
+        0.9,
+    )
+    assert (generation.eos_token_id, generation.max_new_tokens) == (2, 8)
+    assert generation.suppress_tokens == [0, 1, 3, 4, 5, 6]
 
 
-# --- in
+# --- import
 
 
 def word_pieces(folder: Path) -> Backend:
-    """A vocabulary as BERT has it."""
+    """Write a vocabulary like BERT's."""
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "the", "cat", "dog", "sat", "on"]
     words += ["mat", "##s", "##ly", "c", "##a", "##t", ".", "ran"]
     backend = Backend(models.WordPiece({x: i for i, x in enumerate(words)}, unk_token="[UNK]"))
@@ -311,7 +324,7 @@ def word_pieces(folder: Path) -> Backend:
 def bert(folder: Path, kind: str, **options):
     config = transformers.BertConfig(
         **{
-            "vocab_size": 32,  # of which the vocabulary uses 19
+            "vocab_size": 32,  # the vocabulary uses 19 of them
             "hidden_size": 12,
             "num_hidden_layers": 2,
             "num_attention_heads": 2,
@@ -327,7 +340,7 @@ def bert(folder: Path, kind: str, **options):
 
 
 def sentence_pieces(path: Path) -> Backend:
-    """A vocabulary as Marian has it: no start, and pad at the end."""
+    """Write a vocabulary like Marian's: no start token, and padding at the end."""
     pieces = [("</s>", 0.0), ("<unk>", 0.0), *((f"▁{x}", -2.0) for x in "abcdefgh")]
     pieces += [*((x, -3.0) for x in "abcdefgh"), ("▁", -4.0), ("ab", -2.5), ("<pad>", 0.0)]
     backend = Backend(models.Unigram(pieces, unk_id=1))
@@ -350,12 +363,12 @@ def marian(folder: Path, rows: int = 21, **options):
 LETTERS = ["a b c", "ab abc g", "h", "d e f g h a b c"]
 
 
-def test_marian_becomes_a_run(saccade, tmp_path):
-    """Its answers are those of transformers, though its start is a token of its own here."""
+def test_imported_marian_equals_transformers(saccade, tmp_path):
+    """Although its start token is a separate token here."""
     model = marian(tmp_path / "opus")
-    said = saccade("import", tmp_path / "opus", "--out", tmp_path / "run")
-    assert said.code == 0
-    assert "text_to_text, a Translator of" in said.out
+    result = saccade("import", tmp_path / "opus", "--out", tmp_path / "run")
+    assert result.code == 0
+    assert "text_to_text, a Translator with" in result.out
     assert json.loads((tmp_path / "run" / "run.json").read_text())["imported"] == "opus"
     task = front.load(tmp_path / "run")
     assert len(task.target) == 25
@@ -366,8 +379,8 @@ def test_marian_becomes_a_run(saccade, tmp_path):
     target[:, 0] = 20
     logits = model(batch.source, attention_mask=batch.source_mask, decoder_input_ids=target).logits
     torch.testing.assert_close(ours[..., :21], logits.log_softmax(-1), **CLOSE)
-    said = saccade("predict", tmp_path / "run", *LETTERS, "--beam", 1, "--max-length", 9)
-    for text, answer in zip(LETTERS, said.lines, strict=True):
+    result = saccade("predict", tmp_path / "run", *LETTERS, "--beam", 1, "--max-length", 9)
+    for text, answer in zip(LETTERS, result.lines, strict=True):
         source = torch.tensor([[*task.source.encode(text), 0]])
         [written] = model.generate(
             source, num_beams=1, max_length=10, suppress_tokens=[1, 20], forced_eos_token_id=None
@@ -375,13 +388,13 @@ def test_marian_becomes_a_run(saccade, tmp_path):
         assert task.target.decode(written[1:].tolist()) == answer
 
 
-def test_an_imported_run_is_measured_and_trained_further(saccade, tmp_path):
+def test_imported_run_can_be_evaluated_and_trained_further(saccade, tmp_path):
     marian(tmp_path / "opus")
-    exchange.import_folder(tmp_path / "opus", tmp_path / "run")
+    import_folder(tmp_path / "opus", tmp_path / "run")
     rows = [f"{x} {y}\t{y} {x}\n" for x in "abcd" for y in "efgh"]
     (tmp_path / "pairs.tsv").write_text("source\ttarget\n" + "".join(rows))
-    said = saccade("evaluate", tmp_path / "run", "--data", tmp_path / "pairs.tsv", "--json")
-    assert json.loads(said.out)["items"] == 16
+    result = saccade("evaluate", tmp_path / "run", "--data", tmp_path / "pairs.tsv", "--json")
+    assert json.loads(result.out)["items"] == 16
     task = session.train(
         tmp_path / "run" / "recipe.toml",
         data=tmp_path / "pairs.tsv",
@@ -403,44 +416,46 @@ def test_marian_with_two_vocabularies(tmp_path):
     options = {"share_encoder_decoder_embeddings": False, "decoder_vocab_size": 23}
     model = marian(tmp_path / "opus", 24, **options)
     sentence_pieces(tmp_path / "opus" / "target" / "tokenizer.json")
-    task = exchange.import_folder(tmp_path / "opus", tmp_path / "run")
+    task = import_folder(tmp_path / "opus", tmp_path / "run")
     assert (len(task.source), len(task.target)) == (21, 25)
     batch = task.force(LETTERS, LETTERS)
     target = batch.target[:, :-1].clone()
     ours = task.model(batch.source, target, batch.source_mask)
     target[:, 0] = 20
     logits = model(batch.source, attention_mask=batch.source_mask, decoder_input_ids=target).logits
-    torch.testing.assert_close(  # of rows that stand for no token, none is left
+    torch.testing.assert_close(  # rows without a token are removed
         ours.log_softmax(-1)[..., :21], logits[..., :21].log_softmax(-1), **CLOSE
     )
 
 
-def test_a_bert_classifier_becomes_a_run(saccade, tmp_path):
+def test_imported_bert_classifier_equals_transformers(saccade, tmp_path):
     names = {0: "bad", 1: "so so", 2: "good"}
     model = bert(tmp_path / "hf", "BertForSequenceClassification", id2label=names)
-    said = saccade("import", tmp_path / "hf", "--out", tmp_path / "run")
-    assert said.code == 0
-    said = saccade("predict", tmp_path / "run", "the cats sat.", "A dog [SEP]", "--json")
-    read = [[2, 6, 7, 12, 9, 17, 3], [2, 5, 8, 1, 1, 1, 3]]  # of a typed [SEP] nothing is known
-    for ids, line in zip(read, said.lines, strict=True):
-        shares = model(torch.tensor([ids])).logits.softmax(-1)[0].tolist()
-        wanted = dict(zip(names.values(), shares, strict=True))
-        assert json.loads(line)["probabilities"] == pytest.approx(wanted, abs=1e-4)
-    tokenizer, _ = theirs("AutoModelForSequenceClassification", exported(saccade, tmp_path / "run"))
+    result = saccade("import", tmp_path / "hf", "--out", tmp_path / "run")
+    assert result.code == 0
+    result = saccade("predict", tmp_path / "run", "the cats sat.", "A dog [SEP]", "--json")
+    read = [[2, 6, 7, 12, 9, 17, 3], [2, 5, 8, 1, 1, 1, 3]]  # a typed [SEP] is unknown
+    for ids, line in zip(read, result.lines, strict=True):
+        probabilities = model(torch.tensor([ids])).logits.softmax(-1)[0].tolist()
+        expected = dict(zip(names.values(), probabilities, strict=True))
+        assert json.loads(line)["probabilities"] == pytest.approx(expected, abs=1e-4)
+    tokenizer, _ = load_transformers(
+        "AutoModelForSequenceClassification", exported(saccade, tmp_path / "run")
+    )
     assert tokenizer(["the cats sat.", "A dog [SEP]"]).input_ids == read
     (tmp_path / "test.tsv").write_text("text\tlabel\nthe cat\tso so\na dog\tgood\n")
-    said = saccade("evaluate", tmp_path / "run", "--data", tmp_path / "test.tsv", "--json")
-    assert json.loads(said.out)["items"] == 2
+    result = saccade("evaluate", tmp_path / "run", "--data", tmp_path / "test.tsv", "--json")
+    assert json.loads(result.out)["items"] == 2
 
 
-def test_a_bert_classifier_of_pairs_must_be_called_so(saccade, tmp_path):
+def test_import_with_pairs_reads_two_texts(saccade, tmp_path):
     model = bert(tmp_path / "hf", "BertForSequenceClassification")
-    said = saccade("import", tmp_path / "hf", "--out", tmp_path / "run", "--pairs")
-    assert said.code == 0
+    result = saccade("import", tmp_path / "hf", "--out", tmp_path / "run", "--pairs")
+    assert result.code == 0
     [answer] = front.load(tmp_path / "run").predict([("the cat", "a dog sat")])
     ids, segments = torch.tensor([[2, 6, 7, 3, 5, 8, 9, 3]]), torch.tensor([[0] * 4 + [1] * 4])
-    shares = model(ids, token_type_ids=segments).logits.softmax(-1)[0].tolist()
-    assert list(answer.probabilities.values()) == pytest.approx(shares, abs=1e-4)
+    probabilities = model(ids, token_type_ids=segments).logits.softmax(-1)[0].tolist()
+    assert list(answer.probabilities.values()) == pytest.approx(probabilities, abs=1e-4)
     assert list(answer.probabilities) == ["LABEL_0", "LABEL_1"]
 
 
@@ -453,37 +468,39 @@ def test_a_bert_classifier_of_pairs_must_be_called_so(saccade, tmp_path):
         ({"problem_type": "single_label_classification", "num_labels": 2}, "one"),
     ],
 )
-def test_what_the_labels_are(tmp_path, options, kind):
+def test_kind_of_labels_is_recognised(tmp_path, options, kind):
     model = bert(tmp_path / "hf", "BertForSequenceClassification", **options)
-    task = exchange.import_folder(tmp_path / "hf", tmp_path / "run")
+    task = import_folder(tmp_path / "hf", tmp_path / "run")
     assert task.labels.kind == task.config.labels.kind == kind
     [answer] = front.load(tmp_path / "run").predict(["the cat"])
     logits = model(torch.tensor([[2, 6, 7, 3]])).logits[0].detach()
     if kind == "number":
         assert float(answer.text) == pytest.approx(float(logits), abs=1e-3)
     else:
-        shares = logits.sigmoid() if kind == "several" else logits.softmax(-1)
-        assert list(answer.probabilities.values()) == pytest.approx(shares.tolist(), abs=1e-4)
+        probabilities = logits.sigmoid() if kind == "several" else logits.softmax(-1)
+        assert list(answer.probabilities.values()) == pytest.approx(
+            probabilities.tolist(), abs=1e-4
+        )
 
 
 @pytest.mark.parametrize("kind", ["BertForMaskedLM", "BertForPreTraining"])
-def test_a_masked_bert_becomes_a_run(saccade, tmp_path, kind):
+def test_imported_masked_bert_equals_transformers(saccade, tmp_path, kind):
     model = bert(tmp_path / "hf", kind)
-    said = saccade("import", tmp_path / "hf", "--out", tmp_path / "run")
-    assert said.code == 0
-    said = saccade("predict", tmp_path / "run", "the [MASK] sat on a mat.")
-    assert said.code == 0
+    result = saccade("import", tmp_path / "hf", "--out", tmp_path / "run")
+    assert result.code == 0
+    result = saccade("predict", tmp_path / "run", "the [MASK] sat on a mat.")
+    assert result.code == 0
     ids = torch.tensor([[2, 6, 4, 9, 10, 5, 11, 17, 3]])
     [logits] = model(ids)[0][:, 2]
-    best = 5 + int(logits[5:19].argmax())  # of what is text
-    assert said.out.strip() == front.load(tmp_path / "run").tokenizer.decode(
+    best = 5 + int(logits[5:19].argmax())  # among the ordinary tokens
+    assert result.out.strip() == front.load(tmp_path / "run").tokenizer.decode(
         [6, best, 9, 10, 5, 11, 17]
     )
-    tokenizer, _ = theirs("AutoModelForMaskedLM", exported(saccade, tmp_path / "run"))
+    tokenizer, _ = load_transformers("AutoModelForMaskedLM", exported(saccade, tmp_path / "run"))
     assert tokenizer("the [MASK] sat on a mat.").input_ids == ids[0].tolist()
 
 
-def test_gpt2_becomes_a_run(saccade, tmp_path):
+def test_imported_gpt2_equals_transformers(saccade, tmp_path):
     entries = ["<|endoftext|>", *sorted(pre_tokenizers.ByteLevel.alphabet()), "th", "Ġc", "at"]
     merges = [("t", "h"), ("Ġ", "c"), ("a", "t")]
     backend = Backend(models.BPE({x: i for i, x in enumerate(entries)}, merges))
@@ -494,8 +511,8 @@ def test_gpt2_becomes_a_run(saccade, tmp_path):
     model = test_gpt2.reference(**sizes, bos_token_id=0, eos_token_id=0)
     model.save_pretrained(tmp_path / "hf")
     backend.save(str(tmp_path / "hf" / "tokenizer.json"))
-    said = saccade("import", tmp_path / "hf", "--out", tmp_path / "run")
-    assert said.code == 0
+    result = saccade("import", tmp_path / "hf", "--out", tmp_path / "run")
+    assert result.code == 0
     task = front.load(tmp_path / "run")
     assert len(task.tokenizer) == len(entries)
     text = "that cat"
@@ -514,110 +531,114 @@ def test_gpt2_becomes_a_run(saccade, tmp_path):
     nats = torch.nn.functional.cross_entropy(logits.detach(), torch.tensor(ids))
     assert scores["loss"] == pytest.approx(float(nats), abs=1e-4)
     folder = exported(saccade, tmp_path / "run")
-    tokenizer, _ = theirs("AutoModelForCausalLM", folder)
+    tokenizer, _ = load_transformers("AutoModelForCausalLM", folder)
     assert tokenizer(text).input_ids == ids
 
 
-# --- what cannot be done, and why
+# --- errors
 
 
-def refused(saccade, *arguments) -> str:
-    said = saccade(*arguments)
-    assert said.code == 2
-    assert said.out == ""
-    assert said.err.startswith("error: ")
-    return said.err
+def error_of(saccade, *arguments) -> str:
+    result = saccade(*arguments)
+    assert result.code == 2
+    assert result.out == ""
+    assert result.err.startswith("error: ")
+    return result.err
 
 
-def test_folders_that_are_no_task(saccade, tmp_path):
+def test_raises_on_folders_without_a_task(saccade, tmp_path):
     bert(tmp_path / "body", "BertModel")
-    told = refused(saccade, "import", tmp_path / "body", "--out", tmp_path / "run")
-    assert "holds a BertModel: it has no head" in told
-    assert "saccade train RECIPE --data DATA --out RUN --init FOLDER" in told
+    message = error_of(saccade, "import", tmp_path / "body", "--out", tmp_path / "run")
+    assert "holds a BertModel: it has no head" in message
+    assert "saccade train RECIPE --data DATA --out RUN --init FOLDER" in message
     bert(tmp_path / "tags", "BertForTokenClassification")
-    told = refused(saccade, "import", tmp_path / "tags", "--out", tmp_path / "run")
-    assert "there is no task for it; what can be imported is BertForSequenceClassification" in told
+    message = error_of(saccade, "import", tmp_path / "tags", "--out", tmp_path / "run")
+    assert "no task has this model yet; these can be imported: BertForSequenceClass" in message
     sizes = {"hidden_size": 12, "num_hidden_layers": 1, "num_attention_heads": 2, "image_size": 32}
     vit = transformers.ViTForImageClassification(transformers.ViTConfig(**sizes))
     vit.save_pretrained(tmp_path / "vit")
-    told = refused(saccade, "import", tmp_path / "vit", "--out", tmp_path / "run")
-    assert "tasks on images cannot be imported yet" in told
-    told = refused(saccade, "import", tmp_path / "nowhere", "--out", tmp_path / "run")
-    assert "there is no folder" in told
+    message = error_of(saccade, "import", tmp_path / "vit", "--out", tmp_path / "run")
+    assert "no task has this model yet" in message
+    message = error_of(saccade, "import", tmp_path / "nowhere", "--out", tmp_path / "run")
+    assert "nowhere does not exist" in message
     assert not (tmp_path / "run").exists()
 
 
-def test_vocabularies_that_do_not_fit(saccade, tmp_path):
+def test_raises_on_vocabularies_that_do_not_fit(saccade, tmp_path):
     folder = tmp_path / "hf"
     bert(folder, "BertForMaskedLM", vocab_size=18)
-    told = refused(saccade, "import", folder, "--out", tmp_path / "run")
-    assert "has ids up to 18, and the model embeds 18 tokens" in told
+    message = error_of(saccade, "import", folder, "--out", tmp_path / "run")
+    assert "has ids up to 18, but the model embeds 18 tokens" in message
     content = (folder / "tokenizer.json").read_text()
     (folder / "tokenizer.json").write_text(content.replace("[SEP]", "[END]"))
     bert(tmp_path / "wide", "BertForMaskedLM")
     (tmp_path / "wide" / "tokenizer.json").write_text(content.replace("[SEP]", "[END]"))
-    told = refused(saccade, "import", tmp_path / "wide", "--out", tmp_path / "run")
-    assert "has no sep token by any of its usual names, such as [SEP]" in told
+    message = error_of(saccade, "import", tmp_path / "wide", "--out", tmp_path / "run")
+    assert "has no sep token under any of its usual names, such as [SEP]" in message
     (tmp_path / "wide" / "tokenizer.json").unlink()
-    told = refused(saccade, "import", tmp_path / "wide", "--out", tmp_path / "run")
-    assert "has no tokenizer.json, without which no text can be read" in told
+    message = error_of(saccade, "import", tmp_path / "wide", "--out", tmp_path / "run")
+    assert "has no tokenizer.json, which is needed to read text" in message
     marian(tmp_path / "opus", eos_token_id=3)
-    told = refused(saccade, "import", tmp_path / "opus", "--out", tmp_path / "run")
-    assert "ends texts with 3 (eos_token_id), tokenizer.json with 0" in told
+    message = error_of(saccade, "import", tmp_path / "opus", "--out", tmp_path / "run")
+    assert "texts end with 3 (eos_token_id), but in tokenizer.json with 0" in message
     marian(tmp_path / "late", decoder_start_token_id=21)
-    told = refused(saccade, "import", tmp_path / "late", "--out", tmp_path / "run")
-    assert "begins texts with 21 (decoder_start_token_id), which is none of its 21 tokens" in told
+    message = error_of(saccade, "import", tmp_path / "late", "--out", tmp_path / "run")
+    assert (
+        "texts begin with 21 (decoder_start_token_id), which is not one of its 21 tokens" in message
+    )
     options = {"share_encoder_decoder_embeddings": False, "decoder_vocab_size": 23}
     marian(tmp_path / "two", **options)
-    told = refused(saccade, "import", tmp_path / "two", "--out", tmp_path / "run")
-    assert "it needs two vocabularies: tokenizer.json for the source and target/" in told
+    message = error_of(saccade, "import", tmp_path / "two", "--out", tmp_path / "run")
+    assert "it needs two vocabularies: tokenizer.json for the source and target/" in message
     assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
-        ({"id2label": {0: "x", 1: " x"}}, "id2label must give each class a name of its own"),
-        ({"problem_type": "regression", "num_labels": 2}, "gives 2 numbers for a text"),
+        ({"id2label": {0: "x", 1: " x"}}, "id2label must give each class a different name"),
+        ({"problem_type": "regression", "num_labels": 2}, "predicts 2 numbers per text"),
     ],
 )
-def test_labels_that_do_not_fit(saccade, tmp_path, options, told):
+def test_raises_on_labels_that_do_not_fit(saccade, tmp_path, options, message):
     bert(tmp_path / "hf", "BertForSequenceClassification", **options)
-    assert told in refused(saccade, "import", tmp_path / "hf", "--out", tmp_path / "run")
+    assert message in error_of(saccade, "import", tmp_path / "hf", "--out", tmp_path / "run")
 
 
-def test_what_was_written_here_and_changed(saccade, tmp_path):
+def test_raises_on_changed_saccade_options(saccade, tmp_path):
     bert(tmp_path / "hf", "BertForSequenceClassification", saccade={"temperature": "warm"})
-    told = refused(saccade, "import", tmp_path / "hf", "--out", tmp_path / "run")
-    assert 'config.json: "saccade" cannot be used as it is: could not convert' in told
+    message = error_of(saccade, "import", tmp_path / "hf", "--out", tmp_path / "run")
+    assert 'config.json: "saccade" has an invalid value of temperature: Input should be' in message
 
 
 def test_pairs_need_segments(saccade, tmp_path):
     bert(tmp_path / "hf", "BertForSequenceClassification", type_vocab_size=1)
     arguments = ("import", tmp_path / "hf", "--out", tmp_path / "run", "--pairs")
-    assert "it tells no segments apart (type_vocab_size is 1)" in refused(saccade, *arguments)
+    assert "it does not tell segments apart (type_vocab_size is 1," in error_of(saccade, *arguments)
 
 
-def test_nothing_is_overwritten(saccade, tmp_path):
+def test_existing_folders_are_not_overwritten(saccade, tmp_path):
     bert(tmp_path / "hf", "BertForMaskedLM")
-    exchange.import_folder(tmp_path / "hf", tmp_path / "run")
-    told = refused(saccade, "import", tmp_path / "hf", "--out", tmp_path / "run")
-    assert "holds a run already; choose another folder with --out" in told
+    import_folder(tmp_path / "hf", tmp_path / "run")
+    message = error_of(saccade, "import", tmp_path / "hf", "--out", tmp_path / "run")
+    assert "already holds a run; choose another folder with --out" in message
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "letter.txt").write_text("keep me")
-    told = refused(saccade, "import", tmp_path / "hf", "--out", tmp_path / "mine")
-    assert "is not empty (letter.txt)" in told
+    message = error_of(saccade, "import", tmp_path / "hf", "--out", tmp_path / "mine")
+    assert "is not empty (letter.txt)" in message
     where = ("--to", "huggingface", tmp_path / "mine")
-    told = refused(saccade, "export", tmp_path / "run", *where)
-    assert "mine is not empty; choose a new folder to export to" in told
-    told = refused(saccade, "export", tmp_path / "run", *where[:2], tmp_path / "mine/letter.txt")
-    assert "letter.txt is a file" in told
+    message = error_of(saccade, "export", tmp_path / "run", *where)
+    assert "mine is not empty; choose a new folder to export to" in message
+    message = error_of(
+        saccade, "export", tmp_path / "run", *where[:2], tmp_path / "mine/letter.txt"
+    )
+    assert "letter.txt is a file" in message
     assert [path.name for path in (tmp_path / "mine").iterdir() if path.name[0] != "."] == [
         "letter.txt"
     ]
 
 
-def test_an_empty_folder_may_be_exported_to(saccade, tmp_path):
+def test_exports_to_an_empty_folder(saccade, tmp_path):
     classifier(tmp_path / "run")
     (tmp_path / "run out").mkdir()
     folder = exported(saccade, tmp_path / "run")
@@ -631,42 +652,42 @@ def test_an_empty_folder_may_be_exported_to(saccade, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
         (["model.encoder.norm_order=pre"], "order is 'pre', there 'post'"),
         (["model.encoder.stem_norm=false"], "encoder.stem_norm of this TextClassifier is Identity"),
         (["model.pooling=mean"], "pooling is 'mean', there 'first'"),
-        (["model.encoder.norm=rms"], 'model.encoder.norm is "rms", and it has "layer"'),
+        (["model.encoder.norm=rms"], 'model.encoder.norm is "rms", and must be "layer"'),
         (["model.encoder.feed_forward=gated"], 'model.encoder.feed_forward is "gated"'),
-        (["model.encoder.head=full"], 'model.encoder.head is "full", and it has "split"'),
-        (["model.encoder.head_dim=5"], "model.encoder.head_dim is 5, and it has null"),
-        (["model.encoder.qk_norm=true"], "model.encoder.qk_norm is true, and it has false"),
+        (["model.encoder.head=full"], 'model.encoder.head is "full", and must be "split"'),
+        (["model.encoder.head_dim=5"], "model.encoder.head_dim is 5, and must be null"),
+        (["model.encoder.qk_norm=true"], "model.encoder.qk_norm is true, and must be false"),
     ],
 )
-def test_a_model_without_a_counterpart_says_why(saccade, tmp_path, changes, told):
+def test_raises_on_models_that_the_format_cannot_express(saccade, tmp_path, changes, message):
     classifier(tmp_path / "run", "up down up down", *changes)
     arguments = ("export", tmp_path / "run", "--to", "huggingface", tmp_path / "deep" / "out")
-    assert told in refused(saccade, *arguments)
+    assert message in error_of(saccade, *arguments)
     assert not (tmp_path / "deep" / "out").exists()
     assert not list((tmp_path / "deep").iterdir())
 
 
-def test_a_recurrent_run_has_no_counterpart(saccade, run, tmp_path):
-    told = refused(saccade, "export", run, "--to", "huggingface", tmp_path / "out")
-    assert "encoder of this Translator is RecurrentEncoder, and the format needs a" in told
+def test_raises_on_exporting_a_recurrent_run(saccade, run, tmp_path):
+    message = error_of(saccade, "export", run, "--to", "huggingface", tmp_path / "out")
+    assert "encoder of this Translator is RecurrentEncoder, and the format needs a" in message
 
 
-def test_formats(saccade, run, tmp_path):
-    told = refused(saccade, "export", run, "--to", "tensorflow", tmp_path / "out")
-    assert "cannot be exported to 'tensorflow'; it can be to: ctranslate2, huggingface" in told
+def test_raises_on_unknown_formats(saccade, run, tmp_path):
+    message = error_of(saccade, "export", run, "--to", "tensorflow", tmp_path / "out")
+    assert "cannot be exported to 'tensorflow'; choose one of ctranslate2, huggingface" in message
     assert saccade("export", run, tmp_path / "out").code == 2
-    told = refused(saccade, "export", tmp_path, "--to", "huggingface", tmp_path / "out")
-    assert "is not a run folder" in told
+    message = error_of(saccade, "export", tmp_path, "--to", "huggingface", tmp_path / "out")
+    assert "is not a run folder" in message
     assert not (tmp_path / "out").exists()
 
 
-def test_what_is_written_is_compared(saccade, tmp_path, monkeypatch):
-    """A fault in writing is noticed, and nothing is left of it."""
+def test_export_raises_if_the_logits_differ(saccade, tmp_path, monkeypatch):
+    """An error in export is noticed, and no file is left."""
     classifier(tmp_path / "run")
 
     def faulty(folder):
@@ -675,7 +696,7 @@ def test_what_is_written_is_compared(saccade, tmp_path, monkeypatch):
             model.head.bias[0] += 0.01
         return model
 
-    monkeypatch.setattr(writing, "load", faulty)
-    told = refused(saccade, "export", tmp_path / "run", "--to", "huggingface", tmp_path / "out")
-    assert "what was written does not give the same logits: 0.0" in told
+    monkeypatch.setattr(task_export, "load", faulty)
+    message = error_of(saccade, "export", tmp_path / "run", "--to", "huggingface", tmp_path / "out")
+    assert "the written model gives other logits, with a relative difference of 0.0" in message
     assert not (tmp_path / "out").exists()

@@ -1,4 +1,4 @@
-"""saccade predict between pipes, in a process of its own."""
+"""saccade predict with pipes, in a process of its own."""
 
 import os
 import subprocess
@@ -9,12 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-WAIT = 120.0  # seconds, on a machine that is busy with other things
+WAIT = 120.0  # seconds, for busy machines
 
 
 @contextmanager
 def started(*arguments: object) -> Iterator[Any]:
-    """`saccade` with pipes at all three ends; it is ended if a test leaves it running."""
+    """Run `saccade` with pipes for stdin, stdout and stderr; kill it at the end."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     with subprocess.Popen(
         [sys.executable, "-m", "saccade", *map(str, arguments)],
@@ -37,7 +37,7 @@ def send(process: Any, text: str) -> None:
     process.stdin.flush()
 
 
-def test_an_answer_comes_before_the_next_line_is_sent(run: Path):
+def test_prediction_is_printed_before_the_next_line_arrives(run: Path):
     with started("predict", run, "--json") as process:
         send(process, "a b c\n")
         assert b'"input": "a b c"' in process.stdout.readline()
@@ -49,7 +49,7 @@ def test_an_answer_comes_before_the_next_line_is_sent(run: Path):
         assert process.stderr.read() == b""
 
 
-def test_a_reader_that_leaves_is_no_error(run: Path):
+def test_closed_stdout_is_not_an_error(run: Path):
     with started("predict", run) as process:
         send(process, "a b c\n")
         process.stdout.readline()
@@ -59,9 +59,9 @@ def test_a_reader_that_leaves_is_no_error(run: Path):
         assert process.stderr.read() == b""
 
 
-def test_a_mistake_ends_it_though_more_may_come(without_attention: Path):
+def test_error_exits_although_stdin_is_open(without_attention: Path):
     with started("predict", without_attention, "--align") as process:
         send(process, "a b c\n")  # and the pipe stays open
         assert process.wait() == 2
-        said = process.stderr.read().decode()
-    assert said == "error: this model has no attention: it never looks back at what it read\n"
+        result = process.stderr.read().decode()
+    assert result == "error: this model has no attention: it never looks back at what it read\n"

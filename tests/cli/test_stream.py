@@ -1,4 +1,4 @@
-"""saccade predict with a language model: text as it is written."""
+"""saccade predict with a language model: streamed text."""
 
 import importlib
 import json
@@ -16,7 +16,7 @@ predict = importlib.import_module("saccade.cli.predict")  # the package has the 
 
 @pytest.fixture(scope="module")
 def writer(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A language model after a step."""
+    """A run of a language model after one step."""
     folder = tmp_path_factory.mktemp("writer")
     (folder / "text.txt").write_text("the cat sees a naïve dog\n" * 60, encoding="utf-8")
     changes = ["model.dim=16", "model.decoder.num_layers=1", "model.decoder.hidden_dim=16"]
@@ -38,10 +38,10 @@ def terminal(monkeypatch):
     monkeypatch.setattr(predict, "_on_terminal", lambda: True)
 
 
-def test_lines_in_a_pipe_and_text_on_a_terminal(saccade, writer, monkeypatch):
+def test_one_line_in_a_pipe_and_a_stream_on_a_terminal(saccade, writer, monkeypatch):
     task = session.load(writer)
-    found = task.predict(["the\tcat 😀"] * 40, max_length=40)
-    seed, answer = next((i, each) for i, each in enumerate(found) if "\n" in each.text)
+    answers = task.predict(["the\tcat 😀"] * 40, max_length=40)
+    seed, answer = next((i, answer) for i, answer in enumerate(answers) if "\n" in answer.text)
     options = ("--max-length", 40, "--seed", seed)
     piped = saccade("predict", writer, "the\tcat 😀", *options)
     assert piped.out == re.sub("\n+", " ", answer.text) + "\n"
@@ -54,7 +54,7 @@ def test_lines_in_a_pipe_and_text_on_a_terminal(saccade, writer, monkeypatch):
 
 
 @pytest.mark.usefixtures("terminal")
-def test_what_is_no_single_text_comes_in_lines_on_a_terminal_too(saccade, writer, tmp_path):
+def test_several_inputs_are_not_streamed(saccade, writer, tmp_path):
     two = saccade("predict", writer, "a", "b", "--max-length", 9)
     assert len(two.lines) == 2
     [line] = saccade("predict", writer, "a", "--json").lines
@@ -70,36 +70,36 @@ def test_what_is_no_single_text_comes_in_lines_on_a_terminal_too(saccade, writer
 
 
 @pytest.mark.usefixtures("terminal")
-def test_ctrl_c_ends_a_stream_with_a_whole_line(saccade, writer, monkeypatch):
+def test_ctrl_c_ends_a_stream_with_a_complete_line(saccade, writer, monkeypatch):
     def interrupted(self, prompt, **options):
         yield " goes"
         raise KeyboardInterrupt
 
     monkeypatch.setattr(LanguageModeling, "stream", interrupted)
-    said = saccade("predict", writer, "it")
-    assert (said.code, said.out) == (130, "it goes\n")
+    result = saccade("predict", writer, "it")
+    assert (result.code, result.out) == (130, "it goes\n")
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
-        (["a", "b", "--stream"], "--stream is for one INPUT"),
-        (["--stream"], "--stream is for one INPUT"),
-        (["a", "--stream", "--json"], "without --output, --json"),
+        (["a", "b", "--stream"], "--stream needs exactly one INPUT"),
+        (["--stream"], "--stream needs exactly one INPUT"),
+        (["a", "--stream", "--json"], "cannot be combined with --output, --json"),
         (["a", "--stream", "--top-p", "0"], "top_p must be above 0"),
-        (["a", "--align"], "--align is for translators and their like, not for language_modeling"),
+        (["a", "--align"], "--align needs word alignments"),
     ],
 )
-def test_what_cannot_be_streamed(saccade, writer, arguments, said):
-    refused = saccade("predict", writer, *arguments)
-    assert (refused.code, refused.out) == (2, "")
-    assert said in refused.err
+def test_stream_raises_on_incompatible_options(saccade, writer, arguments, message):
+    result = saccade("predict", writer, *arguments)
+    assert (result.code, result.out) == (2, "")
+    assert message in result.err
 
 
-def test_other_tasks_do_not_stream(saccade, run, monkeypatch):
-    refused = saccade("predict", run, "a b", "--stream")
-    assert refused.code == 2
-    assert "--stream is for language models, not for text_to_text" in refused.err
+def test_stream_raises_for_other_tasks(saccade, run, monkeypatch):
+    result = saccade("predict", run, "a b", "--stream")
+    assert result.code == 2
+    assert "--stream needs a language model; this run's task is text_to_text" in result.err
     plain = saccade("predict", run, "a b")
     monkeypatch.setattr(predict, "_on_terminal", lambda: True)
     assert saccade("predict", run, "a b") == plain

@@ -1,4 +1,4 @@
-"""The page: one file, nothing from outside, and user text as text only."""
+"""compare.html: one file, no external resources, and user text as text only."""
 
 import base64
 import json
@@ -7,19 +7,19 @@ import re
 import pytest
 
 from saccade.compare import page as module
-from saccade.compare.folder import Folder
+from saccade.compare.folder import ComparisonFolder
 from saccade.compare.page import pages
 from tests.compare.tiny import place, run
 from tests.pages import Seen
 
 HOSTILE = "<script>alert(1)</script>"
-PATIENCE = 240_000  # milliseconds, for machines that do much else
+PATIENCE = 240_000  # milliseconds, for busy machines
 INPUTS = "script application/json"
 TAGS = ["<img", "src=x", "onerror=alert(2)>", "</td>", '"onload="', "&amp;", "$x^2$", "{title}"]
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory):
+def comparison(tmp_path_factory):
     """A comparison on data full of markup."""
     folder = place(tmp_path_factory.mktemp("page") / "it")
     for name in ("train", "valid", "test"):
@@ -31,20 +31,20 @@ def found(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def seen(found):
-    [page] = pages(found).values()
+def seen(comparison):
+    [page] = pages(comparison).values()
     return Seen(page)
 
 
 @pytest.fixture(scope="module")
-def apart(found):
-    """The pages where attention takes more room than there is."""
+def separate(comparison):
+    """The pages where attention is too large for the first."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "MOST", 1000)
-        return {name: Seen(page) for name, page in pages(found).items()}
+        patch.setattr(module, "MAX_ATTENTION", 1000)
+        return {name: Seen(page) for name, page in pages(comparison).items()}
 
 
-def test_user_text_is_text(seen):
+def test_user_text_is_escaped(seen):
     assert set(seen.names).isdisjoint({"iframe", "object", "link", "a"})
     assert seen.names.count("script") == 2  # the view, and what it shows
     assert not any(name.startswith("on") for name in seen.attributes)
@@ -52,15 +52,15 @@ def test_user_text_is_text(seen):
     assert "{title}" in seen.text
 
 
-def test_nothing_comes_from_outside(seen):
+def test_page_loads_no_external_resources(seen):
     policy = seen.policy
     assert (policy["default-src"], policy["img-src"]) == ("'none'", "data:")
     assert all(policy[name].startswith("'sha256-") for name in ("style-src", "script-src"))
     assert "style" not in seen.attributes
-    images = [given for tag, given in seen.tags if tag in {"img", "source"}]
+    images = [attributes for tag, attributes in seen.tags if tag in {"img", "source"}]
     assert images
-    for given in images:
-        address = given.get("src") or given["srcset"]
+    for attributes in images:
+        address = attributes.get("src") or attributes["srcset"]
         kind, content = address.split(",", 1)
         assert kind == "data:image/svg+xml;base64"
         picture = base64.b64decode(content).decode()
@@ -69,50 +69,52 @@ def test_nothing_comes_from_outside(seen):
         assert links == []
 
 
-def test_the_models_that_look_are_in_the_view_of_the_lens(found, seen):
+def test_attention_view_holds_the_models_with_attention(comparison, seen):
     inputs = json.loads(seen.inside[INPUTS])
     assert [[model["name"] for model in models] for models in inputs] == [["looks"]] * 4
-    for (model,), answers in zip(inputs, found.samples(), strict=True):
+    for (model,), answers in zip(inputs, comparison.samples(), strict=True):
         assert model["read"]["words"] == answers["looks"].sample.input.split()
         assert [layer["name"] for layer in model["layers"]] == list(answers["looks"].record.layers)
 
 
-def test_much_attention_has_a_page_of_its_own_and_maps_on_the_first(apart, found, seen):
-    first, other = apart["compare.html"], apart["attention.html"]
+def test_large_attention_gets_a_page_of_its_own_and_maps_on_the_first(separate, comparison, seen):
+    first, other = separate["compare.html"], separate["attention.html"]
     assert "script-src" not in first.policy
-    assert [given["href"] for tag, given in first.tags if tag == "a"] == ["attention.html"]
-    assert first.names.count("img") == seen.names.count("img") + len(found.samples())
+    assert [attributes["href"] for tag, attributes in first.tags if tag == "a"] == [
+        "attention.html"
+    ]
+    assert first.names.count("img") == seen.names.count("img") + len(comparison.samples())
     assert other.inside[INPUTS] == seen.inside[INPUTS]
 
 
-def test_a_page_that_is_no_longer_needed_is_taken_away(tmp_path):
-    folder = Folder(tmp_path)
-    folder.keep({"compare.html": "a", "attention.html": "b"})
-    folder.keep({"compare.html": "c"})
+def test_obsolete_page_is_removed(tmp_path):
+    folder = ComparisonFolder(tmp_path)
+    folder.write_pages({"compare.html": "a", "attention.html": "b"})
+    folder.write_pages({"compare.html": "c"})
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"compare.html": "c"}
 
 
-def test_every_picture_is_light_and_dark(seen):
-    dark = [given for tag, given in seen.tags if tag == "source"]
-    light = [given for tag, given in seen.tags if tag == "img"]
+def test_every_chart_has_a_light_and_a_dark_version(seen):
+    dark = [attributes for tag, attributes in seen.tags if tag == "source"]
+    light = [attributes for tag, attributes in seen.tags if tag == "img"]
     assert len(dark) == len(light)
-    assert all(given["media"] == "(prefers-color-scheme: dark)" for given in dark)
+    assert all(attributes["media"] == "(prefers-color-scheme: dark)" for attributes in dark)
     assert all(a["srcset"] != b["src"] for a, b in zip(dark, light, strict=True))
 
 
-def test_the_page_says_what_the_numbers_say(found, seen):
-    assert found.summary() in seen.text
-    for title in ("Quality", "Differences", "Cost", "By length of the input", "Learning curves"):
+def test_page_shows_all_numbers(comparison, seen):
+    assert comparison.summary() in seen.text
+    for title in ("Quality", "Differences", "Cost", "Quality by input length", "Learning curves"):
         assert title in seen.text
-    for each in found.contenders:
-        assert f"{each.parameters:,}" in seen.text
-        assert str(each.qualities["exact_match"]) in seen.text
-    assert "with another seed the order may turn round" in seen.text
-    assert "It has no attention to show." in seen.text
+    for contender in comparison.contenders:
+        assert f"{contender.parameters:,}" in seen.text
+        assert str(contender.qualities["exact_match"]) in seen.text
+    assert "with another seed the order may change" in seen.text
+    assert "This model has no attention." in seen.text
     assert "nrefs:1|bs:100" in seen.text
 
 
-def test_it_is_for_phones_too(seen):
+def test_page_fits_small_screens(seen):
     assert ("meta", {"name": "viewport", "content": "width=device-width, initial-scale=1"}) in (
         seen.tags
     )
@@ -121,8 +123,8 @@ def test_it_is_for_phones_too(seen):
     assert all(seen.tags[at - 1][1]["class"].split()[0] == "wide" for at in tables)
 
 
-def test_in_a_browser_the_models_can_be_looked_into_and_no_text_acts(browser, found, tmp_path):
-    (tmp_path / "compare.html").write_text(pages(found)["compare.html"])
+def test_attention_view_works_in_a_browser_and_no_user_text_runs(browser, comparison, tmp_path):
+    (tmp_path / "compare.html").write_text(pages(comparison)["compare.html"])
     tab, complaints = browser.new_page(), []
     tab.set_default_timeout(PATIENCE)
     tab.on("console", lambda message: complaints.append(message.text))

@@ -1,4 +1,4 @@
-"""Every task can be compared: its metrics, its answers to samples, its attention."""
+"""Comparisons of every task: metrics, predictions for samples, attention."""
 
 import json
 
@@ -120,22 +120,22 @@ QUICKEST = {"labels", "next", "images"}
 @pytest.mark.parametrize(
     "case", [c if c in QUICKEST else pytest.param(c, marks=pytest.mark.slow) for c in CASES]
 )
-def test_a_task(tmp_path, case):
-    recipe, make, changes, metric, looks = CASES[case]
+def test_task_can_be_compared(tmp_path, case):
+    recipe, make, changes, metric, has_attention = CASES[case]
     make(tmp_path / "data")
-    found, _ = run(
+    comparison, _ = run(
         tmp_path,
         recipe,
         changes=[*changes, "training.batch_tokens=256", "training.validate_items=4"],
         max_steps=2,
     )
-    assert found.failures == []
-    assert found.task == recipes.load(recipe).task
+    assert comparison.failures == []
+    assert comparison.task == recipes.load(recipe).task
     table = json.loads((tmp_path / "out" / "compare.json").read_text())
     assert table["metric"] == metric
     assert metric in table["recipes"][0]["metrics"]
     assert len(table["samples"]) == min(4, table["items"])
     answers = [sample["answers"][recipe] for sample in table["samples"]]
-    assert [each["attention"] is not None for each in answers] == [looks] * len(answers)
+    assert [answer["attention"] is not None for answer in answers] == [has_attention] * len(answers)
     page = (tmp_path / "out" / "compare.html").read_text()
-    assert ('<script type="application/json" id="inputs">' in page) is looks
+    assert ('<script type="application/json" id="inputs">' in page) is has_attention

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from saccade.compare import compare
-from saccade.compare.work import perform
+from saccade.compare.trainings import perform
 from saccade.lens.drawing.chart import Chart
 from saccade.training import session as training
 from saccade.training.console import Console
@@ -17,14 +17,14 @@ PLAIN = "plain:model.decoder.attention=none"
 
 
 def undrawn():
-    """Pages whose pictures are made but not drawn, which takes most of their time."""
+    """Leave charts undrawn, which would take most of the time of a page."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Chart, "address", lambda chart, theme="light": f"data:,{theme}")
         yield
 
 
-class Heard(Console):
-    """A quiet screen that remembers what was said."""
+class RecordingConsole(Console):
+    """A quiet console that keeps its messages."""
 
     def __init__(self) -> None:
         super().__init__(quiet=True)
@@ -34,32 +34,32 @@ class Heard(Console):
         self.lines.append(text)
 
 
-def here(job, notify):
+def perform_here(job, notify):
     """Perform a job in this process."""
     perform(job, Console(quiet=True))
 
 
 def place(folder: Path) -> Path:
-    """A folder with a recipe and data."""
+    """Return the folder, filled with a recipe and data."""
     return prepare(folder)
 
 
 def run(folder: Path, *recipes: str, changes=(), out="out", **options):
-    """Compare recipes on the data of a folder; gives what was found and what was said."""
-    heard = Heard()
-    given = [text.format(folder=folder) for text in recipes or BOTH]
+    """Compare recipes on the data of a folder; return the comparison and the messages."""
+    console = RecordingConsole()
+    specs = [text.format(folder=folder) for text in recipes or BOTH]
     if not recipes:
         changes = (PLAIN, *changes)
-    options = {"data": folder / "data", "max_steps": 6, "perform": here, **options}
+    options = {"data": folder / "data", "max_steps": 6, "perform": perform_here, **options}
     with pytest.MonkeyPatch.context() as patch:  # reports take longer than such trainings
         patch.setattr(training, "write_report", lambda run, task, items: None)
-        found = compare(
-            given,
+        comparison = compare(
+            specs,
             out=folder / out,
             changes=(*QUICK, *changes),
             cache=folder / "cache",
             device="cpu",
-            console=heard,
+            console=console,
             **options,
         )
-    return found, heard.lines
+    return comparison, console.lines

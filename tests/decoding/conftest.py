@@ -1,4 +1,4 @@
-"""The models of these tests are tiny: more threads than one only wait for each other."""
+"""One thread for these tests: their models are so small that several only wait for each other."""
 
 import pytest
 import torch

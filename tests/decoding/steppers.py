@@ -1,24 +1,24 @@
-"""Small models to write with, and the slow and obvious ways to search in them."""
+"""Small models to generate with, and slow, obvious searches in them."""
 
 from dataclasses import dataclass
 
 import torch
 
-from saccade.decoding import Hypothesis, Limits
+from saccade.decoding import GenerationLimits, Hypothesis
 
 STOP, START = 0, 1
 
 
 class Trigram:
-    """Logits looked up by the row's context and the last two tokens; the state is a tuple.
+    """A model whose logits depend on the row's context and the last two tokens.
 
     They grow a little with each step, or texts of the same trigrams would be equally likely.
     """
 
     def __init__(self, table):
         self.table = table  # (contexts, v, v, v)
-        self.steps = []  # how many rows were stepped
-        self.selects = []  # what was selected
+        self.steps = []  # number of rows of each step
+        self.selects = []  # rows of each select
 
     def logits(self, context, length, previous, last):
         return self.table[context, previous, last] * (1 + 0.03 * length)
@@ -38,7 +38,7 @@ class Trigram:
         return context[rows], previous[rows], length
 
     def log_p(self, context, written, limits):
-        """What may follow these tokens and how likely it is, for one row."""
+        """Return the log-probabilities of the tokens that can follow, for one row."""
         previous, last = (0, START, *written)[-2:]
         row = self.logits(context, len(written), previous, last).float().log_softmax(-1).tolist()
         banned = {*limits.forbidden} | ({STOP} if len(written) < limits.min_length else set())
@@ -83,7 +83,7 @@ class InPlace(Trigram):
 
 
 def random_trigram(contexts, vocabulary, seed=0, *, scale=1.5, stop=0.0, kind=Trigram):
-    """A random model; `stop` is added to the logits of the stop token."""
+    """Return a random model; `stop` is added to the logits of the stop token."""
     generator = torch.Generator().manual_seed(seed)
     table = scale * torch.randn(contexts, *3 * (vocabulary,), generator=generator)
     table[..., STOP] += stop
@@ -91,7 +91,7 @@ def random_trigram(contexts, vocabulary, seed=0, *, scale=1.5, stop=0.0, kind=Tr
 
 
 def run(search, stepper, limits, contexts=None, **options):
-    """The search in all contexts of the model, or in these."""
+    """Run a search in all contexts of the model, or in these."""
     contexts = (
         torch.arange(len(stepper.table))
         if contexts is None
@@ -114,7 +114,7 @@ def slow_greedy(model, context, limits):
 
 
 def all_hypotheses(model, context, limits, length_penalty, written=(), total=0.0):
-    """Every sequence there is, with its score."""
+    """Return every possible sequence, with its score."""
     for token, value in model.log_p(context, written, limits).items():
         options = {"finished": token == STOP, "length_penalty": length_penalty}
         if token == STOP:
@@ -128,17 +128,17 @@ def all_hypotheses(model, context, limits, length_penalty, written=(), total=0.0
 
 
 def slow_beam(model, context, limits, beam, length_penalty):
-    """Beam search of one row with lists, always to the maximum length; all it found, best first."""
+    """Search one row with lists, always to the maximum length; return all hypotheses."""
     ended, live = [], [((), 0.0)]
     for _ in range(limits.max_length):
-        found = [
+        candidates = [
             ((*written, token), total + value)
             for written, total in live
             for token, value in model.log_p(context, written, limits).items()
         ]
-        found.sort(key=lambda item: -item[1])
-        ended += [(w[:-1], total, True) for w, total in found[:beam] if w[-1] == STOP]
-        live = [(w, total) for w, total in found if w[-1] != STOP][:beam]
+        candidates.sort(key=lambda item: -item[1])
+        ended += [(w[:-1], total, True) for w, total in candidates[:beam] if w[-1] == STOP]
+        live = [(w, total) for w, total in candidates if w[-1] != STOP][:beam]
     ended += [(w, total, False) for w, total in live]
     hypotheses = [
         Hypothesis.of(w, total, finished=finished, length_penalty=length_penalty)
@@ -147,14 +147,16 @@ def slow_beam(model, context, limits, beam, length_penalty):
     return sorted(hypotheses, key=lambda hypothesis: -hypothesis.score)
 
 
-def assert_same(found, expected):
-    """The same sequences in the same order, their numbers equal but for rounding."""
-    assert [(h.tokens, h.finished) for h in found] == [(h.tokens, h.finished) for h in expected]
-    for ours, theirs in zip(found, expected, strict=True):
+def assert_same(actual, expected):
+    """Assert the same sequences in the same order, with numbers equal up to rounding."""
+    assert [(h.tokens, h.finished) for h in actual] == [(h.tokens, h.finished) for h in expected]
+    for ours, theirs in zip(actual, expected, strict=True):
         numbers = torch.tensor([ours.log_probability, ours.score])
         by_hand = torch.tensor([theirs.log_probability, theirs.score])
         torch.testing.assert_close(numbers, by_hand, atol=1e-4, rtol=1e-5)
 
 
 def limits(max_length, min_length=0, forbidden=(START,)):
-    return Limits(stop=STOP, max_length=max_length, min_length=min_length, forbidden=forbidden)
+    return GenerationLimits(
+        stop=STOP, max_length=max_length, min_length=min_length, forbidden=forbidden
+    )

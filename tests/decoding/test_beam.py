@@ -1,4 +1,4 @@
-"""Beam search against greedy search, a list-based beam search, and all sequences there are."""
+"""Tests of beam search against greedy search, a list-based beam search, and all sequences."""
 
 import pytest
 import torch
@@ -26,14 +26,14 @@ each_penalty = pytest.mark.parametrize("penalty", PENALTIES)
 
 @each_penalty
 @pytest.mark.parametrize("stop", [-1.0, 1.0])
-def test_a_beam_of_one_is_greedy(penalty, stop):
+def test_a_beam_of_one_equals_greedy(penalty, stop):
     model = random_trigram(31, 7, 2, stop=stop)
     by_beam = run(beam_search, model, limits(8), beam=1, length_penalty=penalty)
-    for [found], [expected] in zip(by_beam, run(greedy, model, limits(8)), strict=True):
-        assert found.tokens == expected.tokens
-        assert found.log_probability == expected.log_probability
-        length = len(found.tokens) + found.finished
-        assert found.score == pytest.approx(found.log_probability / length**penalty)
+    for [hypothesis], [expected] in zip(by_beam, run(greedy, model, limits(8)), strict=True):
+        assert hypothesis.tokens == expected.tokens
+        assert hypothesis.log_probability == expected.log_probability
+        length = len(hypothesis.tokens) + hypothesis.finished
+        assert hypothesis.score == pytest.approx(hypothesis.log_probability / length**penalty)
 
 
 @each_penalty
@@ -42,8 +42,8 @@ def test_a_wide_beam_finds_the_best_of_all_sequences_in_order(penalty, max_lengt
     bounds = limits(max_length, forbidden=())
     for seed in range(3):
         model = random_trigram(3, 3, seed, stop=0.5)
-        found = run(beam_search, model, bounds, beam=64, length_penalty=penalty, num_best=20)
-        for context, row in enumerate(found):
+        rows = run(beam_search, model, bounds, beam=64, length_penalty=penalty, num_best=20)
+        for context, row in enumerate(rows):
             everything = all_hypotheses(model, context, bounds, penalty)
             assert_same(row, sorted(everything, key=lambda h: -h.score)[:20])
 
@@ -65,8 +65,8 @@ def test_ending_early_changes_nothing(
     num_best = data.draw(st.integers(1, beam))
     bounds = limits(max_length, int(min_share * max_length))
     model = random_trigram(4, vocabulary, seed, stop=stop, kind=InPlace)
-    found = run(beam_search, model, bounds, beam=beam, length_penalty=penalty, num_best=num_best)
-    for context, row in enumerate(found):
+    rows = run(beam_search, model, bounds, beam=beam, length_penalty=penalty, num_best=num_best)
+    for context, row in enumerate(rows):
         assert_same(row, slow_beam(model, context, bounds, beam, penalty)[:num_best])
 
 
@@ -89,51 +89,51 @@ def test_the_first_step_has_one_beam_and_each_step_one_select():
     assert model.selects[0] == [0, 0, 0, 0, 1, 1, 1, 1]
 
 
-def test_an_order_that_stays_is_not_selected():
+def test_an_unchanged_order_is_not_selected():
     table = torch.full((1, 5, 5, 5), -30.0)
     for token in (2, 3, 4):
-        table[0, 0, START, token] = -float(token)  # three beginnings, each of which repeats itself
+        table[0, 0, START, token] = -float(token)  # three beginnings that repeat themselves
         table[0, :, token, token] = 0.0
     model = Trigram(table)
     [row] = run(beam_search, model, limits(6), beam=3, num_best=3)
-    assert [found.tokens for found in row] == [(2,) * 6, (3,) * 6, (4,) * 6]
+    assert [hypothesis.tokens for hypothesis in row] == [(2,) * 6, (3,) * 6, (4,) * 6]
     assert model.selects == [[0, 0, 0]]
 
 
 @pytest.mark.parametrize("vocabulary", [1, 2, 3])
 @pytest.mark.parametrize("beam", [2, 5, 50])
-def test_a_vocabulary_smaller_than_the_beam(vocabulary, beam):
+def test_a_vocabulary_can_be_smaller_than_the_beam(vocabulary, beam):
     table = torch.randn(3, vocabulary, max(2, vocabulary), vocabulary)
     bounds = limits(4, forbidden=())
-    found = run(beam_search, Trigram(table), bounds, beam=beam, num_best=beam)
-    for context, row in enumerate(found):
+    rows = run(beam_search, Trigram(table), bounds, beam=beam, num_best=beam)
+    for context, row in enumerate(rows):
         everything = list(all_hypotheses(Trigram(table), context, bounds, 1.0))
         assert len(row) == min(beam, len(everything))
-        assert len({found.tokens for found in row}) == len(row)
+        assert len({hypothesis.tokens for hypothesis in row}) == len(row)
         if beam == 50:
             assert_same(row, sorted(everything, key=lambda h: -h.score)[:50])
 
 
-def test_what_has_probability_0_is_neither_kept_nor_fed_to_the_model():
+def test_tokens_of_probability_0_are_neither_kept_nor_read():
     table = torch.full((2, 6, 6, 6), -torch.inf)
     table[..., 2] = 0.0
     table[..., STOP] = 0.0
     table[1, ..., STOP] = -torch.inf
     table[:, 1:, [STOP, START, 3, 4, 5]] = torch.nan
-    found = run(beam_search, Trigram(table), limits(3), beam=5, num_best=5)
-    assert [h.tokens for h in found[0]] == [(), (2,), (2, 2), (2, 2, 2)]
-    assert [h.tokens for h in found[1]] == [(2, 2, 2)]
+    rows = run(beam_search, Trigram(table), limits(3), beam=5, num_best=5)
+    assert [h.tokens for h in rows[0]] == [(), (2,), (2, 2), (2, 2, 2)]
+    assert [h.tokens for h in rows[1]] == [(2, 2, 2)]
 
 
 def test_of_equal_continuations_the_lowest_token_comes_first():
     table = torch.zeros(1, 50, 50, 50)
     table[..., STOP] = -9
     [row] = run(beam_search, Trigram(table), limits(1), beam=4, num_best=4)
-    assert [found.tokens for found in row] == [(2,), (3,), (4,), (5,)]
+    assert [hypothesis.tokens for hypothesis in row] == [(2,), (3,), (4,), (5,)]
 
 
 @each_penalty
-def test_more_asked_for_does_not_change_what_comes_first(penalty):
+def test_a_larger_num_best_does_not_change_the_best(penalty):
     model = random_trigram(11, 7, 6, stop=1.0)
     many, one = (
         run(beam_search, model, limits(7), beam=5, num_best=n, length_penalty=penalty)
@@ -141,13 +141,13 @@ def test_more_asked_for_does_not_change_what_comes_first(penalty):
     )
     assert [row[:1] for row in many] == one
     for row in many:
-        scores = [found.score for found in row]
+        scores = [hypothesis.score for hypothesis in row]
         assert scores == sorted(scores, reverse=True)
 
 
 @pytest.mark.parametrize("penalty", [0.0, 1.0])
 @pytest.mark.parametrize("beam", [2, 4])
-def test_a_narrow_beam_is_seldom_worse_than_greedy(beam, penalty, record_property):
+def test_a_narrow_beam_is_rarely_worse_than_greedy(beam, penalty, record_property):
     model = random_trigram(500, 9, 1, stop=1.0)
     ours = run(beam_search, model, limits(10), beam=beam, length_penalty=penalty)
     theirs = run(beam_search, model, limits(10), beam=1, length_penalty=penalty)
@@ -162,7 +162,7 @@ def test_a_narrow_beam_is_seldom_worse_than_greedy(beam, penalty, record_propert
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"beam": 0}, "beam must be at least 1, got 0"),
         ({"beam": 2, "num_best": 3}, "beam = 2, got 3"),
@@ -171,6 +171,6 @@ def test_a_narrow_beam_is_seldom_worse_than_greedy(beam, penalty, record_propert
         ({"beam": 1, "length_penalty": float("nan")}, "got nan"),
     ],
 )
-def test_bad_options_are_refused_with_their_numbers(options, said):
-    with pytest.raises(DecodingError, match=said):
+def test_raises_on_invalid_options(options, message):
+    with pytest.raises(DecodingError, match=message):
         run(beam_search, random_trigram(1, 4), limits(3), **options)

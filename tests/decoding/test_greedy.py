@@ -1,4 +1,4 @@
-"""Greedy search against the naive loop (checklist B6, H8), and what all three searches share."""
+"""Tests of greedy search against the naive loop (B6, H8), and of what all searches share."""
 
 import sys
 from functools import partial
@@ -45,19 +45,19 @@ each_search = pytest.mark.parametrize("search", SEARCHES.values(), ids=SEARCHES)
     min_share=st.floats(0, 1),
     stop=st.floats(-2, 2),
 )
-def test_greedy_is_the_naive_loop(seed, vocabulary, max_length, min_share, stop):
+def test_greedy_equals_the_naive_loop(seed, vocabulary, max_length, min_share, stop):
     forbidden = (START,) if vocabulary > 2 else ()
     model = random_trigram(5, vocabulary, seed, stop=stop)
     bounds = limits(max_length, int(min_share * max_length), forbidden)
-    for context, [found] in enumerate(run(greedy, model, bounds)):
-        assert_same([found], [slow_greedy(model, context, bounds)])
+    for context, [hypothesis] in enumerate(run(greedy, model, bounds)):
+        assert_same([hypothesis], [slow_greedy(model, context, bounds)])
 
 
-def test_of_equal_tokens_the_lowest_is_written():
+def test_of_equal_tokens_the_lowest_is_chosen():
     table = torch.zeros(1, 5, 5, 5)
     table[..., STOP] = -1
-    [[found]] = run(greedy, Trigram(table), limits(3))
-    assert found.tokens == (2, 2, 2)
+    [[hypothesis]] = run(greedy, Trigram(table), limits(3))
+    assert hypothesis.tokens == (2, 2, 2)
 
 
 @each_search
@@ -71,14 +71,14 @@ def test_a_state_is_used_once_and_selected_only_to_change_it(search):
 
 def test_rows_that_have_stopped_leave_the_batch():
     model = random_trigram(11, 7, 3, stop=1.0)
-    found = run(greedy, model, limits(9))
-    lengths = [len(h.tokens) + h.finished for [h] in found]
+    rows = run(greedy, model, limits(9))
+    lengths = [len(h.tokens) + h.finished for [h] in rows]
     assert model.steps == [sum(length > step for length in lengths) for step in range(max(lengths))]
     assert len(model.selects) == len({length for length in lengths if length < max(lengths)})
 
 
 @each_search
-def test_a_row_says_the_same_alone_and_in_any_batch(search):
+def test_a_row_is_equal_alone_and_in_any_batch(search):
     model, bounds = random_trigram(11, 7, 5, stop=1.0), limits(9)
     first = torch.tensor([START])
     whole = run(search, model, bounds)
@@ -105,28 +105,28 @@ def test_no_rows_give_no_hypotheses(search):
 def test_a_model_that_never_stops_is_cut_B6(search, max_length):
     model = random_trigram(3, 6, stop=-torch.inf)
     for row in run(search, model, limits(max_length)):
-        for found in row:
-            assert not found.finished
-            assert len(found.tokens) == max_length
+        for hypothesis in row:
+            assert not hypothesis.finished
+            assert len(hypothesis.tokens) == max_length
     assert len(model.steps) == max_length
 
 
 @each_search
-def test_nothing_forbidden_and_no_early_stop_B6(search):
+def test_forbidden_tokens_and_early_stops_are_never_generated_B6(search):
     model = random_trigram(13, 6, stop=2.0)
-    model.table[..., 3] += 4  # what is forbidden is what the model likes best
+    model.table[..., 3] += 4  # the forbidden token is the most likely
     bounds = limits(8, min_length=3, forbidden=(START, 3))
     rows = run(search, model, bounds)
-    assert any(found.finished for row in rows for found in row)
-    for found in [found for row in rows for found in row]:
-        assert not {STOP, START, 3} & set(found.tokens)
-        assert 3 <= len(found.tokens) <= (7 if found.finished else 8)
+    assert any(hypothesis.finished for row in rows for hypothesis in row)
+    for hypothesis in [hypothesis for row in rows for hypothesis in row]:
+        assert not {STOP, START, 3} & set(hypothesis.tokens)
+        assert 3 <= len(hypothesis.tokens) <= (7 if hypothesis.finished else 8)
 
 
 @each_search
-def test_with_the_minimum_at_the_maximum_there_is_no_stop(search):
+def test_with_min_length_at_max_length_there_is_no_stop(search):
     for row in run(search, random_trigram(5, 6, stop=5.0), limits(4, min_length=4)):
-        assert all(len(found.tokens) == 4 and not found.finished for found in row)
+        assert all(len(hypothesis.tokens) == 4 and not hypothesis.finished for hypothesis in row)
 
 
 @each_search
@@ -143,26 +143,26 @@ def test_the_log_probability_is_that_of_the_tokens_in_float32(search, dtype):
     model, bounds = random_trigram(11, 7, 8, stop=1.0), limits(9)
     model.table = model.table.to(dtype)
     for context, row in enumerate(run(search, model, bounds)):
-        for found in row:
+        for hypothesis in row:
             total, written = 0.0, ()
-            for token in found.tokens + (STOP,) * found.finished:
+            for token in hypothesis.tokens + (STOP,) * hypothesis.finished:
                 total += model.log_p(context, written, bounds)[token]
                 written += (token,)
-            assert found.log_probability == pytest.approx(total, abs=1e-5)
-            assert found.score == pytest.approx(total / len(written), abs=1e-5)
+            assert hypothesis.log_probability == pytest.approx(total, abs=1e-5)
+            assert hypothesis.score == pytest.approx(total / len(written), abs=1e-5)
 
 
 @each_search
 @pytest.mark.parametrize("broken", [torch.nan, torch.inf])
-def test_logits_that_are_no_numbers_end_it_and_name_the_step(search, broken):
+def test_raises_on_logits_that_are_not_finite_with_the_step(search, broken):
     model = random_trigram(3, 6, stop=-torch.inf)
-    model.table[2, START, 2:, 4] = broken  # the step after the first written token
+    model.table[2, START, 2:, 4] = broken  # the step after the first generated token
     with pytest.raises(DecodingError, match="at step 2 in row 2 of the batch"):
         run(search, model, limits(10))
 
 
 @each_search
-def test_nothing_left_to_write_is_an_error(search):
+def test_raises_if_no_token_is_left(search):
     model = random_trigram(3, 4)
     with pytest.raises(DecodingError, match="no token is left for step 1 in row 0"):
         run(search, model, limits(5, min_length=1, forbidden=(1, 2, 3)))
@@ -173,7 +173,7 @@ def test_nothing_left_to_write_is_an_error(search):
 
 
 @each_search
-def test_tokens_outside_of_the_vocabulary_are_named(search):
+def test_raises_on_tokens_outside_the_vocabulary(search):
     with pytest.raises(DecodingError, match="below the vocabulary size 4, got 9"):
         run(search, random_trigram(3, 4), limits(5, forbidden=(START, 9)))
 
@@ -196,7 +196,7 @@ def test_gradients_are_off_but_the_state_stays_an_ordinary_tensor(search):
 
 
 @pytest.mark.parametrize("vocabulary", [1, 100, 128, 129, 255, 256, 257, 1000])
-def test_the_lowest_of_the_most_likely_tokens_is_found_in_parts_too(vocabulary, monkeypatch):
+def test_searching_in_parts_also_returns_the_lowest_of_equals(vocabulary, monkeypatch):
     monkeypatch.setattr(sys.modules[most_likely.__module__], "SMALL", 0)
     rows, levels = torch.arange(40), torch.Generator().manual_seed(vocabulary)
     log_p = -torch.randint(2, 6, (40, vocabulary), generator=levels).float()

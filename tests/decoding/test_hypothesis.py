@@ -1,10 +1,10 @@
-"""Scores by hand, and limits that make no sense."""
+"""Tests of scores by hand, and of invalid limits."""
 
 import math
 
 import pytest
 
-from saccade.decoding import Hypothesis, Limits
+from saccade.decoding import GenerationLimits, Hypothesis
 from saccade.errors import DecodingError, SaccadeError
 
 
@@ -19,18 +19,18 @@ from saccade.errors import DecodingError, SaccadeError
         (False, 0.5, -6 / math.sqrt(3)),
     ],
 )
-def test_the_length_in_the_score_counts_the_stop(finished, penalty, score):
+def test_the_length_in_the_score_includes_the_stop_token(finished, penalty, score):
     hypothesis = Hypothesis.of([4, 5, 6], -6.0, finished=finished, length_penalty=penalty)
     assert hypothesis.score == pytest.approx(score)
     assert hypothesis == Hypothesis((4, 5, 6), -6.0, hypothesis.score, finished)
 
 
-def test_a_stop_alone_has_length_one():
+def test_a_stop_token_alone_has_length_one():
     assert Hypothesis.of([], -3.0, finished=True) == Hypothesis((), -3.0, -3.0, finished=True)
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"max_length": 0}, "max_length must be at least 1, got 0"),
         ({"max_length": 3, "min_length": 4}, "max_length = 3, got 4"),
@@ -40,8 +40,8 @@ def test_a_stop_alone_has_length_one():
         ({"max_length": 3, "forbidden": (0,)}, "set min_length to max_length = 3"),
     ],
 )
-def test_bad_limits_are_refused_with_their_numbers(options, said):
-    with pytest.raises(DecodingError, match=said) as caught:
-        Limits(**{"stop": 0, **options})
+def test_raises_on_invalid_limits(options, message):
+    with pytest.raises(DecodingError, match=message) as caught:
+        GenerationLimits(**{"stop": 0, **options})
     assert isinstance(caught.value, SaccadeError)
     assert isinstance(caught.value, ValueError)

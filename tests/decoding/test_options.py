@@ -1,26 +1,26 @@
-"""The options of generation: how long an answer may be, and what the length penalty changes."""
+"""Tests of the options of generation: limits of length, and the length penalty."""
 
 from itertools import pairwise
 
 import pytest
 import torch
 
-from saccade.decoding import GenerationConfig, generate, step_of
+from saccade.decoding import GenerationConfig, generate, length_bucket
 from tests.decoding.steppers import START, limits, random_trigram
 
 
 @pytest.mark.parametrize("ratio", [0.5, 2.0, 3.7])
-def test_limits_leave_room_and_change_at_steps_of_eight(ratio):
+def test_limits_change_at_steps_of_eight(ratio):
     options = GenerationConfig(max_length=10_000, max_ratio=ratio)
     limits = [options.longest(length) for length in range(200)]
     assert all(limit >= int(ratio * length) + 10 for length, limit in enumerate(limits))
     assert all(limit <= int(ratio * (length + 7)) + 10 for length, limit in enumerate(limits))
     changes = [length for length, (a, b) in enumerate(pairwise(limits), 1) if a != b]
-    assert changes == list(range(7, 200, 8))  # 8, 16, … with the stop
-    assert [step_of(length) for length in (6, 7, 14, 15)] == [0, 1, 1, 2]
+    assert changes == list(range(7, 200, 8))  # 8, 16, … with the stop token
+    assert [length_bucket(length) for length in (6, 7, 14, 15)] == [0, 1, 1, 2]
 
 
-def test_limits_end_at_the_most():
+def test_limits_never_exceed_max_length():
     assert GenerationConfig(max_length=30).longest(1000) == 30
     assert GenerationConfig(max_length=30).longest(0) == 22
 

@@ -1,4 +1,4 @@
-"""Sampling: seeded, true to the probabilities, and greedy where it should be (checklist B7)."""
+"""Tests of sampling: seeds, frequencies, and equality with greedy search (checklist B7)."""
 
 import math
 
@@ -15,22 +15,22 @@ def test_seeded_sampling_is_reproducible_B7():
     model, bounds = random_trigram(31, 7, stop=1.0), limits(9)
     once, again = (run(sample, model, bounds, seeds=range(31)) for _ in range(2))
     assert once == again
-    torch.rand(5)  # the global generator has no part in it
+    torch.rand(5)  # the global generator does not matter
     assert run(sample, model, bounds, seeds=range(31)) == once
     assert run(sample, model, bounds, seeds=range(1, 32)) != once
 
 
-def test_rows_with_one_seed_and_one_context_say_the_same():
+def test_rows_with_equal_seeds_and_contexts_are_equal():
     model = random_trigram(2, 7)
     a, b, c, d = run(sample, model, limits(9), [0, 1, 0, 0], seeds=[5, 5, 5, 6])
     assert a == c
     assert a not in (b, d)
 
 
-def test_a_higher_limit_only_writes_on():
+def test_a_higher_limit_only_continues_the_text():
     model = random_trigram(31, 7)
     short, long = (run(sample, model, limits(n), seeds=range(31)) for n in (4, 12))
-    assert any(not found.finished for [found] in short)
+    assert any(not hypothesis.finished for [hypothesis] in short)
     for [a], [b] in zip(short, long, strict=True):
         assert b.tokens[: len(a.tokens)] == a.tokens
 
@@ -48,7 +48,7 @@ def test_a_higher_limit_only_writes_on():
     ],
     ids=str,
 )
-def test_where_sampling_is_greedy_B7(options):
+def test_sampling_equals_greedy_at_temperature_0_and_top_k_1_B7(options):
     model = random_trigram(31, 7, stop=1.0)
     assert run(sample, model, limits(9), seeds=range(31), **options) == run(
         greedy, model, limits(9)
@@ -60,14 +60,14 @@ def test_of_equal_tokens_top_k_and_top_p_keep_the_lowest():
     for options in ({"top_k": 3}, {"top_p": 2.5 / 40}):
         contexts = [0] * 300
         rows = run(sample, model, limits(1, forbidden=()), contexts, seeds=range(300), **options)
-        assert {found.tokens for [found] in rows} == {(), (1,), (2,)}
+        assert {hypothesis.tokens for [hypothesis] in rows} == {(), (1,), (2,)}
 
 
 def chi_square(rows, expected):
-    """Σ (seen - expected)² / expected, over its degrees of freedom: about 1 ± √(2 / n)."""
+    """Return Σ (seen - expected)² / expected per degree of freedom: about 1 ± √(2 / n)."""
     counts = dict.fromkeys(expected, 0)
-    for [found] in rows:
-        counts[found.tokens] += 1  # a KeyError is a sequence that should not occur
+    for [hypothesis] in rows:
+        counts[hypothesis.tokens] += 1  # a KeyError is a sequence that should not occur
     terms = [
         (counts[tokens] - len(rows) * p) ** 2 / (len(rows) * p) for tokens, p in expected.items()
     ]
@@ -109,24 +109,24 @@ def normalised(p):
 
 
 def steps_renormalised(model, bounds):
-    """All sequences; what is forbidden gives its share to the others when it comes to drawing."""
+    """All sequences; sampling distributes the probability of forbidden tokens to the others."""
     without = model.table.clone()
     without[..., list(bounds.forbidden)] = -torch.inf
     return all_hypotheses(Trigram(without), 0, bounds, 1.0)
 
 
-def test_the_log_probability_is_the_models_own_whatever_is_cut():
+def test_the_log_probability_is_that_of_the_untruncated_model():
     model, bounds = random_trigram(31, 7, stop=1.0), limits(9)
     rows = run(sample, model, bounds, seeds=range(31), temperature=0.7, top_k=3, top_p=0.9)
-    for context, [found] in enumerate(rows):
-        written = found.tokens + (0,) * found.finished
+    for context, [hypothesis] in enumerate(rows):
+        written = hypothesis.tokens + (0,) * hypothesis.finished
         total = sum(
             model.log_p(context, written[:n], bounds)[token] for n, token in enumerate(written)
         )
-        assert found.log_probability == pytest.approx(total, abs=1e-5)
+        assert hypothesis.log_probability == pytest.approx(total, abs=1e-5)
 
 
-def test_options_that_cut_nothing_change_nothing():
+def test_options_that_exclude_no_token_change_nothing():
     model, bounds = random_trigram(31, 7, stop=1.0), limits(9)
     plain = run(sample, model, bounds, seeds=range(31))
     assert run(sample, model, bounds, seeds=range(31), top_k=7, top_p=1.0) == plain
@@ -141,7 +141,7 @@ def test_the_inverse_cdf_by_hand():
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"temperature": -0.5}, "temperature must be 0 .* got -0.5"),
         ({"temperature": float("inf")}, "got inf"),
@@ -155,6 +155,6 @@ def test_the_inverse_cdf_by_hand():
     ],
     ids=str,
 )
-def test_bad_options_are_refused_with_their_numbers(options, said):
-    with pytest.raises(DecodingError, match=said):
+def test_raises_on_invalid_options(options, message):
+    with pytest.raises(DecodingError, match=message):
         run(sample, random_trigram(3, 4), limits(3), **{"seeds": [1, 2, 3], **options})

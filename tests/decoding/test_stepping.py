@@ -1,4 +1,4 @@
-"""The fast choice of the largest against the sort it stands for."""
+"""Tests of the fast choice of the largest values against a stable sort."""
 
 import torch
 from hypothesis import given, settings
@@ -14,7 +14,7 @@ from saccade.decoding.stepping import largest
     count=st.integers(1, 50),
     spread=st.integers(1, 80),
 )
-def test_largest_is_a_stable_sort(seed, n, count, spread):
+def test_largest_equals_a_stable_sort(seed, n, count, spread):
     generator = torch.Generator().manual_seed(seed)
     values = torch.randint(0, spread, (3, n), generator=generator).float()  # many are equal
     values[values == 0] = -torch.inf

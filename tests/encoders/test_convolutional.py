@@ -1,4 +1,4 @@
-"""The compact ResNet and the readers over a grid of features (C1, D4, H9)."""
+"""Tests of the compact ResNet and of encoders over a grid of features (C1, D4, H9)."""
 
 import subprocess
 import sys
@@ -34,13 +34,13 @@ B, D, ROWS, COLUMNS, OUT = 3, 7, 5, 2, 11
     ],
 )
 def test_channels_last_in_memory_do_not_crash_the_backward_pass(network):
-    """In a process of its own: the crash is one of memory."""
+    """It runs in its own process, because the crash is a memory error."""
     code = f"""
 import torch
 {network}
 image = torch.randn(4, 3, 16, 16).to(memory_format=torch.channels_last)
-made = network(image)
-(made if isinstance(made, torch.Tensor) else made[0]).sum().backward()
+result = network(image)
+(result if isinstance(result, torch.Tensor) else result[0]).sum().backward()
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
@@ -48,31 +48,34 @@ made = network(image)
 @pytest.mark.parametrize("memory", [torch.contiguous_format, torch.channels_last])
 @pytest.mark.parametrize(("input_dim", "dim"), [(1, 6), (3, 4), (5, 7), (6, 12), (8, 16)])
 @pytest.mark.parametrize("stride", [1, 2])
-def test_a_shortcut_is_a_convolution_with_right_gradients(memory, input_dim, dim, stride):
+def test_a_shortcut_equals_a_convolution_with_correct_gradients(memory, input_dim, dim, stride):
     shortcut, plain = Shortcut(input_dim, dim, stride), nn.Conv2d(input_dim, dim, 1, stride)
     plain.load_state_dict({"weight": shortcut.weight, "bias": torch.zeros(dim)})
     image = torch.randn(B, input_dim, 7, 4)
-    one, other = (image.clone(memory_format=memory).requires_grad_(), image.requires_grad_())
-    found, expected = shortcut(one), plain.double()(other.double())
-    weights = torch.randn(found.shape)
-    (found * weights).sum().backward()
+    inputs, plain_inputs = (
+        image.clone(memory_format=memory).requires_grad_(),
+        image.requires_grad_(),
+    )
+    actual, expected = shortcut(inputs), plain.double()(plain_inputs.double())
+    weights = torch.randn(actual.shape)
+    (actual * weights).sum().backward()
     (expected * weights).sum().backward()
-    for mine, theirs in (
-        (found, expected),
+    for ours, theirs in (
+        (actual, expected),
         (shortcut.weight.grad, plain.weight.grad),
-        (one.grad, other.grad),
+        (inputs.grad, plain_inputs.grad),
     ):
-        assert torch.allclose(mine.double(), theirs.double(), atol=1e-5)
+        assert torch.allclose(ours.double(), theirs.double(), atol=1e-5)
 
 
 @pytest.mark.parametrize("widths", [(8, 16), (6, 10)])
-def test_with_group_norm_no_image_knows_the_others_of_its_batch(widths):
+def test_with_group_norm_no_image_depends_on_its_batch(widths):
     images = torch.randn(B, 3, 8, 8)
     for norm, alone in (("group", True), ("batch", False)):
         network = ResNet(widths=widths, blocks=1, norm=norm).train()
         together = network(images)
-        one = network(images[:1])
-        assert torch.allclose(together[:1], one, atol=1e-5) is alone
+        first = network(images[:1])
+        assert torch.allclose(together[:1], first, atol=1e-5) is alone
     assert ResNetConfig().norm == "group", "a reader's batches hold captions of like length"
     assert ConvolutionalClassifierConfig().norm == "batch"
 
@@ -88,7 +91,7 @@ def test_shapes_C1(size, stem_stride, grid):
 
 
 @pytest.mark.parametrize("blocks", [1, 2, 3])
-def test_a_resnet_is_a_composition_of_blocks_H9(blocks):
+def test_a_resnet_equals_the_composition_of_its_blocks_H9(blocks):
     network = ResNet(widths=(4, 6), blocks=blocks).eval()
     assert len(network.blocks) == 2 * blocks
     image = torch.randn(B, 3, 13, 11)
@@ -98,7 +101,7 @@ def test_a_resnet_is_a_composition_of_blocks_H9(blocks):
     torch.testing.assert_close(network(image), x, rtol=0, atol=0)
 
 
-def test_a_block_whose_convolutions_give_zero_passes_its_input_on_H9():
+def test_a_block_with_zero_convolutions_returns_its_input_H9():
     block = ResidualBlock(D, D)
     nn.init.zeros_(block.convolutions[-1].weight)
     x = torch.rand(B, D, ROWS, COLUMNS)
@@ -107,13 +110,13 @@ def test_a_block_whose_convolutions_give_zero_passes_its_input_on_H9():
 
 
 @pytest.mark.parametrize(("width", "stride"), [(OUT, 1), (D, 2), (OUT, 2)])
-def test_the_shortcut_is_a_convolution_where_the_shape_changes(width, stride):
+def test_the_shortcut_is_a_convolution_if_the_shape_changes(width, stride):
     block = ResidualBlock(D, width, stride)
     assert block(torch.randn(B, D, 6, 10)).shape == (B, width, 6 // stride, 10 // stride)
     assert block.shortcut[0].weight.shape == (width, D, 1, 1)
 
 
-def test_every_weight_learns():
+def test_every_weight_gets_a_gradient():
     encoder = GridEncoder(ResNet(widths=(4, 6)), OUT)
     memory = encoder(torch.randn(B, 3, 12, 12))
     (memory.states.square().mean() + memory.summary.square().mean()).backward()
@@ -130,7 +133,7 @@ def squares(count):
 
 
 class Baseline(nn.Module):
-    """A classifier over the whole grid: the mean alone has no left and no right."""
+    """The classifier reads the complete grid, since the mean has no left and right."""
 
     def __init__(self):
         super().__init__()
@@ -153,7 +156,7 @@ def test_learns_left_from_right():
     assert (model.eval()(images).argmax(-1) == labels).all()
 
 
-def test_the_grid_is_stretched_row_by_row_D4():
+def test_the_grid_is_flattened_row_by_row_D4():
     grid = torch.randn(B, D, ROWS, COLUMNS)
     memory = GridEncoder(FeatureMap(D))(grid)
     assert memory.states.shape == (B, ROWS * COLUMNS, D)
@@ -162,7 +165,7 @@ def test_the_grid_is_stretched_row_by_row_D4():
             assert (memory.states[:, row * COLUMNS + column] == grid[:, :, row, column]).all()
 
 
-def test_attention_over_the_grid_is_attention_over_the_flat_set_D4():
+def test_attention_over_the_grid_equals_attention_over_the_flat_set_D4():
     grid, query = torch.randn(B, D, ROWS, COLUMNS), torch.randn(B, 1, D)
     scores = torch.einsum("bd,bdij->bij", query[:, 0], grid) / D**0.5
     weights = scores.exp() / scores.exp().sum((1, 2), keepdim=True)
@@ -172,7 +175,7 @@ def test_attention_over_the_grid_is_attention_over_the_flat_set_D4():
     torch.testing.assert_close(context[:, 0], expected)
 
 
-def test_projection_and_summary():
+def test_projection_and_summary_equal_their_formulas():
     encoder = GridEncoder(FeatureMap(D), OUT)
     grid = torch.randn(B, D, ROWS, COLUMNS)
     memory = encoder(grid)
@@ -210,7 +213,7 @@ def load_features(folder):
     return {"image": load_file(folder / "features.safetensors")["features"]}
 
 
-def test_a_stem_for_a_transformer_over_the_grid():
+def test_a_transformer_reads_the_grid():
     stem = ConvolutionStem(ResNet(widths=(4, 6), blocks=1), OUT + 1)
     x, places = stem(torch.randn(B, 3, 10, 4))
     assert x.shape == (B, ROWS * COLUMNS, OUT + 1)
@@ -222,18 +225,18 @@ def test_a_stem_for_a_transformer_over_the_grid():
 
 def test_a_network_without_dim_needs_input_dim():
     network = nn.Conv2d(3, D, 1)
-    with pytest.raises(ShapeError, match="Conv2d does not say how wide"):
+    with pytest.raises(ShapeError, match="width of the features of Conv2d is unknown"):
         GridEncoder(network)
     encoder = GridEncoder(network, input_dim=D)
     assert encoder(torch.randn(B, 3, 4, 4)).states.shape == (B, 16, D)
 
 
-def test_what_does_not_fit_is_refused():
+def test_raises_on_inputs_that_do_not_fit():
     with pytest.raises(ShapeError, match=r"\(batch, 7, rows, columns\) from FeatureMap"):
         GridEncoder(FeatureMap(D))(torch.randn(B, D + 1, ROWS, COLUMNS))
     with pytest.raises(ShapeError, match="images of 3 channels, got 1"):
         ResNet()(torch.randn(B, 1, 8, 8))
-    with pytest.raises(ShapeError, match="a width and a block"):
+    with pytest.raises(ShapeError, match="at least one width and one block"):
         ResNet(widths=())
     with pytest.raises(ShapeError, match="blocks=0"):
         ResNet(blocks=0)

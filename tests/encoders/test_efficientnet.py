@@ -1,4 +1,4 @@
-"""EfficientNet-Lite0 against a second computation straight from the tensors of its file (C1)."""
+"""Tests of EfficientNet-Lite0 against an independent computation from the tensors (C1)."""
 
 import os
 from pathlib import Path
@@ -19,7 +19,7 @@ from saccade.errors import ShapeError, WeightsError
 
 DATA = os.environ.get("SACCADE_DATA")
 
-# width, kernel and stride of the 16 blocks, one by one; all but the first widen six times
+# width, kernel and stride of the 16 blocks; all but the first expand six times
 WIDTHS = [16, 24, 24, 40, 40, 80, 80, 80, 112, 112, 112, 192, 192, 192, 192, 320]
 KERNELS = [3, 3, 3, 5, 5, 3, 3, 3, 5, 5, 5, 5, 5, 5, 5, 3]
 STRIDES = [1, 2, 1, 2, 1, 2, 1, 1, 1, 1, 1, 2, 1, 1, 1, 1]
@@ -52,7 +52,7 @@ RUNNING = ("running_mean", "running_var")
 
 
 def random_weights():
-    """Values that keep the features alive through all layers, under the names of the file."""
+    """Random tensors under the names of the file, with which no features vanish."""
     weights = {}
     for name, shape in shapes_in_file().items():
         if len(shape) > 1:
@@ -79,14 +79,14 @@ def path(weights, tmp_path_factory):
 
 
 def naive_padding(size, kernel, stride):
-    """How far the windows of ceil(size / stride) outputs reach beyond the axis, shared out."""
+    """Return by how much the windows of ceil(size / stride) outputs exceed the axis, per side."""
     starts = range(0, size, stride)
     beyond = max(starts[-1] + kernel - size, 0)
     return beyond // 2, (beyond + 1) // 2
 
 
 def second_computation(weights, image):
-    """(features, logits) with nothing but F.pad, F.conv2d and the formula of batch norm."""
+    """Return (features, logits) by F.pad, F.conv2d and the formula of batch norm alone."""
 
     def convolve(x, name, stride=1, groups=1):
         kernel = weights[name + ".weight"]
@@ -115,7 +115,7 @@ def second_computation(weights, image):
 
 
 def difference(got, expected):
-    """The largest difference as a share of the largest number."""
+    """Return the largest difference as a fraction of the largest number."""
     assert got.shape == expected.shape
     return ((got - expected).abs().max() / expected.abs().max()).item()
 
@@ -123,7 +123,7 @@ def difference(got, expected):
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("kernel", [3, 5])
 @pytest.mark.parametrize("size", range(7, 15))
-def test_padding_same_against_loops(size, kernel, stride):
+def test_padding_same_equals_loops(size, kernel, stride):
     height, width = size, 21 - size
     convolution = SameConvolution(1, 1, kernel, stride, bias=False)
     image = torch.randn(1, 1, height, width)
@@ -160,7 +160,7 @@ def test_number_of_parameters():
 
 
 @pytest.mark.parametrize("size", [(64, 64), (75, 97), (33, 50)])
-def test_equals_the_second_computation(path, weights, size):
+def test_equals_an_independent_computation(path, weights, size):
     network = EfficientNetLite0.load(path, num_classes=1000)
     image = torch.randn(2, 3, *size)
     features, logits = second_computation(weights, image)
@@ -173,7 +173,7 @@ def test_equals_the_second_computation(path, weights, size):
 
 @pytest.mark.skipif(DATA is None, reason="SACCADE_DATA does not say where the real weights are")
 @pytest.mark.parametrize("size", [(224, 224), (160, 160), (131, 189)])
-def test_the_real_weights_equal_the_second_computation(size):
+def test_the_real_weights_equal_an_independent_computation(size):
     path = Path(DATA) / "efficientnet_lite0" / "efficientnet_lite0.safetensors"
     weights = load_file(path)
     assert {name: tuple(tensor.shape) for name, tensor in weights.items()} == shapes_in_file()
@@ -184,7 +184,7 @@ def test_the_real_weights_equal_the_second_computation(size):
     assert difference(network.classify(image), logits) < 1e-4
 
 
-def test_loaded_weights_are_frozen_whatever_trains_around_them(path):
+def test_loaded_weights_stay_frozen_in_training(path):
     network = EfficientNetLite0.load(path)
     model = nn.Sequential(network, nn.BatchNorm2d(network.dim))
     image = torch.randn(2, 3, 64, 64)
@@ -198,14 +198,14 @@ def test_loaded_weights_are_frozen_whatever_trains_around_them(path):
     assert (network(image) == expected).all()
 
 
-def test_trainable_weights_learn(path):
+def test_trainable_weights_are_trained(path):
     network = EfficientNetLite0.load(path, trainable=True, num_classes=1000)
     assert network.training
     network.classify(torch.randn(2, 3, 64, 64)).square().mean().backward()
     assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in network.parameters())
 
 
-def test_an_encoder_reads_its_grid(path):
+def test_an_encoder_reads_the_features(path):
     encoder = GridEncoder(EfficientNetLite0.load(path), 11)
     memory = encoder(torch.randn(2, 3, 64, 96))
     assert memory.states.shape == (2, 6, 11)
@@ -216,7 +216,7 @@ def test_an_encoder_reads_its_grid(path):
     }
 
 
-def test_the_counters_of_torch_and_other_precisions_are_understood(weights, tmp_path):
+def test_batch_norm_counters_and_other_precisions_are_accepted(weights, tmp_path):
     halves = {name: tensor.half() for name, tensor in weights.items()}
     halves["_bn0.num_batches_tracked"] = torch.tensor(3)
     save_file(halves, tmp_path / "half.safetensors")
@@ -225,7 +225,7 @@ def test_the_counters_of_torch_and_other_precisions_are_understood(weights, tmp_
 
 
 def change(weights, tmp_path, **changes):
-    """A file with some tensors changed; None takes one away. A dot in a name is written `__`."""
+    """Write a file with some tensors changed, None to remove; `__` stands for a dot in a name."""
     changed = dict(weights)
     for name, tensor in changes.items():
         changed[name.replace("__", ".")] = tensor
@@ -234,38 +234,40 @@ def change(weights, tmp_path, **changes):
     return path
 
 
-def test_files_of_another_network_are_refused(weights, path, tmp_path):
-    def refused(match, num_classes=None, **changes):
+def test_raises_on_files_of_another_network(weights, path, tmp_path):
+    def assert_raises(match, num_classes=None, **changes):
         with pytest.raises(WeightsError, match=match):
             EfficientNetLite0.load(change(weights, tmp_path, **changes), num_classes=num_classes)
 
-    refused(r"Lite0: _bn0\.bias is missing$", _bn0__bias=None)
-    refused(r"more\.weight is not part of this network$", more__weight=torch.zeros(2))
-    refused(r"_bn0\.bias is torch\.float32 \(31,\), exp.* \(32,\)$", _bn0__bias=torch.zeros(31))
-    refused(
+    assert_raises(r"Lite0: _bn0\.bias is missing$", _bn0__bias=None)
+    assert_raises(r"more\.weight is not part of this network$", more__weight=torch.zeros(2))
+    assert_raises(
+        r"_bn0\.bias is torch\.float32 \(31,\), exp.* \(32,\)$", _bn0__bias=torch.zeros(31)
+    )
+    assert_raises(
         r"_bn0\.bias is torch\.int8 \(32,\), expected floats",
         _bn0__bias=torch.zeros(32).to(torch.int8),
     )
-    refused(r"_fc\.weight is missing", num_classes=1000, _fc__weight=None)
-    refused(r"_fc\.weight is .*\(1000, 1280\), expected floats \(10, 1280\)", num_classes=10)
+    assert_raises(r"_fc\.weight is missing", num_classes=1000, _fc__weight=None)
+    assert_raises(r"_fc\.weight is .*\(1000, 1280\), expected floats \(10, 1280\)", num_classes=10)
     many = {f"_blocks__{i}___bn1__bias": None for i in range(5)}
-    refused(r"_blocks\.0\._bn1\.bias is missing; .*; and 2 more$", **many)
+    assert_raises(r"_blocks\.0\._bn1\.bias is missing; .*; and 2 more$", **many)
     EfficientNetLite0.load(change(weights, tmp_path, _fc__weight=None, _fc__bias=None))
 
 
-def test_files_that_are_no_weights_are_refused(path, tmp_path):
-    with pytest.raises(WeightsError, match=r"no file of weights at .*absent"):
+def test_raises_on_files_that_are_not_weights(path, tmp_path):
+    with pytest.raises(WeightsError, match=r"the weights .*absent\.safetensors do not exist"):
         EfficientNetLite0.load(tmp_path / "absent.safetensors")
-    with pytest.raises(WeightsError, match="no file of weights"):
+    with pytest.raises(WeightsError, match="do not exist"):
         EfficientNetLite0.load(tmp_path)
-    contents = {"text": b"these are no weights", "empty": b"", "cut": path.read_bytes()[:100_000]}
+    contents = {"text": b"not weights", "empty": b"", "cut": path.read_bytes()[:100_000]}
     for name, content in contents.items():
         (tmp_path / name).write_bytes(content)
-        with pytest.raises(WeightsError, match=f"{name} is not a whole safetensors file"):
+        with pytest.raises(WeightsError, match=f"{name} is not a complete safetensors file"):
             EfficientNetLite0.load(str(tmp_path / name))
 
 
-def test_what_does_not_fit_is_refused():
+def test_raises_on_inputs_that_do_not_fit():
     with pytest.raises(ShapeError, match="3 channels, got 1"):
         EfficientNetLite0()(torch.randn(2, 1, 32, 32))
     with pytest.raises(WeightsError, match="num_classes"):

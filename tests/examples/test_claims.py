@@ -1,4 +1,4 @@
-"""The claims: each has a rule, is judged by it either way, and writes what its page is made of."""
+"""The claims: each has a rule that can fail, and writes the data of its page."""
 
 import ast
 import importlib
@@ -13,7 +13,6 @@ import pytest
 import torch
 
 from saccade.attention import Dot, MultiHeadAttention
-from saccade.positions.rejected import AddIndex
 
 ROOT = Path(__file__).parents[2]
 CLAIMS = sorted((ROOT / "examples" / "claims").glob("k*.py"))
@@ -23,7 +22,7 @@ LARGEST = 100_000  # bytes of a plot
 
 @pytest.fixture(autouse=True)
 def _own_random_numbers():
-    """Claims seed the generator; the tests after them keep theirs."""
+    """Claims seed the generator; restore it for the tests that follow."""
     with torch.random.fork_rng():
         yield
 
@@ -38,12 +37,12 @@ def load(name: str) -> ModuleType:
 def page_maker() -> ModuleType:
     spec = importlib.util.spec_from_file_location("make_claims", ROOT / "docs" / "make_claims.py")
     module = importlib.util.module_from_spec(spec)
-    sys.modules["make_claims"] = module  # where its dataclass is looked up
+    sys.modules["make_claims"] = module  # dataclasses look their module up here
     spec.loader.exec_module(module)
     return module
 
 
-claim, Told = load("claim"), load("told").Told
+claim, Statement = load("claim"), load("statement").Statement
 
 
 def require_files(folder: Path, name: str) -> dict[str, object]:
@@ -56,12 +55,15 @@ def require_files(folder: Path, name: str) -> dict[str, object]:
 # all of them
 
 
-def test_every_claim_is_told_in_full():
+def test_every_claim_has_a_complete_statement():
     files = [ast.parse(path.read_text(encoding="utf-8")) for path in CLAIMS]
-    told = [Told.of(ast.get_docstring(file)) for file in files]
-    assert [each.key for each in told] == [f"K{i}" for i in range(1, 16)]
-    assert [f"k{int(each.key[1:]):02}" for each in told] == [path.stem[:3] for path in CLAIMS]
-    assert [each.key for each in told if each.rule.startswith("Reported: ")] == ["K13"]
+    statements = [Statement.parse(ast.get_docstring(file)) for file in files]
+    assert [statement.key for statement in statements] == [f"K{i}" for i in range(1, 16)]
+    assert [f"k{int(statement.key[1:]):02}" for statement in statements] == [
+        path.stem[:3] for path in CLAIMS
+    ]
+    reported = [s.key for s in statements if s.rule.startswith("Reported: ")]
+    assert reported == ["K13"]
 
 
 @pytest.mark.slow
@@ -78,32 +80,32 @@ def test_a_rehearsal_runs(path, tmp_path):
     assert run.returncode == 0, run.stderr
     key = f"K{int(path.stem[1:3])}"
     [line] = run.stdout.splitlines()
-    said = line.removeprefix(f"{key} ").split(" (rehearsal): ")
-    assert said[0] in ("holds", "does not hold", "reported")
-    found = require_files(tmp_path / "out", path.stem)
-    assert (found["key"], found["verdict"], found["figures"]) == (key, *said)
-    assert [each.name for each in tmp_path.iterdir()] == ["out"]  # trainings leave nothing behind
+    printed = line.removeprefix(f"{key} ").split(" (rehearsal): ")
+    assert printed[0] in ("holds", "does not hold", "reported")
+    result = require_files(tmp_path / "out", path.stem)
+    assert (result["key"], result["verdict"], result["figures"]) == (key, *printed)
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]  # trainings leave no files
 
 
 # arithmetic
 
 
 @pytest.mark.parametrize("name", ARITHMETIC)
-def test_arithmetic_holds(name, tmp_path, capsys):
+def test_claims_by_arithmetic_hold(name, tmp_path, capsys):
     load(name).CLAIM.main(["--quick", "--out", str(tmp_path)])
-    found = require_files(tmp_path, name)
-    assert (found["verdict"], found["rehearsal"]) == ("holds", True)
-    assert capsys.readouterr().out == f"{found['key']} holds (rehearsal): {found['figures']}\n"
+    result = require_files(tmp_path, name)
+    assert (result["verdict"], result["rehearsal"]) == ("holds", True)
+    assert capsys.readouterr().out == f"{result['key']} holds (rehearsal): {result['figures']}\n"
 
 
-def test_operations_are_those_of_the_formula():
+def test_operations_equal_the_formula():
     batch, length, dim = 3, 32, 64
     by_hand = 2 * 4 * batch * length * dim**2 + 2 * 2 * batch * length**2 * dim
     x = torch.randn(batch, length, dim)
     assert load("k07_heads_cost").operations(MultiHeadAttention(dim, 8), x) == by_hand
 
 
-def test_three_vectors_of_500_000_words():
+def test_parameters_of_three_vectors_for_500_000_words():
     numbers = load("k14_three_vectors").CLAIM.measure(SimpleNamespace(words=500_000)).numbers
     assert numbers["three_vectors"][500_000] == 3 * 512 * 500_000
     assert numbers["one_vector"] == 512 * 500_000 + 3 * 512**2
@@ -115,10 +117,10 @@ def test_three_vectors_of_500_000_words():
     [
         ("k04_variance", "ScaledDot", type("ScaledDot", (Dot,), {})),
         ("k07_heads_cost", "MultiHeadAttention", lambda d, h, head="full": full_heads(d, h)),
-        ("k11_good_positions", "Sinusoidal", AddIndex),
+        ("k11_good_positions", "Sinusoidal", load("rejected_positions").AddIndex),
     ],
 )
-def test_what_is_false_does_not_hold(monkeypatch, name, part, wrong):
+def test_a_false_claim_does_not_hold(monkeypatch, name, part, wrong):
     module = load(name)
     monkeypatch.setattr(module, part, wrong)
     assert module.measure(module.CLAIM.quick).verdict == "does not hold"
@@ -128,18 +130,18 @@ def full_heads(dim, num_heads):
     return MultiHeadAttention(dim, num_heads, head="full")
 
 
-def test_three_vectors_of_subwords_are_practical():
+def test_three_vectors_of_subwords_do_not_hold():
     module = load("k14_three_vectors")
     assert module.measure(module.Size(words=40_000)).verdict == "does not hold"
 
 
-# rules of trainings, with what they find given by hand
+# rules of claims with trainings, whose results are set by hand
 
 
-def verdict(monkeypatch, name: str, part: str, found, **size) -> str:
-    """Of a claim, were `part` of its file to find this."""
+def verdict(monkeypatch, name: str, part: str, replacement, **size) -> str:
+    """Return the verdict of a claim with `part` of its file replaced."""
     module = load(name)
-    monkeypatch.setattr(module, part, found)
+    monkeypatch.setattr(module, part, replacement)
     return module.measure(SimpleNamespace(**size)).verdict
 
 
@@ -147,17 +149,20 @@ def verdict(monkeypatch, name: str, part: str, found, **size) -> str:
     ("with_", "without", "expected"),
     [
         ([0.01, 0.02], [0.3, 0.2], "holds"),
-        ([0.01, 0.06], [0.3, 0.2], "does not hold"),  # attention, too, gets worse in one seed
-        ([0.01, 0.02], [0.3, 0.09], "does not hold"),  # without it, one seed does not
+        ([0.01, 0.06], [0.3, 0.2], "does not hold"),  # attention also gets worse in one seed
+        ([0.01, 0.02], [0.3, 0.09], "does not hold"),  # without it, one seed does not get worse
     ],
 )
 def test_the_bottleneck_is_judged_in_every_seed(monkeypatch, with_, without, expected):
     rises = {"after": with_, "none": without}
 
-    def errors(attention, steps, seed):
+    def error_rates(attention, steps, seed):
         return {2.0: 0.1, 5.0: 0.1, 11.0: 0.1 + rises[attention][seed]}
 
-    assert verdict(monkeypatch, "k01_bottleneck", "errors", errors, seeds=2, steps=1) == expected
+    assert (
+        verdict(monkeypatch, "k01_bottleneck", "error_rates", error_rates, seeds=2, steps=1)
+        == expected
+    )
 
 
 @pytest.mark.parametrize(
@@ -177,7 +182,7 @@ def test_slopes_are_fitted(monkeypatch, time, expected):
 
 
 @pytest.mark.parametrize(("left", "expected"), [(1e-9, "holds"), (0.01, "does not hold")])
-def test_gradients_are_judged_by_what_is_left(monkeypatch, left, expected):
+def test_gradients_are_judged_by_the_fraction_that_remains(monkeypatch, left, expected):
     def gradient(cell, attention, length, seed):
         return 0.5 / length if attention == "before" else (1.0 if length == 5 else left)
 
@@ -188,7 +193,7 @@ def test_gradients_are_judged_by_what_is_left(monkeypatch, left, expected):
     ("pre", "post", "expected"),
     [(1e-2, 1e-3, "holds"), (1e-2, 1e-2, "does not hold"), (0.0, 0.0, "does not hold")],
 )
-def test_the_largest_rate_decides(monkeypatch, pre, post, expected):
+def test_the_highest_learning_rate_decides(monkeypatch, pre, post, expected):
     def loss(order, rate, steps, seed):
         return 1.5 if rate <= {"pre": pre, "post": post}[order] else 3.3
 
@@ -200,8 +205,8 @@ def test_the_largest_rate_decides(monkeypatch, pre, post, expected):
 def test_heads_are_judged_in_every_layer(monkeypatch, last, expected):
     module = load("k09_heads_differ")
     names = ("encoder.layers.0.self_attention", "decoder.layers.1.cross")
-    found = {0: dict.fromkeys(names, 0.05), 9: dict(zip(names, (0.3, last), strict=True))}
-    monkeypatch.setattr(module, "trained", lambda *_, steps, seed: found[steps])
+    by_steps = {0: dict.fromkeys(names, 0.05), 9: dict(zip(names, (0.3, last), strict=True))}
+    monkeypatch.setattr(module, "trained", lambda *_, steps, seed: by_steps[steps])
     monkeypatch.setattr(module, "divergences", lambda task: task)
     outcome = module.measure(SimpleNamespace(seeds=2, steps=9))
     assert outcome.verdict == expected
@@ -217,7 +222,7 @@ def test_heads_are_judged_in_every_layer(monkeypatch, last, expected):
         ({"learned": 0.08, "sinusoidal": 0.0, "relative": 0.0, "rotary": 0.0}, "does not hold"),
     ],
 )
-def test_positions_are_judged_by_how_the_loss_rises(monkeypatch, rises, expected):
+def test_positions_are_judged_by_the_rise_of_the_loss(monkeypatch, rises, expected):
     def losses(kind, steps, seed):
         return [4.0] * 15 + [2.0] * 10 + [2.0 + rises[kind]] * 25
 
@@ -229,10 +234,10 @@ def test_positions_are_judged_by_how_the_loss_rises(monkeypatch, rises, expected
     [
         (0.10, 0.02, "holds"),
         (0.10, 0.095, "does not hold"),  # data does not help
-        (0.0, -0.05, "does not hold"),  # the ViT was never behind
+        (0.0, -0.05, "does not hold"),  # the ViT was never worse
     ],
 )
-def test_a_vit_must_be_behind_and_catch_up(monkeypatch, fewest, most, expected):
+def test_a_vit_must_be_worse_and_catch_up(monkeypatch, fewest, most, expected):
     monkeypatch.setattr(load("k12_vit_data"), "write_images", lambda *_: None)
 
     def accuracy(name, data, steps, seed):
@@ -242,20 +247,24 @@ def test_a_vit_must_be_behind_and_catch_up(monkeypatch, fewest, most, expected):
     assert verdict(monkeypatch, "k12_vit_data", "accuracy", accuracy, seeds=2, steps=1) == expected
 
 
-# what they share
+# shared parts
 
 
-def test_told_refuses_a_claim_without_a_rule():
+def test_parse_raises_on_a_claim_without_a_rule():
     with pytest.raises(AssertionError, match="K9 has no rule"):
-        Told.of("K9. So it is.\n\nSource: us.\n\nMeasured: not.\n\nTrust us.")
+        Statement.parse("K9. So it is.\n\nSource: us.\n\nMeasured: not.\n\nTrust us.")
 
 
-def test_told_reads_paragraphs():
-    told = Told.of("K9. So\nit is.\n\nSource: us.\n\nMeasured: a\nb.\n\nHolds if: 1 < 2.\n")
-    assert told == Told("K9", "So it is.", "Source: us.", "Measured: a b.", "Holds if: 1 < 2.")
+def test_parse_joins_the_lines_of_paragraphs():
+    statement = Statement.parse(
+        "K9. So\nit is.\n\nSource: us.\n\nMeasured: a\nb.\n\nHolds if: 1 < 2.\n"
+    )
+    assert statement == Statement(
+        "K9", "So it is.", "Source: us.", "Measured: a b.", "Holds if: 1 < 2."
+    )
 
 
-def test_between():
+def test_between_gives_a_range():
     assert claim.between([0.3, 0.1, 0.2]) == "0.10 to 0.30"
     assert claim.between([0.101, 0.099], ".1f") == "0.1"
 
@@ -267,14 +276,14 @@ def test_lines_go_through_the_means():
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
 
 
-def test_seconds_are_those_of_each_call_after_the_first():
+def test_seconds_excludes_the_first_call():
     calls = []
     taken = claim.seconds(lambda: calls.append(1), 3)
     assert (len(calls), len(taken)) == (4, 3)
-    assert all(each >= 0 for each in taken)
+    assert all(time >= 0 for time in taken)
 
 
-def test_a_table_is_written(tmp_path):
+def test_write_table(tmp_path):
     path = claim.write_table(tmp_path / "a.tsv", ("source", "target"), [("a b", "b a")])
     assert path.read_text(encoding="utf-8") == "source\ttarget\na b\tb a\n"
 
@@ -283,28 +292,28 @@ def test_a_table_is_written(tmp_path):
 
 
 def test_the_page_is_up_to_date():
-    made = page_maker()
-    assert made.page() == made.PAGE.read_text(encoding="utf-8"), "run python docs/make_claims.py"
+    maker = page_maker()
+    assert maker.page() == maker.PAGE.read_text(encoding="utf-8"), "run python docs/make_claims.py"
 
 
-def test_the_page_says_what_was_found_and_what_was_not(tmp_path):
+def test_the_page_shows_results_and_missing_results(tmp_path):
     module = load("k14_three_vectors")
     module.CLAIM.main(["--out", str(tmp_path)])
     page = page_maker().page(tmp_path)
     [row] = [line for line in page.splitlines() if line.startswith("| [K14](#k14) |")]
-    assert "| **holds** | 768,000,000 numbers" in row
-    assert "![K14](claims/k14_three_vectors.svg)" in page
+    assert "| **holds** | 768,000,000 parameters" in row
+    assert "![K14](../claims/k14_three_vectors.svg)" in page
     assert "Not measured yet: `python examples/claims/k01_bottleneck.py`." in page
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "message"),
     [({"rehearsal": True}, "rehearsal"), ({"rule": "Holds if: it does."}, "another rule")],
 )
-def test_the_page_refuses_what_does_not_fit(tmp_path, changed, said):
+def test_the_page_raises_on_results_that_do_not_fit(tmp_path, changed, message):
     load("k14_three_vectors").CLAIM.main(["--out", str(tmp_path)])
     path = tmp_path / "k14_three_vectors.json"
-    found = json.loads(path.read_text(encoding="utf-8"))
-    path.write_text(json.dumps({**found, **changed}), encoding="utf-8")
-    with pytest.raises(SystemExit, match=said):
+    result = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps({**result, **changed}), encoding="utf-8")
+    with pytest.raises(SystemExit, match=message):
         page_maker().page(tmp_path)

@@ -1,4 +1,4 @@
-"""Every number of the checklist's part L, as examples/lecture_numbers.py computes it."""
+"""Every number of part L of the checklist, as examples/lecture_numbers.py computes it."""
 
 import importlib.util
 import math
@@ -27,28 +27,28 @@ with torch.random.fork_rng():
 
 @pytest.fixture(autouse=True)
 def _own_random_numbers():
-    """The example seeds the generator; the tests after it keep theirs."""
+    """The example seeds the generator; restore it for the tests that follow."""
     with torch.random.fork_rng():
         yield
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
-def test_number(check):
+def test_a_number_equals_the_printed_one(check):
     assert check.passes, (
         f"off by {check.off}, allowed {check.tolerance}: "
-        f"found {check.found[:20]}, expected {check.expected[:20]}"
+        f"computed {check.computed[:20]}, expected {check.expected[:20]}"
     )
 
 
-def test_every_item_of_part_l_is_there():
+def test_every_item_of_part_l_is_checked():
     assert {check.item for check in CHECKS} == {f"L{i}" for i in range(1, 12)}
 
 
-def test_names_tell_the_checks_apart():
+def test_names_of_checks_are_unique():
     assert len({check.name for check in CHECKS}) == len(CHECKS)
 
 
-def test_all_pass_and_the_summary_says_so(capsys):
+def test_all_pass_and_the_summary_reports_it(capsys):
     assert example.main([]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1] == f"{len(CHECKS)} of {len(CHECKS)} pass"
@@ -77,7 +77,7 @@ def test_a_wrong_number_fails(monkeypatch, capsys, constant, wrong, name):
 
 
 @pytest.mark.parametrize(
-    ("found", "expected", "passes"),
+    ("computed", "expected", "passes"),
     [
         ((1.0, 2.0), (1.0, 2.0), True),
         ((1.0, 2.00009), (1.0, 2.0), True),
@@ -88,14 +88,14 @@ def test_a_wrong_number_fails(monkeypatch, capsys, constant, wrong, name):
         ((math.inf, 2.0), (1.0, 2.0), False),
     ],
 )
-def test_a_check_judges(found, expected, passes):
-    assert example.Check("L0", "a pair", found, expected, tolerance=1e-4).passes is passes
+def test_a_check_passes_within_its_tolerance(computed, expected, passes):
+    assert example.Check("L0", "a pair", computed, expected, tolerance=1e-4).passes is passes
 
 
-def test_a_relative_check_judges_small_numbers_by_their_own_size():
-    found, expected = (2.2319e-9, 1.0), (2.2317e-9, 1.0)
-    assert not example.Check("L0", "weights", found, expected, 1e-5, relative=True).passes
-    assert example.Check("L0", "weights", found, expected, 1e-4, relative=True).passes
+def test_a_relative_check_scales_its_tolerance():
+    computed, expected = (2.2319e-9, 1.0), (2.2317e-9, 1.0)
+    assert not example.Check("L0", "weights", computed, expected, 1e-5, relative=True).passes
+    assert example.Check("L0", "weights", computed, expected, 1e-4, relative=True).passes
 
 
 def test_columns_are_aligned():
@@ -103,7 +103,7 @@ def test_columns_are_aligned():
     assert len({line.index("(expected") for line in lines}) == 1
 
 
-def test_pictures_are_drawn_only_if_asked_for(tmp_path, monkeypatch, capsys):
+def test_pictures_are_written_only_with_out(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     example.main([])
     assert list(tmp_path.iterdir()) == []
@@ -112,4 +112,4 @@ def test_pictures_are_drawn_only_if_asked_for(tmp_path, monkeypatch, capsys):
         *("self_attention.png", "self_attention.json"),
         *("positions.png", "positions.json"),
     }
-    assert "drawn: " in capsys.readouterr().out
+    assert "wrote " in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""The example that builds every model of the line (J6)."""
+"""The example that builds every kind of model (J6)."""
 
 import runpy
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 EXAMPLE = Path(__file__).parents[2] / "examples" / "which_parts.py"
 
 
-def test_every_model_is_built_and_its_table_adds_up(capsys):
+def test_every_model_is_built_and_its_table_sums_to_its_parameters(capsys):
     names = runpy.run_path(str(EXAMPLE))
     built = names["models"]()
     assert len(built) == 15

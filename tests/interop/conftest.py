@@ -1,4 +1,4 @@
-"""Models of transformers as references; nothing may reach for the network."""
+"""Fixtures for tests against transformers; any use of the network fails."""
 
 import os
 import socket
@@ -22,15 +22,15 @@ transformers.utils.logging.disable_progress_bar()
 
 @pytest.fixture(autouse=True)
 def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: Any) -> None:
-        raise AssertionError("the network was touched")
+    def fail(*_: Any) -> None:
+        raise AssertionError("the network was used")
 
-    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket.socket, "connect", fail)
 
 
 @pytest.fixture(autouse=True)
 def _one_thread() -> Iterator[None]:
-    """These models are so small that threads wait for each other longer than they compute."""
+    """These models are so small that threads cost more than they save."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield

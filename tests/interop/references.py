@@ -1,4 +1,4 @@
-"""What the tests of all families do with a model of transformers."""
+"""Helpers for comparing models with those of transformers."""
 
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ CLOSE = {"rtol": 1e-5, "atol": 1e-5}
 
 
 def randomised(model: Any) -> Any:
-    """Noise in every parameter, norms and biases too, so that nothing is trivially 0 or 1."""
+    """Add noise to every parameter, also of norms, so that nothing is trivially 0 or 1."""
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if "embed_positions" not in name:
@@ -26,12 +26,12 @@ def tokens(vocabulary: int, *shape: int) -> Tensor:
 
 
 def padding(*lengths: int) -> Tensor:
-    """True at real tokens."""
+    """Return a mask that is True at real tokens."""
     return torch.arange(max(lengths)) < torch.tensor(lengths).unsqueeze(1)
 
 
 def read_back(model: nn.Module, folder: Path, **options: Any) -> Any:
-    """Save ours, let transformers load it, and see that no tensor is missing or left over."""
+    """Save ours, load it with transformers, and check that no tensor is missing or unused."""
     huggingface.save(model, folder, **options)
     kind = getattr(transformers, huggingface.read_config(folder)["architectures"][0])
     pooler = {"add_pooling_layer": False} if kind.__name__ in ("BertModel", "ViTModel") else {}
@@ -41,7 +41,7 @@ def read_back(model: nn.Module, folder: Path, **options: Any) -> Any:
 
 
 def assert_same_model(ours: nn.Module, other: nn.Module) -> None:
-    """The same parts, the same tensors to the bit, the same of them shared."""
+    """Check that modules, tensors (to the bit) and shared tensors are the same."""
     assert repr(ours) == repr(other)
     names, others = ours.state_dict(), other.state_dict()
     assert names.keys() == others.keys()

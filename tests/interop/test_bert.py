@@ -44,19 +44,19 @@ def reference(kind: str, **options: Any) -> Any:
 
 
 def theirs_and_ours(theirs: Any, ours: nn.Module) -> tuple[torch.Tensor, torch.Tensor]:
-    """What both make of a padded batch with segments; what stands at padding is put to 0."""
+    """Return the outputs of both for a padded batch with segments; padding is set to 0."""
     text, segments, mask = tokens(31, 2, 11), tokens(3, 2, 11), padding(7, 11)
-    answer = theirs(text, attention_mask=mask.long(), token_type_ids=segments)[0]
-    answer_of_ours = ours(text, mask, segments)
-    if answer.ndim == 3:
-        answer = answer * mask.unsqueeze(-1)
-        answer_of_ours = answer_of_ours * mask.unsqueeze(-1)
-    return answer, answer_of_ours
+    expected = theirs(text, attention_mask=mask.long(), token_type_ids=segments)[0]
+    actual = ours(text, mask, segments)
+    if expected.ndim == 3:
+        expected = expected * mask.unsqueeze(-1)
+        actual = actual * mask.unsqueeze(-1)
+    return expected, actual
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shards", ["whole", "sharded"])
-def test_answers_of_transformers(kind: str, shards: str, folder: Path) -> None:
+def test_load_equals_transformers(kind: str, shards: str, folder: Path) -> None:
     theirs = reference(kind)
     theirs.save_pretrained(folder, max_shard_size="50GB" if shards == "whole" else "4KB")
     assert (len(list(folder.glob("*.safetensors"))) > 2) == (shards == "sharded")
@@ -70,25 +70,27 @@ def test_answers_of_transformers(kind: str, shards: str, folder: Path) -> None:
     "activation",
     ["relu", "gelu", "gelu_new", "gelu_fast", "gelu_pytorch_tanh", "silu", "swish", "tanh"],
 )
-def test_activations(activation: str, folder: Path) -> None:
+def test_activations_equal_transformers(activation: str, folder: Path) -> None:
     theirs = reference("BertForMaskedLM", hidden_act=activation)
     theirs.save_pretrained(folder)
     ours = huggingface.load(folder)
     torch.testing.assert_close(*reversed(theirs_and_ours(theirs, ours)), **CLOSE)
 
 
-def test_activations_differ(folder: Path) -> None:
-    """The test above would notice a wrong one, even the approximation of gelu."""
+def test_wrong_activation_changes_outputs(folder: Path) -> None:
+    """So the test above would fail on a wrong activation, even on the approximation of gelu."""
     theirs = reference("BertForMaskedLM", hidden_act="gelu")
     theirs.save_pretrained(folder)
     config = (folder / "config.json").read_text()
     (folder / "config.json").write_text(config.replace('"gelu"', '"gelu_new"'))
-    answers = theirs_and_ours(theirs, huggingface.load(folder))
-    assert float((answers[0] - answers[1]).detach().abs().max()) > 1e-4
+    expected, actual = theirs_and_ours(theirs, huggingface.load(folder))
+    assert float((expected - actual).detach().abs().max()) > 1e-4
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_written_and_read_by_both(kind: str, folder: Path, tmp_path: Path) -> None:
+def test_saved_model_equals_loaded_model_in_both_libraries(
+    kind: str, folder: Path, tmp_path: Path
+) -> None:
     reference(kind).save_pretrained(folder)
     ours = huggingface.load(folder)
     theirs = read_back(ours, tmp_path / "ours")
@@ -96,7 +98,7 @@ def test_written_and_read_by_both(kind: str, folder: Path, tmp_path: Path) -> No
     assert_same_model(ours, huggingface.load(tmp_path / "ours"))
 
 
-def test_a_headless_folder_needs_no_architecture(folder: Path) -> None:
+def test_load_without_head_needs_no_architecture(folder: Path) -> None:
     theirs = reference("BertModel")
     theirs.save_pretrained(folder)
     config = (folder / "config.json").read_text()
@@ -106,7 +108,7 @@ def test_a_headless_folder_needs_no_architecture(folder: Path) -> None:
     torch.testing.assert_close(*reversed(theirs_and_ours(theirs, ours)), **CLOSE)
 
 
-def test_the_pretraining_head_for_next_sentences_is_left_out(folder: Path) -> None:
+def test_next_sentence_head_of_pretraining_is_ignored(folder: Path) -> None:
     theirs = reference("BertForPreTraining")
     theirs.save_pretrained(folder)
     ours = huggingface.load(folder)
@@ -114,7 +116,7 @@ def test_the_pretraining_head_for_next_sentences_is_left_out(folder: Path) -> No
     torch.testing.assert_close(*reversed(theirs_and_ours(theirs, ours)), **CLOSE)
 
 
-def test_an_output_of_its_own(folder: Path, tmp_path: Path) -> None:
+def test_untied_output(folder: Path, tmp_path: Path) -> None:
     theirs = reference("BertForMaskedLM", tie_word_embeddings=False)
     theirs.save_pretrained(folder)
     ours = huggingface.load(folder)
@@ -125,14 +127,14 @@ def test_an_output_of_its_own(folder: Path, tmp_path: Path) -> None:
     torch.testing.assert_close(*reversed(theirs_and_ours(again, ours)), **CLOSE)
 
 
-def test_a_shared_output_stays_shared(folder: Path) -> None:
+def test_tied_output_stays_tied(folder: Path) -> None:
     reference("BertForMaskedLM").save_pretrained(folder)
     ours = huggingface.load(folder)
     assert isinstance(ours, MaskedLanguageModel)
     assert ours.output.weight is ours.encoder.stem.embedding.weight
 
 
-def test_dropout_stands_where_it_stood(folder: Path, tmp_path: Path) -> None:
+def test_dropout_survives_load_and_save(folder: Path, tmp_path: Path) -> None:
     theirs = reference(
         "BertForSequenceClassification",
         hidden_dropout_prob=0.2,
@@ -153,7 +155,7 @@ def test_dropout_stands_where_it_stood(folder: Path, tmp_path: Path) -> None:
         ours = huggingface.load(tmp_path / "ours")
 
 
-def test_the_head_drops_as_the_body_unless_it_says_otherwise(folder: Path) -> None:
+def test_head_dropout_defaults_to_that_of_the_body(folder: Path) -> None:
     reference("BertForTokenClassification", hidden_dropout_prob=0.2).save_pretrained(folder)
     ours = huggingface.load(folder)
     assert isinstance(ours, Tagger)

@@ -1,4 +1,4 @@
-"""Folders as options of our own models: what a recipe then says builds the same network."""
+"""Descriptions of folders: the options of a recipe that build the same network."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ from saccade.encoders.recurrent import RecurrentEncoderConfig
 from saccade.encoders.transformer import TransformerEncoderConfig
 from saccade.errors import InteropError
 from saccade.interop import huggingface
-from saccade.interop.huggingface.fitting import NEVER, with_rows
+from saccade.interop.huggingface.model_rewrites import NEVER, with_rows
 from saccade.models import (
     LanguageModelConfig,
     MaskedLanguageModelConfig,
@@ -97,19 +97,14 @@ def reference(architecture: str, **options: Any) -> Any:
 
 
 def built(config: Any) -> nn.Module:
-    """What the options build, over the sizes of the references."""
-    if isinstance(config, TranslatorConfig):
-        return config.build(31, 31)
-    if isinstance(config, TextClassifierConfig):
-        return config.build(31, 5)
-    if isinstance(config, MaskedLanguageModelConfig):
-        return config.build(31)
-    return config.build(31)
+    """Build the options with the sizes of the references."""
+    sizes = {TranslatorConfig: (31, 31), TextClassifierConfig: (31, 5)}.get(type(config), (31,))
+    return config.build(*sizes)
 
 
 @pytest.mark.parametrize("architecture", EXPECTED)
-def test_what_a_folder_is(architecture: str, folder: Path) -> None:
-    """Said without a look at the weights, in options that a recipe can hold."""
+def test_describe_returns_options_of_a_recipe(architecture: str, folder: Path) -> None:
+    """Without the weights; the options survive TOML and build the same model."""
     reference(architecture).save_pretrained(folder)
     loaded = huggingface.load(folder)
     (folder / "model.safetensors").unlink()
@@ -129,7 +124,7 @@ def test_what_a_folder_is(architecture: str, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("architecture", ["ViTModel", "ViTForImageClassification"])
-def test_images_have_no_options_yet(architecture: str, folder: Path) -> None:
+def test_describe_returns_no_options_for_images(architecture: str, folder: Path) -> None:
     config = transformers.ViTConfig(
         hidden_size=12, num_hidden_layers=1, num_attention_heads=2, image_size=6, patch_size=3
     )
@@ -142,7 +137,7 @@ def test_images_have_no_options_yet(architecture: str, folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("architecture", "options", "wanted"),
+    ("architecture", "options", "expected"),
     [
         ("BertForMaskedLM", {"tie_word_embeddings": False}, {"tie_output": False}),
         ("BertForMaskedLM", {"hidden_act": "relu"}, {"head_activation": "relu"}),
@@ -153,18 +148,18 @@ def test_images_have_no_options_yet(architecture: str, folder: Path) -> None:
         ("MarianMTModel", test_marian.SEPARATE, {"share_embeddings": False, "tie_output": True}),
     ],
 )
-def test_options_that_differ(
-    architecture: str, options: dict[str, Any], wanted: dict[str, Any], folder: Path
+def test_describe_follows_the_keys_of_config_json(
+    architecture: str, options: dict[str, Any], expected: dict[str, Any], folder: Path
 ) -> None:
     reference(architecture, **options).save_pretrained(folder)
     config = huggingface.describe(folder).config
-    assert {name: getattr(config, name) for name in wanted} == wanted
+    assert {name: getattr(config, name) for name in expected} == expected
 
 
 # --- labels
 
 
-def test_labels_stand_in_the_order_of_their_numbers(folder: Path) -> None:
+def test_labels_are_in_the_order_of_their_ids(folder: Path) -> None:
     names = {number: f"class {number}" for number in (3, 0, 11, 7, 1, 10, 2, 4, 5, 6, 8, 9)}
     reference("BertForSequenceClassification", num_labels=12, id2label=names).save_pretrained(
         folder
@@ -172,7 +167,7 @@ def test_labels_stand_in_the_order_of_their_numbers(folder: Path) -> None:
     assert huggingface.describe(folder).labels == tuple(f"class {i}" for i in range(12))
 
 
-def test_labels_without_names(folder: Path) -> None:
+def test_labels_have_default_names(folder: Path) -> None:
     reference("BertForTokenClassification", num_labels=3).save_pretrained(folder)
     config = json.loads((folder / "config.json").read_text())
     del config["id2label"]
@@ -180,13 +175,13 @@ def test_labels_without_names(folder: Path) -> None:
     assert huggingface.describe(folder).labels == ("LABEL_0", "LABEL_1", "LABEL_2")
 
 
-def test_a_model_without_classes_has_no_labels(folder: Path) -> None:
+def test_model_without_classes_has_no_labels(folder: Path) -> None:
     reference("BertForMaskedLM").save_pretrained(folder)
     assert huggingface.describe(folder).labels == ()
 
 
 @pytest.mark.parametrize("names", [{"0": "a", "2": "b"}, ["a", "b"], {"no": "a", "yes": "b"}])
-def test_labels_that_are_no_numbers(names: Any, folder: Path) -> None:
+def test_raises_on_invalid_label_ids(names: Any, folder: Path) -> None:
     reference("BertForSequenceClassification", num_labels=2).save_pretrained(folder)
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "id2label": names}))
@@ -194,11 +189,11 @@ def test_labels_that_are_no_numbers(names: Any, folder: Path) -> None:
         huggingface.describe(folder)
 
 
-# --- mistakes
+# --- errors
 
 
-def test_what_cannot_be_described(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(InteropError, match="there is no folder"):
+def test_describe_raises_on_invalid_folder(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(InteropError, match=r"the folder .* does not exist"):
         huggingface.describe(tmp_path / "nowhere")
     reference("MarianMTModel", tie_word_embeddings=False, **test_marian.SEPARATE).save_pretrained(
         folder
@@ -213,10 +208,10 @@ def test_what_cannot_be_described(folder: Path, tmp_path: Path) -> None:
         huggingface.describe(folder)
 
 
-# --- the options themselves
+# --- options of the models
 
 
-def test_embeddings_are_scaled_where_it_is_said() -> None:
+def test_scale_embedding_scales_embeddings() -> None:
     for scaled in (True, False):
         reader = TextEncoderConfig(encoder=READER, dim=21, scale_embedding=scaled).build(31)
         writer = LanguageModelConfig(decoder=WRITER, dim=21, scale_embedding=scaled).build(31)
@@ -232,7 +227,7 @@ def test_embeddings_are_scaled_where_it_is_said() -> None:
             assert embedding.scale == (pytest.approx(21**0.5) if scaled else 1.0)
 
 
-def test_a_recurrent_reader_never_scales() -> None:
+def test_recurrent_encoder_never_scales_embeddings() -> None:
     encoder = RecurrentEncoderConfig(dim=8)
     assert TextEncoderConfig(encoder=encoder, dim=12).build(9).encoder.stem.embedding.scale == 1.0
     mixed = TranslatorConfig(encoder=encoder, decoder=WRITER, dim=21).build(9, 9)
@@ -240,7 +235,7 @@ def test_a_recurrent_reader_never_scales() -> None:
     assert mixed.decoder.embedding.scale == pytest.approx(21**0.5)
 
 
-def test_a_bias_on_the_logits_changes_no_other_weight() -> None:
+def test_output_bias_changes_no_other_weight() -> None:
     models = []
     for bias in (False, True):
         torch.manual_seed(3)
@@ -260,7 +255,7 @@ def test_a_bias_on_the_logits_changes_no_other_weight() -> None:
     assert not difference[..., :7].any()
 
 
-def test_the_head_of_a_masked_language_model_is_as_the_encoder() -> None:
+def test_head_of_masked_language_model_follows_the_encoder() -> None:
     model = MaskedLanguageModelConfig(encoder=READER, dim=21, tie_output=False).build(31)
     assert model.transform[2].eps == 1e-3
     assert model.output.weight is not model.encoder.stem.embedding.weight
@@ -268,10 +263,10 @@ def test_the_head_of_a_masked_language_model_is_as_the_encoder() -> None:
     assert MaskedLanguageModelConfig(encoder=recurrent).build(31).transform[2].eps == 1e-5
 
 
-# --- other vocabularies
+# --- vocabularies of other sizes
 
 
-def test_rows_are_left_out_and_added() -> None:
+def test_with_rows_removes_and_adds_rows() -> None:
     config = TranslatorConfig(
         encoder=READER, decoder=WRITER, dim=21, share_embeddings=True, output_bias=True
     )
@@ -288,7 +283,7 @@ def test_rows_are_left_out_and_added() -> None:
     torch.testing.assert_close(model(source, target), logits)
 
 
-def test_rows_of_two_vocabularies() -> None:
+def test_with_rows_of_two_vocabularies() -> None:
     config = TranslatorConfig(encoder=READER, decoder=WRITER, dim=21)
     model = with_rows(config.build(31, 29), source=30, target=28)
     assert model.encoder.stem.embedding.weight.shape == (30, 21)

@@ -1,4 +1,4 @@
-"""Files: what older ones hold, and what is refused, with what is said about it."""
+"""Files of Hugging Face folders: older forms, and errors for unsupported or damaged ones."""
 
 import json
 import os
@@ -49,10 +49,10 @@ def gpt2(folder: Path) -> Path:
     return folder
 
 
-# --- what older files look like
+# --- files of older versions
 
 
-def test_norms_by_their_greek_names(bert: Path) -> None:
+def test_load_reads_gamma_and_beta_of_norms(bert: Path) -> None:
     expected = huggingface.load(bert)
 
     def rename(tensors: dict[str, Tensor]) -> None:
@@ -68,8 +68,8 @@ def test_norms_by_their_greek_names(bert: Path) -> None:
     assert torch.equal(huggingface.load(bert)(text), expected(text))
 
 
-def test_a_body_without_its_prefix(gpt2: Path) -> None:
-    """The first GPT-2 files: no prefix, the causal mask of each block, no word of the output."""
+def test_load_reads_body_without_prefix(gpt2: Path) -> None:
+    """The first GPT-2 files have no prefix, a causal mask per block, and no output."""
     expected = huggingface.load(gpt2)
 
     def rename(tensors: dict[str, Tensor]) -> None:
@@ -83,7 +83,7 @@ def test_a_body_without_its_prefix(gpt2: Path) -> None:
     assert torch.equal(huggingface.load(gpt2)(text), expected(text))
 
 
-def test_a_prefix_before_a_body_without_a_head(folder: Path) -> None:
+def test_load_reads_prefix_without_head(folder: Path) -> None:
     theirs = test_bert.reference("BertModel")
     theirs.save_pretrained(folder)
 
@@ -96,7 +96,7 @@ def test_a_prefix_before_a_body_without_a_head(folder: Path) -> None:
     torch.testing.assert_close(huggingface.load(folder)(text), theirs(text)[0], **CLOSE)
 
 
-def test_a_shared_tensor_may_stand_under_any_of_its_names(folder: Path) -> None:
+def test_shared_tensor_may_have_any_of_its_names(folder: Path) -> None:
     test_marian.reference().save_pretrained(folder)
     expected = huggingface.load(folder).state_dict()
 
@@ -109,11 +109,11 @@ def test_a_shared_tensor_may_stand_under_any_of_its_names(folder: Path) -> None:
 
     for change in (twice, elsewhere):
         change_tensors(folder, change)
-        found = huggingface.load(folder).state_dict()
-        assert all(torch.equal(value, found[name]) for name, value in expected.items())
+        loaded = huggingface.load(folder).state_dict()
+        assert all(torch.equal(value, loaded[name]) for name, value in expected.items())
 
 
-def test_copies_that_differ_are_refused(gpt2: Path) -> None:
+def test_raises_on_copies_that_differ(gpt2: Path) -> None:
     change_tensors(gpt2, lambda x: x.update({"lm_head.weight": torch.zeros(31, 21)}))
     with pytest.raises(
         WeightsError, match=r"lm_head\.weight and transformer\.wte\.weight .*tie_wo"
@@ -133,7 +133,7 @@ def test_half_precision_becomes_float32(dtype: torch.dtype, folder: Path) -> Non
     torch.testing.assert_close(ours(text), theirs.float()(text).logits, **CLOSE)
 
 
-def test_the_model_does_not_hang_on_the_file(gpt2: Path) -> None:
+def test_loaded_model_does_not_depend_on_the_file(gpt2: Path) -> None:
     ours = huggingface.load(gpt2)
     text = tokens(31, 2, 5)
     expected = ours(text)
@@ -143,21 +143,29 @@ def test_the_model_does_not_hang_on_the_file(gpt2: Path) -> None:
     assert torch.equal(ours(text), expected)
 
 
-def test_no_number_is_drawn(gpt2: Path) -> None:
+def test_load_does_not_use_the_random_generator(gpt2: Path) -> None:
     state = torch.get_rng_state()
     huggingface.load(str(gpt2))
     assert torch.equal(torch.get_rng_state(), state)
 
 
-# --- what is refused: the config
+# --- errors in config.json
 
 
 @pytest.mark.parametrize(
-    ("model_type", "value", "said"),
+    ("model_type", "value", "message"),
     [
-        ("bert", {"position_embedding_type": "relative_key"}, "positions inside of attention"),
-        ("bert", {"is_decoder": True}, "is_decoder is True, and a BERT that writes is not"),
-        ("bert", {"add_cross_attention": True}, "a BERT that reads a memory is not supported"),
+        (
+            "bert",
+            {"position_embedding_type": "relative_key"},
+            "relative positions are not supported",
+        ),
+        (
+            "bert",
+            {"is_decoder": True},
+            "is_decoder is True and must be False: BERT decoders are not",
+        ),
+        ("bert", {"add_cross_attention": True}, "cross-attention in BERT is not supported"),
         ("bert", {"hidden_act": "quick_gelu"}, "hidden_act is 'quick_gelu'.*'relu', 'gelu'"),
         ("bert", {"hidden_size": "21"}, "hidden_size is '21'.*integer"),
         ("bert", {"hidden_dropout_prob": 1.5}, "hidden_dropout_prob is 1.5.*less than 1"),
@@ -168,31 +176,31 @@ def test_no_number_is_drawn(gpt2: Path) -> None:
         ("bert", {"architectures": [["BertModel"]]}, "architectures is"),
         ("bert", {"num_labels": 0}, "num_labels is 0"),
         ("bert", {"architectures": "BertModel"}, "architectures is 'BertModel'"),
-        ("gpt2", {"add_cross_attention": True}, "a GPT-2 that reads a memory is not supported"),
+        ("gpt2", {"add_cross_attention": True}, "cross-attention in GPT-2 is not supported"),
         ("gpt2", {"scale_attn_weights": False}, "scale_attn_weights is False"),
-        ("gpt2", {"scale_attn_by_inverse_layer_idx": True}, "scaled by its layer"),
+        ("gpt2", {"scale_attn_by_inverse_layer_idx": True}, "scaled by layer"),
         ("gpt2", {"reorder_and_upcast_attn": True}, "attention in another precision"),
         ("gpt2", {"architectures": ["GPT2Model"]}, r"\['GPT2Model'\].*GPT2LMHeadModel; put it"),
         ("gpt2", {"architectures": None}, "architectures is None.*GPT2LMHeadModel"),
-        ("vit", {"patch_size": [3, 5]}, "patches that are not square are not supported"),
+        ("vit", {"patch_size": [3, 5]}, "only square patches are supported"),
         ("vit", {"image_size": 16}, r"image_size is \(16, 16\).*patches of 3 x 3"),
         ("vit", {"image_size": [3, 3, 3]}, "image_size"),
         ("vit", {"architectures": ["ViTForMaskedImageModeling"]}, "ViTForImageClassification"),
-        ("marian", {"normalize_before": True}, "norms before its parts"),
-        ("marian", {"normalize_embedding": True}, "a norm on its embeddings"),
-        ("marian", {"add_final_layer_norm": True}, "a last norm"),
-        ("marian", {"static_position_embeddings": False}, "learns its positions"),
-        ("marian", {"encoder_layerdrop": 0.1}, "dropping of whole layers is not supported"),
+        ("marian", {"normalize_before": True}, "pre-norm Marian"),
+        ("marian", {"normalize_embedding": True}, "norms on embeddings"),
+        ("marian", {"add_final_layer_norm": True}, "a final norm"),
+        ("marian", {"static_position_embeddings": False}, "learned positions"),
+        ("marian", {"encoder_layerdrop": 0.1}, "layer dropout is not supported"),
         ("marian", {"tie_word_embeddings": False}, "tie_word_embeddings false"),
         ("marian", {"architectures": ["MarianModel"]}, "MarianMTModel"),
-        ("roberta", {}, "model_type is 'roberta'.*bert, gpt2, vit, marian"),
-        (None, {}, "model_type is None.*bert, gpt2, vit, marian"),
+        ("roberta", {}, "model_type is 'roberta'.*bert, gpt2, marian, vit"),
+        (None, {}, "model_type is None.*bert, gpt2, marian, vit"),
     ],
 )
-def test_a_config_that_is_refused(
-    model_type: str | None, value: dict[str, Any], said: str, tmp_path: Path
+def test_raises_on_unsupported_config(
+    model_type: str | None, value: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
-    """All is said from the config alone, before any weight is looked for."""
+    """The config alone is enough, without any weights."""
     names = {
         "bert": "BertModel",
         "gpt2": "GPT2LMHeadModel",
@@ -202,39 +210,44 @@ def test_a_config_that_is_refused(
     config = {"model_type": model_type, "architectures": [names.get(str(model_type), "X")]}
     config |= SIZES.get(str(model_type), {})
     (tmp_path / "config.json").write_text(json.dumps(config | value))
-    with pytest.raises(InteropError, match=said) as refused:
+    with pytest.raises(InteropError, match=message) as raised:
         huggingface.load(tmp_path)
-    assert str(tmp_path) in str(refused.value)
-    assert isinstance(refused.value, SaccadeError)
+    assert str(tmp_path) in str(raised.value)
+    assert isinstance(raised.value, SaccadeError)
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
-    [("{", "config.json is not JSON.*line 1"), ("[1]", "must hold an object, got list")],
+    ("text", "message"),
+    [
+        ("{", "config.json is not valid JSON.*line 1"),
+        ("[1]", "must contain a JSON object, got list"),
+    ],
 )
-def test_a_broken_config(text: str, said: str, tmp_path: Path) -> None:
+def test_raises_on_invalid_json(text: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(text)
-    with pytest.raises(InteropError, match=said):
+    with pytest.raises(InteropError, match=message):
         huggingface.load(tmp_path)
 
 
-def test_no_folder_and_no_config(tmp_path: Path) -> None:
-    with pytest.raises(InteropError, match=r"there is no folder .*nowhere"):
+def test_raises_without_folder_or_config(tmp_path: Path) -> None:
+    with pytest.raises(InteropError, match=r"the folder .*nowhere does not exist"):
         huggingface.load(tmp_path / "nowhere")
-    with pytest.raises(InteropError, match=r"has no config\.json.*found no files"):
+    with pytest.raises(InteropError, match=r"has no config\.json.*it contains no files"):
         huggingface.load(tmp_path)
 
 
-# --- what is refused: the weights
+# --- errors in the weights
 
 
-def test_no_weights(bert: Path) -> None:
+def test_raises_without_weights(bert: Path) -> None:
     (bert / "model.safetensors").unlink()
-    with pytest.raises(WeightsError, match=r"neither model\.safetensors nor .*found config\.json"):
+    with pytest.raises(
+        WeightsError, match=r"neither model\.safetensors nor .*it contains config\.json"
+    ):
         huggingface.load(bert)
 
 
-def test_a_pickle_is_not_even_opened(bert: Path) -> None:
+def test_pickle_is_never_opened(bert: Path) -> None:
     class Trap:
         def __reduce__(self) -> tuple[Any, ...]:
             return exec, ("raise AssertionError('a pickle was read')",)
@@ -248,36 +261,38 @@ def test_a_pickle_is_not_even_opened(bert: Path) -> None:
 
 
 @pytest.mark.parametrize("keep", [0, 5, 1000])
-def test_a_torn_file(keep: int, bert: Path) -> None:
-    whole = (bert / "model.safetensors").read_bytes()
-    (bert / "model.safetensors").write_bytes(whole[:keep])
-    with pytest.raises(WeightsError, match=r"model\.safetensors is not a whole safetensors file"):
+def test_raises_on_truncated_file(keep: int, bert: Path) -> None:
+    content = (bert / "model.safetensors").read_bytes()
+    (bert / "model.safetensors").write_bytes(content[:keep])
+    with pytest.raises(
+        WeightsError, match=r"model\.safetensors is not a complete safetensors file"
+    ):
         huggingface.load(bert)
 
 
-def test_missing_unexpected_and_misshapen_tensors(bert: Path) -> None:
+def test_error_names_missing_unexpected_and_misshapen_tensors(bert: Path) -> None:
     def change(tensors: dict[str, Tensor]) -> None:
         del tensors["bert.encoder.layer.1.attention.self.key.weight"]
         tensors["bert.encoder.layer.0.intermediate.dense.weight"] = torch.zeros(17, 21)
         tensors["bert.something.else"] = torch.zeros(1)
 
     change_tensors(bert, change)
-    with pytest.raises(WeightsError) as refused:
+    with pytest.raises(WeightsError) as raised:
         huggingface.load(bert)
-    said = str(refused.value)
-    assert "layer.0.intermediate.dense.weight is F32 (17, 21), expected floats (19, 21)" in said
-    assert "bert.encoder.layer.1.attention.self.key.weight (21, 21) is missing" in said
-    assert "bert.something.else is not part of this model" in said
-    assert "more" not in said
+    message = str(raised.value)
+    assert "layer.0.intermediate.dense.weight is F32 (17, 21), expected floats (19, 21)" in message
+    assert "bert.encoder.layer.1.attention.self.key.weight (21, 21) is missing" in message
+    assert "bert.something.else is not part of this model" in message
+    assert "more" not in message
 
 
-def test_many_mistakes_are_counted(bert: Path) -> None:
+def test_error_counts_many_mistakes(bert: Path) -> None:
     set_config(bert, num_hidden_layers=3)
     with pytest.raises(WeightsError, match=r"bert\.encoder\.layer\.2\..*; and 13 more"):
         huggingface.load(bert)
 
 
-def test_integers_are_no_weights(bert: Path) -> None:
+def test_raises_on_integer_weights(bert: Path) -> None:
     change_tensors(bert, lambda x: x.update({"cls.predictions.bias": torch.arange(31)}))
     with pytest.raises(
         WeightsError, match=r"cls\.predictions\.bias is I64 \(31\), expected floats"
@@ -285,14 +300,14 @@ def test_integers_are_no_weights(bert: Path) -> None:
         huggingface.load(bert)
 
 
-def test_the_same_tensor_twice(bert: Path) -> None:
+def test_raises_on_duplicate_tensor(bert: Path) -> None:
     name = "embeddings.word_embeddings.weight"
     change_tensors(bert, lambda x: x.update({name: torch.zeros(31, 21)}))
     with pytest.raises(WeightsError, match="are the same tensor"):
         huggingface.load(bert)
 
 
-def test_a_head_in_a_headless_folder(bert: Path) -> None:
+def test_raises_on_head_in_folder_without_head(bert: Path) -> None:
     set_config(bert, architectures=["BertModel"])
     with pytest.raises(WeightsError, match=r"cls\.predictions\.\S+ is not part of this model"):
         huggingface.load(bert)
@@ -304,7 +319,7 @@ def sharded(folder: Path) -> Path:
     return folder
 
 
-def test_a_missing_shard(sharded: Path) -> None:
+def test_raises_on_missing_shard(sharded: Path) -> None:
     shards = sorted(sharded.glob("*.safetensors"))
     shards[1].unlink()
     with pytest.raises(WeightsError, match=f"lacks {shards[1].name} of the {len(shards)} files"):
@@ -312,28 +327,30 @@ def test_a_missing_shard(sharded: Path) -> None:
 
 
 @pytest.mark.parametrize("index", [{}, {"weight_map": 3}, {"weight_map": {"a": 1}}])
-def test_an_index_that_is_none(index: dict[str, Any], sharded: Path) -> None:
+def test_raises_on_invalid_index(index: dict[str, Any], sharded: Path) -> None:
     (sharded / "model.safetensors.index.json").write_text(json.dumps(index))
     with pytest.raises(WeightsError, match='no "weight_map"'):
         huggingface.load(sharded)
 
 
-def test_an_index_that_points_outside(sharded: Path) -> None:
+def test_raises_on_index_with_outside_path(sharded: Path) -> None:
     index = {"weight_map": {"a": "../secret.safetensors"}}
     (sharded / "model.safetensors.index.json").write_text(json.dumps(index))
-    with pytest.raises(WeightsError, match=r"points outside of its folder, to \.\./secret"):
+    with pytest.raises(WeightsError, match=r"names \.\./secret\S+, which is outside"):
         huggingface.load(sharded)
 
 
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
-def test_pipes_are_not_waited_for(bert: Path, name: str) -> None:
+def test_raises_on_named_pipes_without_waiting(bert: Path, name: str) -> None:
     (bert / name).unlink()
     os.mkfifo(bert / name)
     with pytest.raises(SaccadeError, match=name):
         huggingface.load(bert)
 
 
-def test_a_deep_config_is_said(bert: Path) -> None:
+def test_raises_on_deeply_nested_config(bert: Path) -> None:
     (bert / "config.json").write_text('{"a":' * 200_000)
-    with pytest.raises(InteropError, match=r"config\.json is not JSON: it is nested too deeply"):
+    with pytest.raises(
+        InteropError, match=r"config\.json is not valid JSON: it is nested too deeply"
+    ):
         huggingface.load(bert)

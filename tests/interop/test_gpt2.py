@@ -29,7 +29,7 @@ def reference(**options: Any) -> Any:
     return randomised(transformers.GPT2LMHeadModel(config))
 
 
-def assert_same_answers(theirs: Any, ours: Any, length: int = 13) -> None:
+def assert_same_logits(theirs: Any, ours: Any, length: int = 13) -> None:
     text = tokens(31, 2, length)
     torch.testing.assert_close(ours(text), theirs(text).logits, **CLOSE)
 
@@ -38,25 +38,25 @@ def assert_same_answers(theirs: Any, ours: Any, length: int = 13) -> None:
     ("shards", "activation"),
     [("50GB", "gelu_new"), ("4KB", "relu"), ("50GB", "gelu"), ("50GB", "silu")],
 )
-def test_answers_of_transformers(shards: str, activation: str, folder: Path) -> None:
+def test_load_equals_transformers(shards: str, activation: str, folder: Path) -> None:
     theirs = reference(activation_function=activation)
     theirs.save_pretrained(folder, max_shard_size=shards)
     ours = huggingface.load(folder)
     assert type(ours) is LanguageModel
     assert not ours.training
     assert ours.output.weight is ours.decoder.embedding.weight
-    assert_same_answers(theirs, ours)
-    assert_same_answers(theirs, ours, length=23)
+    assert_same_logits(theirs, ours)
+    assert_same_logits(theirs, ours, length=23)
 
 
-def test_the_inner_width_is_four_times_the_outer_where_it_is_null(folder: Path) -> None:
+def test_null_inner_width_is_four_times_the_outer(folder: Path) -> None:
     theirs = reference(n_inner=None)
     theirs.save_pretrained(folder)
     assert '"n_inner": null' in (folder / "config.json").read_text()
-    assert_same_answers(theirs, huggingface.load(folder))
+    assert_same_logits(theirs, huggingface.load(folder))
 
 
-def test_step_by_step(folder: Path) -> None:
+def test_steps_equal_transformers(folder: Path) -> None:
     theirs = reference()
     theirs.save_pretrained(folder)
     ours = huggingface.load(folder)
@@ -70,18 +70,20 @@ def test_step_by_step(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("tied", [True, False])
-def test_written_and_read_by_both(tied: bool, folder: Path, tmp_path: Path) -> None:
+def test_saved_model_equals_loaded_model_in_both_libraries(
+    tied: bool, folder: Path, tmp_path: Path
+) -> None:
     theirs = reference(tie_word_embeddings=tied)
     theirs.save_pretrained(folder)
     ours = huggingface.load(folder)
     assert isinstance(ours, LanguageModel)
     assert (ours.output.weight is ours.decoder.embedding.weight) == tied
-    assert_same_answers(theirs, ours)
-    assert_same_answers(read_back(ours, tmp_path / "ours"), ours)
+    assert_same_logits(theirs, ours)
+    assert_same_logits(read_back(ours, tmp_path / "ours"), ours)
     assert_same_model(ours, huggingface.load(tmp_path / "ours"))
 
 
-def test_dropout_stands_where_it_stood(folder: Path, tmp_path: Path) -> None:
+def test_dropout_survives_load_and_save(folder: Path, tmp_path: Path) -> None:
     reference(resid_pdrop=0.2, embd_pdrop=0.3, attn_pdrop=0.4).save_pretrained(folder)
     ours = huggingface.load(folder)
     for _ in range(2):

@@ -46,7 +46,7 @@ def reference(**options: Any) -> Any:
     return theirs
 
 
-def assert_same_answers(theirs: Any, ours: Any) -> None:
+def assert_same_logits(theirs: Any, ours: Any) -> None:
     source, target, mask = tokens(31, 2, 11), tokens(29, 2, 7), padding(5, 11)
     expected = theirs(source, attention_mask=mask.long(), decoder_input_ids=target).logits
     torch.testing.assert_close(ours(source, target, mask), expected, **CLOSE)
@@ -61,16 +61,16 @@ def assert_same_answers(theirs: Any, ours: Any) -> None:
         ("50GB", "gelu", False),
     ],
 )
-def test_answers_of_transformers(shards: str, activation: str, scale: bool, folder: Path) -> None:
+def test_load_equals_transformers(shards: str, activation: str, scale: bool, folder: Path) -> None:
     theirs = reference(activation_function=activation, scale_embedding=scale)
     theirs.save_pretrained(folder, max_shard_size=shards)
     ours = huggingface.load(folder)
     assert type(ours) is Translator
     assert not ours.training
-    assert_same_answers(theirs, ours)
+    assert_same_logits(theirs, ours)
 
 
-def test_step_by_step(folder: Path) -> None:
+def test_steps_equal_transformers(folder: Path) -> None:
     theirs = reference()
     theirs.save_pretrained(folder)
     ours = huggingface.load(folder)
@@ -92,7 +92,7 @@ def test_step_by_step(folder: Path) -> None:
     ],
     ids=["one for all", "two", "three"],
 )
-def test_embeddings(
+def test_shared_and_separate_embeddings(
     options: dict[str, Any], shared: bool, tied: bool, folder: Path, tmp_path: Path
 ) -> None:
     theirs = reference(**options)
@@ -101,12 +101,12 @@ def test_embeddings(
     assert isinstance(ours, Translator)
     assert (ours.encoder.stem.embedding is ours.decoder.embedding) == shared
     assert (ours.output.weight is ours.decoder.embedding.weight) == tied
-    assert_same_answers(theirs, ours)
-    assert_same_answers(read_back(ours, tmp_path / "ours", more=LENGTH), ours)
+    assert_same_logits(theirs, ours)
+    assert_same_logits(read_back(ours, tmp_path / "ours", more=LENGTH), ours)
     assert_same_model(ours, huggingface.load(tmp_path / "ours"))
 
 
-def test_what_else_the_config_says(folder: Path, tmp_path: Path) -> None:
+def test_other_keys_of_config_json_survive(folder: Path, tmp_path: Path) -> None:
     reference().save_pretrained(folder)
     config = huggingface.read_config(folder)
     assert config["decoder_start_token_id"] == 28
@@ -114,15 +114,15 @@ def test_what_else_the_config_says(folder: Path, tmp_path: Path) -> None:
     assert again.config.decoder_start_token_id == again.config.pad_token_id == 28
 
 
-def test_a_folder_without_a_bias_on_its_logits(folder: Path) -> None:
+def test_load_without_bias_on_logits(folder: Path) -> None:
     theirs = reference()
     theirs.final_logits_bias.zero_()
     theirs._keys_to_ignore_on_save = ["final_logits_bias"]
     theirs.save_pretrained(folder)
-    assert_same_answers(theirs, huggingface.load(folder))
+    assert_same_logits(theirs, huggingface.load(folder))
 
 
-def test_dropout_stands_where_it_stood(folder: Path, tmp_path: Path) -> None:
+def test_dropout_survives_load_and_save(folder: Path, tmp_path: Path) -> None:
     theirs = reference(dropout=0.2, attention_dropout=0.3, activation_dropout=0.4)
     theirs.save_pretrained(folder)
     ours = huggingface.load(folder)

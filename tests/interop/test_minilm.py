@@ -23,7 +23,7 @@ pytestmark = [
     ),
 ]
 
-# neighbours of a pair say the same in other words
+# each pair of neighbours is a paraphrase
 SENTENCES = [
     "The ferry to the island leaves at noon.",
     "At twelve o'clock the boat sails for the island.",
@@ -42,7 +42,7 @@ def files() -> Path:
 
 
 def read(files: Path) -> tuple[Tensor, Tensor]:
-    """Token numbers, and where they are real."""
+    """Return token ids and the mask of real tokens."""
     tokenizer = Tokenizer.from_file(str(files / "tokenizer.json"))
     tokenizer.enable_padding()
     encodings = tokenizer.encode_batch(SENTENCES)
@@ -51,7 +51,7 @@ def read(files: Path) -> tuple[Tensor, Tensor]:
 
 
 @torch.no_grad()
-def test_states_of_transformers(files: Path) -> None:
+def test_states_equal_transformers(files: Path) -> None:
     ours = huggingface.load(files)
     assert type(ours) is TextEncoder
     theirs = transformers.BertModel.from_pretrained(files).eval()
@@ -69,12 +69,12 @@ def test_paraphrases_are_closer_than_other_sentences(files: Path) -> None:
     assert isinstance(ours, TextEncoder)
     means = unit(ours.read(*read(files)).pooled())
     cosine = means @ means.T
-    alike = [float(cosine[i, i + 1]) for i in range(0, len(SENTENCES), 2)]
+    pairs = [float(cosine[i, i + 1]) for i in range(0, len(SENTENCES), 2)]
     others = [
         float(cosine[i, j]) for i, j in combinations(range(len(SENTENCES)), 2) if i // 2 != j // 2
     ]
-    print(f"paraphrases {min(alike):.2f} and more, others {max(others):.2f} and less", end=" ")
-    assert min(alike) > max(others) + 0.2
+    print(f"paraphrases {min(pairs):.2f} and more, others {max(others):.2f} and less", end=" ")
+    assert min(pairs) > max(others) + 0.2
 
 
 def unit(vectors: Tensor) -> Tensor:
@@ -82,7 +82,7 @@ def unit(vectors: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def test_written_again(files: Path, tmp_path: Path) -> None:
+def test_saved_copy_equals_the_original(files: Path, tmp_path: Path) -> None:
     ours = huggingface.load(files)
     huggingface.save(ours, tmp_path, huggingface.read_config(files))
     again = huggingface.load(tmp_path).state_dict()

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import jaxtyping
@@ -26,6 +25,7 @@ from saccade.encoders.patches import PatchReaderConfig
 from saccade.encoders.recurrent import RecurrentEncoderConfig
 from saccade.encoders.transformer import TransformerEncoderConfig
 from saccade.errors import InteropError
+from saccade.interop import export_task
 from saccade.interop import onnx as interop
 from saccade.interop.onnx import graphs, packages, verifying, writing
 from saccade.interop.onnx.exports import export_of
@@ -64,7 +64,6 @@ from saccade.tasks import (
 from saccade.tasks._shared.images import ImageConfig, Pixels, Scale
 from saccade.tasks._shared.labels import Classes, Number, Several
 from saccade.text import Tokenizer, VocabularyConfig
-from saccade.training import exchange
 from tests.interop.references import randomised
 
 SENTENCES = ["a cat sat on the mat", "the dog ran away from a cat", "two men sat in the sun", "a"]
@@ -266,12 +265,9 @@ def test_a_captioner(tmp_path: Path, example: Any, photo: Path) -> None:
     }
 
 
-def test_a_classifier_of_pairs(
-    tmp_path: Path, example: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_classifier_of_pairs(tmp_path: Path, example: Any) -> None:
     task, folder = text_classifier(num_segments=2, pairs=True), tmp_path / "out"
-    monkeypatch.setattr(exchange, "Run", lambda path: SimpleNamespace(task=lambda: task))
-    exchange.export_run("a run", "onnx", folder)
+    export_task(task, "onnx", folder)
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
     pairs = [("a cat", "the dog"), ("a", "two men sat in the sun on the mat"), (SENTENCES[1],) * 2]
     ours = [answer.label for answer in task.predict(pairs)]
@@ -433,17 +429,16 @@ def faulty(real: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def test_what_differs_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exchange, "Run", lambda path: SimpleNamespace(task=text_classifier))
     monkeypatch.setattr(graphs.Graph, "exported", property(faulty(graphs.Graph.exported.func)))
     with pytest.raises(
         InteropError, match=r"model.onnx does not give the same logits: 0.0\d+ apart"
     ):
-        exchange.export_run(tmp_path / "run", "onnx", tmp_path / "out")
+        export_task(text_classifier(), "onnx", tmp_path / "out")
     assert not list(tmp_path.iterdir())
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine.txt").write_text("keep me")
     with pytest.raises(InteropError, match="out is not empty; choose a new folder to export to"):
-        exchange.export_run(tmp_path / "run", "onnx", tmp_path / "out")
+        export_task(text_classifier(), "onnx", tmp_path / "out")
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["mine.txt"]
 
 

@@ -1,4 +1,4 @@
-"""Models of our own configs as folders: the same answers there, or a refusal that says why."""
+"""Models of our own configs as folders: equal logits in transformers, or an error with reasons."""
 
 import json
 import os
@@ -89,11 +89,11 @@ def translator(config: TranslatorConfig = MARIAN, target: int = 31) -> Translato
     return randomised(config.build(31, target))
 
 
-# --- what has a counterpart
+# --- models with a counterpart
 
 
 @pytest.mark.parametrize("num_segments", [0, 2])
-def test_a_text_classifier(num_segments: int, tmp_path: Path) -> None:
+def test_save_text_classifier(num_segments: int, tmp_path: Path) -> None:
     config = TextClassifierConfig(encoder=READER, dim=21, num_segments=num_segments)
     ours = randomised(config.build(31, 5))
     theirs = read_back(ours, tmp_path)
@@ -103,8 +103,8 @@ def test_a_text_classifier(num_segments: int, tmp_path: Path) -> None:
     assert torch.equal(huggingface.load(tmp_path)(text, mask), ours(text, mask))
 
 
-def test_a_masked_language_model_whose_shared_embedding_is_scaled(tmp_path: Path) -> None:
-    """The format has no scale: the embedding is multiplied, the output is written as it is."""
+def test_save_masked_language_model_with_scaled_shared_embedding(tmp_path: Path) -> None:
+    """The format has no scale: the embedding is stored multiplied, the output as it is."""
     ours = randomised(MaskedLanguageModelConfig(encoder=READER, dim=21).build(31))
     before = {name: x.clone() for name, x in ours.state_dict().items()}
     text, mask = tokens(31, 2, 11), padding(7, 11)
@@ -116,14 +116,14 @@ def test_a_masked_language_model_whose_shared_embedding_is_scaled(tmp_path: Path
     assert all(torch.equal(before[name], x) for name, x in ours.state_dict().items())
 
 
-def test_a_language_model(tmp_path: Path) -> None:
+def test_save_language_model(tmp_path: Path) -> None:
     ours = randomised(LanguageModelConfig(decoder=WRITER, dim=21).build(31))
     text = tokens(31, 2, 11)
     torch.testing.assert_close(read_back(ours, tmp_path)(text).logits, ours(text), **CLOSE)
     assert torch.equal(huggingface.load(tmp_path)(text), ours(text))
 
 
-def test_an_image_classifier(tmp_path: Path) -> None:
+def test_save_image_classifier(tmp_path: Path) -> None:
     ours = randomised(VIEWER.build(5))
     image = torch.randn(2, 2, 6, 15)
     torch.testing.assert_close(read_back(ours, tmp_path)(image).logits, ours(image), **CLOSE)
@@ -132,7 +132,7 @@ def test_an_image_classifier(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("share_embeddings", [True, False])
 @pytest.mark.parametrize("tie_output", [True, False])
-def test_a_translator(share_embeddings: bool, tie_output: bool, tmp_path: Path) -> None:
+def test_save_translator(share_embeddings: bool, tie_output: bool, tmp_path: Path) -> None:
     config = replace(MARIAN, share_embeddings=share_embeddings, tie_output=tie_output)
     ours = translator(config, 31 if share_embeddings else 29)
     source, target, mask = tokens(31, 2, 11), tokens(29, 2, 7), padding(5, 11)
@@ -142,14 +142,14 @@ def test_a_translator(share_embeddings: bool, tie_output: bool, tmp_path: Path) 
     assert torch.equal(huggingface.load(tmp_path)(source, target, mask), ours(source, target, mask))
 
 
-def test_dropout_without_a_place_there_does_not_matter(tmp_path: Path) -> None:
+def test_dropout_without_counterpart_is_not_written(tmp_path: Path) -> None:
     writer = replace(WRITER, activation_dropout=0.3)
     read_back(LanguageModelConfig(decoder=writer, dim=21).build(31), tmp_path)
     loaded: Any = huggingface.load(tmp_path)
     assert loaded.decoder.layers[0].feed_forward.dropout.p == 0.0
 
 
-def test_labels(tmp_path: Path) -> None:
+def test_save_writes_label_names(tmp_path: Path) -> None:
     ours = VIEWER.build(3)
     huggingface.save(ours, tmp_path)
     config = huggingface.read_config(tmp_path)
@@ -161,7 +161,7 @@ def test_labels(tmp_path: Path) -> None:
         huggingface.save(ours, tmp_path, {"id2label": {0: "cat", 1: "dog"}})
 
 
-def test_what_describes_the_network_is_the_models_own(tmp_path: Path) -> None:
+def test_keys_of_the_network_are_not_overwritten(tmp_path: Path) -> None:
     other = {"hidden_size": 1000, "num_labels": 7, "torch_dtype": "float16", "note": "kept"}
     huggingface.save(VIEWER.build(3), tmp_path, other)
     config = huggingface.read_config(tmp_path)
@@ -174,7 +174,7 @@ def test_what_describes_the_network_is_the_models_own(tmp_path: Path) -> None:
 # --- the files
 
 
-def test_the_files(tmp_path: Path) -> None:
+def test_save_writes_two_readable_files(tmp_path: Path) -> None:
     folder = tmp_path / "deep" / "down"
     huggingface.save(VIEWER.build(3), folder)
     assert sorted(path.name for path in folder.iterdir()) == ["config.json", "model.safetensors"]
@@ -182,9 +182,7 @@ def test_the_files(tmp_path: Path) -> None:
         assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o644}
 
 
-def test_a_failed_write_leaves_the_old_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_write_keeps_the_old_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     huggingface.save(VIEWER.build(3), tmp_path)
     old = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
 
@@ -197,32 +195,32 @@ def test_a_failed_write_leaves_the_old_folder(
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == old
 
 
-def test_a_folder_is_overwritten_whole(tmp_path: Path) -> None:
+def test_save_overwrites_completely(tmp_path: Path) -> None:
     for classes in (3, 5):
         huggingface.save(VIEWER.build(classes), tmp_path)
     assert huggingface.load(tmp_path)(torch.randn(1, 2, 6, 15)).shape == (1, 5)
 
 
-def test_a_file_is_no_folder(tmp_path: Path) -> None:
+def test_raises_if_folder_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("")
     with pytest.raises(InteropError, match=r"cannot write .*taken"):
         huggingface.save(VIEWER.build(3), tmp_path / "taken")
 
 
-def test_what_json_cannot_hold(tmp_path: Path) -> None:
-    with pytest.raises(InteropError, match=r"config\.json cannot hold .*Path"):
+def test_raises_on_value_that_json_cannot_hold(tmp_path: Path) -> None:
+    with pytest.raises(InteropError, match=r"cannot be written into config\.json: .*Path"):
         huggingface.save(VIEWER.build(3), tmp_path / "ours", {"here": tmp_path})
     assert not (tmp_path / "ours").exists()
 
 
-def test_written_in_its_own_precision(tmp_path: Path) -> None:
+def test_save_keeps_precision(tmp_path: Path) -> None:
     ours = VIEWER.build(3).double()
     huggingface.save(ours, tmp_path)
     assert json.loads((tmp_path / "config.json").read_text())["dtype"] == "float64"
     assert_same_model(ours.eval(), huggingface.load(tmp_path))
 
 
-# --- what has none
+# --- models without a counterpart
 
 
 def reader(**options: Any) -> nn.Module:
@@ -250,7 +248,7 @@ def one_block_twice(model: Any) -> nn.Module:
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (
             lambda: Transformer(16, 1, 1),
@@ -293,7 +291,7 @@ def one_block_twice(model: Any) -> nn.Module:
         ),
         (
             lambda: changed(reader(), "encoder.layers.0.feed_forward", activation=nn.ELU()),
-            r"activation ELU\(alpha=1.0\) has no name there; known are relu",
+            r"activation ELU\(alpha=1.0\) has no name in transformers; those with a name are relu",
         ),
         (
             lambda: TextClassifierConfig(encoder=READER, dim=21, pooling="mean").build(31, 5),
@@ -336,10 +334,10 @@ def one_block_twice(model: Any) -> nn.Module:
         ),
     ],
 )
-def test_a_model_without_a_counterpart(
-    make: Callable[[], nn.Module], said: str, tmp_path: Path
+def test_raises_on_model_without_counterpart(
+    make: Callable[[], nn.Module], message: str, tmp_path: Path
 ) -> None:
     model = make()
-    with pytest.raises(InteropError, match=said):
+    with pytest.raises(InteropError, match=message):
         huggingface.save(model, tmp_path / "ours")
     assert not (tmp_path / "ours").exists()

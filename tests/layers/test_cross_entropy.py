@@ -1,4 +1,4 @@
-"""Cross entropy in parts is that of torch, in value and gradient, and never holds all logits."""
+"""Tests of cross-entropy in parts: equal to torch, and never all logits in memory."""
 
 import subprocess
 import sys
@@ -20,9 +20,9 @@ def losses(loss, smoothing, bias, scale):
     if bias:
         torch.nn.init.normal_(output.bias)
     labels = torch.randint(VOCABULARY, (TOKENS,))
-    found = loss(x, output, labels, smoothing=smoothing)
-    (found.total * scale).backward()
-    return [found.total, found.nll, x.grad, *(p.grad for p in output.parameters())]
+    result = loss(x, output, labels, smoothing=smoothing)
+    (result.total * scale).backward()
+    return [result.total, result.nll, x.grad, *(p.grad for p in output.parameters())]
 
 
 @pytest.mark.parametrize("rows", [1, 5, 37, 1000])
@@ -38,19 +38,19 @@ def test_equals_torch(monkeypatch, rows, smoothing, bias, scale):
         torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-5)
 
 
-def test_needs_no_gradient():
+def test_works_without_gradients():
     with torch.no_grad():
-        found = cross_entropy(
+        result = cross_entropy(
             torch.zeros(3, DIM), OutputProjection(DIM, 7), torch.tensor([0, 1, 2])
         )
-    assert found.total.item() == pytest.approx(3 * torch.log(torch.tensor(7.0)).item())
+    assert result.total.item() == pytest.approx(3 * torch.log(torch.tensor(7.0)).item())
 
 
-def test_of_nothing_is_nothing():
+def test_no_tokens_give_zero():
     x = torch.zeros(0, DIM, requires_grad=True)
-    found = cross_entropy(x, OutputProjection(DIM, 7), torch.zeros(0, dtype=torch.long))
-    found.total.backward()
-    assert found.total.item() == 0
+    result = cross_entropy(x, OutputProjection(DIM, 7), torch.zeros(0, dtype=torch.long))
+    result.total.backward()
+    assert result.total.item() == 0
     assert x.grad.shape == (0, DIM)
 
 
@@ -68,8 +68,8 @@ print(peak_mib() - before)
 """
 
 
-def test_never_holds_all_logits():
-    """8 192 tokens of a vocabulary of 32 000 would be 1 000 MiB of logits, and as much again."""
+def test_never_holds_all_logits_in_memory():
+    """8 192 tokens with a vocabulary of 32 000 have 1 000 MiB of logits, and of gradients."""
     run = subprocess.run(
         [sys.executable, "-c", IN_A_CHILD], check=True, capture_output=True, text=True, timeout=120
     )

@@ -1,4 +1,4 @@
-"""Dropout with cheap random numbers does what torch's does."""
+"""Tests of dropout with cheap random numbers: the same distribution as torch's."""
 
 import pytest
 import torch
@@ -8,7 +8,7 @@ from saccade.layers.dropout import Dropout
 
 
 @pytest.mark.parametrize("p", [0.1, 0.3, 0.5, 0.9])
-def test_share_of_zeros_and_mean(p):
+def test_fraction_of_zeros_and_mean(p):
     torch.manual_seed(0)
     y = Dropout(p)(torch.ones(997, 1009))
     assert (y == 0).float().mean().item() == pytest.approx(p, abs=0.002)
@@ -32,7 +32,7 @@ def test_same_seed_same_zeros_and_rows_differ():
     assert not torch.equal(first, dropout(x))
 
 
-def test_gradient_goes_where_the_value_went():
+def test_the_gradient_is_zero_exactly_where_the_value_is():
     x = torch.randn(5, 3, 7, requires_grad=True)
     y = Dropout(0.4)(x)
     y.sum().backward()
@@ -40,17 +40,17 @@ def test_gradient_goes_where_the_value_went():
 
 
 @pytest.mark.parametrize("shape", [(), (0, 3), (1,), (3, 5)])
-def test_any_shape(shape):
+def test_works_for_any_shape(shape):
     assert Dropout(0.5)(torch.ones(shape)).shape == shape
 
 
 @pytest.mark.parametrize("p", [-0.1, 1.0, float("nan")])
-def test_no_other_share(p):
-    with pytest.raises(ShapeError, match="share from 0"):
+def test_raises_on_other_fractions(p):
+    with pytest.raises(ShapeError, match="a fraction from 0"):
         Dropout(p)
 
 
-def test_nothing_happens_in_evaluation_or_without_a_share():
+def test_returns_the_input_in_evaluation_or_at_zero():
     x = torch.randn(3, 5)
     assert Dropout(0.5).eval()(x) is x
     assert Dropout(0.0)(x) is x

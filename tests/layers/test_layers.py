@@ -1,4 +1,4 @@
-"""Norms, feed-forward, residual connections, embeddings and recurrent networks (H4 to H7, B3)."""
+"""Tests of norms, feed-forward, residuals, embeddings and recurrent networks (H4 to H7, B3)."""
 
 import pytest
 import torch
@@ -11,9 +11,9 @@ from saccade.layers.activations import activation, name_of
 from saccade.layers.embeddings import OutputProjection, TokenEmbedding
 from saccade.layers.feed_forward import FeedForward, GatedFeedForward
 from saccade.layers.norms import norm
-from saccade.layers.pooling import pool
 from saccade.layers.recurrent import Recurrent
 from saccade.layers.residual import Residual
+from saccade.models.pooling import pool
 
 B, N, D = 3, 5, 7
 
@@ -27,7 +27,7 @@ def test_layer_norm_ignores_the_batch_and_batch_norm_does_not_H5():
     assert by_batch(x).mean((0, 1)).abs().max() < 1e-6
 
 
-def test_rms_norm_is_torchs_and_leaves_the_mean():
+def test_rms_norm_equals_torch_and_keeps_the_mean():
     x = torch.randn(B, N, D)
     twin, ours = nn.RMSNorm(D, eps=1e-3), norm("rms", D, 1e-3)
     nn.init.normal_(twin.weight)
@@ -38,7 +38,7 @@ def test_rms_norm_is_torchs_and_leaves_the_mean():
     assert norm("layer", D, bias=False).bias is None
 
 
-def test_the_two_norm_orders_H4():
+def test_pre_and_post_norm_equal_their_formulas_H4():
     x, part = torch.randn(B, N, D), nn.Linear(D, D)
     pre, post = Residual(D, "pre"), Residual(D, "post")
     layer_norm = nn.LayerNorm(D)
@@ -46,7 +46,7 @@ def test_the_two_norm_orders_H4():
     torch.testing.assert_close(post(x, part), layer_norm(x + part(x)))
 
 
-def test_a_part_is_left_out_for_whole_examples_in_training_only():
+def test_stochastic_depth_drops_complete_examples_in_training_only():
     x, part = torch.randn(400, N, D), nn.Linear(D, D)
     residual = Residual(D, "pre", skip=0.25)
     added = residual.train()(x, part) - x
@@ -67,7 +67,7 @@ def test_a_part_is_left_out_for_whole_examples_in_training_only():
         ("tanh", torch.tanh),
     ],
 )
-def test_feed_forward_is_two_layers_with_an_activation_between_H6(name, function):
+def test_feed_forward_equals_two_layers_with_an_activation_H6(name, function):
     network, x = FeedForward(D, 11, name), torch.randn(B, N, D)
     expected = network.narrow(function(network.widen(x)))
     torch.testing.assert_close(network(x), expected)
@@ -83,7 +83,7 @@ def test_a_gated_feed_forward_multiplies_two_layers(bias):
     torch.testing.assert_close(network(x), network.narrow(F.silu(widened) * gate))
 
 
-def test_activations_of_torch_have_names():
+def test_names_of_torch_activations():
     for name in ("relu", "gelu", "gelu_tanh", "silu"):
         assert name_of(activation(name)) == name
     assert name_of(F.relu) == "relu"
@@ -104,7 +104,7 @@ def test_embedding_scales_and_adds_segments_H7():
         plain(tokens, segments)
 
 
-def test_output_may_share_the_embedding():
+def test_output_can_share_the_embedding():
     embedding = TokenEmbedding(13, D)
     output = OutputProjection(D, 13, tied=embedding, bias=True)
     assert output.weight is embedding.weight
@@ -124,11 +124,11 @@ def test_recurrent_equals_torch(kind, bidirectional):
     torch.testing.assert_close(states, expected, atol=1e-6, rtol=1e-5)
     expected_last = expected_last if kind is nn.LSTM else (expected_last,)
     assert len(last) == ours.num_parts
-    for one, other in zip(last, expected_last, strict=True):
-        torch.testing.assert_close(one, other, atol=1e-6, rtol=1e-5)
+    for part, expected_part in zip(last, expected_last, strict=True):
+        torch.testing.assert_close(part, expected_part, atol=1e-6, rtol=1e-5)
 
 
-def test_recurrent_refuses_what_it_has_no_counterpart_for():
+def test_recurrent_raises_on_modules_without_a_counterpart():
     for twin in (nn.LSTM(D, 4, proj_size=2), nn.RNN(D, 4, nonlinearity="relu")):
         with pytest.raises(ShapeError, match="no counterpart"):
             Recurrent.from_torch(twin)
@@ -147,7 +147,7 @@ def test_padding_is_not_read(cell):
     assert (states[~mask] == 0).all()
 
 
-def test_the_backward_half_reads_backwards_B3():
+def test_the_backward_direction_reads_backwards_B3():
     network = Recurrent("gru", D, 128, bidirectional=True)
     x = torch.randn(B, N, D)
     states, _ = network(x)
@@ -161,7 +161,7 @@ def test_the_backward_half_reads_backwards_B3():
     torch.testing.assert_close(states[..., 128:], expected, atol=1e-6, rtol=1e-5)
 
 
-def test_masks_a_recurrent_reader_cannot_take_are_named():
+def test_raises_on_padding_in_front_and_on_empty_rows():
     network, x = Recurrent("gru", D, 4), torch.randn(2, 3, D)
     with pytest.raises(ShapeError, match="row 1 of the batch is empty"):
         network(x, mask=torch.tensor([[True, True, False], [False] * 3]))
@@ -169,7 +169,7 @@ def test_masks_a_recurrent_reader_cannot_take_are_named():
         network(x, mask=torch.tensor([[False, True, True], [True] * 3]))
 
 
-def test_pooling():
+def test_pooling_kinds():
     states, mask = torch.randn(2, 3, D), torch.tensor([[True, True, False], [True] * 3])
     memory = Memory(states, mask, summary=torch.randn(2, 4))
     assert torch.equal(pool(memory, "first"), states[:, 0])

@@ -1,4 +1,4 @@
-"""Calibration: the error by hand, and the temperature as the least of the loss."""
+"""Calibration: the error by hand, and the temperature that minimises the loss."""
 
 import math
 
@@ -17,14 +17,14 @@ from saccade.metrics.calibration import (
     HIGHEST,
     LOWEST,
     expected_calibration_error_tally,
-    flattest,
+    minimising_temperature,
 )
 
 ITEMS, CLASSES = 211, 7
 
 
-def draw(temperature, *, seed=0, items=ITEMS, classes=CLASSES):
-    """Logits, and labels that follow softmax(logits / temperature)."""
+def sample(temperature, *, seed=0, items=ITEMS, classes=CLASSES):
+    """Return logits, and labels sampled from softmax(logits / temperature)."""
     generator = np.random.default_rng(seed)
     logits = 3 * generator.normal(size=(items, classes))
     noise = generator.gumbel(size=logits.shape)
@@ -40,17 +40,17 @@ def loss_of_sigmoids(logits, labels, temperature):
 
 
 def least(loss_at):
-    found = minimize_scalar(
+    minimum = minimize_scalar(
         lambda x: loss_at(math.exp(x)),
         bounds=(math.log(LOWEST), math.log(HIGHEST)),
         method="bounded",
         options={"xatol": 1e-9},
     )
-    return math.exp(found.x)
+    return math.exp(minimum.x)
 
 
-def test_the_error_by_hand():
-    # 0.9 and 0.92 share a bin (0.8667 to 0.9333], one of them right; 0.6 lies alone and is right
+def test_calibration_error_by_hand():
+    # 0.9 and 0.92 share a bin (0.8667 to 0.9333], one of them right; 0.6 is alone and right
     probabilities = np.array([[0.9, 0.1], [0.08, 0.92], [0.6, 0.4]])
     score = expected_calibration_error(probabilities, np.array([0, 0, 0]), samples=0)
     assert score.value == pytest.approx((abs(1.82 - 1) + abs(0.6 - 1)) / 3)
@@ -58,7 +58,7 @@ def test_the_error_by_hand():
     assert score.signature.startswith("nrefs:1|bins:15|saccade:")
 
 
-def test_a_bin_has_its_upper_end():
+def test_a_bin_includes_its_upper_end():
     """0.6 = 9/15 shares the bin of 0.55, and 0.61 does not."""
     below = np.array([[0.6, 0.4], [0.55, 0.45]])
     parted = np.array([[0.61, 0.39], [0.55, 0.45]])
@@ -67,7 +67,7 @@ def test_a_bin_has_its_upper_end():
     assert expected_calibration_error(parted, right).value == pytest.approx((0.39 + 0.55) / 2)
 
 
-def test_the_ends_of_confidence():
+def test_calibration_error_at_the_ends_of_confidence():
     sure = np.array([[1.0, 0.0], [1.0, 0.0]])
     assert expected_calibration_error(sure, np.array([0, 0])).value == 0
     assert expected_calibration_error(sure, np.array([1, 1])).value == 1
@@ -78,7 +78,7 @@ def test_the_ends_of_confidence():
 
 
 def test_the_right_temperature_lowers_the_error():
-    logits, labels = draw(3.0, items=2003)
+    logits, labels = sample(3.0, items=2003)
     errors = [
         expected_calibration_error_tally(np.exp(log_softmax(logits / t, 1)), labels).of()
         for t in (1.0, fit_temperature(logits, labels))
@@ -88,35 +88,35 @@ def test_the_right_temperature_lowers_the_error():
 
 @pytest.mark.parametrize("true", [0.2, 0.7, 1.0, 3.0, 9.0])
 @pytest.mark.parametrize("seed", [1, 2])
-def test_the_temperature_is_where_the_loss_is_least(true, seed):
-    logits, labels = draw(true, seed=seed)
-    found = fit_temperature(logits, labels)
-    assert found == pytest.approx(least(lambda t: loss(logits, labels, t)), rel=1e-5)
-    assert found == fit_temperature(logits, labels)
-    assert fit_temperature(2 * logits, labels) == pytest.approx(2 * found, rel=1e-9)
-    assert fit_temperature(logits + 1000, labels) == pytest.approx(found, rel=1e-9)
+def test_the_temperature_minimises_the_loss(true, seed):
+    logits, labels = sample(true, seed=seed)
+    fitted = fit_temperature(logits, labels)
+    assert fitted == pytest.approx(least(lambda t: loss(logits, labels, t)), rel=1e-5)
+    assert fitted == fit_temperature(logits, labels)
+    assert fit_temperature(2 * logits, labels) == pytest.approx(2 * fitted, rel=1e-9)
+    assert fit_temperature(logits + 1000, labels) == pytest.approx(fitted, rel=1e-9)
 
 
-def test_the_temperature_that_the_labels_follow_is_found():
-    logits, labels = draw(2.5, items=20011)
+def test_the_true_temperature_is_recovered():
+    logits, labels = sample(2.5, items=20011)
     assert fit_temperature(logits.astype(np.float32), labels) == pytest.approx(2.5, rel=0.05)
 
 
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3, 1e30])
 def test_logits_that_are_always_right_end_at_the_lower_bound(scale):
-    logits, _ = draw(1.0)
+    logits, _ = sample(1.0)
     assert fit_temperature(scale * logits, logits.argmax(1)) == LOWEST
     assert fit_temperature_of_sigmoids(scale * logits, logits > 0) == LOWEST
 
 
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3, 1e30])
 def test_logits_that_are_always_wrong_end_at_the_upper_bound(scale):
-    logits, _ = draw(1.0)
+    logits, _ = sample(1.0)
     assert fit_temperature(scale * logits, logits.argmin(1)) == HIGHEST
     assert fit_temperature_of_sigmoids(scale * logits, logits < 0) == HIGHEST
 
 
-def test_logits_that_tell_nothing_keep_their_temperature():
+def test_equal_logits_have_temperature_one():
     even = np.full((3, 5), 0.7)
     assert fit_temperature(even, np.array([0, 1, 4])) == 1
     assert fit_temperature(even[:, :1], np.zeros(3, dtype=int)) == 1
@@ -124,44 +124,44 @@ def test_logits_that_tell_nothing_keep_their_temperature():
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_outliers_do_not_lead_the_search_astray(seed):
+def test_temperature_with_outliers_minimises_the_loss(seed):
     generator = np.random.default_rng(seed)
     logits = generator.standard_cauchy((53, 3)) * 10.0 ** generator.integers(-2, 3, (53, 1))
     labels = np.where(generator.random(53) < 0.9, logits.argmax(1), generator.integers(3, size=53))
-    found = fit_temperature(logits, labels)
+    fitted = fit_temperature(logits, labels)
     best = least(lambda t: loss(logits, labels, t))
-    assert loss(logits, labels, found) <= loss(logits, labels, best) + 1e-9
+    assert loss(logits, labels, fitted) <= loss(logits, labels, best) + 1e-9
     several = (logits > 0) ^ (generator.random(logits.shape) < 0.05)
-    found = fit_temperature_of_sigmoids(logits, several)
+    fitted = fit_temperature_of_sigmoids(logits, several)
     best = least(lambda t: loss_of_sigmoids(logits, several, t))
-    assert loss_of_sigmoids(logits, several, found) <= (
+    assert loss_of_sigmoids(logits, several, fitted) <= (
         loss_of_sigmoids(logits, several, best) + 1e-9
     )
 
 
-def test_the_search_ends_where_newtons_steps_alone_go_round_in_circles():
-    """The slope is the signed root of the way to 2: from 1 Newton's step leads to 3, and back."""
+def test_the_search_converges_where_newton_alone_cycles():
+    """The slope is the signed root of the distance to 2: Newton's steps go from 1 to 3 and back."""
 
     def derivatives(sharpness):
         way = sharpness - 2
         root = math.sqrt(abs(way))
         return math.copysign(root, way), 1 / (2 * root) if root else math.inf
 
-    assert flattest(derivatives) == pytest.approx(1 / 2, rel=1e-9)
+    assert minimising_temperature(derivatives) == pytest.approx(1 / 2, rel=1e-9)
 
 
 @pytest.mark.parametrize("true", [0.5, 1.0, 4.0])
-def test_the_temperature_of_sigmoids(true):
+def test_the_temperature_of_sigmoids_minimises_the_loss(true):
     generator = np.random.default_rng(5)
     logits = 3 * generator.normal(size=(ITEMS, CLASSES))
     labels = generator.random(logits.shape) < 1 / (1 + np.exp(-logits / true))
-    found = fit_temperature_of_sigmoids(logits, labels)
-    assert found == pytest.approx(least(lambda t: loss_of_sigmoids(logits, labels, t)), rel=1e-5)
-    assert found == pytest.approx(true, rel=0.3)
+    fitted = fit_temperature_of_sigmoids(logits, labels)
+    assert fitted == pytest.approx(least(lambda t: loss_of_sigmoids(logits, labels, t)), rel=1e-5)
+    assert fitted == pytest.approx(true, rel=0.3)
 
 
-def test_two_classes_are_a_sigmoid_of_their_difference():
-    logits, labels = draw(2.0, classes=2)
+def test_two_classes_equal_a_sigmoid_of_their_difference():
+    logits, labels = sample(2.0, classes=2)
     difference = logits[:, 1:] - logits[:, :1]
     assert fit_temperature(logits, labels) == pytest.approx(
         fit_temperature_of_sigmoids(difference, labels[:, None] == 1), rel=1e-9
@@ -170,33 +170,33 @@ def test_two_classes_are_a_sigmoid_of_their_difference():
 
 @pytest.mark.parametrize("call", [expected_calibration_error, fit_temperature])
 @pytest.mark.parametrize(
-    ("numbers", "labels", "said"),
+    ("numbers", "labels", "message"),
     [
         ([[0.5, 0.5]], [0, 1], "and 2 labels"),
-        (np.empty((0, 2)), np.empty(0, dtype=int), "no items"),
+        (np.empty((0, 2)), np.empty(0, dtype=int), "got 0 "),
         ([[0.5, 0.5]], [2], "the label of item 0 is 2; .* one of the 2 classes"),
         ([[0.5, 0.5], [0.5, 0.5]], [0, -1], "the label of item 1 is -1"),
-        ([[0.5, 0.5], [math.nan, 0.5]], [0, 0], "of item 1 holds nan"),
+        ([[0.5, 0.5], [math.nan, 0.5]], [0, 0], "of item 1 is nan"),
     ],
 )
-def test_what_cannot_be_measured_is_refused(call, numbers, labels, said):
-    with pytest.raises(MetricError, match=said):
+def test_raises_on_invalid_items(call, numbers, labels, message):
+    with pytest.raises(MetricError, match=message):
         call(np.array(numbers), np.array(labels))
 
 
 @pytest.mark.parametrize(
-    ("row", "said"),
-    [([0.5, 0.6], "add up to 1.1"), ([-0.5, 1.5], "item 1 go from -0.5 to 1.5")],
+    ("row", "message"),
+    [([0.5, 0.6], "sum to 1.1"), ([-0.5, 1.5], "item 1 are from -0.5 to 1.5")],
 )
-def test_probabilities_add_up(row, said):
-    with pytest.raises(MetricError, match=said):
+def test_raises_unless_probabilities_sum_to_one(row, message):
+    with pytest.raises(MetricError, match=message):
         expected_calibration_error(np.array([[0.5, 0.5], row]), np.array([0, 0]))
 
 
-def test_each_logit_of_a_sigmoid_needs_a_label():
+def test_raises_unless_every_logit_has_a_label():
     with pytest.raises(MetricError, match=r"logits \(3, 2\) and labels \(3, 1\)"):
         fit_temperature_of_sigmoids(np.zeros((3, 2)), np.zeros((3, 1), dtype=bool))
-    with pytest.raises(MetricError, match="no items"):
+    with pytest.raises(MetricError, match="got 0 "):
         fit_temperature_of_sigmoids(np.zeros((0, 2)), np.zeros((0, 2), dtype=bool))
-    with pytest.raises(MetricError, match="of item 0 holds inf"):
+    with pytest.raises(MetricError, match="of item 0 is inf"):
         fit_temperature_of_sigmoids(np.array([[math.inf]]), np.array([[True]]))

@@ -1,4 +1,4 @@
-"""Metrics of captions: by hand, against other programs' numbers and against slow ones."""
+"""Metrics of captions: by hand, against other programs, and against slow implementations."""
 
 import math
 import random
@@ -22,15 +22,14 @@ from saccade.metrics import (
     rouge_l,
 )
 from saccade.metrics.captions import caption_words, cider_tally, pointing_tally
-from tests.metrics.corpora import ragged, sentences, worse
+from tests.metrics.corpora import INVALID_ITEMS, ragged, sentences, worse
 
 BLEUS = {1: bleu_1, 2: bleu_2, 3: bleu_3, 4: bleu_4}
 ALL = [*BLEUS.values(), cider, rouge_l]
 TRUTH = sentences(19)
-ANSWERS, REFERENCES = worse(TRUTH, 0.3), ragged(TRUTH)
+PREDICTIONS, REFERENCES = worse(TRUTH, 0.3), ragged(TRUTH)
 
-# an example whose numbers the documentation of aac-metrics gives, which are those of the usual
-# program for captions
+# an example from the documentation of aac-metrics, with the scores of the usual program
 SPOKEN = ["a man is speaking", "rain falls"]
 HEARD = [
     [
@@ -42,7 +41,7 @@ HEARD = [
 ]
 
 
-def test_numbers_of_another_program():
+def test_scores_equal_the_documentation_of_aac_metrics():
     assert bleu_1(SPOKEN, HEARD, samples=0).value == pytest.approx(42.78, abs=0.005)
     assert cider(SPOKEN, HEARD, samples=0).value == pytest.approx(0.9614, abs=5e-5)
     assert cider_tally(SPOKEN, HEARD).counts[:, 0] == pytest.approx([1.3641, 0.5587], abs=5e-5)
@@ -68,9 +67,9 @@ def test_numbers_of_another_program():
         ("", ""),
     ],
 )
-def test_words(text, words):
+def test_caption_words_by_hand(text, words):
     assert caption_words(text) == words.split()
-    assert caption_words(words) == words.split()  # what is in words already stays so
+    assert caption_words(words) == words.split()  # separated words stay as they are
 
 
 # BLEU
@@ -78,9 +77,9 @@ def test_words(text, words):
 
 @pytest.mark.parametrize("order", BLEUS)
 @pytest.mark.parametrize("references", [[[text] for text in TRUTH], REFERENCES], ids=len)
-def test_bleu_is_sacrebleus_of_the_words(order, references):
+def test_caption_bleu_equals_sacrebleu(order, references):
     metric = BLEU(tokenize="none", smooth_method="none", max_ngram_order=order, force=True)
-    words = [" ".join(caption_words(answer)) for answer in ANSWERS]
+    words = [" ".join(caption_words(prediction)) for prediction in PREDICTIONS]
     most = max(map(len, references))
     streams = [
         [
@@ -90,25 +89,27 @@ def test_bleu_is_sacrebleus_of_the_words(order, references):
         for i in range(most)
     ]
     expected = metric.corpus_score(words, streams, n_bootstrap=60)
-    found = BLEUS[order](ANSWERS, references, samples=60)
-    assert 0 < found.value == pytest.approx(expected.score, abs=1e-9)
-    low, high = found.interval
-    assert (high - low) / 2 == pytest.approx(expected._ci, abs=1e-3)  # theirs in 32 bits
-    assert f"|case:lc|tok:captions|ngram:{order}|eff:no|smooth:none|sacrebleu:" in found.signature
+    score = BLEUS[order](PREDICTIONS, references, samples=60)
+    assert 0 < score.value == pytest.approx(expected.score, abs=1e-9)
+    low, high = score.interval
+    assert (high - low) / 2 == pytest.approx(
+        expected._ci, abs=1e-3
+    )  # sacreBLEU computes in 32 bits
+    assert f"|case:lc|tok:captions|ngram:{order}|eff:no|smooth:none|sacrebleu:" in score.signature
 
 
 def test_bleu_by_hand():
     """Precisions 4/5, 3/4, 2/3 and 1/2; 5 words, the closest reference has 6."""
-    answers, references = ["A b, c d x."], [["a b c d e f", "q r s t u v w x"]]
+    predictions, references = ["A b, c d x."], [["a b c d e f", "q r s t u v w x"]]
     penalty = math.exp(1 - 6 / 5)
     precisions = [5 / 5, 3 / 4, 2 / 3, 1 / 2]  # x is in the second reference
     for order, metric in BLEUS.items():
         expected = 100 * penalty * math.prod(precisions[:order]) ** (1 / order)
-        assert metric(answers, references, samples=0).value == pytest.approx(expected)
+        assert metric(predictions, references, samples=0).value == pytest.approx(expected)
 
 
 def test_bleu_is_not_smoothed():
-    """One word is right and no two in a row."""
+    """One word is right, and no two words in a row."""
     assert bleu_1(["a x"], [["a b"]], samples=0).value == pytest.approx(50)
     assert bleu_2(["a x"], [["a b"]], samples=0).value == 0
 
@@ -158,23 +159,23 @@ few = st.lists(st.sampled_from(["a", "b", "cat"]), max_size=80)
 
 @settings(max_examples=150, deadline=None)
 @given(few, few)
-def test_rouge_l_is_that_of_the_table(one, other):
+def test_rouge_l_equals_dynamic_programming(one, other):
     assert rouge_l_of_words(one, other) == pytest.approx(rouge_l_by_table(one, other))
 
 
 def test_rouge_l_by_hand():
-    """3 of 4 words of the answer, 3 of 6 of the reference."""
+    """3 of 4 words of the prediction and 3 of 6 words of the reference are common."""
     precision, recall = 3 / 4, 3 / 6
     expected = (1 + 1.44) * precision * recall / (recall + 1.44 * precision)
     assert rouge_l(["a b x d"], [["a q b r d s"]], samples=0).value == pytest.approx(expected)
     assert rouge_l(["a b", "x"], [["A b."], ["y"]], samples=0).value == pytest.approx(1 / 2)
 
 
-def test_rouge_l_is_that_of_one_reference():
+def test_rouge_l_uses_a_single_best_reference():
     """The best precision is with the long reference, the best recall with the short one."""
-    answer, short, long = "a b c d", "a b", "a b c q r s t u v w"
-    alone = [rouge_l([answer], [[one]], samples=0).value for one in (short, long)]
-    both = rouge_l([answer], [[short, long]], samples=0).value
+    prediction, short, long = "a b c d", "a b", "a b c q r s t u v w"
+    alone = [rouge_l([prediction], [[one]], samples=0).value for one in (short, long)]
+    both = rouge_l([prediction], [[short, long]], samples=0).value
     assert both == max(alone) == pytest.approx(2.44 * 0.5 * 1 / (1 + 1.44 * 0.5))
 
 
@@ -182,21 +183,21 @@ def test_rouge_l_is_that_of_one_reference():
 
 
 def test_cider_by_hand():
-    """`a` is in every item and weighs nothing; what is left is all right, of 2 orders out of 4."""
-    answers = ["a cat", "a dog"]
-    assert cider(answers, [["a cat"], ["a dog"]], samples=0).value == pytest.approx(5)
-    # the second reference of the first item has nothing in common with its answer but `a`
-    found = cider_tally(answers, [["a cat", "a bird"], ["a dog"]]).counts
-    assert found.tolist() == [[pytest.approx(2.5), 1], [pytest.approx(5), 1]]
+    """`a` is in every item and has no weight; the rest is right, in 2 of 4 orders."""
+    predictions = ["a cat", "a dog"]
+    assert cider(predictions, [["a cat"], ["a dog"]], samples=0).value == pytest.approx(5)
+    # the second reference of the first item has only `a` in common with the prediction
+    counts = cider_tally(predictions, [["a cat", "a bird"], ["a dog"]]).counts
+    assert counts.tolist() == [[pytest.approx(2.5), 1], [pytest.approx(5), 1]]
 
 
-def test_cider_clips_counts_and_heeds_lengths():
+def test_cider_clips_counts_and_penalises_lengths():
     """cat cat cat against cat: min(3, 1) · 1 / (3 · 1) of order 1, two words too long."""
-    found = cider_tally(["cat cat cat", "dog"], [["cat"], ["dog"]]).counts[:, 0]
-    assert found == pytest.approx([10 / 4 / 3 * math.exp(-(2**2) / (2 * 6**2)), 10 / 4])
+    scores = cider_tally(["cat cat cat", "dog"], [["cat"], ["dog"]]).counts[:, 0]
+    assert scores == pytest.approx([10 / 4 / 3 * math.exp(-(2**2) / (2 * 6**2)), 10 / 4])
 
 
-def test_cider_weighs_what_is_rare():
+def test_cider_weights_rare_words():
     """In 4 items `a` is in two of them and `cat` in one: weights log 2 and log 4 = 2 log 2."""
     references = [["a cat"], ["a dog"], ["bird"], ["fish"]]
     rare, frequent = (
@@ -207,12 +208,12 @@ def test_cider_weighs_what_is_rare():
     assert frequent == pytest.approx(10 / 4 * 1 * 1 / (1 * math.sqrt(1 + 4)) * short)
 
 
-def test_a_single_item_has_no_rare_words():
+def test_cider_of_a_single_item_is_zero():
     assert cider(["a cat"], [["a cat"]], samples=0).value == 0
 
 
-def cider_by_equations(answers, references):
-    """Vectors over all n-grams, as the paper writes them, with counts that are not divided."""
+def cider_by_equations(predictions, references):
+    """Compute CIDEr-D with vectors over all n-grams, as in the paper, but with plain counts."""
 
     def counts(text, order):
         words = caption_words(text)
@@ -221,26 +222,26 @@ def cider_by_equations(answers, references):
     def length(text):
         return len(caption_words(text))
 
-    scores = np.zeros(len(answers))
-    texts = [*answers, *(one for of_item in references for one in of_item)]
+    scores = np.zeros(len(predictions))
+    texts = [*predictions, *(one for of_item in references for one in of_item)]
     for order in (1, 2, 3, 4):
         grams = sorted(set().union(*(counts(text, order) for text in texts)))
         having = [
             sum(any(gram in counts(one, order) for one in of_item) for of_item in references)
             for gram in grams
         ]
-        rarity = np.log(len(answers) / np.maximum(having, 1))
+        rarity = np.log(len(predictions) / np.maximum(having, 1))
 
         def vector(text, order=order, grams=grams, rarity=rarity):
             held = counts(text, order)
             return np.array([held[gram] for gram in grams]) * rarity
 
-        for i, (answer, of_item) in enumerate(zip(answers, references, strict=True)):
-            g = vector(answer)
+        for i, (prediction, of_item) in enumerate(zip(predictions, references, strict=True)):
+            g = vector(prediction)
             for one in of_item:
                 s = vector(one)
                 norms = np.linalg.norm(g) * np.linalg.norm(s)
-                apart = length(answer) - length(one)
+                apart = length(prediction) - length(one)
                 if norms > 0:
                     similar = np.minimum(g, s) @ s / norms
                     scores[i] += 10 / len(of_item) * math.exp(-(apart**2) / 72) * similar / 4
@@ -248,42 +249,44 @@ def cider_by_equations(answers, references):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_cider_is_that_of_the_equations(seed):
+def test_cider_equals_the_equations_of_the_paper(seed):
     truth = sentences(11, seed=seed)
-    answers, references = worse(truth, 0.25, seed=seed), ragged(truth, seed=seed)
-    found = cider_tally(answers, references)
-    assert found.counts[:, 0] == pytest.approx(cider_by_equations(answers, references), abs=1e-12)
-    assert found.of() == pytest.approx(found.counts[:, 0].mean())
-    assert 0.5 < found.of() < 10
+    predictions, references = worse(truth, 0.25, seed=seed), ragged(truth, seed=seed)
+    tally = cider_tally(predictions, references)
+    assert tally.counts[:, 0] == pytest.approx(
+        cider_by_equations(predictions, references), abs=1e-12
+    )
+    assert tally.of() == pytest.approx(tally.counts[:, 0].mean())
+    assert 0.5 < tally.of() < 10
 
 
-def test_cider_of_some_items_keeps_the_frequencies_of_all():
-    whole = cider_tally(ANSWERS, REFERENCES)
-    assert whole.of([2, 5]) == pytest.approx(whole.counts[[2, 5], 0].mean())
-    assert whole.of([2, 5]) != pytest.approx(cider_tally(ANSWERS[:2], REFERENCES[:2]).of())
-    assert "df:corpus" in cider(ANSWERS, REFERENCES, samples=0).signature
+def test_cider_of_some_items_uses_the_frequencies_of_all():
+    tally = cider_tally(PREDICTIONS, REFERENCES)
+    assert tally.of([2, 5]) == pytest.approx(tally.counts[[2, 5], 0].mean())
+    assert tally.of([2, 5]) != pytest.approx(cider_tally(PREDICTIONS[:2], REFERENCES[:2]).of())
+    assert "df:corpus" in cider(PREDICTIONS, REFERENCES, samples=0).signature
 
 
-def test_a_perfect_answer_has_ten():
+def test_cider_of_perfect_captions_is_ten():
     texts = ["one two three four", "five six seven eight nine"]
     assert cider(texts, [[text] for text in texts], samples=0).value == pytest.approx(10)
 
 
-# all of them
+# all metrics
 
 
 @pytest.mark.parametrize("metric", ALL)
-def test_better_answers_score_higher(metric):
+def test_better_predictions_score_higher(metric):
     better, same = worse(TRUTH, 0.1, seed=3), [[text] for text in TRUTH]
     most = 10 if metric is cider else 1 if metric is rouge_l else 100
-    scores = [metric(texts, same, samples=0).value for texts in (ANSWERS, better, TRUTH)]
+    scores = [metric(texts, same, samples=0).value for texts in (PREDICTIONS, better, TRUTH)]
     assert scores == sorted(scores)
     assert scores[-1] == pytest.approx(most, rel=0.1)  # very short texts have no 4-grams
 
 
 @pytest.mark.parametrize("metric", ALL)
-def test_scores_say_what_they_are(metric):
-    score = metric(ANSWERS, REFERENCES, samples=40)
+def test_scores_have_name_direction_signature_and_interval(metric):
+    score = metric(PREDICTIONS, REFERENCES, samples=40)
     assert score.name == metric.__name__
     assert score.higher_is_better
     assert score.signature.startswith("nrefs:var|bs:40|seed:12345|case:lc|tok:captions|")
@@ -292,10 +295,10 @@ def test_scores_say_what_they_are(metric):
 
 
 @pytest.mark.parametrize("metric", ALL)
-def test_capitals_punctuation_and_the_order_of_references_mean_nothing(metric):
-    loud = [f"({text.upper()})!" for text in ANSWERS]
+def test_case_punctuation_and_order_of_references_do_not_matter(metric):
+    loud = [f"({text.upper()})!" for text in PREDICTIONS]
     turned = [of_item[::-1] for of_item in REFERENCES]
-    before = metric(ANSWERS, REFERENCES, samples=0).value
+    before = metric(PREDICTIONS, REFERENCES, samples=0).value
     assert metric(loud, turned, samples=0).value == pytest.approx(before)
 
 
@@ -304,40 +307,32 @@ texts = st.lists(st.sampled_from(["a", "b", "c", "", "é", ".", "n't"]), max_siz
 
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.tuples(texts, st.lists(texts, min_size=1, max_size=3)), min_size=1, max_size=4))
-def test_any_corpus_has_numbers_in_range(items):
-    answers, references = (list(part) for part in zip(*items, strict=True))
+def test_scores_of_any_corpus_are_in_range(items):
+    predictions, references = (list(part) for part in zip(*items, strict=True))
     for metric, most in ((bleu_1, 100), (bleu_4, 100), (cider, 10), (rouge_l, 1)):
-        assert 0 <= metric(answers, references, samples=0).value <= most + 1e-9
+        assert 0 <= metric(predictions, references, samples=0).value <= most + 1e-9
 
 
 @pytest.mark.parametrize("metric", ALL)
-@pytest.mark.parametrize(
-    ("answers", "references", "said"),
-    [
-        (["a"], [], "1 answers but references for 0 items"),
-        ([], [], "0 answers"),
-        (["a", "b"], [["a"], []], "item 1 has no reference"),
-        (["a"], ["a b"], "item 0 are the text 'a b'"),
-    ],
-)
-def test_what_cannot_be_measured_is_refused(metric, answers, references, said):
-    with pytest.raises(MetricError, match=said):
-        metric(answers, references)
+@pytest.mark.parametrize(("predictions", "references", "message"), INVALID_ITEMS)
+def test_raises_on_invalid_items(metric, predictions, references, message):
+    with pytest.raises(MetricError, match=message):
+        metric(predictions, references)
 
 
 # pointing
 
 
-def test_pointing_is_a_share_of_words_drawn_by_captions():
-    draw = random.Random(0)
-    words = [draw.randint(1, 4) for _ in range(60)]
-    counts = np.array([(draw.randint(0, of), of) for of in words], dtype=float)
+def test_pointing_is_a_fraction_of_words_resampled_by_caption():
+    generator = random.Random(0)
+    words = [generator.randint(1, 4) for _ in range(60)]
+    counts = np.array([(generator.randint(0, of), of) for of in words], dtype=float)
     score = pointing(counts, samples=200)
     assert score.value == pytest.approx(counts[:, 0].sum() / counts[:, 1].sum())
     assert score.interval[0] < score.value < score.interval[1]
     assert pointing(np.array([[2.0, 2.0], [1.0, 1.0]]), samples=20).interval == (1, 1)
     better = np.stack((counts[:, 1], counts[:, 1]), 1)
-    found = paired_bootstrap(better, counts, pointing_tally(counts).value, samples=100)
-    assert found.difference == pytest.approx(1 - score.value)
+    paired = paired_bootstrap(better, counts, pointing_tally(counts).value, samples=100)
+    assert paired.difference == pytest.approx(1 - score.value)
     with pytest.raises(MetricError, match="0 captions"):
         pointing(np.zeros((0, 2)))

@@ -1,4 +1,4 @@
-"""Error rates by hand, against the table of the edit distance, and at the edges."""
+"""Error rates: by hand, against dynamic programming, and at the edges."""
 
 import random
 
@@ -20,6 +20,7 @@ from saccade.metrics.error_rates import (
     without_stress,
     word_edit_rate_tally,
 )
+from tests.metrics.corpora import INVALID_ITEMS
 
 ALL = [exact_match, character_error_rate, word_edit_rate, word_error_rate, phoneme_error_rate]
 
@@ -49,8 +50,8 @@ def edits_by_table(one, other):
 )
 def test_known_edit_distances(one, other, distance):
     assert edits_by_table(one, other) == edits_by_table(other, one) == distance
-    for answer, reference in ((one, other), (other, one)):
-        counts = character_error_rate_tally([answer], [[reference]]).counts
+    for prediction, reference in ((one, other), (other, one)):
+        counts = character_error_rate_tally([prediction], [[reference]]).counts
         assert counts.tolist() == [[distance, len(reference)]]
 
 
@@ -59,7 +60,7 @@ symbols = st.lists(st.sampled_from(["a", "b", "ab", "AH0", "\u0301", "😀"]), m
 
 @settings(max_examples=150, deadline=None)
 @given(symbols, symbols)
-def test_edits_of_every_unit_are_those_of_the_table(one, other):
+def test_edits_equal_dynamic_programming(one, other):
     distance = edits_by_table(one, other)
     for tally in (word_edit_rate_tally, phoneme_error_rate_tally):
         counts = tally([" ".join(one)], [[" ".join(other)]]).counts
@@ -69,30 +70,30 @@ def test_edits_of_every_unit_are_those_of_the_table(one, other):
     assert counts.tolist() == [[edits_by_table(one, other), len(other)]]
 
 
-def test_long_texts_have_a_distance_too():
-    draw = random.Random(1)
-    one = "".join(draw.choices("abcdef", k=3000))
+def test_edits_of_long_texts_equal_dynamic_programming():
+    generator = random.Random(1)
+    one = "".join(generator.choices("abcdef", k=3000))
     assert character_error_rate_tally([one], [[one[7:] + "x"]]).counts[0, 0] <= 8
     counts = character_error_rate_tally([one[:300]], [[one[300:650]]]).counts
     assert counts[0, 0] == edits_by_table(one[:300], one[300:650])
 
 
-# B AH T -> one phoneme wrong of 3; K AE T right; an extra one of 2: 2 edits of 8 phonemes
-ANSWERS = ["B AE T", "K AE T", "AH N D"]
+# one of 3 phonemes wrong, K AE T right, one extra phoneme: 2 edits of 8 phonemes
+PREDICTIONS = ["B AE T", "K AE T", "AH N D"]
 REFERENCES = [["B AH T"], ["K AA T", "K AE T"], ["AH N"]]
 
 
 def test_phoneme_and_word_error_rate_by_hand():
-    assert phoneme_error_rate(ANSWERS, REFERENCES).value == pytest.approx(2 / 8)
-    assert word_error_rate(ANSWERS, REFERENCES).value == pytest.approx(2 / 3)
-    assert exact_match(ANSWERS, REFERENCES).value == pytest.approx(1 / 3)
+    assert phoneme_error_rate(PREDICTIONS, REFERENCES).value == pytest.approx(2 / 8)
+    assert word_error_rate(PREDICTIONS, REFERENCES).value == pytest.approx(2 / 3)
+    assert exact_match(PREDICTIONS, REFERENCES).value == pytest.approx(1 / 3)
 
 
 def test_the_two_meanings_of_word_error_rate():
-    """Of pronunciation, the share of wrong items; of speech, word edits over words."""
-    answers, references = ["a b c d", "x"], [["a b c e"], ["x"]]
-    assert word_error_rate(answers, references).value == 1 / 2
-    assert word_edit_rate(answers, references).value == 1 / 5
+    """Pronunciation: the fraction of wrong items. Speech recognition: edits per word."""
+    predictions, references = ["a b c d", "x"], [["a b c e"], ["x"]]
+    assert word_error_rate(predictions, references).value == 1 / 2
+    assert word_edit_rate(predictions, references).value == 1 / 5
 
 
 def test_character_error_rate_by_hand():
@@ -100,22 +101,22 @@ def test_character_error_rate_by_hand():
     assert character_error_rate(["aaaa"], [["b"]]).value == 4  # a rate may exceed 1
 
 
-def test_the_closest_reference_counts_and_their_order_does_not():
-    """Distance 1 to both; the longer of them is the denominator."""
+def test_the_closest_reference_counts_in_any_order():
+    """The distance is 1 to both; the longer one is the denominator."""
     for references in (["a b", "a b c d"], ["a b c d", "a b"]):
         assert phoneme_error_rate(["a b c"], [references]).value == 1 / 4
     assert phoneme_error_rate(["a b c"], [["x y z u v w", "a b"]]).value == 1 / 2
 
 
-def test_stress_can_be_left_out():
-    answers, references = ["AH0 B AW2 T", "K AE1 T"], [["AH1 B AW1 T"], ["K AE1 T"]]
-    assert word_error_rate(answers, references).value == 1 / 2
-    assert phoneme_error_rate(answers, references).value == 2 / 7
-    assert word_error_rate(answers, references, stress=False).value == 0
-    assert phoneme_error_rate(answers, references, stress=False).value == 0
-    assert phoneme_error_rate(answers, [["AH B AW T"], ["K AE T"]], stress=False).value == 0
-    assert "stress:no" in word_error_rate(answers, references, stress=False).signature
-    assert "stress:yes" in word_error_rate(answers, references).signature
+def test_stress_can_be_ignored():
+    predictions, references = ["AH0 B AW2 T", "K AE1 T"], [["AH1 B AW1 T"], ["K AE1 T"]]
+    assert word_error_rate(predictions, references).value == 1 / 2
+    assert phoneme_error_rate(predictions, references).value == 2 / 7
+    assert word_error_rate(predictions, references, stress=False).value == 0
+    assert phoneme_error_rate(predictions, references, stress=False).value == 0
+    assert phoneme_error_rate(predictions, [["AH B AW T"], ["K AE T"]], stress=False).value == 0
+    assert "stress:no" in word_error_rate(predictions, references, stress=False).signature
+    assert "stress:yes" in word_error_rate(predictions, references).signature
 
 
 @pytest.mark.parametrize(
@@ -123,7 +124,7 @@ def test_stress_can_be_left_out():
     [
         ("AH0 B AW1 T", "AH B AW T"),
         ("k ˈæ t ˌ ə", "k æ t ə"),
-        ("ma3 0 12 AH9", "ma3 0 12 AH9"),  # neither tones nor numbers are stress
+        ("ma3 0 12 AH9", "ma3 0 12 AH9"),  # tones and numbers are not stress
         ("", ""),
     ],
 )
@@ -139,11 +140,11 @@ def test_case_and_white_space():
     assert character_error_rate(["AB"], [["ab"]], lowercase=True).value == 0
     assert word_edit_rate(["A b"], [["a b"]], lowercase=True).value == 0
     assert word_error_rate(["AH  B "], [["AH B"]]).value == 0
-    assert word_error_rate(["ah b"], [["AH B"]]).value == 1  # the case of phonemes means something
+    assert word_error_rate(["ah b"], [["AH B"]]).value == 1  # phonemes are case-sensitive
 
 
 @pytest.mark.parametrize("metric", ALL)
-def test_empty_texts(metric):
+def test_scores_of_empty_texts(metric):
     right, wrong = (1.0, 0.0) if metric is exact_match else (0.0, 1.0)
     assert metric([""], [[""]]).value == right
     assert metric(["a"], [[""]]).value == wrong
@@ -152,27 +153,19 @@ def test_empty_texts(metric):
 
 
 @pytest.mark.parametrize("metric", ALL)
-def test_scores_say_what_they_are(metric):
-    score = metric(ANSWERS, REFERENCES, samples=40)
+def test_scores_have_name_direction_signature_and_interval(metric):
+    score = metric(PREDICTIONS, REFERENCES, samples=40)
     assert score.name == metric.__name__
     assert score.higher_is_better == (metric is exact_match)
     assert score.signature.startswith("nrefs:var|bs:40|seed:12345|")
     low, high = score.interval
     assert low <= score.value <= high
-    assert metric(ANSWERS, REFERENCES, samples=0).interval is None
+    assert metric(PREDICTIONS, REFERENCES, samples=0).interval is None
     assert metric(["a"], [["a"]], samples=0).signature.startswith("nrefs:1|")
 
 
 @pytest.mark.parametrize("metric", ALL)
-@pytest.mark.parametrize(
-    ("answers", "references", "said"),
-    [
-        (["a"], [["a"], ["b"]], "1 answers but references for 2"),
-        ([], [], "no items"),
-        (["a"], [[]], "item 0 has no reference"),
-        (["a"], ["a"], "give a list of texts"),
-    ],
-)
-def test_what_cannot_be_measured_is_refused(metric, answers, references, said):
-    with pytest.raises(MetricError, match=said):
-        metric(answers, references)
+@pytest.mark.parametrize(("predictions", "references", "message"), INVALID_ITEMS)
+def test_raises_on_invalid_items(metric, predictions, references, message):
+    with pytest.raises(MetricError, match=message):
+        metric(predictions, references)

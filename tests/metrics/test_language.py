@@ -1,4 +1,4 @@
-"""Metrics of language models, by hand and at the edges."""
+"""Metrics of language models: by hand and at the edges."""
 
 import math
 
@@ -12,7 +12,7 @@ from saccade.metrics.language import perplexity_tally
 NATS, TOKENS, CHARACTERS = [2 * math.log(2), 4 * math.log(2)], [1, 2], [5, 7]
 
 
-def test_by_hand():
+def test_language_scores_by_hand():
     scores = language_scores(NATS, TOKENS, CHARACTERS, samples=0)
     assert list(scores) == ["loss", "perplexity", "bits_per_character"]
     assert scores["loss"].value == pytest.approx(2 * math.log(2))
@@ -22,12 +22,12 @@ def test_by_hand():
     assert all(score.interval is None for score in scores.values())
 
 
-def test_equally_likely_tokens_have_their_number_as_perplexity():
+def test_perplexity_of_equally_likely_tokens_is_their_number():
     assert perplexity([7 * math.log(29)], [7]).value == pytest.approx(29)
     assert bits_per_character([8 * math.log(256)], [8]).value == pytest.approx(8)
 
 
-def test_scores_say_what_they_are():
+def test_scores_have_name_direction_signature_and_interval():
     scores = language_scores(NATS, TOKENS, CHARACTERS, samples=40, seed=3)
     units = ["token", "token", "character"]
     for (name, score), unit in zip(scores.items(), units, strict=True):
@@ -44,22 +44,22 @@ def test_an_item_may_be_empty():
     assert perplexity_tally([0.0, 1.0], [0, 1]).of([0]) == 1
 
 
-def test_a_model_that_is_lost_has_a_perplexity_too():
+def test_perplexity_of_a_huge_loss_is_finite():
     assert perplexity([1e6], [1]).value == pytest.approx(math.exp(700))
 
 
 @pytest.mark.parametrize(
-    ("nats", "tokens", "characters", "said"),
+    ("nats", "tokens", "characters", "message"),
     [
         ([1.0], [1, 2], [1], "got 1 nats and 2 tokens"),
         ([1.0], [1], [1, 2], "got 1 nats and 2 characters"),
-        ([], [], [], "no items"),
-        ([math.nan], [1], [1], "the surprise of item 0 holds nan"),
-        ([1.0, math.inf], [1, 1], [1, 1], "the surprise of item 1 holds inf"),
-        ([1.0], [0], [1], "number of tokens.* and 0 together"),
-        ([1.0, 1.0], [1, 1], [-1, 3], "number of characters.* got -1 as the least"),
+        ([], [], [], "got 0 nats"),
+        ([math.nan], [1], [1], "the negative log-likelihood of item 0 is nan"),
+        ([1.0, math.inf], [1, 1], [1, 1], "the negative log-likelihood of item 1 is inf"),
+        ([1.0], [0], [1], "number of tokens.* and a total of 0"),
+        ([1.0, 1.0], [1, 1], [-1, 3], "number of characters.* got a minimum of -1"),
     ],
 )
-def test_what_cannot_be_measured_is_refused(nats, tokens, characters, said):
-    with pytest.raises(MetricError, match=said):
+def test_raises_on_invalid_items(nats, tokens, characters, message):
+    with pytest.raises(MetricError, match=message):
         language_scores(nats, tokens, characters)

@@ -1,4 +1,4 @@
-"""The metrics of a task: chosen by name, each with its own options."""
+"""Metrics of generated text: chosen by name, each with its own options."""
 
 import dataclasses
 import math
@@ -14,33 +14,33 @@ from saccade.metrics.suite import TextMetric
 from tests.metrics.corpora import ragged, sentences, worse
 
 TRUTH = sentences(29)
-ANSWERS = worse(TRUTH, 0.2, seed=1)
+PREDICTIONS = worse(TRUTH, 0.2, seed=1)
 REFERENCES = ragged(TRUTH)
 EVERY = TextMetricsConfig(names=get_args(TextMetric), samples=20)
 
 
-def scores_by(config, answers, references):
-    return scores_of(config.tally(answers, references), config.samples, config.seed)
+def scores_by(config, predictions, references):
+    return scores_of(config.tally(predictions, references), config.samples, config.seed)
 
 
 def test_the_default_is_bleu_and_chrf_in_this_order():
-    scores = scores_by(TextMetricsConfig(), ANSWERS, REFERENCES)
+    scores = scores_by(TextMetricsConfig(), PREDICTIONS, REFERENCES)
     assert list(scores) == ["bleu", "chrf"]
-    assert scores["bleu"] == metrics.bleu(ANSWERS, REFERENCES)
-    assert scores["chrf"] == metrics.chrf(ANSWERS, REFERENCES)
+    assert scores["bleu"] == metrics.bleu(PREDICTIONS, REFERENCES)
+    assert scores["chrf"] == metrics.chrf(PREDICTIONS, REFERENCES)
 
 
 @pytest.mark.parametrize("name", get_args(TextMetric))
-def test_each_name_is_the_function_of_that_name(name):
+def test_each_name_selects_the_function_of_that_name(name):
     config = TextMetricsConfig(names=(name,), samples=20, seed=3)
-    [(key, score)] = scores_by(config, ANSWERS, REFERENCES).items()
+    [(key, score)] = scores_by(config, PREDICTIONS, REFERENCES).items()
     assert key == score.name == name
-    assert score == getattr(metrics, name)(ANSWERS, REFERENCES, samples=20, seed=3)
+    assert score == getattr(metrics, name)(PREDICTIONS, REFERENCES, samples=20, seed=3)
 
 
-def test_options_reach_the_metrics_they_are_for():
+def test_options_reach_their_metrics():
     changed = dataclasses.replace(EVERY, lowercase=True, tokenize="char", stress=False)
-    before, after = (scores_by(config, ANSWERS, REFERENCES) for config in (EVERY, changed))
+    before, after = (scores_by(config, PREDICTIONS, REFERENCES) for config in (EVERY, changed))
     assert "tok:char" in after["bleu"].signature
     for name in ("bleu", "chrf", "exact_match", "character_error_rate", "word_edit_rate"):
         assert "case:mixed" in before[name].signature
@@ -50,19 +50,19 @@ def test_options_reach_the_metrics_they_are_for():
     assert before["ter"] == after["ter"]
 
 
-def test_no_intervals_without_samples():
-    scores = scores_by(dataclasses.replace(EVERY, samples=0), ANSWERS, REFERENCES)
+def test_no_intervals_without_resamples():
+    scores = scores_by(dataclasses.replace(EVERY, samples=0), PREDICTIONS, REFERENCES)
     assert all(score.interval is None for score in scores.values())
     assert all("seed" not in score.signature for score in scores.values())
 
 
-def test_empty_answers_give_numbers_everywhere():
+def test_empty_predictions_have_finite_scores():
     for score in scores_by(EVERY, ["", ""], [["a b"], ["", "c"]]).values():
         assert all(math.isfinite(value) for value in (score.value, *score.interval))
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"names": ()}, "at least 1; got none"),
         ({"names": ("bleu", "bleu")}, "got 'bleu', 'bleu'"),
@@ -70,6 +70,6 @@ def test_empty_answers_give_numbers_everywhere():
         ({"seed": -2}, "and -2"),
     ],
 )
-def test_bad_choices_are_refused(options, said):
-    with pytest.raises(MetricError, match=said):
+def test_raises_on_invalid_options(options, message):
+    with pytest.raises(MetricError, match=message):
         TextMetricsConfig(**options)

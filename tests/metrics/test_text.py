@@ -1,4 +1,4 @@
-"""BLEU, chrF and TER are sacreBLEU's own numbers, with its signature and its interval."""
+"""BLEU, chrF and TER equal those of sacreBLEU, with its signature and its interval."""
 
 import math
 import subprocess
@@ -12,10 +12,10 @@ from sacrebleu.metrics import BLEU, CHRF, TER
 
 from saccade.errors import MetricError
 from saccade.metrics import bleu, chrf, ter
-from tests.metrics.corpora import ragged, sentences, worse
+from tests.metrics.corpora import INVALID_ITEMS, ragged, sentences, worse
 
 TRUTH = sentences(23)
-ANSWERS = worse(TRUTH, 0.3)
+PREDICTIONS = worse(TRUTH, 0.3)
 VARIANTS = [
     (bleu, {}, BLEU, {}),
     (bleu, {"tokenize": "none"}, BLEU, {"tokenize": "none", "force": True}),
@@ -29,40 +29,42 @@ VARIANTS = [
 ]
 
 
-@pytest.mark.parametrize(("ours", "options", "theirs", "their_options"), VARIANTS)
+@pytest.mark.parametrize(("metric", "options", "sacrebleu_class", "their_options"), VARIANTS)
 @pytest.mark.parametrize("references", [[[text] for text in TRUTH], ragged(TRUTH)], ids=len)
-def test_parity_with_sacrebleu(ours, options, theirs, their_options, references):
-    metric = theirs(**their_options)
-    expected = metric.corpus_score(ANSWERS, list(zip_longest(*references)), n_bootstrap=80)
-    found = ours(ANSWERS, references, samples=80, **options)
-    assert 0 < found.value == pytest.approx(expected.score, abs=1e-9)
-    assert found.signature == str(metric.get_signature())
-    assert "bs:80|seed:12345" in found.signature
-    low, high = found.interval
-    assert low < found.value < high
-    assert (high - low) / 2 == pytest.approx(expected._ci, abs=1e-3)  # theirs in 32 bits
-    assert found.higher_is_better == (ours is not ter)
+def test_scores_equal_sacrebleu(metric, options, sacrebleu_class, their_options, references):
+    reference = sacrebleu_class(**their_options)
+    expected = reference.corpus_score(PREDICTIONS, list(zip_longest(*references)), n_bootstrap=80)
+    score = metric(PREDICTIONS, references, samples=80, **options)
+    assert 0 < score.value == pytest.approx(expected.score, abs=1e-9)
+    assert score.signature == str(reference.get_signature())
+    assert "bs:80|seed:12345" in score.signature
+    low, high = score.interval
+    assert low < score.value < high
+    assert (high - low) / 2 == pytest.approx(
+        expected._ci, abs=1e-3
+    )  # sacreBLEU computes in 32 bits
+    assert score.higher_is_better == (metric is not ter)
 
 
-def test_the_signature_tells_of_ragged_references_and_of_no_resampling():
-    assert bleu(ANSWERS, ragged(TRUTH), samples=0).signature.startswith("nrefs:var|case:mixed")
-    plain = bleu(ANSWERS, [[text, text] for text in TRUTH], samples=0)
+def test_signature_shows_references_and_resampling():
+    assert bleu(PREDICTIONS, ragged(TRUTH), samples=0).signature.startswith("nrefs:var|case:mixed")
+    plain = bleu(PREDICTIONS, [[text, text] for text in TRUTH], samples=0)
     assert plain.signature.startswith("nrefs:2|case:mixed|eff:no|tok:13a|smooth:exp|version:")
     assert plain.interval is None
 
 
-def test_the_same_as_the_command_line(tmp_path):
-    for name, lines in (("ref", TRUTH), ("hyp", ANSWERS)):
+def test_scores_equal_the_command_line_of_sacrebleu(tmp_path):
+    for name, lines in (("ref", TRUTH), ("hyp", PREDICTIONS)):
         (tmp_path / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
     command = [sys.executable, "-m", "sacrebleu", "ref", "-i", "hyp", "-m", "bleu", "chrf", "ter"]
-    said = subprocess.run(
+    result = subprocess.run(
         [*command, "--score-only", "--width", "6"],
         cwd=tmp_path, capture_output=True, text=True, check=True,
     )  # fmt: skip
-    numbers = [float(part) for part in said.stdout.replace(",", " ").strip("[] \n").split()]
+    numbers = [float(part) for part in result.stdout.replace(",", " ").strip("[] \n").split()]
     references = [[text] for text in TRUTH]
-    found = [metric(ANSWERS, references, samples=0).value for metric in (bleu, chrf, ter)]
-    assert found == pytest.approx(numbers, abs=1e-6)
+    scores = [metric(PREDICTIONS, references, samples=0).value for metric in (bleu, chrf, ter)]
+    assert scores == pytest.approx(numbers, abs=1e-6)
 
 
 def test_bleu_by_hand():
@@ -73,22 +75,22 @@ def test_bleu_by_hand():
 
 
 def test_ter_by_hand():
-    """One replacement among four words; of two references the closer, by the mean length."""
+    """One replacement among four words; with two references, over their mean length."""
     assert ter(["a b x d"], [["a b c d"]], samples=0).value == pytest.approx(25)
     two = ter(["a b x d"], [["a b c d", "q r s t u v"]], samples=0)
     assert two.value == pytest.approx(100 * 1 / 5)
 
 
 def test_a_missing_reference_is_not_an_empty_one():
-    """sacreBLEU's streams are filled with None: an empty text would be a reference of length 0."""
-    answers, references = ["a", "a b c d"], [["a b c d e"], ["a b c d", "a b c d e"]]
+    """Streams of references are filled with None: an empty text would be a reference."""
+    predictions, references = ["a", "a b c d"], [["a b c d e"], ["a b c d", "a b c d e"]]
     filled = [["a b c d e", ""], references[1]]
-    ours = bleu(answers, references, samples=0)
-    assert ours.signature.startswith("nrefs:var")
-    assert ours.value != pytest.approx(bleu(answers, filled, samples=0).value)
+    bleu_score = bleu(predictions, references, samples=0)
+    assert bleu_score.signature.startswith("nrefs:var")
+    assert bleu_score.value != pytest.approx(bleu(predictions, filled, samples=0).value)
 
 
-def test_an_empty_reference_stays_one():
+def test_an_empty_reference_counts_as_a_reference():
     assert ter([""], [[""]], samples=0).value == 0
     assert ter(["a"], [[""]], samples=0).value == 100
     assert ter(["a"], [["", "b c"]], samples=0).value == pytest.approx(100)
@@ -96,7 +98,7 @@ def test_an_empty_reference_stays_one():
 
 @pytest.mark.parametrize("metric", [bleu, chrf, ter])
 @pytest.mark.parametrize(
-    ("answers", "references"),
+    ("predictions", "references"),
     [
         ([""], [[""]]),
         ([""], [["a"]]),
@@ -109,8 +111,8 @@ def test_an_empty_reference_stays_one():
         (["a\nb"], [["a b"]]),
     ],
 )
-def test_odd_texts_give_numbers(metric, answers, references):
-    score = metric(answers * 2, references * 2, samples=3)
+def test_scores_of_unusual_texts_are_finite(metric, predictions, references):
+    score = metric(predictions * 2, references * 2, samples=3)
     assert all(math.isfinite(value) for value in (score.value, *score.interval))
 
 
@@ -119,31 +121,23 @@ texts = st.lists(st.sampled_from(["a", "b", "c", "", "é"]), max_size=4).map(" "
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(texts, st.lists(texts, min_size=1, max_size=3)), min_size=1, max_size=4))
-def test_any_corpus_has_numbers_in_range(items):
-    answers, references = (list(part) for part in zip(*items, strict=True))
+def test_scores_of_any_corpus_are_in_range(items):
+    predictions, references = (list(part) for part in zip(*items, strict=True))
     for metric in (bleu, chrf):
-        assert 0 <= metric(answers, references, samples=0).value <= 100 + 1e-9
-    assert ter(answers, references, samples=0).value >= 0
+        assert 0 <= metric(predictions, references, samples=0).value <= 100 + 1e-9
+    assert ter(predictions, references, samples=0).value >= 0
 
 
 @pytest.mark.parametrize("metric", [bleu, chrf, ter])
-@pytest.mark.parametrize(
-    ("answers", "references", "said"),
-    [
-        (["a"], [], "1 answers but references for 0 items"),
-        ([], [], "0 answers"),
-        (["a", "b"], [["a"], []], "item 1 has no reference"),
-        (["a"], ["a b"], "item 0 are the text 'a b'"),
-    ],
-)
-def test_what_cannot_be_measured_is_refused(metric, answers, references, said):
-    with pytest.raises(MetricError, match=said):
-        metric(answers, references)
+@pytest.mark.parametrize(("predictions", "references", "message"), INVALID_ITEMS)
+def test_raises_on_invalid_items(metric, predictions, references, message):
+    with pytest.raises(MetricError, match=message):
+        metric(predictions, references)
 
 
 def test_the_interval_depends_on_the_seed_alone():
     references = [[text] for text in TRUTH]
-    once, again, other = (chrf(ANSWERS, references, seed=s, samples=50) for s in (1, 1, 2))
+    once, again, other = (chrf(PREDICTIONS, references, seed=s, samples=50) for s in (1, 1, 2))
     assert once == again
     assert once.interval != other.interval
     assert once.value == other.value

@@ -1,4 +1,4 @@
-"""Each kind of writer learns to repeat sequences forwards and backwards (B4, K1 in small, K5)."""
+"""Every kind of decoder learns to copy and to reverse sequences (B4, K1 in small, K5)."""
 
 import pytest
 import torch
@@ -36,7 +36,7 @@ def transformer(score="scaled_dot", position="sinusoidal", norm_order="pre"):
 
 
 def recurrent(attention, cell="gru", score="additive", dim=64, *, feed_context=True, dropout=0.0):
-    # memory and state of one width, so that every score fits
+    # memory and state have one width, so that every score fits
     return TranslatorConfig(
         encoder=RecurrentEncoderConfig(cell=cell, dim=dim, dropout=dropout),
         decoder=RecurrentDecoderConfig(
@@ -59,7 +59,7 @@ def learned(config, lengths=LONG, steps=1500, learning_rate=3e-3):
 
 
 def alignment_error(model, name, lengths=LONG):
-    """The share of wrong links on reversed sequences, where i was written from n - 1 - i (K5)."""
+    """Return the fraction of wrong links on reversed sequences, i to n - 1 - i (K5)."""
     batch = make_batch(300, lengths, torch.Generator().manual_seed(3))
     with torch.no_grad(), saccade.watch(model) as seen:
         model(batch.source, batch.target[:, :-1], batch.source_mask)
@@ -69,7 +69,7 @@ def alignment_error(model, name, lengths=LONG):
         if batch.source[i, 0] != REVERSE:
             continue
         n = int((batch.target[i] > STOP).sum())
-        gold = torch.arange(n, 0, -1)  # the task token stands at 0
+        gold = torch.arange(n, 0, -1)  # the task token is at 0
         wrong += (looked[i, :, :n] != gold).sum(-1)
         total += n
     return (wrong / total).min().item()
@@ -81,10 +81,11 @@ def test_transformer_learns(lengths):
     assert exact_match(model, lengths=lengths) >= 0.99
 
 
-@pytest.mark.slow  # nearly two minutes; attention after each step stands for both in `make test`
+@pytest.mark.slow  # nearly two minutes; `make test` runs attention after each step for both
 def test_recurrent_with_attention_before_each_step_learns(record_property):
-    """Its alignment is recorded, not asserted: a bidirectional state says enough of its neighbours
-    to be read one place off, and whether that happens depends on the run."""
+    """Its alignment is recorded, not asserted: a bidirectional state contains enough of its
+    neighbours to be aligned one place off, and whether that happens depends on the run.
+    """
     model = learned(recurrent("before", "gru", "additive", dropout=0.1))
     assert exact_match(model, lengths=LONG) >= 0.99
     record_property("alignment_error", alignment_error(model, "decoder"))
@@ -99,7 +100,7 @@ def test_recurrent_with_attention_after_each_step_learns_and_aligns_K5(lengths, 
     assert error < 0.05
 
 
-def test_recurrent_without_attention_learns_short_ones_and_falls_beyond_K1(record_property):
+def test_recurrent_without_attention_learns_short_sequences_only_K1(record_property):
     model = learned(recurrent("none", "lstm"), SHORT)
     assert exact_match(model, lengths=SHORT) >= 0.99
     beyond = exact_match(model, lengths=range(8, 13))
@@ -137,6 +138,6 @@ def test_every_score_cell_and_position_learns_B4(name):
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
-def test_every_cell_learns_short_ones_without_attention_B4(cell):
+def test_every_cell_learns_short_sequences_without_attention_B4(cell):
     model = learned(recurrent("none", cell), SHORT, steps=6000, learning_rate=2e-3)
     assert exact_match(model, lengths=SHORT) >= 0.99

@@ -1,4 +1,4 @@
-"""The models: what they take and give, parity with torch, generation (B1 to B8, C1 to C3, H3)."""
+"""Tests of models: shapes, parity with torch, generation (B1 to B8, C1 to C3, H3)."""
 
 import pytest
 import torch
@@ -8,7 +8,7 @@ import saccade
 from saccade.config import kinds
 from saccade.decoders.recurrent import RecurrentDecoderConfig
 from saccade.decoders.transformer import TransformerDecoderConfig
-from saccade.decoding import Limits, beam_search, greedy, sample
+from saccade.decoding import GenerationLimits, beam_search, greedy, sample
 from saccade.encoders.convolutional import GridEncoder, ResNet, ResNetConfig
 from saccade.encoders.recurrent import RecurrentEncoderConfig
 from saccade.encoders.transformer import TransformerEncoderConfig
@@ -28,7 +28,7 @@ from saccade.models import (
     TranslatorConfig,
 )
 from saccade.positions import LearnedConfig, PositionConfig
-from tests.encoders.test_readers import randomised
+from tests.encoders.test_encoders import randomised
 
 B, S, T, V, C = 3, 7, 5, 23, 4
 START, STOP = 1, 2
@@ -86,7 +86,7 @@ def inputs_of(name, rows=B):
 
 
 def forced(model, inputs, target):
-    """The teacher-forced logits of a target, for each kind of model."""
+    """Return the teacher-forced logits of a target, for each kind of model."""
     if len(inputs) == 2:
         return model(inputs[0], target, inputs[1])
     if inputs[0].is_floating_point():
@@ -95,9 +95,12 @@ def forced(model, inputs, target):
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_forcing_its_own_answer_gives_its_own_answer_B5(name):
+def test_teacher_forcing_reproduces_the_generated_answer_B5(name):
     model, inputs = WRITERS[name](), inputs_of(name)
-    first, limits = torch.full((B,), START), Limits(stop=STOP, max_length=9, forbidden=(0, START))
+    first, limits = (
+        torch.full((B,), START),
+        GenerationLimits(stop=STOP, max_length=9, forbidden=(0, START)),
+    )
     with torch.no_grad():
         answers = greedy(model, model.start(*inputs), first, limits)
         for i, (answer,) in enumerate(answers):
@@ -110,9 +113,9 @@ def test_forcing_its_own_answer_gives_its_own_answer_B5(name):
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_a_batch_is_its_rows_alone_for_every_way_to_decode(name):
+def test_a_batch_equals_its_rows_alone_for_every_decoding(name):
     model, inputs = WRITERS[name](), inputs_of(name)
-    limits = Limits(stop=STOP, max_length=8, forbidden=(0, START))
+    limits = GenerationLimits(stop=STOP, max_length=8, forbidden=(0, START))
 
     def decode(rows, way):
         chosen = [x[rows] for x in inputs]
@@ -129,14 +132,14 @@ def test_a_batch_is_its_rows_alone_for_every_way_to_decode(name):
             for i in range(B):
                 (alone,) = decode([i], way)
                 assert [h.tokens for h in alone] == [h.tokens for h in together[i]]
-                for one, other in zip(alone, together[i], strict=True):
-                    assert one.score == pytest.approx(other.score, abs=1e-4)
+                for single, batched in zip(alone, together[i], strict=True):
+                    assert single.score == pytest.approx(batched.score, abs=1e-4)
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_beam_of_one_is_greedy_and_the_score_is_the_model_s(name):
+def test_a_beam_of_one_is_greedy_and_the_score_is_that_of_the_model(name):
     model, inputs = WRITERS[name](), inputs_of(name)
-    first, limits = torch.full((B,), START), Limits(stop=STOP, max_length=8)
+    first, limits = torch.full((B,), START), GenerationLimits(stop=STOP, max_length=8)
     with torch.no_grad():
         by_beam = beam_search(model, model.start(*inputs), first, limits, beam=1)
         by_greed = greedy(model, model.start(*inputs), first, limits)
@@ -151,7 +154,7 @@ def test_beam_of_one_is_greedy_and_the_score_is_the_model_s(name):
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_hidden_and_output_make_the_logits(name):
+def test_hidden_and_output_give_the_logits(name):
     model, inputs, target = WRITERS[name](), inputs_of(name), torch.randint(3, V, (B, T))
     if len(inputs) == 2:
         hidden = model.hidden(inputs[0], target, inputs[1])
@@ -160,7 +163,7 @@ def test_hidden_and_output_make_the_logits(name):
     torch.testing.assert_close(model.output(hidden), forced(model, inputs, target))
 
 
-def test_names_seen_by_watch():
+def test_names_recorded_by_watch():
     model, (source, mask) = translator("transformer", "transformer"), inputs_of("transformer")
     with saccade.watch(model) as seen:
         model(source, torch.randint(3, V, (B, T)), mask)
@@ -194,7 +197,7 @@ def test_attention_over_a_grid_sums_to_one_C3():
     torch.testing.assert_close(weights.sum(-1), torch.ones(B, 1, T))
 
 
-def test_without_attention_a_caption_sees_one_vector_C2():
+def test_without_attention_a_caption_depends_on_one_vector_C2():
     model = captioner("plain")
     memory = model.read(torch.randn(B, 3, 8, 12))
     target = torch.randint(3, V, (B, T))
@@ -202,7 +205,7 @@ def test_without_attention_a_caption_sees_one_vector_C2():
     assert torch.equal(model.decoder(target, memory), model.decoder(target, shuffled))
 
 
-def test_whole_transformer_equals_torch_H3():
+def test_complete_transformer_equals_torch_H3():
     twin = nn.Transformer(batch_first=True).eval()
     twin.encoder.use_nested_tensor = False
     ours = Transformer.from_torch(twin)
@@ -235,9 +238,9 @@ def test_small_transformer_equals_torch_with_gradients(norm_first):
     expected, got = twin(source, target, tgt_mask=hidden), ours(source, target)
     torch.testing.assert_close(got, expected, atol=1e-5, rtol=1e-4)
     direction = torch.randn_like(got)
-    (one,) = torch.autograd.grad(got, source, direction)
+    (gradient,) = torch.autograd.grad(got, source, direction)
     (other,) = torch.autograd.grad(expected, source, direction)
-    torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(gradient, other, atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize("pooling", ["first", "mean", "summary"])
@@ -266,41 +269,39 @@ IMAGE_POSITIONS = ["none", "sinusoidal", "learned", "relative_2d", "rotary", "co
     ("what", "position"),
     [("text", kind) for kind in TEXT_POSITIONS] + [("image", kind) for kind in IMAGE_POSITIONS],
 )
-def test_the_last_layer_reads_for_the_first_token_alone_with_the_same_result(
-    what, position, norm_order
-):
+def test_computing_only_the_first_state_gives_the_same_result(what, position, norm_order):
     encoder = TransformerEncoderConfig(
         **BLOCK, norm_order=norm_order, position=kinds(PositionConfig)[position]()
     )
     if what == "text":
         config = TextClassifierConfig(encoder=encoder, dim=16, dropout=0.0)
         model = randomised(config.build(V, C))
-        given, options = (torch.randint(1, V, (B, S)), REAL), {"mask": REAL}
-        inputs = (given[0], None)
+        arguments, options = (torch.randint(1, V, (B, S)), REAL), {"mask": REAL}
+        inputs = (arguments[0], None)
     else:
         config = ImageClassifierConfig(encoder=encoder, dim=16, patch_size=4).sized(8)
         model = randomised(config.build(C))
         model.pooler = nn.Identity()
-        inputs = given = (torch.randn(B, 3, 8, 8),)
+        inputs = arguments = (torch.randn(B, 3, 8, 8),)
         options = {}
     widths = []
     model.encoder.layers[-1].feed_forward.register_forward_pre_hook(
-        lambda part, given: widths.append(given[0].shape[1])
+        lambda part, inputs: widths.append(inputs[0].shape[1])
     )
-    logits = model(*given)
+    logits = model(*arguments)
     model.head(model.pooler(model.encoder(*inputs, **options).states[:, 0])).sum().backward()
     whole = {name: p.grad.clone() for name, p in model.named_parameters()}
     model.zero_grad()
     with saccade.watch(model) as seen:
-        assert torch.allclose(model(*given), logits, atol=1e-5)
+        assert torch.allclose(model(*arguments), logits, atol=1e-5)
     logits.sum().backward()
     assert widths[0] == 1 < widths[1] == widths[2], "short, whole, and whole for who watches"
-    assert all(one.weights.shape[2] == widths[1] for one in seen.values())
+    assert all(watched.weights.shape[2] == widths[1] for watched in seen.values())
     for name, parameter in model.named_parameters():
         assert torch.allclose(parameter.grad, whole[name], atol=1e-5), name
 
 
-def test_masked_language_model():
+def test_masked_language_model_shapes_and_tying():
     config = MaskedLanguageModelConfig(encoder=ENCODERS["transformer"], dim=16)
     model = config.build(V).eval()
     tokens = torch.randint(0, V, (B, S))
@@ -311,7 +312,7 @@ def test_masked_language_model():
     assert (model(changed)[:, 0] - model(tokens)[:, 0]).abs().max() > 1e-6
 
 
-def test_language_model_goes_on_after_a_prompt():
+def test_language_model_continues_a_prompt():
     model, prompt = language_model(), torch.randint(3, V, (B, 4))
     with torch.no_grad():
         logits, _ = model.step(prompt[:, -1], model.start(prompt))
@@ -321,7 +322,7 @@ def test_language_model_goes_on_after_a_prompt():
 
 
 @pytest.mark.parametrize("pooling", ["first", "mean"])
-def test_vit_I5(pooling):
+def test_vit_shapes_and_class_token_I5(pooling):
     config = ImageClassifierConfig(
         encoder=TransformerEncoderConfig(**BLOCK, position=LearnedConfig(grid=(4, 4))),
         dim=16,
@@ -335,7 +336,7 @@ def test_vit_I5(pooling):
     assert encoder(torch.randn(B, 1, 8, 8)).shape == (B, 16 + (pooling == "first"), 16)
 
 
-def test_a_convolutional_classifier_is_the_same_model_with_another_reader():
+def test_a_convolutional_classifier_is_the_same_model_with_another_encoder():
     encoder = GridEncoder(ResNet(channels=1, widths=(8, 12), blocks=1), dim=16)
     model = ImageClassifier(encoder, nn.Linear(16, C), pooling="summary").eval()
     assert model(torch.randn(B, 1, 8, 8)).shape == (B, C)
@@ -351,7 +352,7 @@ def test_batch_norm_and_options_reach_the_blocks():
 def test_generation_always_ends_B6():
     for name, build in WRITERS.items():
         model, inputs = build(), inputs_of(name)
-        limits = Limits(stop=STOP, max_length=4, min_length=4, forbidden=(0, START))
+        limits = GenerationLimits(stop=STOP, max_length=4, min_length=4, forbidden=(0, START))
         with torch.no_grad():
             answers = greedy(model, model.start(*inputs), torch.full((B,), START), limits)
         assert all(len(answer.tokens) <= 4 for (answer,) in answers)

@@ -1,8 +1,8 @@
-"""Random recipes: each is either rejected with the key at fault, or works in every respect.
+"""Random recipes are either rejected with the key at fault, or work in every respect.
 
 A recipe that builds must train with a gradient for every parameter (else distributed training
-dies), give each item the same output alone and in a padded batch, see no future token, and write
-step by step what it computes at once.
+fails), give every item the same output alone and in a padded batch, see no future token, and
+generate step by step what it computes at once.
 """
 
 import random
@@ -27,8 +27,8 @@ def names_of(options):
     return [field.name for field in fields(options)]
 
 
-class Draw:
-    """Random changes to a recipe, "key=value" each."""
+class RecipeSampler:
+    """Random changes to a recipe, as "key=value"."""
 
     def __init__(self, seed):
         self.random = random.Random(seed)
@@ -44,7 +44,7 @@ class Draw:
         self.set(key, value)
         return value
 
-    def now_and_then(self, key, *values, chance=0.08):
+    def rarely(self, key, *values, chance=0.08):
         """Mostly leave a key alone: most combinations of keys exclude each other."""
         if self.random.random() < chance:
             self.one_of(key, *values)
@@ -61,18 +61,18 @@ class Draw:
         self.options(key, scores, self.one_of(f"{key}.kind", *scores))
 
     def options(self, key, classes, kind):
-        """Options of a kind, and now and then one of another kind, which must be rejected."""
+        """Yield options of a kind, and sometimes one of another kind, which must be rejected."""
         for name, values in VALUES.items():
             if name in names_of(classes[kind]):
                 self.one_of(f"{key}.{name}", None, *values)
             elif any(name in names_of(other) for other in classes.values()):
-                self.now_and_then(f"{key}.{name}", *values, chance=0.02)
+                self.rarely(f"{key}.{name}", *values, chance=0.02)
 
     def block(self, key, kinds):
         self.set(f"{key}.kind", "transformer")
         self.set(f"{key}.num_layers", 2)
         self.one_of(f"{key}.num_heads", 1, 2, 2, 4, 4, 5)
-        self.now_and_then(f"{key}.num_kv_heads", 1, 2, 3)
+        self.rarely(f"{key}.num_kv_heads", 1, 2, 3)
         self.set(f"{key}.hidden_dim", 13)
         self.one_of(f"{key}.norm_order", "pre", "post")
         self.one_of(f"{key}.activation", "relu", "gelu", "gelu_tanh", "silu", "tanh")
@@ -83,11 +83,11 @@ class Draw:
         self.one_of(f"{key}.qk_norm", None, None, True)
         if self.random.random() < 0.2:
             self.set(f"{key}.head", "full")
-            self.now_and_then(f"{key}.head_dim", 4)
+            self.rarely(f"{key}.head_dim", 4)
         else:
             self.one_of(f"{key}.head_dim", None, None, 4, 6)
-        self.now_and_then(f"{key}.attention_dropout", 0.1)
-        self.now_and_then(f"{key}.activation_dropout", 0.1)
+        self.rarely(f"{key}.attention_dropout", 0.1)
+        self.rarely(f"{key}.activation_dropout", 0.1)
         self.one_of(f"{key}.dropout", 0.0, 0.1)
         self.score(f"{key}.score")
         self.position(f"{key}.position", kinds)
@@ -102,8 +102,8 @@ class Draw:
             self.position(f"{key}.position", kinds)
         else:
             self.block(key, kinds)
-            self.now_and_then(f"{key}.stem_norm", True)
-            self.now_and_then(f"{key}.stochastic_depth", 0.2)
+            self.rarely(f"{key}.stem_norm", True)
+            self.rarely(f"{key}.stochastic_depth", 0.2)
 
     def decoder(self, key, dim, kinds):
         if self.random.random() < 0.4:
@@ -115,8 +115,8 @@ class Draw:
             if attention != "none":
                 self.score(f"{key}.score")
                 self.one_of(f"{key}.feed_context", True, False)
-            self.now_and_then(f"{key}.attention_dropout", 0.1)
-            self.now_and_then(f"{key}.feed_context", False)
+            self.rarely(f"{key}.attention_dropout", 0.1)
+            self.rarely(f"{key}.feed_context", False)
         else:
             self.block(key, kinds)
 
@@ -131,70 +131,70 @@ VALUES = {
     "kernel_size": (1, 2, 5),
     "hidden_dim": (2, 3),
 }
-"""Values for the options of scores and positions; a test checks that none is left out."""
+"""Values for the options of scores and positions; a test checks that none is missing."""
 
 
-def text_to_text(draw):
-    dim = draw.one_of("model.dim", 12, 16, 20)
-    draw.encoder("model.encoder", dim, ALL)
-    draw.decoder("model.decoder", dim, ALL)
-    draw.one_of("model.share_embeddings", True, False)
-    draw.one_of("model.tie_output", True, False, False)
-    draw.now_and_then("model.scale_embedding", False)
-    draw.now_and_then("model.output_bias", True)
+def text_to_text(sampler):
+    dim = sampler.one_of("model.dim", 12, 16, 20)
+    sampler.encoder("model.encoder", dim, ALL)
+    sampler.decoder("model.decoder", dim, ALL)
+    sampler.one_of("model.share_embeddings", True, False)
+    sampler.one_of("model.tie_output", True, False, False)
+    sampler.rarely("model.scale_embedding", False)
+    sampler.rarely("model.output_bias", True)
     return "transformer-tiny", lambda options: options.model.build(V, V)
 
 
-def language_modeling(draw):
-    draw.one_of("model.dim", 12, 16, 20)
-    draw.block("model.decoder", ALL)
-    draw.one_of("model.tie_output", True, False)
-    draw.now_and_then("model.embedding_dropout", 0.2)
-    draw.set("text.block", 16)
+def language_modeling(sampler):
+    sampler.one_of("model.dim", 12, 16, 20)
+    sampler.block("model.decoder", ALL)
+    sampler.one_of("model.tie_output", True, False)
+    sampler.rarely("model.embedding_dropout", 0.2)
+    sampler.set("text.block", 16)
     return "gpt-mini", lambda options: options.model.build(V)
 
 
-def masked_language_modeling(draw):
-    dim = draw.one_of("model.dim", 12, 16, 20)
-    draw.encoder("model.encoder", dim, ALL)
-    draw.one_of("model.tie_output", True, False)
-    draw.one_of("model.scale_embedding", True, True, False)
-    draw.set("text.max_length", 16)
+def masked_language_modeling(sampler):
+    dim = sampler.one_of("model.dim", 12, 16, 20)
+    sampler.encoder("model.encoder", dim, ALL)
+    sampler.one_of("model.tie_output", True, False)
+    sampler.one_of("model.scale_embedding", True, True, False)
+    sampler.set("text.max_length", 16)
     return "bert-mini-masked", lambda options: options.model.build(V)
 
 
-def text_classification(draw):
-    dim = draw.one_of("model.dim", 12, 16, 20)
-    draw.encoder("model.encoder", dim, ALL)
-    draw.one_of("model.pooling", "first", "mean", "summary")
-    draw.one_of("model.pooler", True, False)
-    draw.one_of("model.scale_embedding", True, True, False)
-    draw.now_and_then("model.num_segments", 2)
-    draw.set("text.max_length", 16)
+def text_classification(sampler):
+    dim = sampler.one_of("model.dim", 12, 16, 20)
+    sampler.encoder("model.encoder", dim, ALL)
+    sampler.one_of("model.pooling", "first", "mean", "summary")
+    sampler.one_of("model.pooler", True, False)
+    sampler.one_of("model.scale_embedding", True, True, False)
+    sampler.rarely("model.num_segments", 2)
+    sampler.set("text.max_length", 16)
     return "bert-mini", lambda options: options.model.build(V, 4)
 
 
-def image_classification(draw):
-    draw.set("model.kind", "vit")
-    draw.set("model.channels", 3)
-    draw.one_of("model.dim", 12, 16, 20)
-    draw.set("model.patch_size", 4)
-    draw.set("image.size", 8)
-    draw.one_of("model.stem", "linear", "convolutional")
-    draw.one_of("model.pooling", "first", "mean")
-    draw.block("model.encoder", ALL)
+def image_classification(sampler):
+    sampler.set("model.kind", "vit")
+    sampler.set("model.channels", 3)
+    sampler.one_of("model.dim", 12, 16, 20)
+    sampler.set("model.patch_size", 4)
+    sampler.set("image.size", 8)
+    sampler.one_of("model.stem", "linear", "convolutional")
+    sampler.one_of("model.pooling", "first", "mean")
+    sampler.block("model.encoder", ALL)
     return "vit-tiny", lambda options: options.model.sized(8).build(4)
 
 
-def image_to_text(draw):
-    dim = draw.one_of("model.dim", 12, 16, 20)
-    draw.set("model.encoder.kind", "resnet")
-    draw.set("model.encoder.widths", "[4, 6]")
-    draw.set("image.size", 8)
-    draw.one_of("model.encoder.dim", None, dim)
-    draw.position("model.encoder.position", ALL)
-    draw.decoder("model.decoder", dim, ALL)
-    draw.one_of("model.tie_output", True, False)
+def image_to_text(sampler):
+    dim = sampler.one_of("model.dim", 12, 16, 20)
+    sampler.set("model.encoder.kind", "resnet")
+    sampler.set("model.encoder.widths", "[4, 6]")
+    sampler.set("image.size", 8)
+    sampler.one_of("model.encoder.dim", None, dim)
+    sampler.position("model.encoder.position", ALL)
+    sampler.decoder("model.decoder", dim, ALL)
+    sampler.one_of("model.tie_output", True, False)
 
     def build(options):
         from dataclasses import replace
@@ -233,7 +233,7 @@ def inputs_of(task, seed):
 
 
 def train(model, inputs):
-    """Three updates; afterwards every parameter has a finite gradient."""
+    """Make three updates and assert that every parameter has a finite gradient."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, fused=True)
     for _ in range(STEPS):
         logits = model.train()(*inputs)
@@ -284,25 +284,28 @@ def check_writing(task, model, inputs):
 
 
 def leaf(change):
-    """The part of a key that an error must contain."""
+    """Return the part of a key that an error must contain."""
     *_, owner, name = change.partition("=")[0].split(".")
     return f"{owner}.{name}" if name == "kind" else name
 
 
 def check(seed):
     """Return whether the recipe of this seed was built."""
-    draw = Draw(seed)
+    sampler = RecipeSampler(seed)
     task = TASKS[seed % len(TASKS)]
-    name, build = task(draw)
+    name, build = task(sampler)
     torch.manual_seed(seed)
     try:
-        model = build(recipe.load(name, draw.changes).options)
+        model = build(recipe.load(name, sampler.changes).options)
     except SaccadeError as rejected:
         message = str(rejected)
     else:
         message = None
     if message is not None:
-        assert any(leaf(change) in message for change in draw.changes), (message, draw.changes)
+        assert any(leaf(change) in message for change in sampler.changes), (
+            message,
+            sampler.changes,
+        )
         return False
     try:
         inputs = inputs_of(task, seed)
@@ -311,12 +314,12 @@ def check(seed):
         if task in (text_to_text, language_modeling, image_to_text):
             check_writing(task, model, inputs)
     except Exception as error:
-        error.add_note(f"seed {seed}: saccade train {name} " + " ".join(draw.changes))
+        error.add_note(f"seed {seed}: saccade train {name} " + " ".join(sampler.changes))
         raise
     return True
 
 
-def test_every_option_of_scores_and_positions_is_drawn():
+def test_every_option_of_scores_and_positions_is_sampled():
     every = [*config.kinds(PositionConfig).values(), *config.kinds(ScoreConfig).values()]
     names = {name for options in every for name in names_of(options)}
     assert names == {"kind", "fuse", "width", *VALUES}

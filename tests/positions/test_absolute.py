@@ -1,11 +1,10 @@
-"""One vector a place: sinusoidal, learned, and the rejected ones (G1 to G4, G10, G11)."""
+"""Tests of encodings with one vector per place: sinusoidal and learned (G1 to G4, G10)."""
 
 import pytest
 import torch
 
 from saccade.errors import PositionError, ShapeError
 from saccade.positions import Grid, Learned, Sinusoidal
-from saccade.positions.rejected import AddFraction, AddIndex, AppendIndex
 from saccade.positions.waves import frequencies
 
 F64 = torch.float64
@@ -17,7 +16,7 @@ def test_the_waves_of_place_one_G1():
     torch.testing.assert_close(row, expected, atol=1e-6, rtol=0)
 
 
-def test_bounded_unique_and_of_one_length_G1_K11():
+def test_vectors_are_bounded_unique_and_of_equal_length_G1_K11():
     table = Sinusoidal(128).table(torch.arange(50), F64)
     assert table.abs().max() <= 1
     torch.testing.assert_close(table.square().sum(-1), torch.full((50,), 64.0, dtype=F64))
@@ -25,7 +24,7 @@ def test_bounded_unique_and_of_one_length_G1_K11():
     assert distance.min().item() == pytest.approx(1.9526, abs=1e-4)
 
 
-def test_moving_is_a_rotation_G2():
+def test_a_shift_is_a_rotation_G2():
     n, dim = 7, 128
     table = Sinusoidal(dim).table(torch.arange(60), F64)
     rotation = torch.zeros(dim, dim, dtype=F64)
@@ -40,14 +39,14 @@ def test_moving_is_a_rotation_G2():
         torch.testing.assert_close(diagonal, diagonal[:1].expand_as(diagonal), atol=1e-12, rtol=0)
 
 
-def test_frequencies_fall_from_one_G3():
+def test_frequencies_decrease_from_one_G3():
     w = frequencies(128, 10_000.0, torch.device("cpu"))
     assert w[0] == 1
     assert (w.diff() < 0).all()
     assert w[-1].item() == pytest.approx(10_000 ** -(126 / 128))
 
 
-def test_halves_hold_the_same_waves():
+def test_halves_contain_the_same_waves():
     at = torch.arange(9)
     whole, halves = Sinusoidal(8).table(at, F64), Sinusoidal(8, layout="halves").table(at, F64)
     torch.testing.assert_close(halves, torch.cat((whole[:, 0::2], whole[:, 1::2]), -1))
@@ -120,15 +119,3 @@ def test_places_may_differ_within_a_batch():
         out = encoding.embed(x, at)
         torch.testing.assert_close(out[0, 2:], encoding(x[:1, 2:])[0])
         torch.testing.assert_close(out[1], encoding(x[1:])[0])
-
-
-def test_rejected_schemes_G11():
-    short, long = torch.zeros(4, 6), torch.zeros(8, 6)
-    assert (AppendIndex()(short)[:, -1] == torch.arange(4)).all()
-    assert AppendIndex()(short).shape == (4, 7)
-    for scheme in (AppendIndex(), AddIndex(6)):
-        assert torch.equal(scheme(short), scheme(long)[:4])
-    assert not torch.equal(AddFraction(6)(short), AddFraction(6)(long)[:4])
-    assert AddFraction(6)(short)[2, 3] == 0.5
-    with pytest.raises(PositionError, match="for text"):
-        AddIndex(6).embed(short, Grid.of(2, 2))

@@ -1,4 +1,4 @@
-"""Conditional positions: computed from the neighbourhood, at any resolution (G9)."""
+"""Tests of conditional positions: computed from neighbours, at any resolution (G9)."""
 
 import pytest
 import torch
@@ -9,7 +9,7 @@ from saccade.positions import Conditional, Grid
 D = 6
 
 
-def test_is_a_depthwise_convolution_on_the_grid():
+def test_equals_a_depthwise_convolution_on_the_grid():
     position = Conditional(D)
     image = torch.randn(2, D, 4, 5)
     tokens = image.flatten(2).transpose(1, 2)
@@ -18,7 +18,7 @@ def test_is_a_depthwise_convolution_on_the_grid():
     torch.testing.assert_close(out, expected.flatten(2).transpose(1, 2))
 
 
-def test_runs_at_another_resolution_and_keeps_the_class_token():
+def test_works_at_another_resolution_and_keeps_the_class_token():
     position = Conditional(D)
     for height, width in ((4, 5), (7, 3)):
         x = torch.randn(2, 1 + height * width, D)
@@ -28,7 +28,7 @@ def test_runs_at_another_resolution_and_keeps_the_class_token():
         assert (out[:, 1:] != x[:, 1:]).any()
 
 
-def test_moves_with_the_image_away_from_the_borders():
+def test_shifts_with_the_image_away_from_the_borders():
     position = Conditional(D)
     grid = Grid.of(8, 8)
     image = torch.zeros(1, 8, 8, D)
@@ -52,8 +52,8 @@ def test_gradients_reach_tokens_and_weights():
     assert position.convolution.weight.grad.abs().sum() > 0
 
 
-def test_what_it_refuses():
+def test_raises_on_even_kernels_and_places_per_item():
     with pytest.raises(PositionError, match="odd kernel_size, got 4"):
         Conditional(D, 4)
-    with pytest.raises(PositionError, match="one row of places"):
+    with pytest.raises(PositionError, match=r"all rows of the batch share, got shape \(2, 3\)"):
         Conditional(D).embed(torch.randn(2, 3, D), torch.zeros(2, 3, dtype=torch.long))

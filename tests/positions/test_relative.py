@@ -1,4 +1,4 @@
-"""Encodings of distance: relative in text and in images, rotary and complex (G5 to G8)."""
+"""Tests of relative positions in text and in images, rotary and complex ones (G5 to G8)."""
 
 import pytest
 import torch
@@ -11,7 +11,7 @@ F64 = torch.float64
 B, H, D = 2, 3, 8
 
 
-def test_relative_is_the_sum_over_pairs_G5():
+def test_relative_equals_the_sum_over_pairs_G5():
     position = Relative(D, 3).double()
     assert position.weight.shape == (7, D)
     query, at = torch.randn(B, H, 6, D, dtype=F64), torch.arange(6)
@@ -29,7 +29,7 @@ def test_shifting_every_place_changes_nothing_G5():
     torch.testing.assert_close(shifted, position.bias(query, at, at), atol=1e-10, rtol=0)
 
 
-def test_relative_takes_places_of_its_own_for_each_item():
+def test_relative_accepts_different_places_per_item():
     position = Relative(D, 3)
     query = torch.randn(B, H, 4, D)
     at = torch.tensor([[0, 1, 2, 3], [0, 0, 5, 1]])
@@ -59,20 +59,20 @@ def test_relative_2d_depends_on_offsets_only_G6():
     assert (bias[:, 0] == 0).all()
 
 
-def test_relative_2d_refuses_what_it_was_not_built_for():
+def test_relative_2d_raises_on_other_grids_and_on_text():
     query = torch.randn(1, 1, 20, D)
     with pytest.raises(PositionError, match=r"4 columns apart, .* built for 4 columns"):
         Relative2d(D, 4, 4).bias(query, Grid.of(4, 5), Grid.of(4, 5))
     at = torch.arange(20)
     with pytest.raises(PositionError, match="needs a Grid"):
         Relative2d(D, 4, 5).bias(query, at, at)
-    with pytest.raises(PositionError, match="takes Relative2d"):
+    with pytest.raises(PositionError, match="use Relative2d there"):
         Relative(D, 4).bias(query, Grid.of(4, 5), Grid.of(4, 5))
     with pytest.raises(ShapeError, match="width 8 do not fit heads of width 6"):
         Relative(D, 4).bias(query[..., :6], at, at)
 
 
-def test_relative_2d_in_attention_is_placed_on_the_grid():
+def test_relative_2d_works_inside_attention_on_a_grid():
     attention, position = MultiHeadAttention(16, 2), Relative2d(8, 3, 4)
     x, grid = torch.randn(2, 13, 16), Grid.of(3, 4, nowhere=1)
     out = attention(x, positions=position.on(grid))
@@ -103,23 +103,23 @@ def test_rotary_on_a_grid_depends_on_offsets_only():
     assert (products[0, 0, 1, 2] - products[0, 0, 2, 1]).abs() > 1e-4
 
 
-def test_a_token_that_stands_nowhere_is_not_turned():
+def test_a_token_without_a_place_is_not_rotated():
     q = torch.randn(5, D)
-    turned, _ = Rotary(D).rotate(q, q, Grid.of(2, 2, nowhere=1), Grid.of(2, 2, nowhere=1))
-    assert torch.equal(turned[0], q[0])
-    assert not torch.equal(turned[4], q[4])
+    rotated, _ = Rotary(D).rotate(q, q, Grid.of(2, 2, nowhere=1), Grid.of(2, 2, nowhere=1))
+    assert torch.equal(rotated[0], q[0])
+    assert not torch.equal(rotated[4], q[4])
 
 
-def test_rotary_is_the_complex_product_G8():
+def test_rotary_equals_the_complex_product_G8():
     x, at = torch.randn(6, D, dtype=F64), torch.arange(6)
-    turned, _ = Rotary(D).rotate(x, x, at, at)
+    rotated, _ = Rotary(D).rotate(x, x, at, at)
     complex_embedding = Complex(D).double()
     with torch.no_grad():
         complex_embedding.frequency.copy_(10_000.0 ** -(torch.arange(0, D, 2, dtype=F64) / D))
-    torch.testing.assert_close(complex_embedding(x), turned, atol=1e-14, rtol=0)
+    torch.testing.assert_close(complex_embedding(x), rotated, atol=1e-14, rtol=0)
 
 
-def test_complex_moves_by_multiplying_G8():
+def test_complex_shifts_by_multiplication_G8():
     position = Complex(D).double()
     torch.nn.init.normal_(position.frequency)
     word = torch.randn(1, D, dtype=F64)
@@ -131,7 +131,7 @@ def test_complex_moves_by_multiplying_G8():
     torch.testing.assert_close(at(0), torch.view_as_complex(word.view(D // 2, 2)))
 
 
-def test_wrong_widths_are_named():
+def test_raises_on_wrong_widths():
     x, at = torch.randn(3, 6), torch.arange(3)
     with pytest.raises(ShapeError, match="width 8, got 6"):
         Rotary(8).rotate(x, x, at, at)
@@ -141,12 +141,12 @@ def test_wrong_widths_are_named():
         Rotary(7)
     with pytest.raises(ShapeError, match="divisible by 4, got 6"):
         Rotary(6).rotate(x[:2], x[:2], Grid.of(1, 2), Grid.of(1, 2))
-    with pytest.raises(PositionError, match="for text"):
+    with pytest.raises(PositionError, match="Complex works on text"):
         Complex(6).embed(x[:2], Grid.of(1, 2))
 
 
 def test_relative_never_builds_a_tensor_of_pairs_and_widths():
-    """(q, k, d) at 1 024 x 1 024 x 64 would be 64 Mi numbers; the largest one made is (q, k)."""
+    """(q, k, d) at 1 024 x 1 024 x 64 would be 64 Mi numbers; the largest tensor is (q, k)."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
     sizes = []

@@ -1,4 +1,4 @@
-"""Tiny models of every task, none of them trained, and servers around them."""
+"""Tiny untrained models of every task, and servers of them."""
 
 import asyncio
 import base64
@@ -14,11 +14,11 @@ from PIL import Image
 
 from saccade.data import sources
 from saccade.serve import app
-from saccade.serve.auth import Guard
-from saccade.serve.limits import Limits
-from saccade.serve.middleware import Gate
-from saccade.serve.models import Model, Models
-from saccade.serve.prometheus import Measures
+from saccade.serve.auth import Authorization
+from saccade.serve.limits import RequestLimits
+from saccade.serve.middleware import RequestMiddleware
+from saccade.serve.models import ModelRegistry, ServedModel
+from saccade.serve.prometheus import ServerMetrics
 from saccade.tasks import Task
 from saccade.training import recipe as recipes
 from saccade.training.run import Run
@@ -66,13 +66,13 @@ NAMES = {
     "holes": "bert-mini-masked",
     "book": "gpt-char",
     "photos": "vit-tiny",
-    "said": "caption-attention",
+    "captions": "caption-attention",
 }
 TOKEN = "a token that nobody guesses"
 
 
 def picture(side: int = 10) -> bytes:
-    """A PNG of noise."""
+    """Return a PNG of noise."""
     file = io.BytesIO()
     pixels = np.random.default_rng(side).integers(0, 255, (side, side, 3), dtype=np.uint8)
     Image.fromarray(pixels).save(file, "PNG")
@@ -90,9 +90,9 @@ INPUTS: dict[str, list[Any]] = {
     "holes": ["the [MASK] cat", "[MASK]"],
     "book": ["the cat", ""],
     "photos": [in_base64(picture(10)), in_base64(picture(12))],
-    "said": [in_base64(picture(10)), in_base64(picture(12))],
+    "captions": [in_base64(picture(10)), in_base64(picture(12))],
 }
-"""What each model can be asked, as JSON."""
+"""Inputs of each model, as JSON."""
 
 
 def _write_data(folder: Path) -> dict[str, Path]:
@@ -106,52 +106,52 @@ def _write_data(folder: Path) -> dict[str, Path]:
         ],
         "holes": [("text",), *[("the cat sees a dog",), ("a dog is the cat",)] * 8],
     }
-    found = {}
+    paths = {}
     for name, rows in tables.items():
-        found[name] = folder / f"{name}.tsv"
-        found[name].write_text("".join("\t".join(row) + "\n" for row in rows))
-    found["book"] = folder / "book.txt"
-    found["book"].write_text("the cat sees a naïve dog\n" * 40, encoding="utf-8")
-    found["photos"] = folder / "photos"
+        paths[name] = folder / f"{name}.tsv"
+        paths[name].write_text("".join("\t".join(row) + "\n" for row in rows))
+    paths["book"] = folder / "book.txt"
+    paths["book"].write_text("the cat sees a naïve dog\n" * 40, encoding="utf-8")
+    paths["photos"] = folder / "photos"
     for number in range(8):
-        where = found["photos"] / ("dark", "light")[number % 2]
+        where = paths["photos"] / ("dark", "light")[number % 2]
         where.mkdir(parents=True, exist_ok=True)
         (where / f"{number}.png").write_bytes(picture(9 + number))
     rows = [f"photos/dark/{n}.png\ta dark square\n" for n in (0, 2, 4, 6)]
-    found["said"] = folder / "said.tsv"
-    found["said"].write_text("image\ttext\n" + "".join(rows))
-    return found
+    paths["captions"] = folder / "captions.tsv"
+    paths["captions"].write_text("image\ttext\n" + "".join(rows))
+    return paths
 
 
 @pytest.fixture(scope="session")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A run folder of every task, by the names of the models."""
+    """Run folders of every task, by the names of the models."""
     folder = tmp_path_factory.mktemp("served")
-    data, found = _write_data(folder), {}
+    data, folders = _write_data(folder), {}
     for name, recipe in NAMES.items():
         chosen = recipes.load(recipe, SMALL[recipe])
         corpus = sources.open_corpus(data[name], chosen.options.columns)
         task = chosen.options.create(corpus.splits["train"])
-        found[name] = folder / "runs" / name
-        found[name].mkdir(parents=True)
-        Run(found[name]).begin(chosen, task, {})
-        Run(found[name]).keep_best(task.model)
-    return found
+        folders[name] = folder / "runs" / name
+        folders[name].mkdir(parents=True)
+        Run(folders[name]).begin(chosen, task, {})
+        Run(folders[name]).keep_best(task.model)
+    return folders
 
 
 @pytest.fixture(scope="session")
 def tasks(runs: dict[str, Path]) -> dict[str, Task]:
-    """The tasks themselves."""
+    """Tasks of the run folders."""
     return {name: Run(folder).task() for name, folder in runs.items()}
 
 
-Build = Callable[..., Gate]
+Build = Callable[..., RequestMiddleware]
 
 
 @pytest.fixture(scope="session")
 def build(tasks: dict[str, Task]) -> Iterator[Build]:
-    """`build("book", token=..., queue=2)`: a server of these models, of all if none is named."""
-    made: list[Gate] = []
+    """Give `build("book", token=..., queue=2)`: a server of these models, or of all."""
+    built: list[RequestMiddleware] = []
 
     def make(
         *names: str,
@@ -160,72 +160,73 @@ def build(tasks: dict[str, Task]) -> Iterator[Build]:
         log_text: bool = False,
         others: dict[str, Any] | None = None,
         **limits: Any,
-    ) -> Gate:
-        measures, caps = Measures(), Limits(**limits)
+    ) -> RequestMiddleware:
+        metrics, caps = ServerMetrics(), RequestLimits(**limits)
         chosen = {name: tasks[name] for name in names or tasks} | (others or {})
         if others and not names:
             chosen = dict(others)
         models = [
-            Model(
+            ServedModel(
                 name,
                 task,
                 limits=caps,
-                measures=measures,
+                metrics=metrics,
                 languages=("en", "fr") if name == "en-fr" else None,
             )
             for name, task in chosen.items()
         ]
-        guard = Guard.of(host, token=token, open=app.open_paths())
-        gate = app.build(
-            Models(models, measures),
-            guard=guard,
+        authorization = Authorization.for_address(host, token=token, open_paths=app.open_paths())
+        middleware = app.build(
+            ModelRegistry(models, metrics),
+            authorization=authorization,
             limits=caps,
-            measures=measures,
+            metrics=metrics,
             log_text=log_text,
         )
-        made.append(gate)
-        return gate
+        built.append(middleware)
+        return middleware
 
     yield make
-    for gate in made:
-        gate.models.close(5.0)
+    for middleware in built:
+        middleware.models.close(5.0)
 
 
 @pytest.fixture(scope="session")
-def everything(build: Build) -> Gate:
-    """A server of all models, patient for the sake of slow machines."""
-    return build(seconds=300.0)
+def all_models(build: Build) -> RequestMiddleware:
+    """A server of all models, with a long timeout for slow machines."""
+    return build(timeout=300.0)
 
 
-def metric(gate: Gate, name: str, **labels: str) -> float:
+def metric(middleware: RequestMiddleware, name: str, **labels: str) -> float:
     """Return the value of a metric of this server; 0 before its first event."""
-    return gate.measures.registry.get_sample_value(name, labels) or 0.0
+    return middleware.metrics.registry.get_sample_value(name, labels) or 0.0
 
 
-def client(gate: Gate, **options: Any) -> httpx.AsyncClient:
-    """A client that talks to a server in this process."""
-    transport = httpx.ASGITransport(app=gate, raise_app_exceptions=True)  # type: ignore[arg-type]
+def client(middleware: RequestMiddleware, **options: Any) -> httpx.AsyncClient:
+    """Return a client of a server in this process."""
+    transport = httpx.ASGITransport(app=middleware, raise_app_exceptions=True)  # type: ignore[arg-type]
     return httpx.AsyncClient(transport=transport, base_url="http://localhost", **options)
 
 
-Ask = Callable[..., httpx.Response]
+def send_request(
+    middleware: RequestMiddleware, method: str, path: str, **options: Any
+) -> httpx.Response:
+    """Return the response to one request."""
 
-
-def asked(gate: Gate, method: str, path: str, **options: Any) -> httpx.Response:
-    """One request and its answer."""
-
-    async def ask() -> httpx.Response:
-        async with client(gate) as http:
+    async def send() -> httpx.Response:
+        async with client(middleware) as http:
             return await http.request(method, path, **options)
 
-    return asyncio.run(ask())
+    return asyncio.run(send())
 
 
-def together(gate: Gate, calls: list[Callable[[httpx.AsyncClient], Awaitable[Any]]]) -> list[Any]:
-    """What several requests at the same time give."""
+def together(
+    middleware: RequestMiddleware, calls: list[Callable[[httpx.AsyncClient], Awaitable[Any]]]
+) -> list[Any]:
+    """Return the results of several calls at the same time."""
 
-    async def ask() -> list[Any]:
-        async with client(gate) as http:
+    async def send() -> list[Any]:
+        async with client(middleware) as http:
             return await asyncio.gather(*(call(http) for call in calls))
 
-    return asyncio.run(ask())
+    return asyncio.run(send())

@@ -1,4 +1,4 @@
-"""Tasks that answer as a test tells them to."""
+"""Fake tasks whose answers a test controls."""
 
 import threading
 import time
@@ -11,7 +11,10 @@ from saccade.tasks import Answer, Task
 
 
 class Echo(Task):
-    """Says its inputs; those named `wrong` and `broken` fail, and `slow` waits to be let go."""
+    """Task that returns its inputs.
+
+    The inputs `wrong` and `broken` fail, and `slow` waits until `go` is set.
+    """
 
     name = "echo"
     reads = "text"
@@ -55,8 +58,8 @@ class Echo(Task):
 Echo.__abstractmethods__ = frozenset()  # it is never trained
 
 
-class Teller(Echo):
-    """Goes on without end, a letter at a time, until nobody listens."""
+class EndlessWriter(Echo):
+    """Language model that writes one letter after the other without end."""
 
     def __init__(self, *, fails_after: int | None = None) -> None:
         super().__init__()
@@ -70,15 +73,15 @@ class Teller(Echo):
                 time.sleep(0.002)
                 self.written += 1
                 if self.written == self._fails_after:
-                    raise DataError("it cannot go on")
+                    raise DataError("it cannot continue")
                 yield "x"
         finally:
             self.writing -= 1
 
 
-def eventually(true: Callable[[], bool], seconds: float = 20.0) -> bool:
-    """Whether it becomes true before long."""
+def eventually(condition: Callable[[], bool], seconds: float = 20.0) -> bool:
+    """Return whether a condition becomes true in time."""
     end = time.monotonic() + seconds
-    while not true() and time.monotonic() < end:
+    while not condition() and time.monotonic() < end:
         time.sleep(0.01)
-    return true()
+    return condition()

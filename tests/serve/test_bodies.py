@@ -1,4 +1,4 @@
-"""Bodies: what they may cost to read, and uploads."""
+"""Request bodies: the cost of parsing them, and uploads."""
 
 import contextlib
 import io
@@ -10,13 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from saccade.serve import app
-from saccade.serve import json_body as strict
+from saccade.serve import json_body
 from saccade.serve.json_body import count_values
 from saccade.serve.multipart import boundary_of, parts_of
-from saccade.serve.problems import LONGEST_MESSAGE, Problem
+from saccade.serve.problems import MAX_MESSAGE, Problem
 from saccade.serve.schemas import CompletionRequest, PredictRequest, TranslateRequest
-from tests.serve.conftest import asked, in_base64, picture
+from tests.serve.conftest import in_base64, picture, send_request
 
 JSON = {"content-type": "application/json"}
 ROUTES = {
@@ -24,7 +23,7 @@ ROUTES = {
     "/translate": (b'"source": "en", "target": "fr"', b'"q"'),
     "/v1/completions": (b'"model": "book"', b'"prompt"'),
 }
-"""The routes that read a body: fields that they need, and the one that holds the texts."""
+"""Routes with a body: the fields they require, and the one with the texts."""
 SCHEMAS = {
     "/v1/predict": PredictRequest,
     "/translate": TranslateRequest,
@@ -51,13 +50,13 @@ STRINGS = {
 
 
 def filled(head: bytes, unit: bytes, tail: bytes, size: int) -> bytes:
-    """As many units as fit in this size, without the last comma."""
+    """Return as many units as fit in this size, without the last comma."""
     count = (size - len(head) - len(tail)) // len(unit)
     return head + (unit * count).removesuffix(b",") + tail
 
 
 def hostile(path: str, size: int):
-    """Bodies of this size for a route, by what is hostile about them."""
+    """Yield hostile bodies of this size for a route, with their names."""
     needed, field = ROUTES[path]
     start = b"{%s, %s: " % (needed, field)
     for name, unit in NESTED.items():
@@ -73,12 +72,12 @@ def hostile(path: str, size: int):
     yield "wrong fields", json.dumps({key: [[]] for key in SCHEMAS[path].model_fields}).encode()
 
 
-class Work:
-    """How much was done to read bodies: values parsed, and mistakes described."""
+class ParsingCost:
+    """Count of values parsed and mistakes described while bodies are read."""
 
     def __init__(self, monkeypatch):
         self.values = self.mistakes = 0
-        from_json, invalid = strict.from_json, app.invalid
+        from_json, from_validation = json_body.from_json, Problem.from_validation
 
         def parse(body, **options):
             value = from_json(body, **options)
@@ -87,10 +86,10 @@ class Work:
 
         def describe(error):
             self.mistakes += len(error.errors())
-            return invalid(error)
+            return from_validation(error)
 
-        monkeypatch.setattr(strict, "from_json", parse)
-        monkeypatch.setattr(app, "invalid", describe)
+        monkeypatch.setattr(json_body, "from_json", parse)
+        monkeypatch.setattr(Problem, "from_validation", describe)
 
 
 def number_of_values(value) -> int:
@@ -99,48 +98,48 @@ def number_of_values(value) -> int:
 
 
 @pytest.mark.parametrize("path", ROUTES)
-def test_hostile_bodies_cost_little(everything, path, monkeypatch):
-    """Whatever a body of the largest size holds, few objects are made of it."""
-    limits = everything.limits
-    most_mistakes = 4 * len(SCHEMAS[path].model_fields) + 2 * strict.MOST_KEYS
-    for name, body in hostile(path, limits.json):
-        assert len(body) <= limits.json
-        work = Work(monkeypatch)
-        found = asked(everything, "POST", path, content=body, headers=JSON)
-        assert 400 <= found.status_code < 500, name
-        assert found.json()["error"]["code"] in ("invalid", "bad_json", "no_such_model"), name
-        assert len(found.json()["error"]["message"]) <= LONGEST_MESSAGE, name
-        assert work.values <= limits.values + 1, name
-        assert work.mistakes <= most_mistakes, name
+def test_hostile_bodies_are_cheap_to_reject(all_models, path, monkeypatch):
+    """A body of the largest size creates few objects, whatever it contains."""
+    limits = all_models.limits
+    most_mistakes = 4 * len(SCHEMAS[path].model_fields) + 2 * json_body.MAX_KEYS
+    for name, body in hostile(path, limits.json_bytes):
+        assert len(body) <= limits.json_bytes
+        cost = ParsingCost(monkeypatch)
+        response = send_request(all_models, "POST", path, content=body, headers=JSON)
+        assert 400 <= response.status_code < 500, name
+        assert response.json()["error"]["code"] in ("invalid", "bad_json", "no_such_model"), name
+        assert len(response.json()["error"]["message"]) <= MAX_MESSAGE, name
+        assert cost.values <= limits.json_values + 1, name
+        assert cost.mistakes <= most_mistakes, name
 
 
 @pytest.mark.parametrize("path", ROUTES)
-def test_json_may_have_one_mebibyte(everything, path):
+def test_json_bodies_are_limited_to_one_mebibyte(all_models, path):
     body = b" " * (2**20 + 1)
-    found = asked(everything, "POST", path, content=body, headers=JSON)
-    assert found.status_code == 413
-    said = found.json()["error"]
-    assert said["code"] == "too_large"
-    assert "1,048,576 bytes" in said["message"]
-    assert "multipart/form-data to /v1/predict: up to 8,388,608 bytes" in said["message"]
-    assert asked(everything, "POST", path, content=body[1:], headers=JSON).status_code == 400
+    response = send_request(all_models, "POST", path, content=body, headers=JSON)
+    assert response.status_code == 413
+    error = response.json()["error"]
+    assert error["code"] == "too_large"
+    assert "1,048,576 bytes" in error["message"]
+    assert "multipart/form-data to /v1/predict: up to 8,388,608 bytes" in error["message"]
+    assert send_request(all_models, "POST", path, content=body[1:], headers=JSON).status_code == 400
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"beam": 10**400}, "beam"),
         ({"max_length": 10**4000}, "max_length"),
-        ({"model": "m" * 10**5}, "no such model"),
+        ({"model": "m" * 10**5}, "no model has this name"),
         ({"k" * 10**5: 1}, "Extra inputs"),
     ],
 )
-def test_long_values_are_shortened_in_messages(everything, changes, said):
+def test_long_values_are_shortened_in_messages(all_models, changes, message):
     body = json.dumps({"model": "en-fr", "inputs": ["a"], **changes}).encode()
-    found = asked(everything, "POST", "/v1/predict", content=body, headers=JSON)
-    assert found.status_code in (404, 422)
-    assert said in found.json()["error"]["message"]
-    assert len(found.text) < LONGEST_MESSAGE + 100
+    response = send_request(all_models, "POST", "/v1/predict", content=body, headers=JSON)
+    assert response.status_code in (404, 422)
+    assert message in response.json()["error"]["message"]
+    assert len(response.text) < MAX_MESSAGE + 100
 
 
 json_values = st.recursive(
@@ -152,18 +151,18 @@ json_values = st.recursive(
 
 @settings(deadline=None, max_examples=200)
 @given(value=json_values, ascii_only=st.booleans())
-def test_values_are_counted_without_parsing(value, ascii_only):
+def test_count_values_bounds_the_parsed_values(value, ascii_only):
     body = json.dumps(value, ensure_ascii=ascii_only).encode()
-    true = number_of_values(value)  # a text may hold commas and brackets, which do not count
+    true = number_of_values(value)  # commas and brackets inside texts do not count
     for most in (5, 1_000):
-        found = count_values(body, most)
-        if found <= most:
-            assert true <= found + 1
+        counted = count_values(body, most)
+        if counted <= most:
+            assert true <= counted + 1
     in_texts = count_values(body, 0) if b'"' not in body else None
     assert in_texts is None or true <= in_texts + 1 <= 2 * true
 
 
-def test_text_is_not_counted_as_values():
+def test_count_values_ignores_separators_inside_texts():
     text = ', [ { " \\ ' * 2_000
     assert count_values(json.dumps({"q": text}).encode(), 100) == 1
     assert count_values(json.dumps([text] * 50).encode(), 100) == 50
@@ -177,15 +176,15 @@ def form(request, *images, name="image"):
     return [*parts, *((name, ("photo.png", image, "image/png")) for image in images)]
 
 
-@pytest.mark.parametrize("name", ["photos", "said"])
-def test_uploads_are_answered_as_base64_is(everything, name):
+@pytest.mark.parametrize("name", ["photos", "captions"])
+def test_uploads_give_the_same_answers_as_base64(all_models, name):
     images = [picture(10), picture(12)]
     request = {"model": name, "attention": True}
     sent = {**request, "inputs": [in_base64(image) for image in images]}
-    wanted = asked(everything, "POST", "/v1/predict", json=sent)
-    found = asked(everything, "POST", "/v1/predict", files=form(request, *images))
-    assert found.status_code == 200
-    assert found.json() == wanted.json()
+    expected = send_request(all_models, "POST", "/v1/predict", json=sent)
+    response = send_request(all_models, "POST", "/v1/predict", files=form(request, *images))
+    assert response.status_code == 200
+    assert response.json() == expected.json()
 
 
 def large_image() -> bytes:
@@ -194,18 +193,20 @@ def large_image() -> bytes:
     return file.getvalue()
 
 
-def test_large_images_are_uploaded(build):
-    gate, image = build("photos"), large_image()
+def test_uploads_may_be_larger_than_json(build):
+    middleware, image = build("photos"), large_image()
     body = {"inputs": [in_base64(image)]}
-    assert asked(gate, "POST", "/v1/predict", json=body).status_code == 413
-    assert asked(gate, "POST", "/v1/predict", files=form(None, image)).status_code == 200
-    too_many = asked(gate, "POST", "/v1/predict", files=form(None, *[image] * 6))
+    assert send_request(middleware, "POST", "/v1/predict", json=body).status_code == 413
+    assert (
+        send_request(middleware, "POST", "/v1/predict", files=form(None, image)).status_code == 200
+    )
+    too_many = send_request(middleware, "POST", "/v1/predict", files=form(None, *[image] * 6))
     assert too_many.status_code == 413
     assert "8,388,608 bytes" in too_many.json()["error"]["message"]
 
 
 @pytest.mark.parametrize(
-    ("files", "status", "said"),
+    ("files", "status", "message"),
     [
         (form({"model": "book"}, b"a"), 422, "does not read images"),
         (form({"model": "photos"}, b"a"), 422, "something else"),
@@ -213,7 +214,7 @@ def test_large_images_are_uploaded(build):
         (form({"model": "photos", "inputs": []}, b"a"), 422, "without inputs"),
         (form({"model": "photos", "colour": 1}, b"a"), 422, "colour: "),
         (form([], b"a"), 422, "must be a JSON object"),
-        (form({"model": "photos"}, *[b"a"] * 65), 422, "65 parts"),
+        (form({"model": "photos"}, *[b"a"] * 65), 422, "more than 65 parts"),
         (form({}, b"a", name="n" * 3_000), 422, "nnn…nnn"),
         ([*form({}, b"a"), *form({})], 422, "unexpected part 'request'"),
         ([("request", (None, "{"))], 400, "not valid JSON"),
@@ -221,16 +222,16 @@ def test_large_images_are_uploaded(build):
         ([("request", (None, " " * 2**21))], 413, "1,048,576 bytes"),
     ],
 )
-def test_uploads_that_are_not_answered(everything, files, status, said):
-    found = asked(everything, "POST", "/v1/predict", files=files)
-    assert found.status_code == status, found.text
-    assert said in found.json()["error"]["message"]
+def test_rejects_invalid_uploads(all_models, files, status, message):
+    response = send_request(all_models, "POST", "/v1/predict", files=files)
+    assert response.status_code == status, response.text
+    assert message in response.json()["error"]["message"]
 
 
 @pytest.mark.parametrize("path", ["/translate", "/v1/completions"])
-def test_other_routes_take_no_uploads(everything, path):
-    found = asked(everything, "POST", path, files=form({}, picture()))
-    assert (found.status_code, found.json()["error"]["code"]) == (415, "not_json")
+def test_other_routes_reject_uploads(all_models, path):
+    response = send_request(all_models, "POST", path, files=form({}, picture()))
+    assert (response.status_code, response.json()["error"]["code"]) == (415, "not_json")
 
 
 @pytest.mark.parametrize(
@@ -249,14 +250,14 @@ def test_other_routes_take_no_uploads(everything, path):
         b"preamble\r\n--b--",
     ],
 )
-def test_malformed_uploads(everything, body):
+def test_rejects_malformed_multipart_bodies(all_models, body):
     headers = {"content-type": "multipart/form-data; boundary=b"}
-    found = asked(everything, "POST", "/v1/predict", content=body, headers=headers)
-    assert 400 <= found.status_code < 500
-    assert found.json()["error"]["code"] in ("bad_request", "invalid")
+    response = send_request(all_models, "POST", "/v1/predict", content=body, headers=headers)
+    assert 400 <= response.status_code < 500
+    assert response.json()["error"]["code"] in ("bad_request", "invalid")
     headers = {"content-type": "multipart/form-data"}
-    found = asked(everything, "POST", "/v1/predict", content=body, headers=headers)
-    assert (found.status_code, found.json()["error"]["code"]) == (400, "bad_request")
+    response = send_request(all_models, "POST", "/v1/predict", content=body, headers=headers)
+    assert (response.status_code, response.json()["error"]["code"]) == (400, "bad_request")
 
 
 contents = st.binary(max_size=40) | st.sampled_from([b"\r\n", b"\r\n--", b"--b", b"\r\n\r\n", b""])
@@ -264,16 +265,16 @@ contents = st.binary(max_size=40) | st.sampled_from([b"\r\n", b"\r\n--", b"--b",
 
 @settings(deadline=None)
 @given(parts=st.lists(st.tuples(st.sampled_from(["request", "image"]), contents), max_size=5))
-def test_parts_are_read_as_they_were_written(parts):
+def test_multipart_parts_round_trip(parts):
     files = [(name, ("f", content)) for name, content in parts]
     request = httpx.Request("POST", "http://a", files=files or [("image", ("f", b""))])
     boundary = boundary_of(request.headers["content-type"])
-    found = [(part.name, part.content) for part in parts_of(request.read(), boundary, most=9)]
-    assert found == (parts or [("image", b"")])
+    parsed = [(part.name, part.content) for part in parts_of(request.read(), boundary, most=9)]
+    assert parsed == (parts or [("image", b"")])
 
 
 @settings(deadline=None)
 @given(body=st.lists(contents | st.just(b'--b\r\nContent-Disposition: form-data; name="a"')))
-def test_bodies_of_any_kind_are_parts_or_a_problem(body):
+def test_multipart_parser_returns_parts_or_raises_a_problem(body):
     with contextlib.suppress(Problem):
         assert len(parts_of(b"".join(body), "b", most=3)) <= 3

@@ -1,5 +1,6 @@
-"""Every task ends soon after it was cancelled: decoding between tokens, reading between layers and
-images. A model is then free for the next request.
+"""Cancellation: generation ends between tokens, encoding between layers and images.
+
+The model is then free for the next request.
 """
 
 import asyncio
@@ -13,15 +14,15 @@ import torch
 
 from saccade.cancellation import Cancelled, cancellable
 from saccade.layers.residual import Residual
-from saccade.serve.batcher import Work
+from saccade.serve.batcher import PredictionJob
 from saccade.tasks._shared import images
-from tests.serve.conftest import INPUTS, asked, client
+from tests.serve.conftest import INPUTS, client, send_request
 from tests.serve.fakes import eventually
 
 LIMIT = 5
-"""Units of work after which it is cancelled."""
+"""Units of work after which the work is cancelled."""
 LONG = "a b c d e f " * 6
-WRITERS = {"en-fr": LONG, "book": "the cat", "said": INPUTS["said"][0]}
+WRITERS = {"en-fr": LONG, "book": "the cat", "captions": INPUTS["captions"][0]}
 WAYS: dict[str, dict[str, Any]] = {
     "greedy": {"beam": 1, "sample": False},
     "beam": {"beam": 3},
@@ -37,7 +38,7 @@ READERS = {
 
 
 class Counter:
-    """Calls of a function that is the unit of some work; `slow` makes each take as long."""
+    """Counter of the calls of a function; `slow` is the time added to each, in seconds."""
 
     def __init__(self, slow: float = 0.0) -> None:
         self.calls, self.slow = 0, slow
@@ -54,7 +55,7 @@ class Counter:
 
 
 def endless(monkeypatch, task):
-    """Let its answers be as long as they may be."""
+    """Make all answers as long as allowed."""
     plain = task.limits
 
     def limits(longest):
@@ -64,18 +65,18 @@ def endless(monkeypatch, task):
 
 
 def require_end(counter, work):
-    """Cancelled work does not begin another unit; each thread may be in the middle of one."""
+    """Check that cancelled work starts no further unit; each thread may be within one."""
     with cancellable(lambda: counter.calls >= LIMIT), pytest.raises(Cancelled):
         work()
     assert LIMIT <= counter.calls < LIMIT + torch.get_num_threads()
     counter.calls = 0
     work()
-    assert counter.calls > 2 * LIMIT  # as there was much left to do
+    assert counter.calls > 2 * LIMIT  # much was left to do
 
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", WRITERS)
-def test_writing_ends_between_tokens(tasks, monkeypatch, name, way):
+def test_generation_is_cancelled_between_tokens(tasks, monkeypatch, name, way):
     task, counter = tasks[name], Counter()
     endless(monkeypatch, task)
     counter.around(monkeypatch, type(task.model), "step")
@@ -85,7 +86,7 @@ def test_writing_ends_between_tokens(tasks, monkeypatch, name, way):
 
 @pytest.mark.parametrize("attention", [False, True])
 @pytest.mark.parametrize("name", READERS)
-def test_reading_ends_between_layers(tasks, monkeypatch, name, attention):
+def test_encoding_is_cancelled_between_layers(tasks, monkeypatch, name, attention):
     task, counter = tasks[name], Counter()
     counter.around(monkeypatch, Residual, "forward")
     inputs = [task.from_json(READERS[name])] * 12
@@ -93,8 +94,8 @@ def test_reading_ends_between_layers(tasks, monkeypatch, name, attention):
 
 
 @pytest.mark.parametrize("unit", ["decode_image", "resized"])
-@pytest.mark.parametrize("name", ["photos", "said"])
-def test_reading_images_ends_between_them(tasks, monkeypatch, name, unit):
+@pytest.mark.parametrize("name", ["photos", "captions"])
+def test_image_decoding_is_cancelled_between_images(tasks, monkeypatch, name, unit):
     task, counter = tasks[name], Counter()
     counter.around(monkeypatch, images, unit)
     inputs = [task.from_json(INPUTS[name][0])] * 12
@@ -104,18 +105,18 @@ def test_reading_images_ends_between_them(tasks, monkeypatch, name, unit):
 HEAVY: dict[str, dict[str, Any]] = {
     "en-fr": {"beam": 3, "max_length": 60},
     "book": {"sample": True, "max_length": 60},
-    "said": {"beam": 3, "max_length": 60},
+    "captions": {"beam": 3, "max_length": 60},
     "photos": {},
 }
 
 
-async def miss_the_deadline(gate, body, counter):
-    async with client(gate) as http:
+async def miss_deadline(middleware, body, counter):
+    async with client(middleware) as http:
         assert (await http.post("/v1/predict", json=body)).status_code == 504
 
 
-async def leave(gate, body, counter):
-    """The client disconnects as soon as the work has begun."""
+async def disconnect(middleware, body, counter):
+    """Disconnect as soon as the work has begun."""
     content = json.dumps(body).encode()
     parts = [{"type": "http.request", "body": content, "more_body": False}]
 
@@ -143,12 +144,12 @@ async def leave(gate, body, counter):
         "client": ("127.0.0.1", 1),
         "server": ("127.0.0.1", 80),
     }
-    await gate(scope, receive, send)
+    await middleware(scope, receive, send)
 
 
-async def end_the_server(gate, body, counter):
-    """After --grace, uvicorn cancels the requests that are still running."""
-    async with client(gate) as http:
+async def cancel_request(middleware, body, counter):
+    """Cancel a running request, as uvicorn does after --grace."""
+    async with client(middleware) as http:
         request = asyncio.ensure_future(http.post("/v1/predict", json=body))
         while counter.calls == 0:
             await asyncio.sleep(0.01)
@@ -158,39 +159,41 @@ async def end_the_server(gate, body, counter):
 
 
 @pytest.mark.parametrize(
-    ("how", "seconds"), [(miss_the_deadline, 0.4), (leave, 60.0), (end_the_server, 60.0)]
+    ("how", "seconds"), [(miss_deadline, 0.4), (disconnect, 60.0), (cancel_request, 60.0)]
 )
 @pytest.mark.parametrize("name", HEAVY)
-def test_a_model_is_free_when_nobody_waits_for_it(build, tasks, monkeypatch, name, how, seconds):
+def test_model_is_free_after_its_request_is_cancelled(
+    build, tasks, monkeypatch, name, how, seconds
+):
     task, counter, options = tasks[name], Counter(slow=0.05), HEAVY[name]
     if options:
         endless(monkeypatch, task)
         counter.around(monkeypatch, type(task.model), "step")
     else:
         counter.around(monkeypatch, images, "decode_image")
-    gate = build(name, seconds=seconds)
-    given = WRITERS.get(name, INPUTS[name][0])
-    asyncio.run(how(gate, {"inputs": [given] * 60, **options}, counter))
+    middleware = build(name, timeout=seconds)
+    value = WRITERS.get(name, INPUTS[name][0])
+    asyncio.run(how(middleware, {"inputs": [value] * 60, **options}, counter))
     begun = counter.calls
     time.sleep(0.3)  # enough for six steps, of which none may begin
     assert counter.calls <= begun + torch.get_num_threads()
-    [model] = gate.models
-    small = Work([task.from_json(given)], {"max_length": 1} if options else {})
+    [model] = middleware.models
+    small = PredictionJob([task.from_json(value)], {"max_length": 1} if options else {})
     model._batcher.submit(small)
     assert len(small.future.result(20)) == 1
 
 
-def test_a_stream_that_nobody_reads_ends_between_tokens(build, tasks, monkeypatch):
-    """Also one that writes nothing to be sent, such as halves of characters."""
+def test_abandoned_stream_is_cancelled_between_tokens(build, tasks, monkeypatch):
+    """Also if it has nothing to send, such as incomplete characters."""
     task, counter = tasks["book"], Counter(slow=0.02)
     endless(monkeypatch, task)
     counter.around(monkeypatch, type(task.model), "step")
     monkeypatch.setattr(task, "_continuation", lambda context, written: "")
-    gate = build("book", seconds=0.4)
+    middleware = build("book", timeout=0.4)
     body = {"model": "book", "prompt": "the", "max_tokens": 500, "stream": True}
-    assert asked(gate, "POST", "/v1/completions", json=body).status_code == 504
+    assert send_request(middleware, "POST", "/v1/completions", json=body).status_code == 504
     begun = counter.calls
     time.sleep(0.2)
     assert counter.calls <= begun + 1
-    [model] = gate.models
+    [model] = middleware.models
     assert eventually(lambda: not model._streamer._running)

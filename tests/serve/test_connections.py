@@ -1,4 +1,4 @@
-"""Connections over real sockets: how many, how long, and what the HTTP parser lets through."""
+"""Connections over real sockets: their number, their timeouts, and malformed HTTP."""
 
 import asyncio
 import json
@@ -13,8 +13,8 @@ import pytest
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from saccade.serve import server as servers
-from saccade.serve.connections import CHUNKS, HEAD_BYTES, Transport
-from saccade.serve.middleware import MOST_HEADERS
+from saccade.serve.connections import CHUNKS, HEAD_BYTES, LingeringTransport
+from saccade.serve.middleware import MAX_HEADERS
 from tests.serve.conftest import TOKEN, metric
 from tests.serve.fakes import Echo, eventually
 
@@ -24,12 +24,12 @@ CHUNKED = b"Transfer-Encoding: chunked\r\n"
 
 
 @asynccontextmanager
-async def listening(gate):
-    """Serve on a free port of this machine; gives the port."""
+async def listening(middleware):
+    """Serve on a free port, and give the port."""
     sock = servers.listen("127.0.0.1", 0)
     port = sock.getsockname()[1]
     ready = asyncio.Event()
-    server = servers.Server(servers.configure(gate, gate.limits), gate, ready.set)
+    server = servers.Server(servers.configure(middleware, middleware.limits), middleware, ready.set)
     running = asyncio.create_task(server.serve([sock]))
     try:
         await asyncio.wait_for(ready.wait(), 60)
@@ -39,12 +39,12 @@ async def listening(gate):
         await asyncio.wait_for(running, 60)
 
 
-def dropped_by(gate, reason):
-    return metric(gate, "saccade_connections_dropped_total", reason=reason)
+def dropped_by(middleware, reason):
+    return metric(middleware, "saccade_connections_dropped_total", reason=reason)
 
 
 class Client:
-    """A socket that sends what it is given, byte for byte."""
+    """Client that sends raw bytes over a socket."""
 
     def __init__(self, port):
         self.port = port
@@ -61,7 +61,7 @@ class Client:
         await asyncio.wait_for(self.writer.drain(), 60)
 
     async def answer(self):
-        """The status and body of an answer; None if the connection was closed instead."""
+        """Return the status and body of a response; None if the connection was closed."""
         try:
             head = await asyncio.wait_for(self.reader.readuntil(b"\r\n\r\n"), 60)
         except (asyncio.IncompleteReadError, ConnectionError):
@@ -72,20 +72,20 @@ class Client:
         return int(lines[0].split()[1]), json.loads(body)
 
     async def closed(self, seconds=60):
-        """Whether the server closes the connection in this time."""
+        """Return whether the server closes the connection in this time."""
         try:
             return await asyncio.wait_for(self.reader.read(), seconds) == b""
         except ConnectionError:
             return True
-        except asyncio.TimeoutError:
+        except TimeoutError:
             return False
 
 
-def on_server(gate, act):
-    """What `act(port)` gives while the server listens."""
+def on_server(middleware, act):
+    """Return the result of `act(port)` while the server listens."""
 
     async def run():
-        async with listening(gate) as port:
+        async with listening(middleware) as port:
             return await act(port)
 
     return asyncio.run(run())
@@ -102,8 +102,8 @@ async def is_healthy(port) -> bool:
         return await client.answer() == (200, {"status": "ok"})
 
 
-def test_idle_connections_make_room_for_others(echo, caplog):
-    gate = echo(connections=20, head_seconds=600.0)
+def test_oldest_idle_connections_are_evicted(echo, caplog):
+    middleware = echo(connections=20, head_seconds=600.0)
 
     async def act(port):
         clients = [await Client(port).__aenter__() for _ in range(60)]
@@ -116,19 +116,19 @@ def test_idle_connections_make_room_for_others(echo, caplog):
         return healthy, dropped
 
     with caplog.at_level(logging.INFO):
-        healthy, dropped = on_server(gate, act)
+        healthy, dropped = on_server(middleware, act)
     assert healthy == [True] * 5
     assert dropped[:40] == [True] * 40  # the oldest
     assert sum(dropped) <= 46
-    assert dropped_by(gate, "evicted") == sum(dropped)
+    assert dropped_by(middleware, "evicted") == sum(dropped)
     lines = [record for record in caplog.records if "limit" in record.getMessage()]
     assert len(lines) == 1
-    assert len(caplog.records) < 20  # of which five say that /healthz was answered
+    assert len(caplog.records) < 20  # five of them are about /healthz
 
 
-def test_running_requests_are_not_dropped_for_others(echo):
-    gate = echo(connections=3)
-    [model] = gate.models
+def test_connections_with_running_requests_are_not_evicted(echo):
+    middleware = echo(connections=3)
+    [model] = middleware.models
 
     async def act(port):
         async with Client(port) as busy, Client(port) as also, Client(port) as third:
@@ -141,15 +141,15 @@ def test_running_requests_are_not_dropped_for_others(echo):
                 await refused.send(GET + b"\r\n")
                 closed = await refused.answer() is None
             model.task.go.set()
-            return closed, [(await each.answer())[0] for each in (busy, also, third)]
+            return closed, [(await client.answer())[0] for client in (busy, also, third)]
 
-    assert on_server(gate, act) == (True, [200, 200, 200])
-    assert dropped_by(gate, "limit") == 1
+    assert on_server(middleware, act) == (True, [200, 200, 200])
+    assert dropped_by(middleware, "limit") == 1
 
 
-def test_headers_must_come_in_time(echo):
-    """Slow lorises, silent ones, and those that send another byte whenever they are waited for."""
-    gate = echo(head_seconds=0.4, idle_seconds=0.4)
+def test_slow_headers_and_idle_connections_time_out(echo):
+    """Silent clients, idle ones, and slow lorises that send a byte now and then."""
+    middleware = echo(head_seconds=0.4, idle_seconds=0.4)
 
     async def drip(client, data):
         for _ in range(200):
@@ -170,14 +170,14 @@ def test_headers_must_come_in_time(echo):
             dripped = await asyncio.gather(drip(loris, b"a"), silent.closed(), kept.closed())
             return first, dripped
 
-    first, closed = on_server(gate, act)
+    first, closed = on_server(middleware, act)
     assert first == (200, {"status": "ok"})
     assert closed == [True, True, True]
 
 
-def test_a_refused_body_cannot_be_sent_for_ever(build):
-    """Its request is answered at once; the rest of it is read for a while and no longer."""
-    gate = build(others={"echo": Echo()}, token=TOKEN, head_seconds=0.4, idle_seconds=0.4)
+def test_body_of_a_rejected_request_is_cut_off(build):
+    """The response comes at once; the rest of the body is read for a while only."""
+    middleware = build(others={"echo": Echo()}, token=TOKEN, head_seconds=0.4, idle_seconds=0.4)
 
     async def act(port):
         async with Client(port) as client:
@@ -193,24 +193,24 @@ def test_a_refused_body_cannot_be_sent_for_ever(build):
                 await asyncio.sleep(0.05)
             return status, False
 
-    assert on_server(gate, act) == (401, True)
+    assert on_server(middleware, act) == (401, True)
 
 
-def test_a_connection_is_kept_for_further_requests(echo):
+def test_connections_are_kept_alive_and_pipelined(echo):
     async def act(port):
         async with Client(port) as client:
-            found = []
+            answers = []
             for _ in range(3):
                 await client.send(GET + b"\r\n")
-                found.append(await client.answer())
+                answers.append(await client.answer())
             await client.send((GET + b"\r\n") * 3)  # pipelined
-            return found + [await client.answer() for _ in range(3)]
+            return answers + [await client.answer() for _ in range(3)]
 
     assert on_server(echo(), act) == [(200, {"status": "ok"})] * 6
 
 
-def test_a_client_that_does_not_read_is_dropped(echo):
-    gate = echo(stall_seconds=0.3)
+def test_client_that_does_not_read_is_dropped(echo):
+    middleware = echo(stall_seconds=0.3)
 
     async def act(port):
         async def answer(scope, receive, send):
@@ -219,23 +219,23 @@ def test_a_client_that_does_not_read_is_dropped(echo):
                 await send({"type": "http.response.body", "body": b"a" * 2**20, "more_body": True})
             await send({"type": "http.response.body", "body": b""})
 
-        gate.app = answer
+        middleware.app = answer
         link = socket.create_connection(("127.0.0.1", port))
         link.sendall(GET + b"\r\n")
         for _ in range(1000):
-            if dropped_by(gate, "stalled"):
+            if dropped_by(middleware, "stalled"):
                 break
             await asyncio.sleep(0.02)
         link.close()
 
-    on_server(gate, act)
-    assert dropped_by(gate, "stalled") == 1
+    on_server(middleware, act)
+    assert dropped_by(middleware, "stalled") == 1
 
 
 @pytest.mark.parametrize("kind", ["json", "chunked"])
-def test_a_body_that_is_too_large_gets_a_readable_413(echo, kind):
-    """The client sends all of it before it reads; the answer must not be lost by then."""
-    gate, size = echo(), 3_000_000
+def test_client_can_read_the_413_for_a_body_it_still_sends(echo, kind):
+    """The client sends its complete body before it reads; the response must not be lost."""
+    middleware, size = echo(), 3_000_000
 
     async def act(port):
         async with Client(port) as client:
@@ -248,7 +248,7 @@ def test_a_body_that_is_too_large_gets_a_readable_413(echo, kind):
                 await asyncio.sleep(0.002)
             return await client.answer()
 
-    status, body = on_server(gate, act)
+    status, body = on_server(middleware, act)
     assert (status, body["error"]["code"]) == (413, "too_large")
     assert "1,048,576 bytes" in body["error"]["message"]
     assert "multipart/form-data to /v1/predict: up to 8,388,608" in body["error"]["message"]
@@ -257,7 +257,7 @@ def test_a_body_that_is_too_large_gets_a_readable_413(echo, kind):
 MALFORMED = {
     "a long header": GET + b"A: " + b"a" * 40_000 + b"\r\n\r\n",
     "many small headers": GET + b"a:\r\n" * HEAD_BYTES + b"\r\n",
-    "a few headers too many": GET + b"a:\r\n" * (MOST_HEADERS + 1) + b"\r\n",
+    "a few headers too many": GET + b"a:\r\n" * (MAX_HEADERS + 1) + b"\r\n",
     "no host": b"GET / HTTP/1.1\r\n\r\n",
     "two hosts": GET + b"Host: localhost\r\n\r\n",
     "a space before the colon": GET + b"A : b\r\n\r\n",
@@ -272,31 +272,31 @@ MALFORMED = {
 
 
 @pytest.mark.parametrize("installed", [False, True])
-def test_malformed_requests(echo, monkeypatch, installed):
-    """They get an answer in the usual shape, whichever other parser is installed."""
+def test_malformed_requests_get_status_400(echo, monkeypatch, installed):
+    """The response has the usual shape, whichever other parser is installed."""
     if installed:
         for name in ("httptools", "uvloop"):
             monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
 
     async def act(port):
-        found = {}
+        answers = {}
         for name, sent in MALFORMED.items():
             async with Client(port) as client:
                 await client.send(sent)
                 status, body = await client.answer()
-                found[name] = status, body["error"]["code"], await client.closed()
-        return found, await is_healthy(port)
+                answers[name] = status, body["error"]["code"], await client.closed()
+        return answers, await is_healthy(port)
 
-    found, healthy = on_server(echo(), act)
-    assert found == dict.fromkeys(MALFORMED, (400, "bad_request", True))
+    answers, healthy = on_server(echo(), act)
+    assert answers == dict.fromkeys(MALFORMED, (400, "bad_request", True))
     assert healthy
 
 
-def test_the_parser_and_the_loop_are_fixed(echo, monkeypatch):
+def test_h11_and_asyncio_are_used_whatever_is_installed(echo, monkeypatch):
     for name in ("httptools", "uvloop"):
         monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
-    gate = echo()
-    config = servers.configure(gate, gate.limits)
+    middleware = echo()
+    config = servers.configure(middleware, middleware.limits)
     config.load()
     assert issubclass(config.http_protocol_class.func, H11Protocol)
     assert config.h11_max_incomplete_event_size == HEAD_BYTES
@@ -306,15 +306,17 @@ def test_the_parser_and_the_loop_are_fixed(echo, monkeypatch):
 @pytest.mark.parametrize(
     ("files", "connections", "accepted"), [(64, 32, 2), (1024, 512, 32), (2**20, 1024, 64)]
 )
-def test_connections_leave_room_for_other_files(echo, monkeypatch, files, connections, accepted):
+def test_connection_limit_leaves_room_for_other_files(
+    echo, monkeypatch, files, connections, accepted
+):
     monkeypatch.setattr(servers, "open_files", lambda: files)
-    gate = echo()
-    config = servers.configure(gate, gate.limits)
+    middleware = echo()
+    config = servers.configure(middleware, middleware.limits)
     assert (config.http.keywords["pool"].limit, config.backlog) == (connections, accepted)
     assert connections + 4 * accepted < files
 
 
-def test_a_client_that_is_gone_cannot_be_waited_for():
+def test_closing_a_lost_connection_aborts_it():
     class Gone(asyncio.Transport):
         aborted = False
 
@@ -329,41 +331,41 @@ def test_a_client_that_is_gone_cannot_be_waited_for():
 
     gone = Gone()
     sending = types.SimpleNamespace(conn=types.SimpleNamespace(their_state=h11.SEND_BODY))
-    Transport(gone, sending).close()
+    LingeringTransport(gone, sending).close()
     assert gone.aborted
 
 
-def test_announced_bodies_are_reserved_and_released(echo):
-    """Whatever becomes of them: the client leaves, the body is late, or it is not valid."""
-    gate = echo(bodies=10_000, body_seconds=0.3)
+def test_announced_bytes_are_reserved_and_released(echo):
+    """Also if the client leaves, or the body is late or invalid."""
+    middleware = echo(total_bytes=10_000, body_seconds=0.3)
 
     async def act(port):
-        found = []
+        statuses = []
         async with Client(port) as leaves:
             await leaves.send(POST + b"Content-Length: 6000\r\n\r\n{")
-            while gate.budget.reserved == 0:
+            while middleware.budget.reserved == 0:
                 await asyncio.sleep(0.01)
             async with Client(port) as refused:
                 await refused.send(POST + b"Content-Length: 6000\r\n\r\n")
-                found.append((await refused.answer())[0])
+                statuses.append((await refused.answer())[0])
         async with Client(port) as late:
-            while gate.budget.reserved:
+            while middleware.budget.reserved:
                 await asyncio.sleep(0.01)
             await late.send(POST + b"Content-Length: 6000\r\n\r\n{")
-            found.append((await late.answer())[0])
+            statuses.append((await late.answer())[0])
         async with Client(port) as chunked:
             for size in (6000, 6000):
                 await chunked.send(POST + CHUNKED + b"\r\n")
                 await chunked.send(b"%x\r\n" % size + b" " * size + b"\r\n0\r\n\r\n")
-                found.append((await chunked.answer())[0])
-        return found
+                statuses.append((await chunked.answer())[0])
+        return statuses
 
-    assert on_server(gate, act) == [429, 408, 400, 400]
-    assert gate.budget.reserved == 0
+    assert on_server(middleware, act) == [429, 408, 400, 400]
+    assert middleware.budget.reserved == 0
 
 
-def test_chunked_bodies_count_as_they_grow(echo):
-    gate = echo(bodies=10_000)
+def test_chunked_bodies_reserve_bytes_as_they_grow(echo):
+    middleware = echo(total_bytes=10_000)
 
     async def act(port):
         async with Client(port) as first, Client(port) as second:
@@ -373,7 +375,7 @@ def test_chunked_bodies_count_as_they_grow(echo):
                 await client.send(b"1770\r\n" + b" " * 6000 + b"\r\n")
                 await asyncio.sleep(0.1)
             status, body = await second.answer()
-            return status, body["error"]["code"], gate.budget.reserved
+            return status, body["error"]["code"], middleware.budget.reserved
 
-    assert on_server(gate, act) == (429, "full", 6000)
-    assert eventually(lambda: gate.budget.reserved == 0)
+    assert on_server(middleware, act) == (429, "full", 6000)
+    assert eventually(lambda: middleware.budget.reserved == 0)

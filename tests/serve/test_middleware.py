@@ -1,24 +1,26 @@
-"""Who is let in, with how much, and what hostile bodies get."""
+"""The middleware: authorization, limits, hostile requests, deadlines and logs."""
 
 import asyncio
 import json
 import logging
+import random
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from saccade.serve.logs import JsonLines
-from saccade.serve.models import Model
-from tests.serve.conftest import TOKEN, asked, client, metric, together
-from tests.serve.fakes import Echo, Teller, eventually
+from saccade.serve.logs import JsonFormatter
+from saccade.serve.models import ServedModel
+from saccade.serve.schemas import as_list
+from tests.serve.conftest import TOKEN, client, metric, send_request, together
+from tests.serve.fakes import Echo, EndlessWriter, eventually
 
 JSON = {"content-type": "application/json"}
 BEARER = {"authorization": f"Bearer {TOKEN}"}
 
 
-def send(gate, body: bytes, path="/v1/predict", **headers):
-    return asked(gate, "POST", path, content=body, headers={**JSON, **headers})
+def send(middleware, body: bytes, path="/v1/predict", **headers):
+    return send_request(middleware, "POST", path, content=body, headers={**JSON, **headers})
 
 
 def code_of(response):
@@ -27,7 +29,7 @@ def code_of(response):
 
 @pytest.fixture
 def echo(build):
-    """A server of a task that says its inputs."""
+    """A server of a task that returns its inputs."""
     return build(others={"echo": Echo()})
 
 
@@ -58,8 +60,8 @@ def echo(build):
         ("", 421),
     ],
 )
-def test_the_host_must_be_ours(echo, host, status):
-    assert asked(echo, "GET", "/healthz", headers={"host": host}).status_code == status
+def test_host_header_must_name_this_server(echo, host, status):
+    assert send_request(echo, "GET", "/healthz", headers={"host": host}).status_code == status
 
 
 @pytest.mark.parametrize(
@@ -82,11 +84,11 @@ def test_the_host_must_be_ours(echo, host, status):
         ("http://[", 403),
     ],
 )
-def test_the_origin_must_be_ours(echo, origin, status):
+def test_origin_header_must_match_the_host(echo, origin, status):
     headers = {"host": "localhost:8000", "origin": origin}
-    found = asked(echo, "GET", "/v1/models", headers=headers)
-    assert found.status_code == status
-    assert "access-control-allow-origin" not in found.headers
+    response = send_request(echo, "GET", "/v1/models", headers=headers)
+    assert response.status_code == status
+    assert "access-control-allow-origin" not in response.headers
 
 
 @pytest.mark.parametrize(
@@ -102,20 +104,20 @@ def test_the_origin_must_be_ours(echo, origin, status):
         [("x", "y")] * 101,
     ],
 )
-def test_headers_that_can_be_read_in_two_ways(echo, repeated):
+def test_rejects_ambiguous_headers(echo, repeated):
     kept = [("host", "localhost")] if ("host", "localhost") not in repeated else []
-    found = asked(echo, "POST", "/v1/predict", headers=[*kept, *repeated])
-    assert code_of(found) == (400, "bad_request")
-    assert found.headers["connection"] == "close"
+    response = send_request(echo, "POST", "/v1/predict", headers=[*kept, *repeated])
+    assert code_of(response) == (400, "bad_request")
+    assert response.headers["connection"] == "close"
 
 
-def test_every_route_wants_the_token(build):
-    gate = build("mood", token=TOKEN, host="0.0.0.0")
-    schema = asked(gate, "GET", "/openapi.json", headers=BEARER).json()
-    walked = [(path, method) for path, known in schema["paths"].items() for method in known]
-    assert len(walked) >= 9
-    needless = {"/healthz", "/readyz", "/", "/page/{name}"}
-    for path, method in [*walked, ("/openapi.json", "get"), ("/nowhere", "get"), ("/", "post")]:
+def test_every_route_requires_the_token(build):
+    middleware = build("mood", token=TOKEN, host="0.0.0.0")
+    schema = send_request(middleware, "GET", "/openapi.json", headers=BEARER).json()
+    routes = [(path, method) for path, known in schema["paths"].items() for method in known]
+    assert len(routes) >= 9
+    open_paths = {"/healthz", "/readyz", "/", "/page/{name}"}
+    for path, method in [*routes, ("/openapi.json", "get"), ("/nowhere", "get"), ("/", "post")]:
         url = path.replace("{name}", "style.css")
         for wrong in (
             {},
@@ -125,21 +127,21 @@ def test_every_route_wants_the_token(build):
             {"authorization": "Bearer"},
             {"authorization": "Bearer \xff".encode("latin-1")},
         ):
-            found = asked(gate, method.upper(), url, headers=wrong)
-            if path in needless:
-                assert found.status_code != 401
+            response = send_request(middleware, method.upper(), url, headers=wrong)
+            if path in open_paths:
+                assert response.status_code != 401
             else:
-                assert code_of(found) == (401, "no_token"), path
-                assert found.headers["www-authenticate"] == "Bearer"
-        assert asked(gate, method.upper(), url, headers=BEARER).status_code != 401
-    assert asked(gate, "GET", "/page/other.js").status_code == 401
-    described = {
+                assert code_of(response) == (401, "no_token"), path
+                assert response.headers["www-authenticate"] == "Bearer"
+        assert send_request(middleware, method.upper(), url, headers=BEARER).status_code != 401
+    assert send_request(middleware, "GET", "/page/other.js").status_code == 401
+    secured = {
         path
-        for path, known in schema["paths"].items()
-        for each in known.values()
-        if "security" in each
+        for path, methods in schema["paths"].items()
+        for route in methods.values()
+        if "security" in route
     }
-    assert described == {path for path, _ in walked} - needless
+    assert secured == {path for path, _ in routes} - open_paths
 
 
 BAD_BODIES = [
@@ -175,19 +177,19 @@ BAD_BODIES = [
 
 
 @pytest.mark.parametrize("path", ["/v1/predict", "/translate", "/v1/completions"])
-def test_hostile_bodies_get_a_4xx(everything, path):
+def test_hostile_bodies_get_a_4xx(all_models, path):
     for body in BAD_BODIES:
-        found = send(everything, body, path)
-        assert 400 <= found.status_code < 500, (body[:60], found.text)
-        assert set(found.json()["error"]) == {"code", "message"}
+        response = send(all_models, body, path)
+        assert 400 <= response.status_code < 500, (body[:60], response.text)
+        assert set(response.json()["error"]) == {"code", "message"}
 
 
-def test_what_json_may_hold_is_no_problem(build, tasks):
-    gate = build("mood")
+def test_unusual_characters_are_accepted(build, tasks):
+    middleware = build("mood")
     for text in ("\x00", "\u2028", "😀", "</script>", "[CLS]", " ", "\ufeff", "a" * 1000):
-        found = send(gate, json.dumps({"inputs": [text]}).encode())
-        assert found.status_code == 200, text
-        assert found.json()["answers"][0]["label"] == tasks["mood"].predict([text])[0].label
+        response = send(middleware, json.dumps({"inputs": [text]}).encode())
+        assert response.status_code == 200, text
+        assert response.json()["answers"][0]["label"] == tasks["mood"].predict([text])[0].label
 
 
 json_values = st.recursive(
@@ -213,11 +215,18 @@ likely = st.sampled_from(["book", "en", "fr", ["a"], 1, 0, 1e-30, 2, 0.5, True, 
     body=st.dictionaries(names, likely | json_values, max_size=6) | json_values,
     path=st.sampled_from(["/v1/predict", "/translate", "/v1/completions"]),
 )
-def test_no_body_makes_the_server_fail(everything, body, path):
+def test_no_body_causes_an_internal_error(all_models, body, path):
     if isinstance(body, dict) and path != "/translate":
         body = {"model": "book", "max_length" if path == "/v1/predict" else "max_tokens": 3} | body
-    found = send(everything, json.dumps(body).encode("utf-8", "surrogatepass"), path)
-    assert found.status_code == 200 or 400 <= found.status_code < 500, found.text
+    response = send(all_models, json.dumps(body).encode("utf-8", "surrogatepass"), path)
+    assert response.status_code == 200 or 400 <= response.status_code < 500, response.text
+
+
+def test_type_checks_do_not_change_the_global_random_state():
+    """Hypothesis raises if it changes meanwhile, and the server's threads run type-checked code."""
+    before = random.getstate()
+    assert as_list(["a", "b"]) == ["a", "b"]
+    assert random.getstate() == before
 
 
 @pytest.mark.parametrize(
@@ -231,22 +240,22 @@ def test_no_body_makes_the_server_fail(everything, body, path):
         ({"content-length": "9" * 5_000}, (413, "too_large")),
     ],
 )
-def test_bodies_of_another_kind(echo, headers, expected):
+def test_rejects_other_media_types_encodings_and_lengths(echo, headers, expected):
     assert code_of(send(echo, b'{"inputs": ["a"]}', **headers)) == expected
 
 
-def test_other_paths_and_methods(echo):
-    assert code_of(asked(echo, "GET", "/nowhere")) == (404, "not_found")
-    assert code_of(asked(echo, "GET", "/v1/predict/")) == (404, "not_found")
-    wrong = asked(echo, "GET", "/v1/predict")
+def test_unknown_paths_and_methods(echo):
+    assert code_of(send_request(echo, "GET", "/nowhere")) == (404, "not_found")
+    assert code_of(send_request(echo, "GET", "/v1/predict/")) == (404, "not_found")
+    wrong = send_request(echo, "GET", "/v1/predict")
     assert code_of(wrong) == (405, "wrong_method")
     assert wrong.headers["allow"] == "POST"
-    assert asked(echo, "GET", "/docs").status_code == 404
-    assert asked(echo, "OPTIONS", "/v1/predict").status_code == 405
+    assert send_request(echo, "GET", "/docs").status_code == 404
+    assert send_request(echo, "OPTIONS", "/v1/predict").status_code == 405
 
 
-def test_a_body_without_a_length_is_cut_off_while_it_comes(build):
-    gate, sent = build(others={"echo": Echo()}, body=5_000), []
+def test_body_without_a_length_is_cut_off_at_the_limit(build):
+    middleware, sent = build(others={"echo": Echo()}, upload_bytes=5_000), []
 
     async def endless():
         while True:
@@ -254,30 +263,30 @@ def test_a_body_without_a_length_is_cut_off_while_it_comes(build):
             yield b" " * 1_000
 
     async def ask():
-        async with client(gate) as http:
+        async with client(middleware) as http:
             return await http.post("/v1/predict", content=endless(), headers=JSON)
 
-    found = asyncio.run(ask())
-    assert code_of(found) == (413, "too_large")
-    assert found.headers["connection"] == "close"
+    response = asyncio.run(ask())
+    assert code_of(response) == (413, "too_large")
+    assert response.headers["connection"] == "close"
     assert sum(sent) < 10_000
 
 
-def test_a_body_that_does_not_come(build):
-    gate = build(others={"echo": Echo()}, body_seconds=0.1)
+def test_body_that_does_not_arrive_gets_status_408(build):
+    middleware = build(others={"echo": Echo()}, body_seconds=0.1)
 
     async def stuck():
         yield b"{"
         await asyncio.sleep(3600)
 
     async def ask():
-        async with client(gate) as http:
+        async with client(middleware) as http:
             return await http.post("/v1/predict", content=stuck(), headers=JSON)
 
     assert code_of(asyncio.run(ask())) == (408, "slow_body")
 
 
-def ask_for(text, **more):
+def predicting(text, **more):
     async def call(http):
         return await http.post("/v1/predict", json={"inputs": [text], **more})
 
@@ -293,89 +302,93 @@ def after(began, call):
     return wait
 
 
-def test_a_full_queue_says_so_at_once_and_recovers(build):
+def test_full_queue_gets_status_429_and_recovers(build):
     task = Echo()
-    gate = build(others={"echo": task}, queue=2)
+    middleware = build(others={"echo": task}, queue=2)
 
     async def refused(http):
-        while not gate.models.full:
+        while not middleware.models.full:
             await asyncio.sleep(0.005)
         unread = await http.post("/v1/predict", content=b"not even JSON", headers=JSON)
         task.go.set()
         return unread
 
-    first, second, third = together(gate, [ask_for("slow"), ask_for("b"), refused])
+    first, second, third = together(middleware, [predicting("slow"), predicting("b"), refused])
     assert (first.status_code, second.status_code) == (200, 200)
     assert code_of(third) == (429, "full")
     assert third.headers["retry-after"] == "1"
-    assert asked(gate, "POST", "/v1/predict", json={"inputs": ["a"]}).status_code == 200
+    assert (
+        send_request(middleware, "POST", "/v1/predict", json={"inputs": ["a"]}).status_code == 200
+    )
 
 
-def test_one_full_model_leaves_the_others_alone(build):
+def test_full_queue_of_one_model_does_not_affect_others(build):
     slow, quick = Echo(), Echo()
-    gate = build(others={"slow": slow, "quick": quick}, queue=1)
+    middleware = build(others={"slow": slow, "quick": quick}, queue=1)
 
     async def others(http):
-        full = await ask_for("a", model="slow")(http)
-        free = await ask_for("a", model="quick")(http)
+        full = await predicting("a", model="slow")(http)
+        free = await predicting("a", model="quick")(http)
         slow.go.set()
         return full.status_code, free.status_code
 
-    _, found = together(gate, [ask_for("slow", model="slow"), after(slow.began, others)])
-    assert found == (429, 200)
+    _, statuses = together(
+        middleware, [predicting("slow", model="slow"), after(slow.began, others)]
+    )
+    assert statuses == (429, 200)
 
 
-def test_bodies_together_are_bounded(build):
+def test_bytes_of_all_bodies_are_bounded(build):
     task = Echo()
-    gate = build(others={"echo": task}, bodies=3_000)
+    middleware = build(others={"echo": task}, total_bytes=3_000)
 
     async def large(http):
         return await http.post("/v1/predict", json={"inputs": ["slow", "y" * 2_000]})
 
     async def others(http):
-        refused = await ask_for("x" * 1_500)(http)
+        refused = await predicting("x" * 1_500)(http)
         task.go.set()
-        return refused.status_code, (await ask_for("x")(http)).status_code
+        return refused.status_code, (await predicting("x")(http)).status_code
 
-    first, found = together(gate, [large, after(task.began, others)])
-    assert (first.status_code, found) == (200, (429, 200))
+    first, statuses = together(middleware, [large, after(task.began, others)])
+    assert (first.status_code, statuses) == (200, (429, 200))
 
 
-def test_a_deadline(build):
+def test_missed_deadline_gets_status_504(build):
     task = Echo()
-    gate = build(others={"echo": task}, seconds=0.2)
-    found = asked(gate, "POST", "/v1/predict", json={"inputs": ["slow"]})
-    assert code_of(found) == (504, "too_late")
-    assert eventually(lambda: task.stopped == 1)  # and nobody goes on with it
-    [model] = gate.models
+    middleware = build(others={"echo": task}, timeout=0.2)
+    response = send_request(middleware, "POST", "/v1/predict", json={"inputs": ["slow"]})
+    assert code_of(response) == (504, "too_late")
+    assert eventually(lambda: task.stopped == 1)  # the task does not continue
+    [model] = middleware.models
     assert model.pending == 0
-    assert metric(gate, "saccade_abandoned_total", model="echo") == 1
+    assert metric(middleware, "saccade_abandoned_total", model="echo") == 1
 
 
-def test_a_poisoned_request_fails_alone(build, caplog):
+def test_poisoned_request_fails_alone(build, caplog):
     task = Echo()
-    gate = build(others={"echo": task}, linger=0.2)
-    calls = [ask_for("a"), ask_for("broken"), ask_for("wrong"), ask_for("b")]
+    middleware = build(others={"echo": task}, linger_seconds=0.2)
+    calls = [predicting("a"), predicting("broken"), predicting("wrong"), predicting("b")]
     with caplog.at_level(logging.INFO, "saccade.serve"):
-        good, broken, wrong, also = together(gate, calls)
+        good, broken, wrong, also = together(middleware, calls)
     assert len(task.batches[0]) == 4
     assert [good.status_code, also.status_code] == [200, 200]
     assert code_of(broken) == (500, "failed")
     assert "secret" not in broken.text
     assert (wrong.status_code, wrong.json()["error"]["message"]) == (422, "input 1 is wrong")
     [failure] = [record for record in caplog.records if record.levelno == logging.ERROR]
-    assert "secret" not in JsonLines(text=False).format(failure)
+    assert "secret" not in JsonFormatter(text=False).format(failure)
 
 
 @pytest.mark.parametrize("log_text", [False, True])
-def test_logs_hold_what_users_write_only_if_asked(build, caplog, log_text):
-    gate = build(others={"echo": Echo()}, log_text=log_text)
+def test_logs_include_user_text_only_with_log_text(build, caplog, log_text):
+    middleware = build(others={"echo": Echo()}, log_text=log_text)
     with caplog.at_level(logging.INFO, "saccade.serve"):
-        asked(gate, "POST", "/v1/predict?key=secret", json={"inputs": ["a secret"]})
-        asked(gate, "GET", "/secret/path", headers={"user-agent": "secret"})
-        asked(gate, "POST", "/v1/predict", json={"secret": ["secret"]})
-        asked(gate, "POST", "/v1/predict", json={"inputs": ["a"], "model": "secret"})
-    lines = [JsonLines(text=log_text).format(record) for record in caplog.records]
+        send_request(middleware, "POST", "/v1/predict?key=secret", json={"inputs": ["a secret"]})
+        send_request(middleware, "GET", "/secret/path", headers={"user-agent": "secret"})
+        send_request(middleware, "POST", "/v1/predict", json={"secret": ["secret"]})
+        send_request(middleware, "POST", "/v1/predict", json={"inputs": ["a"], "model": "secret"})
+    lines = [JsonFormatter(text=log_text).format(record) for record in caplog.records]
     assert [json.loads(line)["status"] for line in lines] == [200, 404, 422, 404]
     assert ("secret" in "".join(lines)) is log_text
     first = json.loads(lines[0])
@@ -384,54 +397,54 @@ def test_logs_hold_what_users_write_only_if_asked(build, caplog, log_text):
     assert json.loads(lines[1])["route"] == "other"
 
 
-def test_answers_carry_their_number_and_are_not_kept(echo):
-    first, second = (asked(echo, "GET", "/healthz") for _ in range(2))
+def test_responses_have_a_request_id_and_are_not_cached(echo):
+    first, second = (send_request(echo, "GET", "/healthz") for _ in range(2))
     assert first.headers["x-request-id"] != second.headers["x-request-id"]
     assert first.headers["cache-control"] == "no-store"
     assert first.headers["x-content-type-options"] == "nosniff"
 
 
 def streaming(**more):
-    return {"model": "teller", "prompt": "a", "stream": True, **more}
+    return {"model": "writer", "prompt": "a", "stream": True, **more}
 
 
-def test_a_stream_ends_in_time_and_says_why(build):
-    task = Teller()
-    gate = build(others={"teller": task}, seconds=0.5)
-    found = asked(gate, "POST", "/v1/completions", json=streaming())
-    last = found.text.strip().split("\n\n")[-1]
+def test_stream_ends_at_the_deadline_with_an_error_event(build):
+    task = EndlessWriter()
+    middleware = build(others={"writer": task}, timeout=0.5)
+    response = send_request(middleware, "POST", "/v1/completions", json=streaming())
+    last = response.text.strip().split("\n\n")[-1]
     assert json.loads(last.removeprefix("data: "))["error"]["code"] == "too_late"
     assert eventually(lambda: task.writing == 0)
-    [model] = gate.models
+    [model] = middleware.models
     assert model.pending == 0
 
 
-def test_a_stream_that_fails(build):
-    early = build(others={"teller": Teller(fails_after=1)})
-    found = asked(early, "POST", "/v1/completions", json=streaming())
-    assert code_of(found) == (422, "invalid")  # nothing was said yet, so there is a status
-    late = build(others={"teller": Teller(fails_after=4)})
-    found = asked(late, "POST", "/v1/completions", json=streaming())
-    *pieces, last = found.text.strip().split("\n\n")
-    assert (found.status_code, len(pieces)) == (200, 3)
-    assert json.loads(last.removeprefix("data: "))["error"]["message"] == "it cannot go on"
+def test_failing_stream_gets_a_status_or_an_error_event(build):
+    early = build(others={"writer": EndlessWriter(fails_after=1)})
+    response = send_request(early, "POST", "/v1/completions", json=streaming())
+    assert code_of(response) == (422, "invalid")  # no event was sent yet, so there is a status
+    late = build(others={"writer": EndlessWriter(fails_after=4)})
+    response = send_request(late, "POST", "/v1/completions", json=streaming())
+    *pieces, last = response.text.strip().split("\n\n")
+    assert (response.status_code, len(pieces)) == (200, 3)
+    assert json.loads(last.removeprefix("data: "))["error"]["message"] == "it cannot continue"
 
 
-def test_streams_wait_for_each_other(build):
-    task = Teller()
-    gate = build(others={"teller": task}, streams=1, seconds=0.6)
+def test_streams_beyond_the_limit_wait(build):
+    task = EndlessWriter()
+    middleware = build(others={"writer": task}, streams=1, timeout=0.6)
 
     async def call(http):
         return await http.post("/v1/completions", json=streaming())
 
-    found = together(gate, [call, call, call])
-    assert {each.status_code for each in found} <= {200, 504}
+    responses = together(middleware, [call, call, call])
+    assert {response.status_code for response in responses} <= {200, 504}
     assert eventually(lambda: task.writing == 0)
     assert task.most == 1
 
 
-def test_a_model_knows_no_languages_if_it_does_not_translate(tasks, everything):
-    by_name = {model.name: model.languages for model in everything.models}
+def test_only_translators_have_languages(tasks, all_models):
+    by_name = {model.name: model.languages for model in all_models.models}
     assert by_name["en-fr"] == ("en", "fr")
-    assert isinstance(next(iter(everything.models)), Model)
-    assert all(each is None for name, each in by_name.items() if name != "en-fr")
+    assert isinstance(next(iter(all_models.models)), ServedModel)
+    assert all(pair is None for name, pair in by_name.items() if name != "en-fr")

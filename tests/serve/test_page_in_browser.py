@@ -1,4 +1,4 @@
-"""The server's page in Chromium: every kind of model, tokens, troubles, keys, phones, attacks."""
+"""The server's page in Chromium: every task, tokens, errors, keyboard, phones, attacks."""
 
 import base64
 import io
@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 from xml.etree import ElementTree
 
@@ -15,54 +16,54 @@ import uvicorn
 from PIL import Image
 
 from saccade.lens.record import AttentionRecord, Side
-from saccade.serve import json_body as strict
-from saccade.serve.middleware import Gate
+from saccade.serve import json_body
+from saccade.serve.middleware import RequestMiddleware
 from saccade.serve.server import configure, listen
 from saccade.tasks import Answer
 from saccade.tasks._shared.labels import Classification
 from tests.serve.conftest import TOKEN, picture
-from tests.serve.fakes import Echo, Teller, eventually
+from tests.serve.fakes import Echo, EndlessWriter, eventually
 from tests.serve.hostile import HOSTILE
 
-PATIENCE = 120_000  # milliseconds, for machines that do much else
-REFUSED = "Failed to load resource"  # what Chromium says of every status from 400 on
+PATIENCE = 120_000  # milliseconds, for busy machines
+REFUSED = "Failed to load resource"  # Chromium logs this for every status from 400 on
 LOOKED = "#looked:not([hidden]):not(.waiting) .map canvas"
 PHOTO = {"name": "photo.png", "mimeType": "image/png", "buffer": picture(10)}
 
 
 class Parrot(Echo):
-    """Says its input, and looked at its lines, each of which it might have said as well."""
+    """Task that returns its input; its alternatives and attention are over the lines."""
 
     def predict(self, inputs: Any, *, attention: bool = False, **options: Any) -> list[Answer]:
         return [self.answer(text.split("\n"), text) for text in inputs]
 
     def answer(self, lines: list[str], text: str) -> Answer:
         others = tuple(Answer(line, -1.0) for line in lines)
-        return Answer(text, -0.5, looked(lines), others)
+        return Answer(text, -0.5, attention_of(lines), others)
 
 
 class Labeller(Parrot):
-    """Finds that every line of its input is a label."""
+    """Classifier for which every line of its input is a label."""
 
     def answer(self, lines: list[str], text: str) -> Answer:
-        shares = {line: 1 / len(lines) for line in lines}
-        return Classification(lines[0], -0.5, looked(lines), probabilities=shares)
+        probabilities = {line: 1 / len(lines) for line in lines}
+        return Classification(lines[0], -0.5, attention_of(lines), probabilities=probabilities)
 
 
-def looked(lines: list[str]) -> AttentionRecord:
+def attention_of(lines: list[str]) -> AttentionRecord:
     side = Side.of_words(lines)
     weights = np.full((1, len(lines), len(lines)), 1 / len(lines), dtype=np.float32)
     return AttentionRecord(side, side, {lines[0]: weights})
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[Callable[[Gate], str]]:
-    """`served(gate)` serves it from a thread, and says where."""
+def served() -> Iterator[Callable[[RequestMiddleware], str]]:
+    """Give `served(middleware)`, which serves from a thread and returns the address."""
     running: list[tuple[uvicorn.Server, threading.Thread]] = []
 
-    def start(gate: Gate) -> str:
+    def start(middleware: RequestMiddleware) -> str:
         sock = listen("127.0.0.1", 0)
-        server = uvicorn.Server(configure(gate, gate.limits))
+        server = uvicorn.Server(configure(middleware, middleware.limits))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]})
         thread.start()
         running.append((server, thread))
@@ -77,17 +78,18 @@ def served() -> Iterator[Callable[[Gate], str]]:
 
 
 @pytest.fixture(scope="module")
-def url(everything, served) -> str:
-    return served(everything)
+def url(all_models, served) -> str:
+    return served(all_models)
 
 
 @pytest.fixture
 def visit(browser):
-    """`visit(url)` opens the page; in the end none has complained, or asked any other host.
+    """Give `visit(url)`, which opens the page.
 
-    With `refused`, it is no complaint that the server said no.
+    At the end, no page may have logged an error or called another host. With `refused`, error
+    responses of the server are allowed.
     """
-    contexts, complaints, asked, homes = [], [], [], set()
+    contexts, complaints, requested, homes = [], [], [], set()
 
     def opening(url, *, refused=False, ready="#work:not([hidden])", **options):
         context = browser.new_context(**options)
@@ -106,7 +108,7 @@ def visit(browser):
         tab.on("console", complain)
         tab.on("dialog", dialog)
         tab.on("pageerror", lambda error: complaints.append(str(error)))
-        tab.on("request", lambda request: asked.append(request.url))
+        tab.on("request", lambda request: requested.append(request.url))
         homes.add(url)
         tab.goto(url)
         tab.wait_for_selector(ready)
@@ -116,12 +118,12 @@ def visit(browser):
     for context in contexts:
         context.close()
     assert complaints == []
-    outside = [each for each in asked if not each.startswith((*homes, "data:", "blob:"))]
+    outside = [url for url in requested if not url.startswith((*homes, "data:", "blob:"))]
     assert outside == []
 
 
 def write(tab, *texts):
-    """Have these texts in the fields, as if typed."""
+    """Put texts into the fields, as if typed."""
     for number, text in enumerate(texts):
         tab.evaluate(
             """([id, text]) => {
@@ -134,12 +136,12 @@ def write(tab, *texts):
 
 
 def until(tab, expression):
-    """Wait until it is true; a bare expression would be evaluated, which the page forbids."""
+    """Wait until an expression is true; a function, because the page forbids `eval`."""
     tab.wait_for_function(f"() => {expression}")
 
 
 def settle(tab):
-    """Wait until nothing is asked any more."""
+    """Wait until no request is running."""
     until(
         tab,
         """!document.querySelector('#answers [aria-busy="true"]')
@@ -152,33 +154,33 @@ def answers(tab):
     return tab.locator("#answers .answer").all_inner_texts()
 
 
-def ask(tab, model, *texts):
-    """Choose a model, ask, and wait for the answer and where it looked."""
+def predict(tab, model, *texts):
+    """Choose a model, enter texts, and wait for the prediction and its attention."""
     tab.select_option("#model", model)
     write(tab, *texts)
     tab.wait_for_selector(LOOKED)
     return answers(tab)
 
 
-def test_every_task_is_answered_and_shows_where_it_looked(visit, url, tasks):
-    tab = visit(url, refused=True)  # a text without holes, in passing
+def test_every_task_shows_predictions_and_attention(visit, url, tasks):
+    tab = visit(url, refused=True)  # in passing, a text without [MASK]
     assert tab.locator("#model option").all_inner_texts() == list(tasks)
     best = tasks["en-fr"].predict(["a b c"], attention=True)[0]
-    assert ask(tab, "en-fr", "a b c") == [best.text or "an empty text"]
+    assert predict(tab, "en-fr", "a b c") == [best.text or "(empty text)"]
     strongest = float(tab.locator(".strongest li span").first.inner_text())
     assert strongest == pytest.approx(best.attention.mean().mean(0).max(), abs=0.0006)
-    found = tasks["mood"].predict(["i am happy"])[0]
-    assert ask(tab, "mood", "i am happy") == [found.label]
+    mood = tasks["mood"].predict(["i am happy"])[0]
+    assert predict(tab, "mood", "i am happy") == [mood.label]
     rows = [row.split("\n") for row in tab.locator(".bars li").all_inner_texts()]
-    expected = sorted(found.probabilities.items(), key=lambda item: -item[1])
-    assert rows == [[label, f"{100 * share:.1f} %"] for label, share in expected]
-    [label] = ask(tab, "nli", "a cat", "a dog")
+    expected = sorted(mood.probabilities.items(), key=lambda item: -item[1])
+    assert rows == [[label, f"{100 * value:.1f} %"] for label, value in expected]
+    [label] = predict(tab, "nli", "a cat", "a dog")
     assert label in {"yes", "no"}
     tab.get_by_label("Second text").fill("another")
     settle(tab)
-    [filled] = ask(tab, "holes", "the [MASK] cat")
+    [filled] = predict(tab, "holes", "the [MASK] cat")
     assert "[MASK]" not in filled
-    for model in ("photos", "said"):
+    for model in ("photos", "captions"):
         tab.select_option("#model", model)
         if model == "photos":
             tab.get_by_label("Choose an image").set_input_files(PHOTO)
@@ -205,15 +207,15 @@ def test_two_models_side_by_side(visit, url):
     left, right = (tab.locator("article").nth(i).bounding_box() for i in range(2))
     assert left["y"] == right["y"]
     assert left["x"] + left["width"] <= right["x"]
-    tab.locator(".lens .panel").nth(1).get_by_label("Read").locator("button").first.hover()
-    assert tab.locator(".lens .said").nth(1).inner_text().startswith("a was ")
+    tab.locator(".lens .panel").nth(1).get_by_label("Input").locator("button").first.hover()
+    assert tab.locator(".lens .said").nth(1).inner_text().startswith("a gets ")
     tab.select_option("#other", "")
     until(tab, "document.querySelectorAll('.lens .panel').length === 1")
 
 
-def test_a_choice_of_words_layers_and_heads_outlives_the_next_letter(visit, url):
+def test_view_settings_survive_a_changed_input(visit, url):
     tab = visit(url)
-    ask(tab, "mood", "i am")
+    predict(tab, "mood", "i am")
     tab.get_by_label("Show", exact=True).select_option("words")
     tab.get_by_label("Head", exact=True).select_option("1")
     write(tab, "i am happy")
@@ -222,100 +224,104 @@ def test_a_choice_of_words_layers_and_heads_outlives_the_next_letter(visit, url)
     assert tab.get_by_label("Head", exact=True).input_value() == "1"
 
 
-def test_a_language_model_writes_on_and_says_where_it_looked(visit, url):
+def test_language_model_generates_and_shows_attention(visit, url):
     tab = visit(url)
     tab.select_option("#model", "book")
     write(tab, "the cat")
     tab.wait_for_timeout(400)
-    assert tab.locator("#answers .answer").count() == 0  # it waits to be told
+    assert tab.locator("#answers .answer").count() == 0  # it generates on request only
     tab.locator("summary").click()
-    tab.get_by_label("Tokens").fill("5")
+    tab.get_by_label("Maximum new tokens").fill("5")
     tab.get_by_label("Temperature").fill("1")
-    tab.get_by_role("button", name="Write on").click()
-    tab.get_by_role("button", name="Show where it looked").click()
+    tab.get_by_role("button", name="Generate").click()
+    tab.wait_for_selector("article .said:not(:empty)")
+    status = tab.locator("article .said").inner_text()
+    assert status in ("Finished.", "Stopped at the maximum length (5 tokens).")
+    tab.get_by_role("button", name="Show attention").click()
     tab.wait_for_selector(LOOKED)
     [text] = answers(tab)
     assert text.startswith("the cat")
-    tokens = tab.locator('.lens [aria-label="Looked at"] button').all_text_contents()
+    tokens = tab.locator('.lens [aria-label="Attended to"] button').all_text_contents()
     assert len(tokens) >= len("the cat")
-    assert tab.locator("article .said").inner_text() == ""  # the same text once more
+    assert tab.locator("article .said").inner_text() == ""  # the same text again
     assert tab.locator("#stop").is_disabled()
 
 
-def test_a_stream_is_shown_as_it_comes_and_can_be_stopped(visit, build, served):
-    teller = Teller()
-    tab = visit(served(build(others={"teller": teller})))
+def test_stream_is_shown_live_and_can_be_stopped(visit, build, served):
+    writer = EndlessWriter()
+    tab = visit(served(build(others={"writer": writer})))
     tab.get_by_label("Text", exact=True).focus()
-    tab.keyboard.press("Control+Enter")  # from nothing
+    tab.keyboard.press("Control+Enter")  # from an empty text
     until(tab, "document.querySelector('.stream')?.textContent.length > 5")
     assert tab.evaluate("document.activeElement.id") == "text-0"
     tab.get_by_role("button", name="Stop").click()
     assert tab.evaluate("document.activeElement.id") == "go"
     length = len(tab.locator(".stream").inner_text())
-    assert tab.locator("article .said").inner_text() == "It was stopped."
-    assert eventually(lambda: teller.writing == 0)
+    assert tab.locator("article .said").inner_text() == "Stopped."
+    assert eventually(lambda: writer.writing == 0)
     assert len(tab.locator(".stream").inner_text()) == length
-    tab.get_by_role("button", name="Write on").click()
+    tab.get_by_role("button", name="Generate").click()
     until(tab, "document.querySelector('.stream')?.textContent.length > 5")
-    write(tab, "else")  # what was asked is asked no more
-    assert eventually(lambda: teller.writing == 0)
+    write(tab, "else")  # cancels the stream
+    assert eventually(lambda: writer.writing == 0)
     assert tab.locator(".stream").count() == 0
 
 
-def test_a_stream_that_fails_keeps_what_was_written(visit, build, served):
-    tab = visit(served(build(others={"teller": Teller(fails_after=4)})))
-    tab.get_by_role("button", name="Write on").press("Enter")
+def test_failed_stream_keeps_its_text(visit, build, served):
+    tab = visit(served(build(others={"writer": EndlessWriter(fails_after=4)})))
+    tab.get_by_role("button", name="Generate").press("Enter")
     tab.wait_for_selector("article .wrong")
-    assert tab.locator("article .wrong").inner_text() == "it cannot go on"
+    assert tab.locator("article .wrong").inner_text() == "it cannot continue"
     assert tab.locator(".stream").inner_text() == "xxx"
     assert tab.locator("#go").is_enabled()
 
 
-def test_several_answers_and_what_is_refused(visit, url, tasks):
+def test_alternatives_and_error_messages(visit, url, tasks):
     tab = visit(url, refused=True)
-    ask(tab, "en-fr", "a b c")
+    predict(tab, "en-fr", "a b c")
     tab.locator("summary").click()
-    tab.get_by_label("Answers").fill("3")
+    tab.get_by_label("Number of answers").fill("3")
     tab.wait_for_selector(".others li")
     best = tasks["en-fr"].predict(["a b c"], num_best=3)[0]
     shown = tab.locator(".others bdi").all_text_contents()
     assert shown == [other.text or "∅" for other in best.alternatives]
     scores = tab.locator(".others .score").all_inner_texts()
     numbers = [float(score.split()[1].replace("−", "-")) for score in scores]
-    assert numbers == pytest.approx([each.score for each in best.alternatives], abs=0.0006)
-    tab.get_by_label("Beam").fill("99")
+    assert numbers == pytest.approx([other.score for other in best.alternatives], abs=0.0006)
+    tab.get_by_label("Beam width").fill("99")
     wrong = tab.wait_for_selector("article .wrong")
-    assert wrong.inner_text() == "beam may be 16 at most, got 99"
+    assert wrong.inner_text() == "beam must be at most 16, got 99"
     assert tab.locator("#answers .answer").count() == 0
     assert tab.locator("#looked").is_hidden()
-    tab.get_by_label("Beam").fill("4")
+    tab.get_by_label("Beam width").fill("4")
     tab.wait_for_selector(".others li")
     assert tab.locator("article .wrong").count() == 0
-    tab.select_option("#model", "holes")  # the text has none
+    tab.select_option("#model", "holes")  # the text has no [MASK]
     tab.wait_for_selector("article .wrong")
     assert "[MASK]" in tab.locator("article .wrong").inner_text()
 
 
-def test_attention_that_is_too_much_leaves_the_answer(visit, build, served):
+def test_too_large_attention_leaves_the_prediction(visit, build, served):
     tab = visit(served(build("mood", weights=10)), refused=True)
     write(tab, "i am happy")
     assert tab.wait_for_selector("#answers .answer").inner_text() in {"good", "bad"}
-    said = tab.locator("article .said").inner_text()
-    assert said.startswith("No attention: the attention of a request may have 10 weights")
+    status = tab.locator("article .said").inner_text()
+    assert status.startswith("Attention is not shown: the attention of the request can have ")
+    assert "more than the 10 allowed" in status
 
 
-def test_the_token_is_asked_for_and_kept_in_the_tab(visit, build, served):
-    gate = build("mood", "en-fr", token=TOKEN)
-    tab = visit(served(gate), refused=True, ready="#token:not([hidden])")
+def test_token_form_and_its_storage_in_the_tab(visit, build, served):
+    middleware = build("mood", "en-fr", token=TOKEN)
+    tab = visit(served(middleware), refused=True, ready="#token:not([hidden])")
     assert tab.locator("#work").is_hidden()
     assert tab.evaluate("document.activeElement.id") == "token-field"
     for wrong in ("not the one that it should be", "ключ"):
         tab.get_by_label("Token", exact=True).fill(wrong)
         tab.keyboard.press("Enter")
-        tab.wait_for_selector("text=This is not the token of this server.")
+        tab.wait_for_selector("text=This token is not valid for this server.")
         assert tab.get_by_label("Token", exact=True).input_value() == ""
     tab.get_by_label("Token", exact=True).fill(TOKEN)
-    tab.get_by_role("button", name="Use it").click()
+    tab.get_by_role("button", name="Use token").click()
     tab.wait_for_selector("#work:not([hidden])")
     write(tab, "i am happy")
     tab.wait_for_selector(LOOKED)
@@ -323,17 +329,17 @@ def test_the_token_is_asked_for_and_kept_in_the_tab(visit, build, served):
     tab.wait_for_selector("#work:not([hidden])")
     assert tab.evaluate("localStorage.length") == 0
     tab.select_option("#other", "en-fr")
-    gate.guard = type(gate.guard)(names=gate.guard.names, token="another", open=gate.guard.open)
+    middleware.authorization = replace(middleware.authorization, token="another")
     write(tab, "i am sad")
     tab.wait_for_selector("#token:not([hidden])")
-    assert tab.locator("#token-said").inner_text() == "This is not the token of this server."
+    assert tab.locator("#token-said").inner_text() == "This token is not valid for this server."
     tab.get_by_label("Token", exact=True).fill("another")
     tab.keyboard.press("Enter")
-    tab.wait_for_selector(LOOKED)  # what was asked is asked again
+    tab.wait_for_selector(LOOKED)  # the request is sent again
     assert tab.locator("#text-0").input_value() == "i am sad"
 
 
-def test_a_full_server_is_asked_again_but_not_for_ever(visit, url):
+def test_retries_a_full_server_a_few_times(visit, url):
     tab = visit(url, refused=True)
     tab.select_option("#model", "mood")
     tries = []
@@ -349,7 +355,7 @@ def test_a_full_server_is_asked_again_but_not_for_ever(visit, url):
 
     tab.route("**/v1/predict", full)
     write(tab, "i am")
-    tab.wait_for_selector("text=The server is full.")
+    tab.wait_for_selector("text=The server is busy.")
     tab.wait_for_selector(LOOKED)
     assert tries[1] - tries[0] >= 1
     tries += [0.0] * 10
@@ -359,12 +365,12 @@ def test_a_full_server_is_asked_again_but_not_for_ever(visit, url):
     assert len(tries) == 16  # four more
 
 
-def test_a_server_that_is_gone_and_comes_back(visit, url):
+def test_recovers_after_a_lost_connection(visit, url):
     tab = visit(url, refused=True)
     tab.select_option("#model", "mood")
     tab.route("**/v1/predict", lambda route: route.abort())
     write(tab, "i am")
-    tab.wait_for_selector("text=The server does not answer.")
+    tab.wait_for_selector("text=The server does not respond.")
     tab.unroute("**/v1/predict")
     tab.get_by_role("button", name="Try again").click()
     tab.wait_for_selector(LOOKED)
@@ -378,8 +384,8 @@ def test_a_server_that_is_gone_and_comes_back(visit, url):
     assert tab.locator("#trouble").is_hidden()
 
 
-def test_an_answer_that_comes_late_is_not_shown(visit, build, served):
-    """Even if the browser could not take the request back."""
+def test_late_response_is_not_shown(visit, build, served):
+    """Also if the browser cannot cancel the request."""
     tab = visit(served(build(others={"parrot": Parrot()})))
     tab.evaluate(
         """() => {
@@ -403,10 +409,10 @@ def test_an_answer_that_comes_late_is_not_shown(visit, build, served):
     tab.wait_for_timeout(1700)
     assert answers(tab) == ["late"]
     assert "early" not in tab.evaluate("seen")
-    assert tab.locator('[aria-label="Looked at"] button').all_text_contents() == ["late"]
+    assert tab.locator('[aria-label="Attended to"] button').all_text_contents() == ["late"]
 
 
-def test_the_keyboard_alone_is_enough(visit, url):
+def test_page_is_usable_with_the_keyboard(visit, url):
     tab = visit(url)
 
     def tab_to(what):
@@ -424,10 +430,10 @@ def test_the_keyboard_alone_is_enough(visit, url):
     tab.keyboard.type("i am")
     tab.wait_for_selector(LOOKED)
     tab_to("article .deed button")
-    tab_to('[aria-label="Looked at"] button')
+    tab_to('[aria-label="Attended to"] button')
     tab.keyboard.press("ArrowRight")
     word = tab.evaluate("document.activeElement.textContent")
-    assert tab.locator(".lens .said").inner_text().startswith(f"{word} was looked at")
+    assert tab.locator(".lens .said").inner_text().startswith(f"{word} gets")
     tab_to(".map canvas")
     tab_to(".lens .deed button")
     tab.select_option("#model", "photos")
@@ -454,7 +460,7 @@ def test_images_can_be_pasted_and_dropped(visit, url):
     seen = set()
     for kind, side in (("paste", 9), ("drop", 12)):
         content = base64.b64encode(picture(side)).decode()
-        assert tab.evaluate(give, [kind, content, "a.png"]) is False  # it was taken
+        assert tab.evaluate(give, [kind, content, "a.png"]) is False  # it was accepted
         until(tab, f"document.querySelector('.shown img')?.naturalWidth === {side}")
         tab.wait_for_selector(LOOKED)
         seen.add(tab.locator(".shown img").get_attribute("src"))
@@ -462,31 +468,31 @@ def test_images_can_be_pasted_and_dropped(visit, url):
     settle(tab)
 
 
-def test_large_images_are_made_smaller_before_they_are_sent(visit, url, monkeypatch):
-    received, uploaded = [], strict.uploaded
+def test_large_images_are_resized_before_upload(visit, url, monkeypatch):
+    received, parse_upload = [], json_body.parse_upload
 
     def receive(*args):
-        received.append(uploaded(*args))
+        received.append(parse_upload(*args))
         return received[-1]
 
-    monkeypatch.setattr(strict, "uploaded", receive)
+    monkeypatch.setattr(json_body, "parse_upload", receive)
     tab = visit(url)
     tab.select_option("#model", "photos")
     file = io.BytesIO()
     Image.new("RGB", (1700, 850)).save(file, "BMP")
     large = {"name": "large.bmp", "mimeType": "image/bmp", "buffer": file.getvalue()}
     tab.get_by_label("Choose an image").set_input_files(large)
-    tab.wait_for_selector("text=it is sent as 1600 × 800 pixels")
+    tab.wait_for_selector("text=resized to 1600 × 800 pixels")
     tab.wait_for_selector(LOOKED)
     assert received[0]["model"] == "photos"
-    assert [Image.open(io.BytesIO(each)).size for each in received[0]["inputs"]] == [(1600, 800)]
+    assert [Image.open(io.BytesIO(image)).size for image in received[0]["inputs"]] == [(1600, 800)]
 
 
-def test_answers_and_maps_can_be_taken_away(visit, url):
+def test_copying_and_saving_predictions_and_maps(visit, url):
     tab = visit(url, permissions=["clipboard-read", "clipboard-write"])
-    [text] = ask(tab, "mood", "i am happy")
+    [text] = predict(tab, "mood", "i am happy")
     pasted = "navigator.clipboard.readText()"
-    tab.get_by_role("button", name="Copy answer").click()
+    tab.get_by_role("button", name="Copy prediction").click()
     tab.wait_for_selector("text=copied")
     assert tab.evaluate(pasted) == text
     tab.get_by_role("button", name="Copy as JSON").click()
@@ -497,19 +503,19 @@ def test_answers_and_maps_can_be_taken_away(visit, url):
     tab.get_by_role("button", name="Copy as SVG").click()
     until(tab, "navigator.clipboard.readText().then((text) => text[0] === '<')")
     figure = ElementTree.fromstring(tab.evaluate(pasted))
-    texts = [each.text for each in figure.findall("{*}text")]
+    texts = [element.text for element in figure.findall("{*}text")]
     assert texts == [*record.wrote.tokens, *record.read.tokens]
     with tab.expect_download() as saving:
         tab.get_by_role("button", name="Save as SVG").click()
     assert saving.value.suggested_filename == "attention.svg"
     assert ElementTree.parse(saving.value.path()).getroot().tag.endswith("svg")
     tab.evaluate("() => { Object.defineProperty(navigator, 'clipboard', { value: undefined }) }")
-    tab.get_by_role("button", name="Copy answer").click()  # as on a page without TLS
+    tab.get_by_role("button", name="Copy prediction").click()  # as on a page without TLS
     tab.wait_for_selector("text=copied")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_phones(visit, url, scheme):
+def test_page_fits_phones(visit, url, scheme):
     options = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
     tab = visit(url, color_scheme=scheme, **options)
     fits = "document.documentElement.scrollWidth <= 390"
@@ -522,14 +528,14 @@ def test_phones(visit, url, scheme):
     assert tab.evaluate(fits)
     dark = tab.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 23, 26)"
     assert dark == (scheme == "dark")
-    tab.select_option("#model", "said")
+    tab.select_option("#model", "captions")
     tab.get_by_label("Choose an image").set_input_files(PHOTO)
     tab.wait_for_selector(LOOKED)
     assert tab.evaluate(fits)
 
 
-def test_hostile_texts_are_only_shown(visit, build, served):
-    """As inputs, answers, other answers, labels, tokens and names of layers, ten at a time."""
+def test_hostile_texts_are_shown_as_text(visit, build, served):
+    """As inputs, predictions, alternatives, labels, tokens and layer names, ten at a time."""
     assert len(set(HOSTILE)) == len(HOSTILE) >= 200
     tab = visit(served(build(others={"parrot": Parrot(), "labeller": Labeller()})))
     tab.select_option("#other", "labeller")
@@ -547,7 +553,7 @@ def test_hostile_texts_are_only_shown(visit, build, served):
         settle(tab)
         tab.locator(".lens .panel").first.locator(".text button").first.hover()
         assert tab.locator(".others bdi").all_text_contents() == [line or "∅" for line in lines]
-        words = tab.locator('.lens [aria-label="Looked at"]').first.locator("button")
+        words = tab.locator('.lens [aria-label="Attended to"]').first.locator("button")
         assert len(words.all_text_contents()) == len(lines)
         labels = tab.locator(".bars bdi").all_text_contents()
         shown = [line for line in lines if line.isprintable()]
@@ -560,14 +566,14 @@ def test_hostile_texts_are_only_shown(visit, build, served):
     assert not allowed & {"img", "iframe", "svg", "style", "script", "object", "embed", "video"}
 
 
-def test_hostile_errors_and_names_of_models_are_only_shown(visit, build, served):
+def test_hostile_errors_and_model_names_are_shown_as_text(visit, build, served):
     home = served(build(others={"echo": Echo()}))
     tab = visit(home, refused=True)
     name = HOSTILE[28]
     about = {"object": "model", "created": 0, "owned_by": "saccade", "languages": [name, name]}
     listed = [
-        {"id": each, "task": each, "reads": "text", "writes": True, "streams": False, **about}
-        for each in (name, HOSTILE[0])
+        {"id": model, "task": model, "reads": "text", "writes": True, "streams": False, **about}
+        for model in (name, HOSTILE[0])
     ]
     body = {"error": {"code": "invalid", "message": name}}
     tab.route("**/v1/models", lambda route: route.fulfill(json={"object": "list", "data": listed}))
@@ -591,28 +597,28 @@ def test_hostile_errors_and_names_of_models_are_only_shown(visit, build, served)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_nothing_keeps_people_out(visit, url, build, served, scheme):
+def test_page_has_no_accessibility_violations(visit, url, build, served, scheme):
     """By the rules of axe: names, roles, contrast, order."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
 
     def check(tab):
         settle(tab)
-        tab.wait_for_timeout(200)  # until what was faint is so no more
-        found = axe.run(tab)
-        assert found.violations_count == 0, found.generate_report()
+        tab.wait_for_timeout(200)  # until transitions have ended
+        report = axe.run(tab)
+        assert report.violations_count == 0, report.generate_report()
 
     tab = visit(url, refused=True, color_scheme=scheme)
     check(tab)
-    ask(tab, "mood", "i am happy")
+    predict(tab, "mood", "i am happy")
     check(tab)
     tab.locator(".lens .text button").nth(2).click()
     tab.select_option("#other", "en-fr")
     tab.locator("summary").click()
-    tab.get_by_label("Answers").fill("3")
+    tab.get_by_label("Number of answers").fill("3")
     tab.wait_for_selector(".others li")
     tab.wait_for_selector(LOOKED)
     check(tab)
-    tab.get_by_label("Beam").fill("99")
+    tab.get_by_label("Beam width").fill("99")
     tab.wait_for_selector("article .wrong")
     check(tab)
     tab.select_option("#model", "photos")
@@ -623,5 +629,5 @@ def test_nothing_keeps_people_out(visit, url, build, served, scheme):
     tab = visit(locked, refused=True, ready="#token:not([hidden])", color_scheme=scheme)
     tab.get_by_label("Token", exact=True).fill("not the one")
     tab.keyboard.press("Enter")
-    tab.wait_for_selector("text=This is not the token")
+    tab.wait_for_selector("text=This token is not valid")
     check(tab)

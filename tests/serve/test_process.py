@@ -1,4 +1,4 @@
-"""A real server in a process of its own: signals, clients that leave, slow ones, tokens."""
+"""A server in a process of its own: signals, clients that leave, slow clients, tokens."""
 
 import json
 import os
@@ -23,7 +23,7 @@ SLOW = {"model": "book", "prompt": "the", "stream": True, "max_tokens": 512, "te
 
 @dataclass
 class Server:
-    """A server that runs, and where."""
+    """A running server process and its port."""
 
     process: subprocess.Popen[str]
     port: int
@@ -32,14 +32,14 @@ class Server:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def measure(self, name: str, **headers: str) -> float:
-        """What /metrics says."""
+    def metric(self, name: str, **headers: str) -> float:
+        """Return the sum of the metrics with this name."""
         text = httpx.get(f"{self.url}/metrics", headers=headers, timeout=60).text
-        found = [line.rpartition(" ")[2] for line in text.splitlines() if line.startswith(name)]
-        return sum(map(float, found))
+        values = [line.rpartition(" ")[2] for line in text.splitlines() if line.startswith(name)]
+        return sum(map(float, values))
 
     def end(self, number: int = signal.SIGTERM) -> tuple[int, str]:
-        """Its exit code, and what it logged."""
+        """Send a signal; return the exit code and the log."""
         self.process.send_signal(number)
         _, logged = self.process.communicate(timeout=100)
         return self.process.returncode, logged
@@ -47,7 +47,7 @@ class Server:
 
 @contextmanager
 def serving(*arguments: object, **environment: str) -> Iterator[Server]:
-    """`saccade serve` on a free port."""
+    """Run `saccade serve` on a free port."""
     command = [sys.executable, "-m", "saccade", "serve", *map(str, arguments), "--port", "0"]
     process = subprocess.Popen(
         command,
@@ -58,24 +58,24 @@ def serving(*arguments: object, **environment: str) -> Iterator[Server]:
     )
     try:
         ready, _, _ = select.select([process.stdout], [], [], 250)
-        said = process.stdout.readline() if ready else ""
-        assert said.startswith("serving "), said or process.stderr.read()
-        yield Server(process, int(said.strip().rpartition(":")[2]))
+        first = process.stdout.readline() if ready else ""
+        assert first.startswith("serving "), first or process.stderr.read()
+        yield Server(process, int(first.strip().rpartition(":")[2]))
     finally:
         if process.poll() is None:
             process.kill()
             process.communicate()
 
 
-def test_a_server_from_its_first_line_to_its_last(runs: dict[str, Path]):
-    """One process for all of this: to start one takes seconds."""
+def test_server_process_from_start_to_shutdown(runs: dict[str, Path]):
+    """One process for all of this, since starting one takes seconds."""
     with serving(f"en-fr={runs['en-fr']}", runs["book"], "--grace", 30) as server:
-        ask = {"q": "a b", "source": "en", "target": "fr"}
-        assert httpx.post(f"{server.url}/translate", json=ask, timeout=60).status_code == 200
-        _leave_in_mid_answer(server)
+        body = {"q": "a b", "source": "en", "target": "fr"}
+        assert httpx.post(f"{server.url}/translate", json=body, timeout=60).status_code == 200
+        _leave_during_responses(server)
         _send_slowly(server)
-        _send_no_http(server)
-        code, logged = _end_while_streaming(server)
+        _send_invalid_http(server)
+        code, logged = _stop_while_streaming(server)
     assert code == 0
     lines = [json.loads(line) for line in logged.splitlines()]
     assert lines[-1]["event"] == "ended"
@@ -83,20 +83,20 @@ def test_a_server_from_its_first_line_to_its_last(runs: dict[str, Path]):
     assert not any("text" in line for line in lines)
 
 
-def _leave_in_mid_answer(server: Server) -> None:
-    """Clients that leave a stream after its first piece, and others that leave the queue."""
+def _leave_during_responses(server: Server) -> None:
+    """Leave streams after their first piece, and leave the queue."""
     for _ in range(6):
         with httpx.stream("POST", f"{server.url}/v1/completions", json=SLOW, timeout=60) as answer:
             next(answer.iter_lines())
     body = json.dumps({"model": "book", "inputs": ["the"] * 64, "max_length": 512}).encode()
     for _ in range(6):
         _post(server, body).close()
-    assert eventually(lambda: server.measure("saccade_pending") == 0, 100)
+    assert eventually(lambda: server.metric("saccade_pending") == 0, 100)
     assert httpx.get(f"{server.url}/readyz", timeout=60).status_code == 200
 
 
 def _post(server: Server, body: bytes, announced: int | None = None) -> socket.socket:
-    """A connection on which a request was sent, perhaps not all of it."""
+    """Return a connection on which a request was sent, perhaps incomplete."""
     link = socket.create_connection(("127.0.0.1", server.port), timeout=60)
     head = (
         f"POST /v1/predict HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
@@ -107,19 +107,19 @@ def _post(server: Server, body: bytes, announced: int | None = None) -> socket.s
 
 
 def _send_slowly(server: Server) -> None:
-    """A body that does not come keeps nobody else from being answered."""
+    """Send an incomplete body, which must not block other clients."""
     with _post(server, b"{", announced=100):
         assert httpx.get(f"{server.url}/healthz", timeout=60).status_code == 200
 
 
-def _send_no_http(server: Server) -> None:
+def _send_invalid_http(server: Server) -> None:
     with socket.create_connection(("127.0.0.1", server.port), timeout=60) as link:
-        link.sendall(b"\x16\x03\x01 no HTTP at all\r\n\r\n")
+        link.sendall(b"\x16\x03\x01 not HTTP\r\n\r\n")
         assert link.recv(100).startswith(b"HTTP/1.1 400")
 
 
-def _end_while_streaming(server: Server) -> tuple[int, str]:
-    """What has begun is finished; there is no new work, and the server is not ready."""
+def _stop_while_streaming(server: Server) -> tuple[int, str]:
+    """Stop the server; the running stream is finished, and no new request is accepted."""
     url = f"{server.url}/v1/completions"
     with httpx.stream("POST", url, json=SLOW, timeout=100) as answer:
         lines = answer.iter_lines()
@@ -138,7 +138,7 @@ def _is_closed(server: Server) -> bool:
         return True
 
 
-def test_a_token_from_the_environment_and_an_end_by_ctrl_c(runs: dict[str, Path]):
+def test_token_from_the_environment_and_shutdown_by_ctrl_c(runs: dict[str, Path]):
     token = "nobody would guess this"
     with serving(runs["mood"], "--host", "0.0.0.0", SACCADE_TOKEN=token) as server:
         bearer = {"authorization": f"Bearer {token}"}
@@ -150,7 +150,7 @@ def test_a_token_from_the_environment_and_an_end_by_ctrl_c(runs: dict[str, Path]
     assert token not in logged
 
 
-def test_a_port_that_is_taken():
+def test_listen_raises_on_a_taken_port():
     from saccade.errors import ServeError
 
     with listen("127.0.0.1", 0) as taken:

@@ -1,4 +1,4 @@
-"""What the routes answer: the same as `predict`, in the shapes of their APIs."""
+"""Responses of the routes: the answers of `predict`, in the shapes of their APIs."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from saccade.lens.record import AttentionRecord
 from saccade.serve.page import contents
 from saccade.tasks import Answer
 from saccade.tasks._shared.labels import Classification
-from tests.serve.conftest import INPUTS, NAMES, asked, in_base64, metric, picture
+from tests.serve.conftest import INPUTS, NAMES, in_base64, metric, picture, send_request
 from tests.serve.fakes import Echo
 
 
@@ -21,51 +21,55 @@ def inputs_of(tasks, name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_task_answers_as_predict_does(everything, tasks, name):
-    wanted = tasks[name].predict(inputs_of(tasks, name), attention=True)
+def test_every_task_gives_the_answers_of_predict(all_models, tasks, name):
+    expected = tasks[name].predict(inputs_of(tasks, name), attention=True)
     body = {"model": name, "inputs": INPUTS[name]}
-    plain = asked(everything, "POST", "/v1/predict", json=body)
+    plain = send_request(all_models, "POST", "/v1/predict", json=body)
     assert plain.status_code == 200
-    found = plain.json()
-    assert found["model"] == name
-    assert len(found["answers"]) == 2
-    for answer, right in zip(found["answers"], wanted, strict=True):
-        told = right.as_json()
-        assert answer.get("text", answer.get("label")) == told.get("text", told.get("label"))
-        assert answer["score"] == pytest.approx(told["score"], abs=1e-5)
-        assert answer.keys() == told.keys()
-    looked = asked(everything, "POST", "/v1/predict", json={**body, "attention": True}).json()
-    for answer, right in zip(looked["answers"], wanted, strict=True):
+    table = plain.json()
+    assert table["model"] == name
+    assert len(table["answers"]) == 2
+    for answer, right in zip(table["answers"], expected, strict=True):
+        same = right.as_json()
+        assert answer.get("text", answer.get("label")) == same.get("text", same.get("label"))
+        assert answer["score"] == pytest.approx(same["score"], abs=1e-5)
+        assert answer.keys() == same.keys()
+    looked = send_request(
+        all_models, "POST", "/v1/predict", json={**body, "attention": True}
+    ).json()
+    for answer, right in zip(looked["answers"], expected, strict=True):
         record = AttentionRecord.from_json(json.dumps(answer.pop("attention")))
         assert record.layers == right.attention.layers
         assert record.wrote.tokens == right.attention.wrote.tokens
-    assert [a.keys() for a in looked["answers"]] == [a.keys() for a in found["answers"]]
+    assert [a.keys() for a in looked["answers"]] == [a.keys() for a in table["answers"]]
 
 
-def test_the_only_model_need_not_be_named(build, tasks):
-    gate = build("mood")
-    found = asked(gate, "POST", "/v1/predict", json={"inputs": ["i am happy"]})
-    assert found.json()["answers"][0]["label"] == tasks["mood"].predict(["i am happy"])[0].label
+def test_model_may_be_omitted_if_there_is_only_one(build, tasks):
+    middleware = build("mood")
+    response = send_request(middleware, "POST", "/v1/predict", json={"inputs": ["i am happy"]})
+    assert response.json()["answers"][0]["label"] == tasks["mood"].predict(["i am happy"])[0].label
 
 
-def test_several_answers_and_drawn_ones(everything, tasks):
-    ask = {"model": "en-fr", "inputs": ["a b c", "d"], "num_best": 3, "max_length": 6}
-    found = asked(everything, "POST", "/v1/predict", json=ask).json()["answers"]
-    wanted = tasks["en-fr"].predict(["a b c", "d"], num_best=3, max_length=6)
-    assert [a["text"] for a in found] == [a.text for a in wanted]
-    assert [len(a["alternatives"]) for a in found] == [2, 2]
-    ask = {"model": "book", "inputs": ["the", "the"], "temperature": 1.5, "seed": 7}
-    found = asked(everything, "POST", "/v1/predict", json={**ask, "max_length": 12}).json()
-    wanted = tasks["book"].predict(
+def test_alternatives_and_sampling(all_models, tasks):
+    body = {"model": "en-fr", "inputs": ["a b c", "d"], "num_best": 3, "max_length": 6}
+    answers = send_request(all_models, "POST", "/v1/predict", json=body).json()["answers"]
+    expected = tasks["en-fr"].predict(["a b c", "d"], num_best=3, max_length=6)
+    assert [a["text"] for a in answers] == [a.text for a in expected]
+    assert [len(a["alternatives"]) for a in answers] == [2, 2]
+    body = {"model": "book", "inputs": ["the", "the"], "temperature": 1.5, "seed": 7}
+    answers = send_request(
+        all_models, "POST", "/v1/predict", json={**body, "max_length": 12}
+    ).json()
+    expected = tasks["book"].predict(
         ["the", "the"], sample=True, temperature=1.5, seed=7, max_length=12
     )
-    assert [a["text"] for a in found["answers"]] == [a.text for a in wanted]
+    assert [a["text"] for a in answers["answers"]] == [a.text for a in expected]
 
 
-def test_an_image_as_a_data_uri(everything):
+def test_images_as_data_uris(all_models):
     uri = f"data:image/png;base64,{in_base64(picture())}"
-    both = asked(
-        everything,
+    both = send_request(
+        all_models,
         "POST",
         "/v1/predict",
         json={"model": "photos", "inputs": [uri, in_base64(picture())]},
@@ -75,7 +79,7 @@ def test_an_image_as_a_data_uri(everything):
 
 
 @pytest.mark.parametrize(
-    ("name", "given", "said"),
+    ("name", "value", "message"),
     [
         ("photos", "/etc/passwd", "base64"),
         ("photos", "builtin:digits/1", "base64"),
@@ -91,20 +95,22 @@ def test_an_image_as_a_data_uri(everything):
         ("en-fr", {"a": 1}, "got an object"),
     ],
 )
-def test_inputs_that_a_task_does_not_take(everything, name, given, said):
-    found = asked(everything, "POST", "/v1/predict", json={"model": name, "inputs": [given]})
-    assert found.status_code == 422
-    assert found.json()["error"]["code"] == "invalid"
-    assert said in found.json()["error"]["message"]
+def test_rejects_inputs_of_another_kind(all_models, name, value, message):
+    response = send_request(
+        all_models, "POST", "/v1/predict", json={"model": name, "inputs": [value]}
+    )
+    assert response.status_code == 422
+    assert response.json()["error"]["code"] == "invalid"
+    assert message in response.json()["error"]["message"]
 
 
 @pytest.mark.parametrize(
-    ("ask", "said"),
+    ("body", "message"),
     [
         ({"model": "mood", "beam": 3}, "no option 'beam'"),
-        ({"model": "en-fr", "beam": 17}, "beam may be 16 at most, got 17"),
-        ({"model": "en-fr", "num_best": 17}, "num_best may be 16 at most"),
-        ({"model": "en-fr", "max_length": 513}, "max_length may be 512 at most"),
+        ({"model": "en-fr", "beam": 17}, "beam must be at most 16, got 17"),
+        ({"model": "en-fr", "num_best": 17}, "num_best must be at most 16"),
+        ({"model": "en-fr", "max_length": 513}, "max_length must be at most 512"),
         ({"model": "en-fr", "sample": True, "beam": 3}, "sampling has no beams"),
         ({"model": "en-fr", "beam": 0}, "beam: "),
         ({"model": "en-fr", "beam": "3"}, "beam: "),
@@ -113,127 +119,146 @@ def test_inputs_that_a_task_does_not_take(everything, name, given, said):
         ({"model": "en-fr", "seed": -1}, "seed: "),
         ({"model": "en-fr", "colour": "red"}, "colour: "),
         ({"model": "en-fr", "inputs": []}, "inputs: "),
-        ({"model": "en-fr", "inputs": ["a"] * 65}, "64 inputs, this one has 65"),
-        ({"model": "en-fr", "inputs": ["a " * 25_001]}, "50,000 characters"),
+        ({"model": "en-fr", "inputs": ["a"] * 65}, "65 inputs, more than the 64 allowed"),
+        ({"model": "en-fr", "inputs": ["a " * 25_001]}, "more than the 50,000 allowed"),
         ({"model": "book", "attention": 1}, "attention: "),
     ],
 )
-def test_options_that_cannot_be(everything, ask, said):
-    found = asked(everything, "POST", "/v1/predict", json={"inputs": ["a"], **ask})
-    assert found.status_code == 422, found.text
-    assert said in found.json()["error"]["message"]
+def test_rejects_invalid_options(all_models, body, message):
+    response = send_request(all_models, "POST", "/v1/predict", json={"inputs": ["a"], **body})
+    assert response.status_code == 422, response.text
+    assert message in response.json()["error"]["message"]
 
 
-def test_no_such_model(everything):
-    found = asked(everything, "POST", "/v1/predict", json={"model": "../x", "inputs": ["a"]})
-    assert (found.status_code, found.json()["error"]["code"]) == (404, "no_such_model")
-    missing = asked(everything, "POST", "/v1/predict", json={"inputs": ["a"]})
-    assert "model is missing; there are: en-fr, mood" in missing.json()["error"]["message"]
+def test_unknown_or_missing_model_gets_status_404(all_models):
+    response = send_request(
+        all_models, "POST", "/v1/predict", json={"model": "../x", "inputs": ["a"]}
+    )
+    assert (response.status_code, response.json()["error"]["code"]) == (404, "no_such_model")
+    missing = send_request(all_models, "POST", "/v1/predict", json={"inputs": ["a"]})
+    assert "model is missing; available: en-fr, mood" in missing.json()["error"]["message"]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_attention_is_bounded_for_a_request_before_the_work(build, tasks, monkeypatch, name):
+def test_attention_size_is_checked_before_predicting(build, tasks, monkeypatch, name):
     inputs = inputs_of(tasks, name)
     most = tasks[name].attention_size(inputs, {})
     records = [answer.attention for answer in tasks[name].predict(inputs, attention=True)]
     sizes = [sum(layer.size for layer in record.weights.values()) for record in records]
     assert max(sizes) < sum(sizes) <= most  # each alone would be allowed
     monkeypatch.setattr(tasks[name], "predict", None)  # a call would fail
-    found = asked(
+    response = send_request(
         build(name, weights=most - 1),
         "POST",
         "/v1/predict",
         json={"inputs": INPUTS[name], "attention": True},
     )
-    assert found.status_code == 422
-    assert found.json()["error"]["message"] == (
-        f"the attention of a request may have {most - 1:,} weights, this one can have {most:,}; "
-        "send fewer or shorter inputs or a smaller max_length, or ask without attention"
+    assert response.status_code == 422
+    assert response.json()["error"]["message"] == (
+        f"the attention of the request can have {most:,} weights, more than the {most - 1:,} "
+        "allowed; send fewer or shorter inputs or a smaller max_length, or ask without attention"
     )
 
 
-def test_attention_is_measured_after_the_work_too(build, tasks, monkeypatch):
+def test_attention_size_is_checked_after_predicting(build, tasks, monkeypatch):
     monkeypatch.setattr(tasks["mood"], "attention_size", lambda inputs, options: 0)
-    ask = {"inputs": ["i am happy"], "attention": True}
-    found = asked(build("mood", weights=3), "POST", "/v1/predict", json=ask)
-    assert found.status_code == 422
-    assert "may have 3 weights, this one has " in found.json()["error"]["message"]
-    allowed = asked(build("mood", weights=10**6), "POST", "/v1/predict", json=ask)
+    body = {"inputs": ["i am happy"], "attention": True}
+    response = send_request(build("mood", weights=3), "POST", "/v1/predict", json=body)
+    assert response.status_code == 422
+    assert "weights, more than the 3 allowed" in response.json()["error"]["message"]
+    allowed = send_request(build("mood", weights=10**6), "POST", "/v1/predict", json=body)
     assert allowed.status_code == 200
 
 
-@pytest.mark.parametrize("name", ["en-fr", "book", "said"])
-def test_inputs_beam_and_length_are_bounded_together(build, name):
-    gate = build(name, beam=4, tokens=10, request_tokens=200)
-    given, ask = INPUTS[name][0], {"beam": 4, "max_length": 10}
+@pytest.mark.parametrize("name", ["en-fr", "book", "captions"])
+def test_product_of_inputs_beam_and_length_is_bounded(build, name):
+    middleware = build(name, max_beam=4, max_length=10, request_tokens=200)
+    value, options = INPUTS[name][0], {"beam": 4, "max_length": 10}
     five, six = (
-        asked(gate, "POST", "/v1/predict", json={"inputs": [given] * n, **ask}) for n in (5, 6)
+        send_request(middleware, "POST", "/v1/predict", json={"inputs": [value] * n, **options})
+        for n in (5, 6)
     )
     assert (five.status_code, six.status_code) == (200, 422)
     assert six.json()["error"] == {
         "code": "invalid",
-        "message": "inputs x beam x max_length may be 200 in a request, this one has 6 x 4 x 10 = "
-        "240; send fewer inputs, or a smaller beam or max_length",
+        "message": "inputs x beam x max_length is 6 x 4 x 10 = 240, more than the 200 allowed; "
+        "send fewer inputs, or a smaller beam or max_length",
     }
 
 
-def test_one_input_may_have_the_largest_beam_and_length(build):
-    gate = build("en-fr", beam=4, tokens=10, request_tokens=1)
-    ask = {"inputs": ["a b"], "beam": 4, "max_length": 10}
-    assert asked(gate, "POST", "/v1/predict", json=ask).status_code == 200
+def test_single_input_may_use_the_largest_beam_and_length(build):
+    middleware = build("en-fr", max_beam=4, max_length=10, request_tokens=1)
+    body = {"inputs": ["a b"], "beam": 4, "max_length": 10}
+    assert send_request(middleware, "POST", "/v1/predict", json=body).status_code == 200
 
 
-def test_completions_count_each_text_of_a_prompt(build):
-    gate = build("book", tokens=10, beam=1, request_tokens=100)
-    ask = {"model": "book", "prompt": ["the", "cat"], "max_tokens": 10, "temperature": 0}
-    assert asked(gate, "POST", "/v1/completions", json={**ask, "n": 5}).status_code == 200
-    found = asked(gate, "POST", "/v1/completions", json={**ask, "n": 6})
-    assert found.status_code == 422
-    assert "12 x 1 x 10 = 120" in found.json()["error"]["message"]
+def test_completions_count_every_text_of_a_prompt(build):
+    middleware = build("book", max_length=10, max_beam=1, request_tokens=100)
+    body = {"model": "book", "prompt": ["the", "cat"], "max_tokens": 10, "temperature": 0}
+    assert (
+        send_request(middleware, "POST", "/v1/completions", json={**body, "n": 5}).status_code
+        == 200
+    )
+    response = send_request(middleware, "POST", "/v1/completions", json={**body, "n": 6})
+    assert response.status_code == 422
+    assert "12 x 1 x 10 = 120" in response.json()["error"]["message"]
 
 
-@pytest.mark.parametrize("name", ["photos", "said"])
-def test_pixels_are_bounded_for_a_request_by_the_headers(build, tasks, monkeypatch, name):
-    gate = build(name, pixels=250)
+@pytest.mark.parametrize("name", ["photos", "captions"])
+def test_pixels_are_checked_before_decoding(build, tasks, monkeypatch, name):
+    middleware = build(name, pixels=250)
     one, other = in_base64(picture(10)), in_base64(picture(12))
-    assert asked(gate, "POST", "/v1/predict", json={"inputs": [one, other]}).status_code == 200
+    assert (
+        send_request(middleware, "POST", "/v1/predict", json={"inputs": [one, other]}).status_code
+        == 200
+    )
     monkeypatch.setattr(PngImageFile, "load", None)  # decoding would fail
-    found = asked(gate, "POST", "/v1/predict", json={"inputs": [one, one, other]})
-    assert found.status_code == 422
-    assert found.json()["error"]["message"] == (
-        "the images of a request may have 250 pixels together, these have 344; send fewer images, "
-        "or make them smaller"
+    response = send_request(middleware, "POST", "/v1/predict", json={"inputs": [one, one, other]})
+    assert response.status_code == 422
+    assert response.json()["error"]["message"] == (
+        "the images of the request have 344 pixels together, more than the 250 allowed; send fewer "
+        "or smaller images"
     )
 
 
-def test_models_are_listed(everything, tasks):
-    found = asked(everything, "GET", "/v1/models").json()
-    assert found["object"] == "list"
-    by_name = {each["id"]: each for each in found["data"]}
-    assert {name: each["task"] for name, each in by_name.items()} == {
+def test_models_are_listed(all_models, tasks):
+    table = send_request(all_models, "GET", "/v1/models").json()
+    assert table["object"] == "list"
+    by_name = {model["id"]: model for model in table["data"]}
+    assert {name: model["task"] for name, model in by_name.items()} == {
         name: task.name for name, task in tasks.items()
     }
-    assert [by_name[name]["reads"] for name in ("mood", "nli", "said")] == ["text", "pair", "image"]
+    assert [by_name[name]["reads"] for name in ("mood", "nli", "captions")] == [
+        "text",
+        "pair",
+        "image",
+    ]
     assert by_name["en-fr"]["languages"] == ["en", "fr"]
-    assert [name for name, each in by_name.items() if each["streams"]] == ["book"]
-    assert {name for name, each in by_name.items() if each["writes"]} == {"en-fr", "book", "said"}
+    assert [name for name, model in by_name.items() if model["streams"]] == ["book"]
+    assert {name for name, model in by_name.items() if model["writes"]} == {
+        "en-fr",
+        "book",
+        "captions",
+    }
 
 
-def test_translation_in_libretranslates_shape(everything, tasks):
-    assert asked(everything, "GET", "/languages").json() == [
+def test_translate_has_the_shape_of_libretranslate(all_models, tasks):
+    assert send_request(all_models, "GET", "/languages").json() == [
         {"code": "en", "name": "en", "targets": ["fr"]}
     ]
     texts = [answer.text for answer in tasks["en-fr"].predict(["a b c", "d e"])]
-    ask = {"q": ["a b c", "d e"], "source": "en", "target": "fr", "format": "text", "api_key": ""}
-    assert asked(everything, "POST", "/translate", json=ask).json() == {"translatedText": texts}
+    body = {"q": ["a b c", "d e"], "source": "en", "target": "fr", "format": "text", "api_key": ""}
+    assert send_request(all_models, "POST", "/translate", json=body).json() == {
+        "translatedText": texts
+    }
     one = {"q": "a b c", "source": "en", "target": "fr", "alternatives": 2, "attention": True}
-    found = asked(everything, "POST", "/translate", json=one).json()
+    table = send_request(all_models, "POST", "/translate", json=one).json()
     best = tasks["en-fr"].predict(["a b c"], num_best=3)[0]
-    assert found["translatedText"] == best.text
-    assert found["alternatives"] == [other.text for other in best.alternatives]
-    assert AttentionRecord.from_json(json.dumps(found["attention"])).layers
-    several = asked(everything, "POST", "/translate", json={**one, "q": ["a", ""]}).json()
-    assert [len(each) for each in several["alternatives"]] == [2, 0]
+    assert table["translatedText"] == best.text
+    assert table["alternatives"] == [other.text for other in best.alternatives]
+    assert AttentionRecord.from_json(json.dumps(table["attention"])).layers
+    several = send_request(all_models, "POST", "/translate", json={**one, "q": ["a", ""]}).json()
+    assert [len(texts) for texts in several["alternatives"]] == [2, 0]
     assert several["attention"][1] is None
 
 
@@ -248,36 +273,36 @@ def test_translation_in_libretranslates_shape(everything, tasks):
         {"alternatives": -1},
     ],
 )
-def test_translations_that_are_not_done(everything, change):
-    ask = {"q": "a", "source": "en", "target": "fr", **change}
-    found = asked(everything, "POST", "/translate", json=ask)
-    assert (found.status_code, found.json()["error"]["code"]) == (422, "invalid")
+def test_rejects_invalid_translation_requests(all_models, change):
+    body = {"q": "a", "source": "en", "target": "fr", **change}
+    response = send_request(all_models, "POST", "/translate", json=body)
+    assert (response.status_code, response.json()["error"]["code"]) == (422, "invalid")
 
 
-def test_completions_in_openais_shape(everything, tasks):
-    ask = {"model": "book", "prompt": ["the", "a"], "max_tokens": 9, "seed": 3, "n": 2}
-    found = asked(everything, "POST", "/v1/completions", json={**ask, "echo": True}).json()
-    assert re.fullmatch(r"cmpl-[0-9a-f]+", found["id"])
-    assert (found["object"], found["model"]) == ("text_completion", "book")
+def test_completions_have_the_shape_of_openai(all_models, tasks):
+    body = {"model": "book", "prompt": ["the", "a"], "max_tokens": 9, "seed": 3, "n": 2}
+    table = send_request(all_models, "POST", "/v1/completions", json={**body, "echo": True}).json()
+    assert re.fullmatch(r"cmpl-[0-9a-f]+", table["id"])
+    assert (table["object"], table["model"]) == ("text_completion", "book")
     prompts = ["the", "the", "a", "a"]
-    wanted = tasks["book"].predict(prompts, max_length=9, seed=3)
-    assert [each["index"] for each in found["choices"]] == [0, 1, 2, 3]
-    assert [each["text"] for each in found["choices"]] == [
-        prompt + answer.text for prompt, answer in zip(prompts, wanted, strict=True)
+    expected = tasks["book"].predict(prompts, max_length=9, seed=3)
+    assert [choice["index"] for choice in table["choices"]] == [0, 1, 2, 3]
+    assert [choice["text"] for choice in table["choices"]] == [
+        prompt + answer.text for prompt, answer in zip(prompts, expected, strict=True)
     ]
-    assert [each["finish_reason"] for each in found["choices"]] == [
-        "stop" if answer.finished else "length" for answer in wanted
+    assert [choice["finish_reason"] for choice in table["choices"]] == [
+        "stop" if answer.finished else "length" for answer in expected
     ]
     greedy = {"model": "book", "prompt": "the", "temperature": 0, "attention": True}
-    [choice] = asked(everything, "POST", "/v1/completions", json=greedy).json()["choices"]
+    [choice] = send_request(all_models, "POST", "/v1/completions", json=greedy).json()["choices"]
     assert choice["text"] == tasks["book"].predict(["the"], beam=1, max_length=16)[0].text
     assert AttentionRecord.from_json(json.dumps(choice["attention"])).layers
 
 
-def test_texts_are_drawn_anew_without_a_seed(everything):
-    ask = {"model": "book", "prompt": "the", "max_tokens": 40, "temperature": 1}
+def test_completions_without_a_seed_differ(all_models):
+    body = {"model": "book", "prompt": "the", "max_tokens": 40, "temperature": 1}
     texts = {
-        asked(everything, "POST", "/v1/completions", json=ask).json()["choices"][0]["text"]
+        send_request(all_models, "POST", "/v1/completions", json=body).json()["choices"][0]["text"]
         for _ in range(2)
     }
     assert len(texts) == 2
@@ -292,35 +317,37 @@ def events(response) -> list[str]:
 
 
 @pytest.mark.parametrize("temperature", [0, 1])
-def test_a_stream_says_the_same_in_pieces(everything, temperature):
-    ask = {"model": "book", "prompt": "the", "max_tokens": 20, "temperature": temperature}
-    ask |= {"seed": 5, "echo": True}
-    before = metric(everything, "saccade_abandoned_total", model="book")
-    [choice] = asked(everything, "POST", "/v1/completions", json=ask).json()["choices"]
+def test_stream_equals_the_complete_text(all_models, temperature):
+    body = {"model": "book", "prompt": "the", "max_tokens": 20, "temperature": temperature}
+    body |= {"seed": 5, "echo": True}
+    before = metric(all_models, "saccade_abandoned_total", model="book")
+    [choice] = send_request(all_models, "POST", "/v1/completions", json=body).json()["choices"]
     *pieces, done = events(
-        asked(everything, "POST", "/v1/completions", json={**ask, "stream": True})
+        send_request(all_models, "POST", "/v1/completions", json={**body, "stream": True})
     )
     assert done == "[DONE]"
-    said = [json.loads(piece)["choices"][0] for piece in pieces]
-    assert len(said) > 5
-    assert "".join(each["text"] for each in said) == choice["text"]
-    assert said[0]["text"].startswith("the")
-    assert [each["finish_reason"] for each in said] == [
-        *[None] * (len(said) - 1),
+    choices = [json.loads(piece)["choices"][0] for piece in pieces]
+    assert len(choices) > 5
+    assert "".join(piece["text"] for piece in choices) == choice["text"]
+    assert choices[0]["text"].startswith("the")
+    assert [piece["finish_reason"] for piece in choices] == [
+        *[None] * (len(choices) - 1),
         choice["finish_reason"],
     ]
-    whole = choice["text"].removeprefix("the")
-    stop = whole[4:7]
-    cut = {**ask, "stop": ["never there", stop], "echo": False}
-    [choice] = asked(everything, "POST", "/v1/completions", json=cut).json()["choices"]
-    assert (choice["text"], choice["finish_reason"]) == (whole[: whole.index(stop)], "stop")
-    pieces = events(asked(everything, "POST", "/v1/completions", json={**cut, "stream": True}))[:-1]
-    said = [json.loads(piece)["choices"][0] for piece in pieces]
-    assert "".join(each["text"] for each in said) == choice["text"]
-    assert said[-1]["finish_reason"] == "stop"
+    text = choice["text"].removeprefix("the")
+    stop = text[4:7]
+    cut = {**body, "stop": ["never there", stop], "echo": False}
+    [choice] = send_request(all_models, "POST", "/v1/completions", json=cut).json()["choices"]
+    assert (choice["text"], choice["finish_reason"]) == (text[: text.index(stop)], "stop")
+    pieces = events(
+        send_request(all_models, "POST", "/v1/completions", json={**cut, "stream": True})
+    )[:-1]
+    choices = [json.loads(piece)["choices"][0] for piece in pieces]
+    assert "".join(piece["text"] for piece in choices) == choice["text"]
+    assert choices[-1]["finish_reason"] == "stop"
     assert (
-        metric(everything, "saccade_abandoned_total", model="book") == before
-    )  # it was all that was wanted
+        metric(all_models, "saccade_abandoned_total", model="book") == before
+    )  # the client got all it asked for
 
 
 @pytest.mark.parametrize(
@@ -343,14 +370,16 @@ def test_a_stream_says_the_same_in_pieces(everything, temperature):
         {"stop": ["a"] * 5},
     ],
 )
-def test_completions_that_are_not_done(everything, change):
-    ask = {"model": "book", "prompt": "a", **change}
-    found = asked(everything, "POST", "/v1/completions", json=ask)
-    assert (found.status_code, found.json()["error"]["code"]) == (422, "invalid"), found.text
+def test_rejects_invalid_completion_requests(all_models, change):
+    body = {"model": "book", "prompt": "a", **change}
+    response = send_request(all_models, "POST", "/v1/completions", json=body)
+    assert (response.status_code, response.json()["error"]["code"]) == (422, "invalid"), (
+        response.text
+    )
 
 
 class Odd(Echo):
-    """Answers with the text and score it was given."""
+    """Task with a fixed text and score."""
 
     def __init__(self, text, score):
         super().__init__()
@@ -360,22 +389,22 @@ class Odd(Echo):
         return [self.answer] * len(inputs)
 
 
-def test_answers_are_valid_json_whatever_they_hold(build):
+def test_responses_are_valid_json_for_any_text(build):
     for text in ("\ud800", "é😀\x00", '"\\'):
-        gate = build(others={"odd": Odd(text, 0.5)})
-        found = asked(gate, "POST", "/v1/predict", json={"inputs": ["a"] * 9})
-        assert found.json()["answers"] == [{"text": text, "score": 0.5}] * 9
+        middleware = build(others={"odd": Odd(text, 0.5)})
+        response = send_request(middleware, "POST", "/v1/predict", json={"inputs": ["a"] * 9})
+        assert response.json()["answers"] == [{"text": text, "score": 0.5}] * 9
     for score in (float("nan"), float("inf")):
-        gate = build(others={"odd": Odd("a", score)})
-        found = asked(gate, "POST", "/v1/predict", json={"inputs": ["a"]})
-        assert (found.status_code, found.json()["error"]["code"]) == (500, "failed")
+        middleware = build(others={"odd": Odd("a", score)})
+        response = send_request(middleware, "POST", "/v1/predict", json={"inputs": ["a"]})
+        assert (response.status_code, response.json()["error"]["code"]) == (500, "failed")
 
 
 @pytest.mark.parametrize(
     ("inputs", "attention", "in_thread"), [(1, False, False), (5, False, True), (1, True, True)]
 )
-def test_large_answers_are_written_in_a_thread(build, monkeypatch, inputs, attention, in_thread):
-    gate, threads = build("mood"), set()
+def test_large_responses_are_encoded_in_a_thread(build, monkeypatch, inputs, attention, in_thread):
+    middleware, threads = build("mood"), set()
     as_json = Classification.as_json
 
     def watched(answer):
@@ -383,21 +412,21 @@ def test_large_answers_are_written_in_a_thread(build, monkeypatch, inputs, atten
         return as_json(answer)
 
     monkeypatch.setattr(Classification, "as_json", watched)
-    ask = {"inputs": ["i am happy"] * inputs, "attention": attention}
-    assert asked(gate, "POST", "/v1/predict", json=ask).status_code == 200
+    body = {"inputs": ["i am happy"] * inputs, "attention": attention}
+    assert send_request(middleware, "POST", "/v1/predict", json=body).status_code == 200
     assert len(threads) == 1
     assert (threading.main_thread() not in threads) is in_thread
 
 
-def test_health_and_measures(build):
-    gate = build("mood")
-    assert asked(gate, "GET", "/healthz").json() == {"status": "ok"}
-    assert asked(gate, "GET", "/readyz").json() == {"status": "ready"}
-    asked(gate, "POST", "/v1/predict", json={"inputs": ["a", "b", "c"]})
-    asked(gate, "GET", "/no/such/path?with=secrets")
-    found = asked(gate, "GET", "/metrics")
-    assert found.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
-    families = list(text_string_to_metric_families(found.text))
+def test_health_checks_and_metrics(build):
+    middleware = build("mood")
+    assert send_request(middleware, "GET", "/healthz").json() == {"status": "ok"}
+    assert send_request(middleware, "GET", "/readyz").json() == {"status": "ready"}
+    send_request(middleware, "POST", "/v1/predict", json={"inputs": ["a", "b", "c"]})
+    send_request(middleware, "GET", "/no/such/path?with=secrets")
+    response = send_request(middleware, "GET", "/metrics")
+    assert response.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    families = list(text_string_to_metric_families(response.text))
     assert {family.name: family.type for family in families} == {
         "saccade_requests": "counter",
         "saccade_request_seconds": "histogram",
@@ -420,27 +449,27 @@ def test_health_and_measures(build):
     assert samples["saccade_batch_rows_sum", "mood"] == 3
     assert samples["saccade_pending", "mood"] == 0
     assert not any(name.endswith("_created") for name, *_ in samples)
-    assert "secrets" not in found.text
-    gate.ending = True
-    found = asked(gate, "GET", "/readyz")
-    assert (found.status_code, found.json()["error"]["code"]) == (503, "ending")
-    assert asked(gate, "GET", "/healthz").status_code == 200
-    refused = asked(gate, "POST", "/v1/predict", json={"inputs": ["a"]})
+    assert "secrets" not in response.text
+    middleware.models.draining = True
+    response = send_request(middleware, "GET", "/readyz")
+    assert (response.status_code, response.json()["error"]["code"]) == (503, "ending")
+    assert send_request(middleware, "GET", "/healthz").status_code == 200
+    refused = send_request(middleware, "POST", "/v1/predict", json={"inputs": ["a"]})
     assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
 
 
-def test_the_page_runs_nothing_that_stands_in_it(everything):
-    found = asked(everything, "GET", "/")
-    assert found.headers["content-type"].startswith("text/html")
-    policy = found.headers["content-security-policy"]
+def test_page_has_no_inline_code_and_all_its_parts_exist(all_models):
+    response = send_request(all_models, "GET", "/")
+    assert response.headers["content-type"].startswith("text/html")
+    policy = response.headers["content-security-policy"]
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
-    assert "<script>" not in found.text
-    assert " style=" not in found.text
-    waiting, parts = re.findall(r'(?:src|href)="/page/([^"]+)"', found.text), {}
+    assert "<script>" not in response.text
+    assert " style=" not in response.text
+    waiting, parts = re.findall(r'(?:src|href)="/page/([^"]+)"', response.text), {}
     while waiting:
         name = waiting.pop()
-        part = asked(everything, "GET", f"/page/{name}")
+        part = send_request(all_models, "GET", f"/page/{name}")
         assert part.status_code == 200, name
         parts[name] = part.text
         imported = re.findall(r' from "\./([^"]+)"', part.text)
@@ -451,4 +480,4 @@ def test_the_page_runs_nothing_that_stands_in_it(everything):
     assert not re.search(forbidden, scripts)
     assert set(re.findall(r"https?://[^\"' ]*", scripts)) == {"http://www.w3.org/2000/svg"}
     for name in ("__init__.py", "..%2fapp.py", "nothing.js"):
-        assert asked(everything, "GET", f"/page/{name}").status_code == 404
+        assert send_request(all_models, "GET", f"/page/{name}").status_code == 404

@@ -1,4 +1,4 @@
-"""Measures, logs, ends of texts, names of models: the parts that need no server."""
+"""Parts that need no server: metrics, logs, stop sequences, names, tokens, problems."""
 
 import asyncio
 import json
@@ -11,24 +11,24 @@ from importlib.resources import files
 import pytest
 
 from saccade.errors import ServeError
-from saccade.serve.auth import Guard, is_loopback
-from saccade.serve.logs import JsonLines, Saying
-from saccade.serve.models import Served
-from saccade.serve.problems import STATUS, Problem
-from saccade.serve.prometheus import Measures
-from saccade.serve.stop_sequences import Ends
+from saccade.serve.auth import Authorization, is_loopback
+from saccade.serve.logs import EngineNotices, JsonFormatter
+from saccade.serve.models import ServedRun
+from saccade.serve.problems import PROBLEMS, Problem
+from saccade.serve.prometheus import ServerMetrics
+from saccade.serve.stop_sequences import StopSequences
 from saccade.serve.streamer import Streamer
 
 
-def test_servers_of_a_process_count_on_their_own():
-    one, other = Measures(), Measures()
+def test_metrics_of_two_servers_are_separate():
+    one, other = ServerMetrics(), ServerMetrics()
     one.dropped.labels('a"b\\c\nd').inc()
     assert b'saccade_connections_dropped_total{reason="a\\"b\\\\c\\nd"} 1.0\n' in one.text()
     assert b"{" not in other.text()
 
 
 @pytest.mark.parametrize(
-    ("stops", "pieces", "said", "reached"),
+    ("stops", "pieces", "passed", "reached"),
     [
         ((), ["ab", "c"], ["ab", "c", ""], False),
         (("END",), ["abE", "N", "Dx", "y"], ["ab", "", "", "", ""], True),
@@ -40,43 +40,43 @@ def test_servers_of_a_process_count_on_their_own():
         (("x",), ["x"], ["", ""], True),
     ],
 )
-def test_text_ends_before_the_first_end(stops, pieces, said, reached):
-    ends = Ends(stops)
-    assert [*(ends.add(piece) for piece in pieces), ends.rest()] == said
-    assert ends.reached is reached
+def test_text_ends_before_the_first_stop_sequence(stops, pieces, passed, reached):
+    filtered = StopSequences(stops)
+    assert [*(filtered.feed(piece) for piece in pieces), filtered.flush()] == passed
+    assert filtered.reached is reached
 
 
 @pytest.mark.parametrize("cut", range(1, 9))
-def test_pieces_make_no_difference(cut):
+def test_stop_sequences_do_not_depend_on_the_pieces(cut):
     text = "one two\nthree two"
     for stops in (["two"], ["\n", "three"], ["zzz"], ["e two"]):
-        whole, parts = Ends(stops), Ends(stops)
-        at_once = whole.add(text) + whole.rest()
+        once, parts = StopSequences(stops), StopSequences(stops)
+        expected = once.feed(text) + once.flush()
         pieces = [text[at : at + cut] for at in range(0, len(text), cut)]
-        assert "".join(map(parts.add, pieces)) + parts.rest() == at_once
+        assert "".join(map(parts.feed, pieces)) + parts.flush() == expected
 
 
-def test_names_of_models(tmp_path):
+def test_served_run_parses_names_and_languages(tmp_path):
     (tmp_path / "first").mkdir()
-    plain = Served.parse(str(tmp_path / "first"))
+    plain = ServedRun.parse(str(tmp_path / "first"))
     assert (plain.name, plain.folder, plain.languages) == ("first", tmp_path / "first", None)
-    assert Served.parse("en-fr=runs/x").languages == ("en", "fr")
-    assert Served.parse("my-model=runs/x").languages is None
-    assert Served.parse("runs/my-run").languages is None  # a folder's name says nothing
+    assert ServedRun.parse("en-fr=runs/x").languages == ("en", "fr")
+    assert ServedRun.parse("my-model=runs/x").languages is None
+    assert ServedRun.parse("runs/my-run").languages is None  # only an explicit name sets them
     for bad in ("=x", "a b=x", "a/b=x", "é=x", "../..", "-a=x", "a" * 101 + "=x"):
-        with pytest.raises(ServeError, match="cannot be the name of a model"):
-            Served.parse(bad if bad != "../.." else "/")
+        with pytest.raises(ServeError, match="is not a valid name of a model"):
+            ServedRun.parse(bad if bad != "../.." else "/")
 
 
-def test_logs_say_where_and_not_what(capsys):
+def test_logged_errors_have_a_place_but_no_text(capsys):
     def line(**options):
         try:
             raise ValueError("a secret text")
         except ValueError:
-            found = sys.exc_info()
-        record = logging.LogRecord("x", logging.ERROR, "f", 1, "failed", (), found)
+            raised = sys.exc_info()
+        record = logging.LogRecord("x", logging.ERROR, "f", 1, "failed", (), raised)
         record.facts = {"id": "7"}
-        return json.loads(JsonLines(**options).format(record))
+        return json.loads(JsonFormatter(**options).format(record))
 
     silent = line(text=False)
     assert (silent["event"], silent["error"], silent["id"]) == ("failed", "ValueError", "7")
@@ -87,25 +87,25 @@ def test_logs_say_where_and_not_what(capsys):
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.7", "example.org", "localhost.example"])
-def test_beyond_this_machine_a_token_is_needed(host):
+def test_public_addresses_require_a_token(host):
     assert not is_loopback(host)
     with pytest.raises(ServeError, match=r"--token-file FILE, or .* SACCADE_TOKEN"):
-        Guard.of(host, token=None, open=())
-    guard = Guard.of(host, token="0123456789abcdef", open=())
-    assert "0123456789abcdef" not in repr(guard)
+        Authorization.for_address(host, token=None)
+    authorization = Authorization.for_address(host, token="0123456789abcdef")
+    assert "0123456789abcdef" not in repr(authorization)
     with pytest.raises(ServeError, match="16 ASCII characters"):
-        Guard.of(host, token="short", open=())
+        Authorization.for_address(host, token="short")
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "::1", "localhost"])
-def test_this_machine_may_go_without(host):
+def test_loopback_addresses_need_no_token(host):
     assert is_loopback(host)
-    guard = Guard.of(host, token=None, open=())
-    guard.check("/", {"host": f"[{host}]:80" if ":" in host else f"{host}:80"})
+    authorization = Authorization.for_address(host, token=None)
+    authorization.check("/", {"host": f"[{host}]:80" if ":" in host else f"{host}:80"})
 
 
-def test_every_problem_has_one_shape():
-    for code, status in STATUS.items():
+def test_every_problem_has_the_same_shape():
+    for code, (status, _) in PROBLEMS.items():
         problem = Problem(code, "a sentence")
         assert problem.status_code == status
         assert problem.body() == {"error": {"code": code, "message": "a sentence"}}
@@ -113,46 +113,46 @@ def test_every_problem_has_one_shape():
     assert Problem("no_token", "").headers["WWW-Authenticate"] == "Bearer"
 
 
-def test_a_folder_whose_name_holds_an_equals_sign(tmp_path):
+def test_folder_with_an_equals_sign_needs_a_name(tmp_path):
     (tmp_path / "lr=3").mkdir()
     with pytest.raises(ServeError, match=r"as in: mymodel=.*lr=3$"):
-        Served.parse(str(tmp_path / "lr=3"))
-    assert Served.parse(f"mymodel={tmp_path / 'lr=3'}").folder == tmp_path / "lr=3"
+        ServedRun.parse(str(tmp_path / "lr=3"))
+    assert ServedRun.parse(f"mymodel={tmp_path / 'lr=3'}").folder == tmp_path / "lr=3"
 
 
-def test_what_engines_say_is_logged_once_the_server_logs(capsys, caplog):
+def test_engine_notices_are_logged_once_logging_starts(capsys, caplog):
     caplog.set_level(logging.INFO, "saccade.serve")
-    notify = Saying()
-    notify("making it")
-    assert capsys.readouterr().err == "making it\n"
+    notify = EngineNotices()
+    notify("building an engine")
+    assert capsys.readouterr().err == "building an engine\n"
     notify.logs = True
-    notify("left to eager")
+    notify("using eager")
     assert capsys.readouterr().err == ""
-    assert [record.facts for record in caplog.records] == [{"said": "left to eager"}]
+    assert [record.facts for record in caplog.records] == [{"message": "using eager"}]
 
 
-def test_a_text_that_does_not_come_keeps_nobody_from_ending():
-    held, streamer = threading.Event(), Streamer(1)
+def test_close_does_not_wait_for_a_stuck_stream():
+    released, streamer = threading.Event(), Streamer(1)
 
-    def begin():
-        held.wait(60)
+    def start():
+        released.wait(60)
         yield "late"
         return True
 
     async def listen() -> None:
-        pieces = streamer.pieces(begin)
-        waiting = asyncio.ensure_future(anext(pieces))
+        pieces = streamer.stream(start)
+        first = asyncio.ensure_future(anext(pieces))
         await asyncio.sleep(0.05)
         assert streamer.close(0.05) is False
-        held.set()
-        assert await waiting == "late"
+        released.set()
+        assert (await first).text == "late"
         await pieces.aclose()
 
     asyncio.run(listen())
     assert streamer.close(60.0) is True
 
 
-def test_every_element_that_scripts_ask_for_is_in_the_page():
+def test_index_has_every_element_that_scripts_use():
     page = files("saccade.serve.page")
     named = re.findall(r'^ +"?([\w-]+)"?: HTML', page.joinpath("parts.js").read_text(), re.M)
     ids = re.findall(r' id="([\w-]+)"', page.joinpath("index.html").read_text())

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from saccade.attention import Attend
-from saccade.decoding import frontier
+from saccade.decoding import beam
 from saccade.tasks import Streams
 from saccade.tasks._shared.classifier import Classifier
 from saccade.tasks._shared.seq2seq import WritingTask
@@ -126,8 +126,8 @@ def test_a_model_that_does_not_say_where_raises(monkeypatch):
     def before(cls, first):
         return torch.zeros(1)
 
-    code = before.__code__.replace(co_filename=frontier.__file__)
+    code = before.__code__.replace(co_filename=beam.__file__)
     monkeypatch.setattr(before, "__code__", code)
     before(None, None)
-    with OtherDevice(), pytest.raises(MixedDevicesError, match=r"frontier\.py:\d+: zeros makes"):
+    with OtherDevice(), pytest.raises(MixedDevicesError, match=r"beam\.py:\d+: zeros makes"):
         before(None, None)

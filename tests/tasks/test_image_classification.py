@@ -176,7 +176,7 @@ def test_bad_options_and_files_are_refused(tmp_path):
     with pytest.raises(DecodingError, match=r"input 7 must be the path of an image, .* got int"):
         all_images.as_image(3, 7)
     (tmp_path / "no.png").write_text("no image")
-    with pytest.raises(DataError, match=r"no\.png is no image"):
+    with pytest.raises(DataError, match=r"no\.png is not an image"):
         task.predict([tmp_path / "no.png"])
     with pytest.raises(DataError, match="'purple' was not in the training data: dark, light"):
         task.force(photos(tmp_path)[:1], ["purple"])
@@ -188,7 +188,10 @@ def test_bad_options_and_files_are_refused(tmp_path):
         ("model.patch_size=3", "images of 8 x 8 pixels .* patches of 3"),
         ("model.channels=2", "channels can be 1 .* or 3"),
         ("model.encoder.position.grid=[4,3]", r"position.grid is \[4, 3\], .* 4 x 4 cells"),
-        ("model.encoder.position.kind=complex", '"complex" is for text; an image can have none'),
+        (
+            "model.encoder.position.kind=complex",
+            '"complex" works on text only; for images use none',
+        ),
         ("model.kind=cnn", "model.kind cannot be 'cnn'; it can be: vit, resnet"),
         ("image.how=stretch", "image.how cannot be 'stretch'"),
     ],
@@ -328,7 +331,7 @@ def test_stochastic_depth_grows_and_leaves_out_whole_examples():
     assert ((whole == 0).all(1) | torch.isclose(whole, torch.tensor(1 / 0.6)).all(1)).all()
     assert 0.35 < (whole[:, 0] == 0).float().mean() < 0.45
     assert torch.equal(part.eval()(x), x)
-    with pytest.raises(ShapeError, match="share from 0"):
+    with pytest.raises(ShapeError, match="a fraction from 0"):
         StochasticDepth(1.0)
 
 

@@ -179,7 +179,7 @@ def test_doubly_stochastic_attention_is_part_of_the_loss(tmp_path, recipe):
     for task in (plain, other):
         task.model.encoder.eval()
     found = other(batch)
-    with torch.no_grad(), watch(plain.model, layers=plain.model.crossings()) as seen:
+    with torch.no_grad(), watch(plain.model, layers=plain.model.cross_attentions()) as seen:
         total = plain(batch).total
     looks = torch.stack([seen[name].weights.mean(1) for name in seen]).mean(0)
     uneven = ((1 - (looks * batch.target_mask[:, 1:, None]).sum(1)) ** 2).sum()
@@ -253,7 +253,7 @@ def test_attention_that_knows_the_boxes_always_points(monkeypatch):
         return found
 
     monkeypatch.setattr(task, "records", knowing)
-    assert task.point(items).share == 1.0
+    assert task.point(items).rate == 1.0
     scores = task.evaluate(items, beam=1, max_length=3).scores
     assert scores["pointing"].value == 1.0
     assert "chance:" in scores["pointing"].signature
@@ -341,7 +341,7 @@ def test_an_image_that_is_not_there_is_named(tmp_path):
     task = build(tmp_path)
     table = tmp_path / "photos" / "captions.tsv"
     table.write_text("image\tcaption\n0.png\tred\n77.png\tblue\n")
-    with pytest.raises(DataError, match=r"line 3: there is no image \"77\.png\""):
+    with pytest.raises(DataError, match=r":3: the image \"77\.png\" is not in"):
         task.encode(split_of(table, task), tmp_path / "cache")
 
 

@@ -65,9 +65,9 @@ def test_kind_can_be_said(tmp_path):
     ("labels", "options", "said"),
     [
         (["a", "a"], {}, "at least two different labels; train has 'a'"),
-        (["1.5", "nan"], {}, "line 3: the label must be a finite number, got nan"),
-        (["1.5", "inf"], {}, "line 3: the label must be a finite number, got inf"),
-        (["1", "x"], {"kind": "number"}, "line 3: the label must be a number, got 'x'"),
+        (["1.5", "nan"], {}, ":3: the label must be a finite number, got nan"),
+        (["1.5", "inf"], {}, ":3: the label must be a finite number, got inf"),
+        (["1", "x"], {"kind": "number"}, ":3: the label must be a number, got 'x'"),
         (["", ""], {"kind": "several"}, "no row has a label"),
     ],
 )
@@ -151,8 +151,8 @@ def test_numbers_come_back():
 
 
 def test_an_unknown_label_is_an_error_that_lists_the_known_ones():
-    with pytest.raises(DataError, match=r"t.tsv, line 7: the label 'may be' .* data: no, yes"):
-        Classes(["no", "yes"]).encode("may be", "t.tsv, line 7")
+    with pytest.raises(DataError, match=r"t.tsv:7: the label 'may be' .* data: no, yes"):
+        Classes(["no", "yes"]).encode("may be", "t.tsv:7")
     with pytest.raises(DataError, match="'d' was not in the training data"):
         Several(["a", "b"], ",").encode("a,d", "here")
 

@@ -343,7 +343,7 @@ def test_a_long_prompt_is_seen_from_its_end(task, caplog):
     ("inputs", "options", "said"),
     [
         ("text", {}, "put it into a list"),
-        (["a"], {"heat": 1}, "there is no option 'heat'; there are: beam"),
+        (["a"], {"heat": 1}, "'heat' is not an option of generation; use one of: beam"),
         (["a"], {"batch_size": 0}, "batch_size must be at least 1, got 0"),
         (["a"], {"max_length": 0}, "max_length must be at least 1, got 0"),
         (["a"], {"beam": 2, "sample": True}, "sampling has no beams"),

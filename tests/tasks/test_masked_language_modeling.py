@@ -345,7 +345,7 @@ def test_wrong_use_is_refused(looking):
         ),
         ([f"{HOLE}"], {"num_best": 0}, DecodingError, "num_best must be at least 1, got 0"),
         ([f"{HOLE}"], {"batch_size": 0}, DecodingError, "batch_size must be at least 1"),
-        ([f"\ud800 {HOLE}"], {}, TextError, "input 1 holds the lone surrogate"),
+        ([f"\ud800 {HOLE}"], {}, TextError, "input 1 contains the lone surrogate"),
     ):
         with pytest.raises(error, match=said):
             looking.predict(inputs, **options)

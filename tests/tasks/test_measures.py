@@ -50,7 +50,7 @@ def test_a_translator(tmp_path, name):
     rows = found.attention["heads"]
     layers = {row["layer"] for row in rows}
     assert len(rows) == (4 * 5 if name == "transformer-tiny" else 1)
-    assert set(task.model.crossings()) <= layers
+    assert set(task.model.cross_attentions()) <= layers
     assert all(row["entropy"] >= 0 for row in rows)
     best = found.attention["candidates"][0]
     assert best["agreement"] == max(row["agreement"] for row in found.attention["candidates"])

@@ -249,7 +249,7 @@ def test_a_file_of_another_kind_is_refused(tmp_path):
     with pytest.raises(DataError, match="reads single texts"):
         task.encode(pairs, tmp_path / "cache")
     unknown = splits(tmp_path, task, [("x", "good"), ("y", "ugly")])
-    with pytest.raises(DataError, match=r"more.tsv, line 3: the label 'ugly' was not in"):
+    with pytest.raises(DataError, match=r"more.tsv:3: the label 'ugly' was not in"):
         list(task.items(unknown))
 
 

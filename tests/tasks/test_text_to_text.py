@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from saccade.attention.watch import watch
 from saccade.data import sources
 from saccade.data.batches.collate import pad
-from saccade.decoding import Limits, greedy
+from saccade.decoding import GenerationLimits, greedy
 from saccade.errors import DecodingError, RunError, TextError, WatchError
 from saccade.lens.alignment.extraction import AlignBy
 from saccade.tasks.text_to_text import ALIGNMENT, TextToText
@@ -80,7 +80,7 @@ def test_greedy_answers_are_the_models_own(task):
         ids = [*task.source.encode(text), task.source.stop]
         control = {task.target.pad, task.target.start, task.target.unknown}
         control |= {task.target.cls, task.target.sep, task.target.mask}
-        limits = Limits(stop=task.target.stop, max_length=9, forbidden=tuple(control))
+        limits = GenerationLimits(stop=task.target.stop, max_length=9, forbidden=tuple(control))
         with torch.no_grad():
             state = task.model.start(torch.tensor([ids]))
             [[best]] = greedy(task.model, state, torch.tensor([task.target.start]), limits)
@@ -127,13 +127,13 @@ def test_the_record_has_the_weights_of_decoding(looking):
         ids = torch.tensor([[*looking.source.encode(text), looking.source.stop]])
         token = torch.tensor([looking.target.start])
         written = len(record.wrote.tokens)
-        with torch.no_grad(), watch(model, layers=model.crossings()) as seen:
+        with torch.no_grad(), watch(model, layers=model.cross_attentions()) as seen:
             state = model.start(ids)
             for _ in range(written):
                 logits, state = model.step(token, state)
                 logits[:, [looking.target.pad, *range(3, 7), looking.target.start]] = -torch.inf
                 token = logits.argmax(-1)
-        assert record.layers == tuple(model.crossings())
+        assert record.layers == tuple(model.cross_attentions())
         for name in record.layers:
             steps = torch.cat(list(seen[name].calls), dim=2)[0]
             assert steps.shape == record.weights[name].shape

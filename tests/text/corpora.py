@@ -1,4 +1,4 @@
-"""Texts to learn from: a made language large enough for ties, and a few sentences by hand."""
+"""Texts for training: a synthetic language large enough for ties, and a few sentences."""
 
 import random
 
@@ -11,8 +11,8 @@ SENTENCES = (
 )
 
 
-def made(sentences: int, seed: int = 0) -> list[str]:
-    """Sentences of made words, frequent and rare, many of them equally frequent."""
+def synthetic(sentences: int, seed: int = 0) -> list[str]:
+    """Return sentences of generated words, frequent and rare, many equally frequent."""
     chance = random.Random(seed)
     syllables = [c + v for c in "bdfgklmnprst" for v in ("a", "e", "i", "o", "ü", "ж")]
     words = ["".join(chance.choices(syllables, k=chance.randint(1, 4))) for _ in range(4000)]

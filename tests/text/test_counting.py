@@ -1,4 +1,4 @@
-"""Counting by chunks finds what counting whole texts would, and reads them once."""
+"""Tests of counting by chunks: the same as counting complete texts, which are read once."""
 
 from collections import Counter
 
@@ -29,29 +29,29 @@ def _split(kind, *, lowercase=False):
     st.sampled_from(KINDS),
     st.booleans(),
 )
-def test_chunks_count_like_whole_texts(texts, kind, lowercase):
+def test_counting_chunks_equals_counting_complete_texts(texts, kind, lowercase):
     split = _split(kind, lowercase=lowercase)
     prefix = " " if kind == "bpe" else ""
     whole = Counter(piece for text in texts if text for piece in split(prefix + text))
     assert count_pieces(texts, split, prefix=prefix) == whole
 
 
-def test_few_chunks_are_held(monkeypatch):
+def test_few_chunks_are_in_memory(monkeypatch):
     texts = [f"word{i} and{i % 7}" for i in range(500)]
     split = _split("bpe")
     at_once = count_pieces(texts, split)
-    monkeypatch.setattr(counting, "_HELD", 10)
+    monkeypatch.setattr(counting, "_MOST_CHUNKS", 10)
     assert count_pieces(iter(texts), split) == at_once
 
 
-def test_progress_names_the_texts_read(monkeypatch):
-    monkeypatch.setattr(counting, "_OFTEN", 10)
+def test_progress_reports_the_number_of_texts_read(monkeypatch):
+    monkeypatch.setattr(counting, "_REPORT_EVERY", 10)
     seen = []
     count_pieces((str(i) for i in range(25)), _split("bpe"), progress=seen.append)
     assert seen == [10, 20, 25]
 
 
-def test_what_is_no_text_is_named_with_its_number():
+def test_raises_on_invalid_text_with_its_number():
     with pytest.raises(TextError, match=r"text 2 of the training texts .* U\+D800 at character 3"):
         count_pieces(["good", "bad\ud800"], _split("bpe"))
     with pytest.raises(TextError, match="text 1 of the training texts is NoneType, not str"):

@@ -1,4 +1,4 @@
-"""There and back for any text, places in the text, files, and the tokens of other tools."""
+"""Tests of the tokenizer: round trips, spans, files, and files of other tools."""
 
 import copy
 import functools
@@ -23,9 +23,9 @@ LITERAL = (
     "<pad> <s> </s> <unk> [CLS] [SEP] [MASK] [PAD] <|endoftext|> <mask> ⟨pad⟩ ⟨start⟩ ⟨stop⟩ ⁇ "
     "⟨cls⟩ ⟨sep⟩ ⟨mask⟩"
 )
-# Unassigned characters are left out: Python and the library may know different Unicode versions.
+# no unassigned characters: Python and the library may have different Unicode versions
 ANY = st.text(st.characters(exclude_categories=["Cs", "Cn"]))
-# Python takes U+001C to U+001F for white space, Unicode and the library do not.
+# Python treats U+001C to U+001F as white space, Unicode and the library do not
 PLACED = st.text(
     st.characters(exclude_categories=["Cs", "Cn"], exclude_characters="\x1c\x1d\x1e\x1f")
 )
@@ -46,7 +46,7 @@ def reloaded(kind):
 @pytest.mark.parametrize("kind", LOSSLESS)
 @settings(deadline=None)
 @given(text=ANY | SPACED | st.lists(st.sampled_from([*LITERAL.split(), " "])).map("".join))
-def test_any_text_comes_back(kind, text):
+def test_any_text_round_trips(kind, text):
     tokenizer, normal = trained(kind), unicodedata.normalize("NFC", text)
     ids = tokenizer.encode(text)
     assert tokenizer.decode(ids) == normal == tokenizer.normal(text)
@@ -58,9 +58,9 @@ def test_any_text_comes_back(kind, text):
 @pytest.mark.parametrize("kind", LOSSLESS)
 @settings(deadline=None)
 @given(text=ANY)
-def test_lower_case_comes_back_composed(kind, text):
+def test_lower_case_round_trips_composed(kind, text):
     decoded = (tokenizer := trained(kind, lowercase=True)).decode(tokenizer.encode(text))
-    lower = "".join(character.lower() for character in text)  # a final Σ is not told apart
+    lower = "".join(character.lower() for character in text)  # no special case for a final Σ
     assert decoded == unicodedata.normalize("NFC", lower)
 
 
@@ -72,7 +72,7 @@ def test_lower_case_comes_back_composed(kind, text):
         ("token", ["HH AH L OW", "a", "⟨pad⟩ </s> AH"]),
     ],
 )
-def test_known_pieces_come_back(kind, texts):
+def test_known_pieces_round_trip(kind, texts):
     tokenizer = Tokenizer.train([*SENTENCES, *texts], VocabularyConfig(kind=kind, size=900))
     assert tokenizer.decode_batch(tokenizer.encode_batch(texts)) == texts
     assert all(min(ids) >= 7 for ids in tokenizer.encode_batch([*texts, *SENTENCES]))
@@ -96,7 +96,7 @@ def test_no_text_becomes_a_control_token(kind, text):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_control_tokens_have_fixed_ids_and_do_not_show(kind):
+def test_control_tokens_have_fixed_ids_and_are_not_decoded(kind):
     tokenizer = trained(kind)
     controls = [tokenizer.pad, tokenizer.start, tokenizer.stop, tokenizer.unknown]
     assert [*controls, tokenizer.cls, tokenizer.sep, tokenizer.mask] == [0, 1, 2, 3, 4, 5, 6]
@@ -108,14 +108,14 @@ def test_control_tokens_have_fixed_ids_and_do_not_show(kind):
     assert tokenizer.decode([]) == ""
 
 
-def test_half_a_character_shows_as_one_that_is_missing():
+def test_an_incomplete_character_decodes_to_the_replacement_character():
     tokenizer = trained("bpe", size=263)
     ids = tokenizer.encode("€")
     assert tokenizer.pieces(ids) == ["▁", "\\xe2", "\\x82", "\\xac"]
     assert tokenizer.decode(ids[:3]) == "\N{REPLACEMENT CHARACTER}"
 
 
-def test_ids_beyond_the_vocabulary_are_named():
+def test_raises_on_ids_beyond_the_vocabulary():
     beyond = len(trained("bpe"))
     with pytest.raises(TextError, match=f"no id {beyond}; its ids are 0 to {beyond - 1}"):
         trained("bpe").decode([8, beyond])
@@ -124,7 +124,7 @@ def test_ids_beyond_the_vocabulary_are_named():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_lone_surrogate_is_refused_with_its_place(kind):
+def test_raises_on_a_lone_surrogate_with_its_place(kind):
     for call in (trained(kind).encode, trained(kind).split, trained(kind).normal):
         with pytest.raises(TextError, match=r"U\+DC80 at character 2"):
             call("ab\udc80")
@@ -132,7 +132,7 @@ def test_a_lone_surrogate_is_refused_with_its_place(kind):
         trained(kind).encode_batch(["good", "\ud800", "good"])
 
 
-def test_one_string_is_no_batch():
+def test_encode_batch_raises_on_one_string():
     with pytest.raises(TextError, match="use encode"):
         trained("bpe").encode_batch("man")
     assert trained("bpe").encode_batch([]) == []
@@ -140,19 +140,19 @@ def test_one_string_is_no_batch():
 
 @pytest.mark.parametrize("kind", LOSSLESS)
 @pytest.mark.parametrize("text", ["a" * 50_000, "man " * 9_000, "🎉" * 5_000, "\n" * 9_000])
-def test_long_texts_come_back(kind, text):
+def test_long_texts_round_trip(kind, text):
     assert trained(kind).decode(trained(kind).encode(text)) == text
 
 
-# places in the text
+# spans and words
 
 
 def test_spans_and_words_by_hand():
     tokenizer = Tokenizer.train(SENTENCES, VocabularyConfig(kind="word", size=900))
-    found = tokenizer.split(" A  man's house.")
-    shown = [(piece.text, piece.span, piece.word) for piece in found]
+    pieces = tokenizer.split(" A  man's house.")
+    shown = [(piece.text, piece.span, piece.word) for piece in pieces]
     assert shown == [
-        ("⁇", (0, 1), None),  # the space more, which no training text begins with
+        ("⁇", (0, 1), None),  # the additional space, with which no training text begins
         ("▁A", (1, 2), 0),
         ("⁇", (2, 3), None),
         ("▁man", (4, 7), 1),
@@ -163,7 +163,7 @@ def test_spans_and_words_by_hand():
     ]
 
 
-def test_spans_count_in_the_composed_text():
+def test_spans_refer_to_the_composed_text():
     for kind in LOSSLESS:
         pieces = trained(kind).split("e\u0301 men")
         assert [piece.span for piece in pieces if piece.word == 0] == [(0, 1)] * 2  # two bytes
@@ -180,7 +180,7 @@ def test_parts_of_a_character_have_its_span():
 @pytest.mark.parametrize("kind", KINDS)
 @settings(deadline=None)
 @given(text=PLACED | SPACED)
-def test_pieces_lie_in_order_and_leave_out_white_space_alone(kind, text):
+def test_pieces_are_in_order_and_omit_white_space(kind, text):
     tokenizer = trained(kind)
     normal, pieces = tokenizer.normal(text), tokenizer.split(text)
     assert [piece.id for piece in pieces] == tokenizer.encode(text)
@@ -224,7 +224,7 @@ def test_ids_and_text_agree_on_the_words(kind, text):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_file_brings_everything_back(kind, tmp_path):
+def test_a_file_restores_everything(kind, tmp_path):
     tokenizer, path = trained(kind, lowercase=True), tmp_path / "tokenizer.json"
     tokenizer.save(path)
     loaded = Tokenizer.load(str(path))
@@ -237,60 +237,60 @@ def test_a_file_brings_everything_back(kind, tmp_path):
     assert loaded.digest[:8] in repr(loaded)
 
 
-def test_the_library_alone_reads_our_file(tmp_path):
+def test_the_library_can_read_our_file(tmp_path):
     trained("unigram").save(tmp_path / "tokenizer.json")
     library = Backend.from_file(str(tmp_path / "tokenizer.json"))
     assert library.encode(LITERAL).ids == trained("unigram").encode(LITERAL)
     assert library.decode(library.encode(LITERAL).ids) == LITERAL
 
 
-def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
+def test_a_failed_save_keeps_the_old_file(tmp_path, monkeypatch):
     path = tmp_path / "tokenizer.json"
     trained("bpe").save(path)
 
     def full(source, target):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("saccade.text.tokenizer.os.replace", full)
-    with pytest.raises(OSError, match="No space"):
+    monkeypatch.setattr("saccade.files.os.replace", full)
+    with pytest.raises(OSError, match="the disk is full"):
         trained("word").save(path)
     assert path.read_bytes().decode() == trained("bpe").to_string()
     assert list(tmp_path.iterdir()) == [path]
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
-        (b"", "not whole JSON"),
-        (b'{"model": {"type": "BPE"', "not whole JSON"),
-        (b"[" * 100_000, "not whole JSON"),
+        (b"", "not complete JSON"),
+        (b'{"model": {"type": "BPE"', "not complete JSON"),
+        (b"[" * 100_000, "not complete JSON"),
         (b"\xff\xfe\x00model", "byte 0 is not UTF-8"),
         (b"[1, 2]", 'no "model"'),
         (b'{"model_type": "bert"}', 'no "model"'),
-        (b'{"model": {"type": "Nonsense", "vocab": {}}}', "cannot|can be used"),
+        (b'{"model": {"type": "Nonsense", "vocab": {}}}', "not a valid tokenizer.json"),
         (
             b'{"model": {"type": "WordLevel", "vocab": {}, "unk_token": "?"}}',
-            "without a vocabulary",
+            "has an empty vocabulary",
         ),
     ],
 )
-def test_files_that_are_no_tokenizer_are_named(content, said, tmp_path):
+def test_raises_on_files_that_are_not_a_tokenizer(content, message, tmp_path):
     path = tmp_path / "tokenizer.json"
     path.write_bytes(content)
-    with pytest.raises(TextError, match=said) as caught:
+    with pytest.raises(TextError, match=message) as caught:
         Tokenizer.load(path)
     assert str(path) in str(caught.value)
 
 
-def test_a_cut_file_is_refused_wherever_it_is_cut(tmp_path):
-    path, whole = tmp_path / "tokenizer.json", trained("bpe").to_string().encode()
-    for length in range(0, len(whole), len(whole) // 50):
-        path.write_bytes(whole[:length])
+def test_raises_on_a_truncated_file_at_any_length(tmp_path):
+    path, complete = tmp_path / "tokenizer.json", trained("bpe").to_string().encode()
+    for length in range(0, len(complete), len(complete) // 50):
+        path.write_bytes(complete[:length])
         with pytest.raises(TextError, match=r"tokenizer\.json"):
             Tokenizer.load(path)
 
 
-def test_files_that_cannot_be_read_are_named(tmp_path):
+def test_raises_on_files_that_cannot_be_read(tmp_path):
     with pytest.raises(TextError, match=r"nowhere\.json: No such file"):
         Tokenizer.load(tmp_path / "nowhere.json")
     with pytest.raises(TextError, match="cannot read the tokenizer"):
@@ -301,7 +301,7 @@ def test_files_that_cannot_be_read_are_named(tmp_path):
 
 
 def _wordpiece():
-    """Like BERT's: other ids, other names, every text cut and filled, tokens added around it."""
+    """Return a file like BERT's: other ids and names, truncation, padding, tokens added."""
     entries = [
         "[PAD]",
         "x",
@@ -328,7 +328,7 @@ def _wordpiece():
     return backend.to_str()
 
 
-def test_a_wordpiece_file_brings_its_own_control_tokens():
+def test_a_wordpiece_file_has_its_own_control_tokens():
     tokenizer = Tokenizer.from_string(_wordpiece())
     assert tokenizer.controls == Controls(
         pad=0, start=None, stop=None, unknown=2, cls=3, sep=4, mask=5
@@ -337,7 +337,7 @@ def test_a_wordpiece_file_brings_its_own_control_tokens():
     with pytest.raises(TextError, match=r"no stop token; .*controls=Controls\(stop="):
         _ = tokenizer.stop
     ids = tokenizer.encode("Two men house men é zebra")
-    assert ids == [6, 7, 8, 9, 7, 14, 2]  # neither cut, filled nor wrapped
+    assert ids == [6, 7, 8, 9, 7, 14, 2]  # neither truncated, padded nor wrapped
     assert tokenizer.decode([3, *ids, 4, 0, 0]) == "two men house men e ⁇"
     assert tokenizer.pieces(ids) == ["two", "men", "hou", "##se", "men", "e", "[UNK]"]
     spans = [piece.span for piece in tokenizer.split("Two men\nhouse")]
@@ -349,20 +349,20 @@ def _as_it_is(tokenizer):
     return tokenizer
 
 
-def _in_another_process(tokenizer):  # as the workers of a data loader get it
+def _in_another_process(tokenizer):  # as in the workers of a data loader
     return pickle.loads(pickle.dumps(tokenizer))
 
 
 @pytest.mark.parametrize("again", [_as_it_is, copy.deepcopy, _in_another_process])
-def test_literal_control_text_is_text_in_other_tools_files_too(again):
+def test_literal_control_text_is_text_also_in_files_of_other_tools(again):
     tokenizer = again(Tokenizer.from_string(_wordpiece()))
     ids = tokenizer.encode("[CLS] men [SEP] [MASK]")
     assert ids == [10, 12, 11, 7, 10, 13, 11, 10, 2, 11]
     assert tokenizer.encode_batch(["[CLS]", "[PAD]"]) == [[10, 12, 11], [10, 2, 11]]
 
 
-def test_entries_that_text_can_spell_are_no_control_tokens_either():
-    # a unigram or word list holds "</s>" as a plain entry, which encode_special_tokens misses
+def test_entries_that_text_can_spell_do_not_become_control_tokens():
+    # a unigram or word list has "</s>" as a plain entry, which encode_special_tokens misses
     vocabulary = {"<pad>": 0, "</s>": 1, "men": 2, "<unk>": 3}
     backend = Backend(models.WordLevel(vocabulary, unk_token="<unk>"))
     backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
@@ -374,7 +374,7 @@ def test_entries_that_text_can_spell_are_no_control_tokens_either():
     assert tokenizer.decode([2, 3, 2, 1, 0]) == "men ⁇ men"
 
 
-def test_a_byte_level_file_like_gpt2s():
+def test_a_byte_level_file_like_that_of_gpt2():
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())
     backend = Backend(models.BPE({letter: i for i, letter in enumerate(letters)}, []))
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -387,11 +387,11 @@ def test_a_byte_level_file_like_gpt2s():
     text = "e\u0301 <|endoftext|>"
     ids = tokenizer.encode(text)
     assert 256 not in ids
-    assert tokenizer.decode([256, *ids, 256]) == text  # as it is: this file does not compose
+    assert tokenizer.decode([256, *ids, 256]) == text  # unchanged: this file does not compose
     assert tokenizer.pieces(ids)[:4] == ["e", "\\xcc", "\\x81", "▁"]
 
 
-def test_controls_may_be_given(tmp_path):
+def test_controls_can_be_passed(tmp_path):
     path = tmp_path / "tokenizer.json"
     path.write_text(_wordpiece())
     controls = Controls(pad=0, start=3, stop=4, unknown=2, cls=None, sep=None, mask=5)
@@ -400,8 +400,8 @@ def test_controls_may_be_given(tmp_path):
     assert copy.deepcopy(tokenizer).controls == controls
 
 
-def test_a_file_whose_model_fails_on_a_text_says_so():
+def test_raises_if_the_model_of_a_file_fails_on_a_text():
     content = json.loads(trained("word").to_string())
     content["model"]["unk_token"] = "not there"
-    with pytest.raises(TextError, match="cannot take this text"):
+    with pytest.raises(TextError, match="cannot encode this text"):
         Tokenizer.from_string(json.dumps(content)).encode("zebra")

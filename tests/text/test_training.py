@@ -1,4 +1,4 @@
-"""Trained vocabularies: what is in them, and the same file every time."""
+"""Tests of trained vocabularies: their entries, and the same file every time."""
 
 import json
 import os
@@ -9,7 +9,7 @@ import pytest
 
 from saccade.errors import TextError
 from saccade.text import Tokenizer, VocabularyConfig
-from tests.text.corpora import SENTENCES, made
+from tests.text.corpora import SENTENCES, synthetic
 
 KINDS = ("bpe", "unigram", "word", "character", "token")
 
@@ -23,8 +23,8 @@ import sys
 from itertools import permutations
 from saccade.text import Tokenizer, VocabularyConfig
 sys.path.insert(0, sys.argv[1])
-from corpora import made
-texts = made(2500)
+from corpora import synthetic
+texts = synthetic(2500)
 for kind in ("bpe", "unigram", "word"):
     tokenizer = Tokenizer.train(texts, VocabularyConfig(kind=kind, size=2000))
     print(kind, len(tokenizer), tokenizer.digest)
@@ -47,15 +47,15 @@ def test_two_processes_write_the_same_file():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_order_of_the_texts_says_nothing(kind):
-    texts = made(200)
+def test_the_order_of_the_texts_does_not_matter(kind):
+    texts = synthetic(200)
     assert _train(texts, kind).to_string() == _train(iter(texts[::-1]), kind).to_string()
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("texts", [[], [""], ["", ""]])
-def test_no_text_is_refused(kind, texts):
-    with pytest.raises(TextError, match="no text"):
+def test_raises_without_text(kind, texts):
+    with pytest.raises(TextError, match="without text"):
         _train(texts, kind)
 
 
@@ -66,7 +66,7 @@ def test_white_space_has_no_tokens():
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
 @pytest.mark.parametrize("size", [263, 264, 300])
-def test_small_vocabularies_have_bytes_and_little_else(kind, size):
+def test_small_vocabularies_contain_bytes_and_little_else(kind, size):
     tokenizer = _train(SENTENCES * 3, kind, size)
     assert len(tokenizer) == size
     for text in SENTENCES:
@@ -74,7 +74,7 @@ def test_small_vocabularies_have_bytes_and_little_else(kind, size):
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
-def test_more_room_than_the_texts_fill_is_fine(kind):
+def test_a_size_larger_than_the_texts_need_is_allowed(kind):
     tokenizer = _train(["aaab aaab"], kind, 9000)
     assert 263 <= len(tokenizer) < 290
     learned = [piece.strip("▁") for piece in tokenizer.pieces(range(263, len(tokenizer)))]
@@ -93,7 +93,7 @@ def test_a_pair_seen_once_is_never_merged():
     assert len(_train(["ab ab ab"], "bpe", 9000, min_count=4)) == 263
 
 
-def test_words_by_count_then_by_letters():
+def test_words_are_ordered_by_count_then_by_letters():
     tokenizer = _train(["b a b c, c a b"], "word", 10)
     assert tokenizer.pieces(range(7, 10)) == ["▁b", "▁a", "▁c"]
     assert tokenizer.decode(tokenizer.encode("c a, b")) == "c a ⁇ b"
@@ -103,7 +103,7 @@ def test_rare_entries_are_unknown():
     tokenizer = _train(["K AE T", "K AE R"], "token", 50, min_count=2)
     assert len(tokenizer) == 9
     assert tokenizer.pieces(tokenizer.encode("T K R AE")) == ["⁇", "▁K", "⁇", "▁AE"]
-    with pytest.raises(TextError, match="min_count = 3 times, at most 2"):
+    with pytest.raises(TextError, match="min_count = 3 times, the most frequent 2 times"):
         _train(["K AE T", "K AE R"], "token", 50, min_count=3)
 
 
@@ -113,7 +113,7 @@ def test_a_million_equal_words_are_counted_in_packs():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_file_carries_no_added_tokens_that_text_could_become(kind):
+def test_the_file_has_no_added_tokens_that_text_could_become(kind):
     content = json.loads(_train(SENTENCES, kind).to_string())
     assert content["added_tokens"] == []
     assert content["truncation"] is None

@@ -19,7 +19,7 @@ def _one_thread():
 
 @pytest.fixture(autouse=True)
 def _unsynced(monkeypatch):
-    monkeypatch.setattr(os, "fsync", lambda handle: None)  # a test is no power cut
+    monkeypatch.setattr(os, "fsync", lambda handle: None)  # tests need not survive a power cut
 
 
 @pytest.fixture

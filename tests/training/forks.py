@@ -1,7 +1,7 @@
-"""Children that have torch loaded already: a server imports everything once, then forks.
+"""Child processes that have torch loaded already: a server imports everything once, then forks.
 
-As a script it is the server: each line it reads is a command line of saccade to run in a fork, with
-the name of a disturbance from `DISTURBANCES`, or the number of a child to wait for.
+As a script it is the server: it reads one command line of saccade per line, with the name of a
+disturbance from `DISTURBANCES`, and runs it in a fork; or the id of a child to wait for.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ from pathlib import Path
 
 
 class Forks:
-    """The server, and how to ask it."""
+    """The server, and how to talk to it."""
 
     def __enter__(self):
         env = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
@@ -44,9 +44,9 @@ class Forks:
 
     def start(self, arguments, disturbance=""):
         self._count += 1
-        said = Path(self._folder.name) / str(self._count)
-        pid = self.ask(arguments=arguments, disturbance=disturbance, said=str(said))
-        return Child(self, pid, said)
+        output = Path(self._folder.name) / str(self._count)
+        pid = self.ask(arguments=arguments, disturbance=disturbance, output=str(output))
+        return Child(self, pid, output)
 
     def run(self, arguments, disturbance=""):
         return self.start(arguments, disturbance).wait()
@@ -54,11 +54,11 @@ class Forks:
 
 @dataclass
 class Child:
-    """A process that trains; `wait` gives its exit code and what it said."""
+    """A process that trains; `wait` returns its exit code and its output."""
 
     forks: Forks
     pid: int
-    said: Path
+    output: Path
 
     def send(self, number):
         with contextlib.suppress(ProcessLookupError):
@@ -67,12 +67,12 @@ class Child:
     def until(self, condition, seconds=60):
         end = time.monotonic() + seconds
         while not condition():
-            assert time.monotonic() < end, self.said.read_text()
+            assert time.monotonic() < end, self.output.read_text()
             time.sleep(0.01)
 
     def wait(self):
         code = self.forks.ask(wait=self.pid)
-        return code, self.said.read_text()
+        return code, self.output.read_text()
 
 
 def _slow_vocabulary(folder):
@@ -94,7 +94,7 @@ def _slow_answers(folder):
 
 
 def _slow(owner, name, folder, seconds=60.0):
-    """Mark that it has come to this call, and take long about it."""
+    """Mark that this call was reached, and make it slow."""
     plain = getattr(owner, name)
 
     def slow(*args, **kwargs):
@@ -124,12 +124,12 @@ DISTURBANCES = {
 
 
 def _child(question):
-    """What `saccade` would do, in this process."""
+    """Run `saccade` in this process."""
     from saccade.cli import main
 
     nothing = os.open(os.devnull, os.O_RDONLY)
-    said = os.open(question["said"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    for old, new in ((0, nothing), (1, said), (2, said)):
+    output = os.open(question["output"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    for old, new in ((0, nothing), (1, output), (2, output)):
         os.dup2(new, old)
     sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
     sys.argv = ["saccade", *question["arguments"]]
@@ -157,13 +157,13 @@ def _serve():
     from saccade.tasks import text_to_text  # noqa: F401
     from saccade.training import session  # noqa: F401
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C at the tests is theirs
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the tests
     for line in sys.stdin:
         question = json.loads(line)
         if "wait" in question:
             answer = os.waitstatus_to_exitcode(os.waitpid(question["wait"], 0)[1])
         else:
-            Path(question["said"]).touch()
+            Path(question["output"]).touch()
             answer = os.fork()
             if answer == 0:
                 signal.signal(signal.SIGINT, signal.default_int_handler)

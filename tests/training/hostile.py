@@ -1,10 +1,10 @@
-"""Damaged and hostile run folders: every file of a run, changed in ways that must not end badly.
+"""Damaged and hostile run folders: every file of a run is changed, and loading must not crash.
 
     python -m tests.training.hostile FOLDER ROUNDS SEED
 
-Makes a tiny run for each task, changes one file at a time, loads the run and asks it something. It
-prints a line for each time that ends with anything but an answer or a SaccadeError. It is a program
-of its own, because it limits its memory, and whoever starts it can limit its time.
+Write a tiny run per task, change one file at a time, load the run and predict. Print a line
+whenever that ends with anything but a prediction or a SaccadeError. It is a program of its own,
+because it limits its memory, and its caller can limit its time.
 """
 
 import copy
@@ -37,7 +37,7 @@ from saccade.training.run import Run
 ROOM = 3 * 2**30
 """Bytes of memory beyond what the program has when it begins."""
 SECONDS = 20
-"""For one load and its answer; most take hundredths of a second."""
+"""Seconds for loading and predicting once; most take hundredths of a second."""
 
 SMALL = ("model.dim=8", "model.encoder.dim=8", "model.decoder.dim=8", "generation.max_length=5")
 READER = ("model.encoder.dim=8", "model.encoder.num_layers=1", "model.encoder.num_heads=2")
@@ -80,7 +80,7 @@ RECIPES = {
 
 
 def write_data(folder: Path) -> None:
-    """Data for every task."""
+    """Write data for every task."""
     folder.mkdir()
     chance = np.random.default_rng(0)
     for number in range(4):
@@ -110,7 +110,7 @@ def write_data(folder: Path) -> None:
 
 
 def make_run(task: str, data: Path, folder: Path) -> None:
-    """A run whose weights are new: nothing here needs them to be good."""
+    """Write a run with untrained weights."""
     name, changes = RECIPES[task]
     recipe = recipes.load(name, changes)
     corpus = sources.open_corpus(data / f"{task}.tsv", recipe.options.columns, held_out=0.0)
@@ -122,7 +122,7 @@ def make_run(task: str, data: Path, folder: Path) -> None:
 
 
 def ask(run: Path, task: str, data: Path) -> None:
-    """Load a run and let it answer; whatever it answers is right."""
+    """Load a run and predict; any prediction will do."""
     loaded = saccade.load(run)
     inputs = [str(data / "0.png")] if task.startswith("image") else ["a red house"]
     if task == "masked_language_modeling":
@@ -170,21 +170,21 @@ VALUES = (
 
 
 def places(value: object, path: tuple = ()) -> list[tuple]:
-    """The paths to every value inside a value."""
-    found = [path]
+    """Return the paths to every value inside a value."""
+    paths = [path]
     if isinstance(value, dict | list):
         for key, part in value.items() if isinstance(value, dict) else enumerate(value):
-            found += places(part, (*path, key))
-    return found
+            paths += places(part, (*path, key))
+    return paths
 
 
 def changed(value: object, chance: random.Random) -> tuple[object, str]:
-    """The same value with one place of it replaced or left out."""
+    """Return the value with one place replaced or left out, and what was changed."""
     path = chance.choice(places(value)[1:] or [()])
     new = chance.choice(VALUES)
-    said = f"{'/'.join(map(str, path))} = {new!r:.60}"
+    change = f"{'/'.join(map(str, path))} = {new!r:.60}"
     if not path:
-        return new, said
+        return new, change
     value = copy.deepcopy(value)
     owner = value
     for key in path[:-1]:
@@ -196,33 +196,33 @@ def changed(value: object, chance: random.Random) -> tuple[object, str]:
         owner[f"{path[-1]}x"] = owner.pop(path[-1])
         return value, f"{'/'.join(map(str, path))} renamed"
     owner[path[-1]] = new
-    return value, said
+    return value, change
 
 
 def change_structure(path: Path, chance: random.Random) -> str:
-    """One value of a JSON, TOML or safetensors file is another."""
+    """Change one value of a JSON, TOML or safetensors file."""
     if path.suffix == ".toml":
-        value, said = changed(tomlkit.parse(path.read_text()).unwrap(), chance)
+        value, change = changed(tomlkit.parse(path.read_text()).unwrap(), chance)
         try:
             text = tomlkit.dumps(value)
         except Exception:  # TOML has no such value: put it there as text
-            text, said = path.read_text().replace("= ", f"= {'[' * 50_000}", 1), "deep array"
+            text, change = path.read_text().replace("= ", f"= {'[' * 50_000}", 1), "deep array"
         path.write_bytes(text.encode(errors="replace"))
     elif path.suffix == ".safetensors":
         content = path.read_bytes()
         size = struct.unpack("<Q", content[:8])[0]
-        value, said = changed(json.loads(content[8 : 8 + size]), chance)
+        value, change = changed(json.loads(content[8 : 8 + size]), chance)
         header = json.dumps(value).encode()
         length = chance.choice([len(header), len(header), 0, 2**63, 10**8, len(content)])
         path.write_bytes(struct.pack("<Q", length) + header + content[8 + size :])
     else:
-        value, said = changed(json.loads(path.read_text()), chance)
+        value, change = changed(json.loads(path.read_text()), chance)
         path.write_text(json.dumps(value))
-    return said
+    return change
 
 
 def change_bytes(path: Path, chance: random.Random) -> str:
-    """Bytes are lost, changed or added."""
+    """Remove, change or add bytes."""
     content = bytearray(path.read_bytes())
     kind = chance.choice(["cut", "flip", "flip", "flip", "insert", "double", "noise"])
     at = chance.randrange(max(1, len(content)))
@@ -242,7 +242,7 @@ def change_bytes(path: Path, chance: random.Random) -> str:
 
 
 def change_kind(path: Path, chance: random.Random) -> str:
-    """The name leads to something other than a file."""
+    """Put something other than a file under the name."""
     kind = chance.choice(["pipe", "folder", "loop", "nowhere", "zero", "missing", "huge", "empty"])
     path.unlink()
     if kind == "pipe":
@@ -264,7 +264,7 @@ def change_kind(path: Path, chance: random.Random) -> str:
 
 
 def change_nesting(path: Path, chance: random.Random) -> str:
-    """Deeper than any reader can follow."""
+    """Nest deeper than any reader can follow."""
     depth = chance.choice([200, 2000, 100_000])
     path.write_text(
         chance.choice(
@@ -293,7 +293,7 @@ def ring(*_: object) -> None:
 
 
 def try_one(run: Path, task: str, data: Path) -> str:
-    """How it ended: "answer", "error", or what went wrong."""
+    """Return how it ended: "answer", "error", or what went wrong."""
     signal.setitimer(signal.ITIMER_REAL, SECONDS)
     try:
         with warnings.catch_warnings():
@@ -330,12 +330,14 @@ def main(work: Path, rounds: int, seed: int) -> None:
                 run = Path(folder) / "run"
                 shutil.copytree(work / task, run)
                 if name != MANIFEST and chance.random() < 0.9:
-                    (run / MANIFEST).unlink()  # a hostile folder comes with a manifest that fits
+                    (
+                        run / MANIFEST
+                    ).unlink()  # a hostile folder would come with a manifest that fits
                 try:
-                    said = way(run / name, chance)
+                    change = way(run / name, chance)
                 except RecursionError:
                     continue
-                label = f"{task} {seed} {number} {name}: {way.__name__}: {said}"
+                label = f"{task} {seed} {number} {name}: {way.__name__}: {change}"
                 print("trying", label[:300], flush=True)
                 began = time.monotonic()
                 outcome = try_one(run, task, work / "data")

@@ -1,7 +1,7 @@
-"""Two processes that meet, while the first has something long to do, fails, or dies.
+"""Two processes that wait for each other while the first works long, fails or dies.
 
-As a script it prints a line of JSON for each process of each scenario; the processes are forks, so
-that torch is loaded once: `python -m tests.training.meetings LIMIT WORK`, both in seconds.
+As a script it prints one line of JSON per scenario and process; the processes are forks, so that
+torch is loaded once: `python -m tests.training.meetings LIMIT WORK`, both in seconds.
 """
 
 import json
@@ -22,7 +22,7 @@ def long_work(seconds):
 
 
 def mistake(seconds):
-    raise RunError("this folder holds a run already")
+    raise RunError("this folder already holds a run")
 
 
 def failure(seconds):
@@ -37,14 +37,14 @@ SCENARIOS = {"long": long_work, "mistake": mistake, "failure": failure, "death":
 
 
 def meet(rank, port, work, seconds):
-    """What happens to one process: the results of a long meeting, or the error it ends with."""
+    """Return the results of one process, or the error it ends with."""
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     try:
         with distributed.joined(World(rank=rank, size=2)) as world:
             began = world.sum([1.0])
-            found = world.from_first(lambda: work(seconds))
+            result = world.from_first(lambda: work(seconds))
             world.wait()
-            return {"found": found, "sums": [began, world.sum([rank + 1.0])]}
+            return {"result": result, "sums": [began, world.sum([rank + 1.0])]}
     except Exception as error:
         return {"error": f"{type(error).__name__}: {error}"}
 

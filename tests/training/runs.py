@@ -1,4 +1,4 @@
-"""Tiny trainings: a recipe, its data, one call to train, and what two runs must have in common."""
+"""Tiny trainings: a recipe, its data, a call that trains it, and what equal runs share."""
 
 import hashlib
 import json
@@ -64,7 +64,7 @@ def write_rows(path: Path, count: int, seed: int) -> None:
 
 
 def prepare(folder: Path) -> Path:
-    """A recipe and data in a folder."""
+    """Write the recipe and its data into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "tiny.toml").write_text(RECIPE)
     (folder / "data").mkdir()
@@ -88,21 +88,21 @@ def train(folder: Path, out: str, *changes: str, **options):
 
 
 def arguments(folder: Path, out: str, *more: str) -> list[str]:
-    """The same as a command."""
+    """Return the same training as a command."""
     places = {"--data": folder / "data", "--out": folder / out, "--cache": folder / "cache"}
     named = [str(part) for pair in places.items() for part in pair]
     return ["train", str(folder / "tiny.toml"), *named, "--threads", "1", *more]
 
 
 def metrics(run: Path) -> list[dict]:
-    """The lines of metrics.jsonl without what depends on the clock."""
+    """Return the lines of metrics.jsonl without values that depend on the clock."""
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     clock = ("seconds", "_per_second")
     return [{k: v for k, v in line.items() if not k.endswith(clock)} for line in lines]
 
 
 def outcome(run: Path) -> dict:
-    """All that two runs of the same training must agree on to the bit."""
+    """Return all that two runs of the same training must agree on to the bit."""
     files = [run / "model.safetensors", *sorted(run.glob("checkpoints/step-*/*.safetensors"))]
     assert len(files) > 3
     digests = {str(f.relative_to(run)): hashlib.sha256(f.read_bytes()).hexdigest() for f in files}
@@ -113,7 +113,7 @@ def outcome(run: Path) -> dict:
 
 
 def everything(run: Path) -> dict:
-    """Every file's bytes and time but the lock's, and every folder's time."""
+    """Return the bytes and times of all files and folders, except the lock."""
     return {
         str(path.relative_to(run)): (
             path.stat().st_mtime_ns,

@@ -1,4 +1,4 @@
-"""A checkpoint is whole or not there, whatever happens while one is written."""
+"""A checkpoint is complete or not there, whatever happens while it is written."""
 
 import contextlib
 import copy
@@ -15,17 +15,21 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from saccade.errors import DiskFullError, RunError
+from saccade.errors import DiskFullError, RunError, WriteError
+from saccade.files import clean_up
 from saccade.training import checkpoint
-from saccade.training.checkpoint import Checkpoint, newest, read, steps, tidy, write
+from saccade.training.checkpoint import Checkpoint, newest, read, steps, write
 from tests.training.runs import same
 
 CALLS = ("mkdir", "fsync", "replace", "unlink", "rmdir")
 
 
-def made(step, worth=None):
-    chance = torch.Generator().manual_seed(step if worth is None else worth)
-    weights = {"a": torch.randn(3, 5, generator=chance), "b": torch.randn(2, generator=chance)}
+def checkpoint_at(step, seed=None):
+    generator = torch.Generator().manual_seed(step if seed is None else seed)
+    weights = {
+        "a": torch.randn(3, 5, generator=generator),
+        "b": torch.randn(2, generator=generator),
+    }
     optimizer = {"0.step": torch.tensor(float(step)), "0.exp_avg": weights["a"] * 2}
     tensors = {"weights": weights, "optimizer": optimizer, "average": {}}
     return Checkpoint(step, tensors, {"step": step, "best": [0.1 * step, float("inf")], "é": "\0"})
@@ -37,11 +41,11 @@ def equal(one, other):
     return tensors and one.step == other.step and one.state == other.state
 
 
-def test_what_is_written_is_read(tmp_path):
+def test_read_returns_what_was_written(tmp_path):
     assert newest(tmp_path / "nowhere") is None
-    path = write(tmp_path / "c", made(7), keep=2)
+    path = write(tmp_path / "c", checkpoint_at(7), keep=2)
     assert path == tmp_path / "c" / "step-7"
-    assert equal(newest(tmp_path / "c"), made(7))
+    assert equal(newest(tmp_path / "c"), checkpoint_at(7))
     assert sorted(os.listdir(path)) == [
         "MANIFEST.json",
         "average.safetensors",
@@ -51,9 +55,9 @@ def test_what_is_written_is_read(tmp_path):
     ]
 
 
-def test_the_newest_are_kept(tmp_path):
+def test_write_keeps_the_newest_checkpoints(tmp_path):
     for step in (9, 10, 100, 101):
-        write(tmp_path, made(step), keep=2)
+        write(tmp_path, checkpoint_at(step), keep=2)
     assert steps(tmp_path) == [100, 101]
     (tmp_path / "step-x").mkdir()
     (tmp_path / "step-²").mkdir()
@@ -61,25 +65,25 @@ def test_the_newest_are_kept(tmp_path):
     assert steps(tmp_path) == [100, 101]
 
 
-class Died(BaseException):
+class Crash(BaseException):
     pass
 
 
-def dying(monkeypatch, number, *, after):
-    """Let the process die at the system call of this number; gives what counts them."""
+def crash_at(monkeypatch, number, *, after):
+    """Crash at the system call of this number; return the count of calls."""
     count = [0]
 
     def wrapped(plain):
         def call(*args, **kwargs):
             count[0] += 1
             if count[0] == number and not after:
-                raise Died
+                raise Crash
             last = count[0] == number
             try:
                 return plain(*args, **kwargs)
             finally:
                 if last:
-                    raise Died
+                    raise Crash
 
         return call
 
@@ -95,11 +99,11 @@ def dying(monkeypatch, number, *, after):
         ([], 5, 2),
         ([5], 10, 1),
         ([5, 10], 15, 2),
-        ([10], 10, 1),  # a step that is done again
+        ([10], 10, 1),  # a step that is repeated
         ([5, 10], 10, 1),
     ],
 )
-def test_a_death_at_any_system_call_loses_nothing(
+def test_a_crash_at_any_system_call_loses_nothing(
     tmp_path, monkeypatch, caplog, there, step, keep, after
 ):
     number = 0
@@ -107,32 +111,32 @@ def test_a_death_at_any_system_call_loses_nothing(
         number += 1
         folder = tmp_path / str(number)
         for old in there:
-            write(folder, made(old), keep=9)
+            write(folder, checkpoint_at(old), keep=9)
         with monkeypatch.context() as patch:
-            count = dying(patch, number, after=after)
-            with contextlib.suppress(Died):
-                write(folder, made(step, worth=99), keep=keep)
+            count = crash_at(patch, number, after=after)
+            with contextlib.suppress(Crash):
+                write(folder, checkpoint_at(step, seed=99), keep=keep)
         if count[0] < number:
             break
-        tidy(folder)
-        found = newest(folder)
-        options = [made(step, worth=99), *([made(there[-1])] if there else [])]
-        assert (found is None and not there) or any(equal(found, each) for each in options)
+        clean_up(folder)
+        loaded = newest(folder)
+        options = [checkpoint_at(step, seed=99), *([checkpoint_at(there[-1])] if there else [])]
+        assert (loaded is None and not there) or any(equal(loaded, option) for option in options)
         assert not [path for path in folder.glob("*") if not path.name.startswith("step-")]
-        write(folder, made(step + 1), keep=keep)  # and it goes on
-        assert equal(newest(folder), made(step + 1))
+        write(folder, checkpoint_at(step + 1), keep=keep)  # and training continues
+        assert equal(newest(folder), checkpoint_at(step + 1))
         assert len(steps(folder)) <= max(keep, 1)
-    assert number > 10  # it did die at each of them
+    assert number > 10  # it crashed at every call
     assert not caplog.records  # nothing was ever damaged
 
 
 @pytest.mark.parametrize("there", [[5], [10]])
-def test_a_full_disk_at_any_call_keeps_what_was_there(tmp_path, monkeypatch, there):
+def test_a_full_disk_at_any_call_keeps_the_old_checkpoint(tmp_path, monkeypatch, there):
     number = 0
     while True:
         number += 1
         folder = tmp_path / str(number)
-        write(folder, made(there[0]), keep=1)
+        write(folder, checkpoint_at(there[0]), keep=1)
         left = [number]
 
         def full(plain, left=left):
@@ -149,36 +153,37 @@ def test_a_full_disk_at_any_call_keeps_what_was_there(tmp_path, monkeypatch, the
                 patch.setattr(os, name, full(getattr(os, name)))
             patch.setattr(checkpoint, "serialized", full(checkpoint.serialized))
             with contextlib.suppress(DiskFullError):
-                write(folder, made(10, worth=99), keep=1)
+                write(folder, checkpoint_at(10, seed=99), keep=1)
         if left[0] > 0:
             break
-        found = newest(folder)
-        assert any(equal(found, each) for each in (made(there[0]), made(10, worth=99)))
+        loaded = newest(folder)
+        options = [checkpoint_at(there[0]), checkpoint_at(10, seed=99)]
+        assert any(equal(loaded, option) for option in options)
         assert all(name.startswith("step-") for name in os.listdir(folder))
     assert number > 8
 
 
-def test_a_full_disk_is_said(tmp_path, monkeypatch):
+def test_raises_disk_full_error_on_a_full_disk(tmp_path, monkeypatch):
     def full(path, content):
         raise OSError(errno.EDQUOT, "Disk quota exceeded")
 
-    monkeypatch.setattr(checkpoint, "write_synced", full)
+    monkeypatch.setattr(checkpoint, "write_pieces", full)
     with pytest.raises(
         DiskFullError, match="step-10 could not be written; the checkpoint before"
     ) as e:
-        write(tmp_path, made(10), keep=1)
+        write(tmp_path, checkpoint_at(10), keep=1)
     assert e.value.errno == errno.ENOSPC
 
 
-def test_another_error_of_the_disk_is_said_too(tmp_path, monkeypatch):
-    write(tmp_path, made(5), keep=1)
+def test_raises_write_error_when_the_disk_fails(tmp_path, monkeypatch):
+    write(tmp_path, checkpoint_at(5), keep=1)
 
     def broken(handle):
         raise OSError(errno.EIO, "Input/output error")
 
     monkeypatch.setattr(os, "fsync", broken)
-    with pytest.raises(RunError, match=r"step-10 could not be written \(Input/output error\)"):
-        write(tmp_path, made(10), keep=1)
+    with pytest.raises(WriteError, match=r"step-10 could not be written \(Input/output error\)"):
+        write(tmp_path, checkpoint_at(10), keep=1)
     assert os.listdir(tmp_path) == ["step-5"]
 
 
@@ -206,41 +211,41 @@ HOW = ["missing", "truncated", "empty", "garbage", "longer", "a folder"]
 
 @pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("name", FILES)
-def test_a_damaged_one_is_set_aside_and_the_one_before_is_used(tmp_path, caplog, name, how):
+def test_a_damaged_checkpoint_is_set_aside_and_the_one_before_is_used(tmp_path, caplog, name, how):
     for step in (5, 10):
-        write(tmp_path, made(step), keep=2)
+        write(tmp_path, checkpoint_at(step), keep=2)
     damage(tmp_path / "step-10" / name, how)
-    assert equal(newest(tmp_path), made(5))
+    assert equal(newest(tmp_path), checkpoint_at(5))
     assert sorted(os.listdir(tmp_path)) == ["corrupt-step-10", "step-5"]
     (record,) = caplog.records
     assert record.levelno == logging.WARNING
     assert "step-10 is damaged" in record.message
-    assert "corrupt-step-10, and step 5 is tried" in record.message
+    assert "corrupt-step-10; trying step 5" in record.message
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[*HealthCheck])
 @given(st.sampled_from(FILES), st.integers(0), st.integers(0, 7))
-def test_any_flipped_bit_is_found(tmp_path_factory, name, place, bit):
+def test_any_flipped_bit_is_detected(tmp_path_factory, name, place, bit):
     folder = tmp_path_factory.mktemp("flipped")
-    path = write(folder, made(10), keep=1) / name
+    path = write(folder, checkpoint_at(10), keep=1) / name
     content = bytearray(path.read_bytes())
     content[place % len(content)] ^= 1 << bit
     path.write_bytes(content)
     assert newest(folder) is None
 
 
-def test_a_manifest_of_another_step_is_damage(tmp_path, caplog):
-    path = write(tmp_path, made(10), keep=1) / "MANIFEST.json"
+def test_a_manifest_of_another_step_counts_as_damage(tmp_path, caplog):
+    path = write(tmp_path, checkpoint_at(10), keep=1) / "MANIFEST.json"
     table = json.loads(path.read_text())
     path.write_bytes(checkpoint._json(table | {"step": 11}))
     assert newest(tmp_path) is None
     assert "training starts from step 0" in caplog.text
 
 
-def test_all_damaged_and_names_that_are_taken(tmp_path, caplog):
+def test_damaged_checkpoints_get_free_names(tmp_path, caplog):
     for round_ in range(2):
         for step in (5, 10):
-            write(tmp_path, made(step), keep=2)
+            write(tmp_path, checkpoint_at(step), keep=2)
             (tmp_path / f"step-{step}" / "state.json").unlink()
         assert newest(tmp_path) is None
         assert len(os.listdir(tmp_path)) == 2 * (round_ + 1)
@@ -248,34 +253,34 @@ def test_all_damaged_and_names_that_are_taken(tmp_path, caplog):
     assert caplog.text.count("training starts from step 0") == 2
 
 
-def test_an_empty_folder_is_damage(tmp_path):
-    write(tmp_path, made(5), keep=2)
+def test_an_empty_folder_counts_as_damage(tmp_path):
+    write(tmp_path, checkpoint_at(5), keep=2)
     (tmp_path / "step-9").mkdir()
     assert newest(tmp_path).step == 5
 
 
-def test_what_may_not_be_read_is_not_damaged(tmp_path, monkeypatch):
-    write(tmp_path, made(5), keep=2)
+def test_an_unreadable_checkpoint_is_not_set_aside(tmp_path, monkeypatch):
+    write(tmp_path, checkpoint_at(5), keep=2)
 
-    def refused(path, **options):
+    def denied(path, **options):
         raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
-    monkeypatch.setattr(checkpoint, "fingerprint", refused)
-    with pytest.raises(RunError, match="may not be read"):
+    monkeypatch.setattr(checkpoint, "fingerprint", denied)
+    with pytest.raises(RunError, match="cannot be read"):
         newest(tmp_path)
     assert os.listdir(tmp_path) == ["step-5"]
 
 
-def test_read_says_what_is_wrong(tmp_path):
-    path = write(tmp_path, made(5), keep=2)
+def test_read_raises_with_the_name_of_the_damaged_file(tmp_path):
+    path = write(tmp_path, checkpoint_at(5), keep=2)
     shutil.copytree(path, tmp_path / "elsewhere" / "step-5")
-    assert equal(read(tmp_path / "elsewhere" / "step-5"), made(5))
+    assert equal(read(tmp_path / "elsewhere" / "step-5"), checkpoint_at(5))
     (path / "weights.safetensors").write_bytes(b"")
     with pytest.raises(RunError, match=r"weights.safetensors is not what was written"):
         read(path)
 
 
-def test_an_optimizer_comes_back_to_the_bit():
+def test_an_optimizer_is_restored_to_the_bit():
     def stepped(count, state=None):
         torch.manual_seed(0)
         model = torch.nn.Linear(3, 2)
@@ -300,15 +305,15 @@ def test_an_optimizer_comes_back_to_the_bit():
     assert not same(both[0][1], begun[1])
 
 
-def test_checkpoints_of_older_versions_are_read(tmp_path):
-    """They were made by safetensors as whole strings; the files are the same."""
+def test_checkpoints_of_older_versions_can_be_read(tmp_path):
+    """Older versions wrote each file in one piece, by safetensors; the files are the same."""
     path = tmp_path / "step-7"
     path.mkdir()
     contents = {
         f"{group}.safetensors": safetensors.torch.save(dict(tensors))
-        for group, tensors in made(7).tensors.items()
+        for group, tensors in checkpoint_at(7).tensors.items()
     }
-    contents["state.json"] = json.dumps(made(7).state, indent=1).encode()
+    contents["state.json"] = json.dumps(checkpoint_at(7).state, indent=1).encode()
     files = {
         name: {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
         for name, content in contents.items()
@@ -316,7 +321,7 @@ def test_checkpoints_of_older_versions_are_read(tmp_path):
     contents["MANIFEST.json"] = json.dumps({"step": 7, "files": files}, indent=1).encode()
     for name, content in contents.items():
         (path / name).write_bytes(content)
-    assert equal(newest(tmp_path), made(7))
-    again = write(tmp_path / "again", made(7), keep=1)
+    assert equal(newest(tmp_path), checkpoint_at(7))
+    again = write(tmp_path / "again", checkpoint_at(7), keep=1)
     for name, content in contents.items():
         assert (again / name).read_bytes() == content

@@ -1,4 +1,4 @@
-"""Two processes under torchrun: the same training as one, also when one of them dies."""
+"""Two processes under torchrun: the same training as one, also when one of them is killed."""
 
 import json
 import os
@@ -38,18 +38,18 @@ class Torchrun:
         )
 
     def workers(self):
-        """Their process numbers, by rank."""
-        found = {}
+        """Return the ids of the worker processes, by rank."""
+        workers = {}
         for folder in Path("/proc").glob("[0-9]*"):
             try:
                 parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
                 if parent == self.process.pid:
                     values = (folder / "environ").read_bytes().split(b"\0")
                     pairs = dict(value.split(b"=", 1) for value in values if b"=" in value)
-                    found[int(pairs[b"RANK"])] = int(folder.name)
+                    workers[int(pairs[b"RANK"])] = int(folder.name)
             except (OSError, KeyError, ValueError):
                 continue
-        return found
+        return workers
 
     def until(self, condition, seconds=120):
         end = time.monotonic() + seconds
@@ -59,30 +59,30 @@ class Torchrun:
             time.sleep(0.01)
 
     def end(self):
-        """Its exit code, and what was said."""
+        """Return the exit code and the output."""
         try:
-            _, said = self.process.communicate(timeout=150)
+            _, output = self.process.communicate(timeout=150)
         except subprocess.TimeoutExpired:
             self.process.send_signal(signal.SIGTERM)
-            _, said = self.process.communicate(timeout=60)
-            raise AssertionError(f"it hangs: {said}") from None
-        return self.process.returncode, said
+            _, output = self.process.communicate(timeout=60)
+            raise AssertionError(f"the processes hang: {output}") from None
+        return self.process.returncode, output
 
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="finds the workers in /proc")
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory):
-    """One process that takes two batches for an update, with dropout."""
+def complete(tmp_path_factory):
+    """A training by one process with two batches per update and dropout."""
     torch.set_num_threads(1)
     folder = prepare(tmp_path_factory.mktemp("two") / "it")
     train(folder, "one")
     return folder
 
 
-def length_group(folder, one, other):
-    """The same curves, and nearly the same weights."""
+def assert_same_training(folder, one, other):
+    """Compare two runs: the same curves, and nearly the same weights."""
     ours, theirs = metrics(folder / one), metrics(folder / other)
     assert [line["step"] for line in ours] == [line["step"] for line in theirs]
     for mine, yours in zip(ours, theirs, strict=True):
@@ -96,13 +96,13 @@ def length_group(folder, one, other):
     assert steps[0] == steps[1]
 
 
-def test_two_processes_are_one_that_takes_two_batches(whole):
-    """Dropout agrees too, for it depends on the batch and not on who reads it."""
-    run = Torchrun(*arguments(whole, "two", "--set", "training.accumulate=1"))
-    code, said = run.end()
-    assert code == 0, said
-    assert said.count("all 12 steps are done") == 1  # one of them speaks
-    length_group(whole, "one", "two")
+def test_two_processes_equal_one_with_two_batches_per_update(complete):
+    """Dropout agrees, too: it depends on the batch, not on the process that reads it."""
+    run = Torchrun(*arguments(complete, "two", "--set", "training.accumulate=1"))
+    code, output = run.end()
+    assert code == 0, output
+    assert output.count("all 12 steps are done") == 1  # only the first process prints
+    assert_same_training(complete, "one", "two")
 
 
 class Alone:
@@ -115,72 +115,72 @@ class Alone:
     end = Torchrun.end
 
 
-def test_so_are_two_that_saccade_starts_itself(whole):
-    code, said = Alone(*arguments(whole, "self", "--set", "training.accumulate=1")).end()
-    assert code == 0, said
-    assert said.count("all 12 steps are done") == 1
-    length_group(whole, "one", "self")
+def test_two_processes_started_by_saccade_equal_one(complete):
+    code, output = Alone(*arguments(complete, "self", "--set", "training.accumulate=1")).end()
+    assert code == 0, output
+    assert output.count("all 12 steps are done") == 1
+    assert_same_training(complete, "one", "self")
 
 
-def test_its_mistakes_and_signals_are_those_of_one(whole):
-    code, said = Alone(*arguments(whole, "one", "--max-steps", "20")).end()
-    assert code == 2, said
-    assert said.count("holds a run already; go on with it by --resume") == 1
-    assert "Traceback" not in said
-    run = Alone(*arguments(whole, "stopped", "--max-steps", "100000"))
+def test_processes_started_by_saccade_report_mistakes_and_signals_once(complete):
+    code, output = Alone(*arguments(complete, "one", "--max-steps", "20")).end()
+    assert code == 2, output
+    assert output.count("already holds a run; resume it with --resume") == 1
+    assert "Traceback" not in output
+    run = Alone(*arguments(complete, "stopped", "--max-steps", "100000"))
     deadline = time.monotonic() + 60
-    while not (whole / "stopped" / "model.safetensors").exists() and time.monotonic() < deadline:
+    while not (complete / "stopped" / "model.safetensors").exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     run.process.send_signal(signal.SIGTERM)
-    code, said = run.end()
-    assert code == 130, said
-    assert "--processes 2 --resume" in said
+    code, output = run.end()
+    assert code == 130, output
+    assert "--processes 2 --resume" in output
 
 
 @linux
 @pytest.mark.parametrize(
-    "rank", [0, pytest.param(1, marks=pytest.mark.slow)], ids=["the first", "the other"]
+    "rank", [0, pytest.param(1, marks=pytest.mark.slow)], ids=["first", "other"]
 )
-def test_a_killed_process_is_replaced(whole, rank):
+def test_a_killed_process_is_replaced(complete, rank):
     out = f"killed-{rank}"
     more = ("--set", "training.accumulate=1", "--set", "training.checkpoint_every=2")
-    run = Torchrun(*arguments(whole, out, *more, "--max-steps", "40"), restarts=3)
-    run.until(lambda: checkpoint.steps(whole / out / "checkpoints"))
+    run = Torchrun(*arguments(complete, out, *more, "--max-steps", "40"), restarts=3)
+    run.until(lambda: checkpoint.steps(complete / out / "checkpoints"))
     os.kill(run.workers()[rank], signal.SIGKILL)
-    code, said = run.end()
-    assert code == 0, said
-    assert "going on from step " in said
-    train(whole, f"undisturbed-{rank}", "training.checkpoint_every=2", max_steps=40)
-    length_group(whole, f"undisturbed-{rank}", out)
+    code, output = run.end()
+    assert code == 0, output
+    assert "resuming from step " in output
+    train(complete, f"undisturbed-{rank}", "training.checkpoint_every=2", max_steps=40)
+    assert_same_training(complete, f"undisturbed-{rank}", out)
 
 
 @linux
 @pytest.mark.slow
-def test_a_mistake_is_said_once_and_not_tried_again(whole):
-    """A run that exists is refused, and a restart does not take that for leave to resume it."""
-    before = (whole / "one" / "metrics.jsonl").read_bytes()
-    code, said = Torchrun(*arguments(whole, "one", "--max-steps", "20"), restarts=1).end()
+def test_a_mistake_is_reported_once_and_not_retried(complete):
+    """An existing run raises, and a restart does not resume it."""
+    before = (complete / "one" / "metrics.jsonl").read_bytes()
+    code, output = Torchrun(*arguments(complete, "one", "--max-steps", "20"), restarts=1).end()
     assert code != 0
-    assert "holds a run already; go on with it by --resume" in said
-    assert "rank1]: Traceback" not in said
-    assert "Connection closed" not in said
-    assert (whole / "one" / "metrics.jsonl").read_bytes() == before
+    assert "already holds a run; resume it with --resume" in output
+    assert "rank1]: Traceback" not in output
+    assert "Connection closed" not in output
+    assert (complete / "one" / "metrics.jsonl").read_bytes() == before
 
 
 @linux
 @pytest.mark.slow
-def test_sigterm_stops_all_and_says_how_to_go_on(whole):
+def test_sigterm_stops_all_processes_and_prints_how_to_resume(complete):
     more = ("--set", "training.accumulate=1", "--max-steps", "100000")
-    run = Torchrun(*arguments(whole, "terminated", *more))
-    run.until(lambda: checkpoint.steps(whole / "terminated" / "checkpoints"))
+    run = Torchrun(*arguments(complete, "terminated", *more))
+    run.until(lambda: checkpoint.steps(complete / "terminated" / "checkpoints"))
     began = time.monotonic()
     run.process.send_signal(signal.SIGTERM)
-    _, said = run.end()
+    _, output = run.end()
     assert time.monotonic() - began < 15
-    assert "rank1]: Traceback" not in said
-    assert said.count("Go on with:\n  torchrun --nproc-per-node 2 -m saccade train ") == 1
-    newest = checkpoint.newest(whole / "terminated" / "checkpoints")
-    assert f"stopped at step {newest.step}" in said
+    assert "rank1]: Traceback" not in output
+    assert output.count("\n  torchrun --nproc-per-node 2 -m saccade train ") == 1
+    newest = checkpoint.newest(complete / "terminated" / "checkpoints")
+    assert f"stopped at step {newest.step}" in output
 
 
 # while the first process works alone
@@ -188,7 +188,7 @@ def test_sigterm_stops_all_and_says_how_to_go_on(whole):
 
 @pytest.fixture(scope="module")
 def meetings():
-    """What two processes come to whose collectives wait a second, by scenario and rank."""
+    """The outcomes of two processes with a short timeout of collectives, by scenario and rank."""
     command = [sys.executable, "-m", "tests.training.meetings", "1.5", "4"]
     child = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     lines = [json.loads(line) for line in child.stdout.splitlines()]
@@ -196,8 +196,8 @@ def meetings():
 
 
 @linux
-def test_work_of_the_first_may_take_longer_than_a_collective(meetings):
-    result = {"found": [[1.5, float("inf")], True], "sums": [[2.0], [3.0]]}
+def test_work_of_the_first_process_may_outlast_the_timeout_of_collectives(meetings):
+    result = {"result": [[1.5, float("inf")], True], "sums": [[2.0], [3.0]]}
     assert meetings["long", 0] == meetings["long", 1] == result
 
 
@@ -205,12 +205,12 @@ def test_work_of_the_first_may_take_longer_than_a_collective(meetings):
 @pytest.mark.parametrize(
     ("scenario", "message"),
     [
-        ("mistake", "RunError: this folder holds a run already"),
-        ("failure", "RunError: the first of the processes failed (ValueError: a bug)"),
-        ("death", "RunError: the connection to the first of the processes was lost"),
+        ("mistake", "RunError: this folder already holds a run"),
+        ("failure", "RunError: the first process failed (ValueError: a bug)"),
+        ("death", "RunError: the connection to the first process was lost"),
     ],
 )
-def test_the_others_do_not_wait_for_a_first_that_failed(meetings, scenario, message):
+def test_other_processes_raise_when_the_first_fails(meetings, scenario, message):
     assert meetings[scenario, 1]["error"].startswith(message)
 
 
@@ -238,14 +238,14 @@ train(Path(sys.argv[1]), "slow", "training.accumulate=1", world=distributed.from
 
 
 @pytest.mark.slow
-def test_vocabularies_and_validations_may_take_longer_than_a_collective(whole):
+def test_vocabularies_and_validations_may_outlast_the_timeout_of_collectives(complete):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     world = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     ranks = [
         subprocess.Popen(
-            [sys.executable, "-c", SLOW_FIRST, str(whole)],
+            [sys.executable, "-c", SLOW_FIRST, str(complete)],
             env={**os.environ, **world, "RANK": rank, "LOCAL_RANK": rank, "OMP_NUM_THREADS": "1"},
             stderr=subprocess.PIPE,
             text=True,
@@ -253,16 +253,16 @@ def test_vocabularies_and_validations_may_take_longer_than_a_collective(whole):
         for rank in ("0", "1")
     ]
     for rank in ranks:
-        said = rank.communicate(timeout=200)[1]
-        assert rank.returncode == 0, said
-    length_group(whole, "one", "slow")
+        output = rank.communicate(timeout=200)[1]
+        assert rank.returncode == 0, output
+    assert_same_training(complete, "one", "slow")
 
 
 # each process on a GPU of its own
 
 
 class Gpus:
-    """Four GPUs that are not there: notes what is asked of them."""
+    """Imaginary GPUs that record how they are used."""
 
     def __init__(self, patch, count=4):
         self.calls = []
@@ -313,14 +313,16 @@ def test_each_process_uses_the_gpu_of_its_local_rank(monkeypatch, name, rank):
     assert gpus.calls == [(call, None if call == "destroy" else own) for call in order]
 
 
-def test_a_process_without_a_gpu_of_its_own_raises(monkeypatch):
+def test_raises_if_a_process_has_no_gpu_of_its_own(monkeypatch):
     Gpus(monkeypatch, count=2)
-    with pytest.raises(RecipeError, match=r"process 2 .* needs a GPU .* there are 2\. Start"):
+    with pytest.raises(
+        RecipeError, match=r"process 2 .* needs a GPU .* number of GPUs is 2\. Start"
+    ):
         pick_device("auto", 2)
 
 
 def test_a_training_computes_on_the_device_of_its_local_rank(place, monkeypatch):
-    """What the command line hands down reaches the group of processes."""
+    """The device that `train` picks reaches the group of processes."""
 
     class Reached(Exception):
         pass
@@ -344,11 +346,10 @@ def test_a_training_computes_on_the_device_of_its_local_rank(place, monkeypatch)
 
 def test_no_private_names_of_torch_distributed():
     folder = Path(distributed.__file__).parents[1]
-    found = [path for path in folder.rglob("*.py") if "torch._C" in path.read_text("utf-8")]
-    assert not found
+    assert not [path for path in folder.rglob("*.py") if "torch._C" in path.read_text("utf-8")]
 
 
-def test_a_world_of_one():
+def test_a_single_process_needs_no_group():
     world = World()
     assert world.first
     assert world.sum([1.5, 2.0]) == [1.5, 2.0]
@@ -359,7 +360,7 @@ def test_a_world_of_one():
         assert same == world
 
 
-def test_what_torchrun_says(monkeypatch):
+def test_world_is_read_from_the_environment_of_torchrun(monkeypatch):
     for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "TORCHELASTIC_RESTART_COUNT"):
         monkeypatch.delenv(name, raising=False)
     assert distributed.from_environment() == World()

@@ -62,10 +62,10 @@ TABLES = dict(tables())
 
 
 def built(table):
-    found = recipe.from_table(table, "recipe")
-    for conflict in found.conflicts():
+    loaded = recipe.from_table(table, "recipe")
+    for conflict in loaded.conflicts():
         raise RecipeError(conflict.reason)
-    options = found.options
+    options = loaded.options
     torch.manual_seed(0)
     model = BUILDERS[table["task"]](options.model)
     # where two models differ, this differs: structure and settings, shapes, first weights
@@ -108,9 +108,9 @@ def names(options):
 
 
 def changes(options, path=""):
-    """Each key of the options with another value, after the change of kind that it needs.
+    """Yield every key with another value, and the change of kind that it needs.
 
-    Of scores and positions, those of every other kind are among them.
+    The keys of every other kind of score and position are included.
     """
     hints = get_type_hints(type(options), include_extras=True)
     for name in names(options):
@@ -191,7 +191,7 @@ def test_built_in_recipes_have_no_key_without_effect(name):
         ("transformer-tiny", "text.max_length=9000", None),
     ],
 )
-def test_keys_outside_of_the_model(name, change, message):
+def test_keys_outside_the_model_have_an_effect_or_raise(name, change, message):
     if message is None:
         recipe.load(name, [change])
     else:
@@ -199,7 +199,7 @@ def test_keys_outside_of_the_model(name, change, message):
             recipe.load(name, [change])
 
 
-def test_learned_positions_must_have_room_for_a_text():
+def test_raises_if_learned_positions_are_shorter_than_a_text():
     changes = ["model.encoder.position.kind=learned", "model.encoder.position.length=100"]
     with pytest.raises(SaccadeError, match=r"encoder\.position\.length = 100: text\.max_length"):
         recipe.load("transformer-tiny", changes)

@@ -1,4 +1,4 @@
-"""Damaged and hostile run folders: a run loads, or a SaccadeError says what is wrong with it."""
+"""Damaged and hostile run folders load, or raise a SaccadeError that names the fault."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from tests.training import hostile
 
 
 def tried(folder: Path, rounds: int, seed: int, timeout: float) -> dict[str, int]:
-    """How often each outcome was seen; fails if one was neither an answer nor a SaccadeError."""
+    """Count the outcomes; fail if one is neither a prediction nor a SaccadeError."""
     log = folder / "log"
     with log.open("w") as file:
         try:
@@ -48,7 +48,7 @@ def tried(folder: Path, rounds: int, seed: int, timeout: float) -> dict[str, int
     return json.loads(lines[-1].removeprefix("done "))
 
 
-def test_a_sample_of_damage(tmp_path):
+def test_damaged_runs_load_or_raise_saccade_error(tmp_path):
     counts = tried(tmp_path, rounds=20, seed=0, timeout=250)
     assert counts["answer"] > 5
     assert counts["error"] > 50
@@ -57,12 +57,12 @@ def test_a_sample_of_damage(tmp_path):
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("seed", range(1, 4))
-def test_much_damage(tmp_path, seed):
+def test_many_damaged_runs_load_or_raise_saccade_error(tmp_path, seed):
     tried(tmp_path, rounds=500, seed=seed, timeout=1500)
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def runs(tmp_path_factory):
     """Runs of two tasks, and data."""
     folder = tmp_path_factory.mktemp("hostile")
     hostile.write_data(folder / "data")
@@ -72,8 +72,8 @@ def made(tmp_path_factory):
 
 
 @pytest.fixture
-def run(made, tmp_path):
-    shutil.copytree(made / "text_classification", tmp_path / "run")
+def run(runs, tmp_path):
+    shutil.copytree(runs / "text_classification", tmp_path / "run")
     (tmp_path / "run" / MANIFEST).unlink()
     return tmp_path / "run"
 
@@ -146,11 +146,11 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("how", DAMAGE)
-def test_damage_is_named_and_ends_with_2(run, how, monkeypatch, capsys):
-    damage, said = DAMAGE[how]
+def test_damage_is_named_and_exits_with_2(run, how, monkeypatch, capsys):
+    damage, message = DAMAGE[how]
     damage(run)
     began = time.monotonic()
-    with pytest.raises(SaccadeError, match=f"(?s){said}"):
+    with pytest.raises(SaccadeError, match=f"(?s){message}"):
         saccade.load(run)
     monkeypatch.setattr(sys, "argv", ["saccade", "predict", str(run), "a house"])
     with pytest.raises(SystemExit) as ended:
@@ -163,9 +163,9 @@ def test_damage_is_named_and_ends_with_2(run, how, monkeypatch, capsys):
     assert time.monotonic() - began < 30
 
 
-def test_the_manifest_finds_what_makes_sense(made, tmp_path):
+def test_the_manifest_detects_a_valid_but_changed_file(runs, tmp_path):
     """A vocabulary in which two tokens changed places loads, unless a manifest lists it."""
-    run = shutil.copytree(made / "transformer", tmp_path / "run")
+    run = shutil.copytree(runs / "transformer", tmp_path / "run")
     table = json.loads((run / "tokenizer.json").read_text())
     vocabulary = table["model"]["vocab"]
     one, other = list(vocabulary)[-2:]

@@ -1,4 +1,4 @@
-"""The loop: what an update is, when it ends, what it validates, and what stops it."""
+"""The training loop: updates, validations, the end of the budget, and what stops it."""
 
 import json
 import math
@@ -12,7 +12,8 @@ from saccade.tasks import Loss
 from saccade.tasks.text_to_text import TextToText
 from saccade.training import checkpoint
 from saccade.training.interruption import Interruption
-from saccade.training.loop import Progress, Trainer
+from saccade.training.loop import Trainer
+from saccade.training.progress import TrainingProgress
 from saccade.training.recipe import TrainingConfig
 from tests.training.runs import metrics, outcome, train
 
@@ -24,33 +25,31 @@ class Caught(BaseException):
 
 
 def trainer(place, monkeypatch, *changes, **options):
-    """A Trainer that is ready to make its first update."""
-    found = []
+    """Return a Trainer that is ready for its first update."""
+    trainers = []
 
     def stop(self):
-        found.append(self)
+        trainers.append(self)
         raise Caught
 
     with monkeypatch.context() as patch:
         patch.setattr(Trainer, "fit", stop)
         with pytest.raises(Caught):
             train(place, "run", *changes, **options)
-    (ready,) = found
+    (ready,) = trainers
     ready.restore()
-    ready.clock, ready.track = 0.0, ready.run  # without TensorBoard
     ready.interruption = Interruption()
-    ready.console.begin(Progress(), ready.config)
     return ready
 
 
 @pytest.mark.parametrize("clip", [0.0, 0.05])
-def test_two_batches_of_different_sizes_weigh_by_their_tokens(place, monkeypatch, clip):
+def test_batches_of_an_update_are_weighted_by_their_tokens(place, monkeypatch, clip):
     changes = ("training.optim.weight_decay=0", f"training.optim.clip={clip}")
     ready = trainer(place, monkeypatch, *STILL, *changes)
     task, before = ready.task, {n: p.detach().clone() for n, p in ready.task.named_parameters()}
-    assigned = ready.material.plan.update(0)
+    assigned = ready.data.plan.update(0)
     assert len(assigned) == 2
-    losses = [task(task.collate(ready.material.train, rows)) for _, rows in assigned]
+    losses = [task(task.collate(ready.data.train, rows)) for _, rows in assigned]
     assert losses[0].count != losses[1].count
     count = sum(loss.count for loss in losses)
     mean = sum(loss.total for loss in losses) / count
@@ -58,76 +57,75 @@ def test_two_batches_of_different_sizes_weigh_by_their_tokens(place, monkeypatch
     length = math.sqrt(sum(g.square().sum().item() for g in gradients))
     shorter = min(1.0, clip / length) if clip else 1.0
     assert not clip or shorter < 1.0
-    ready.update(Progress())
-    line = metrics(place / "run")[0]
-    assert line["loss"] == pytest.approx(mean.item(), rel=1e-6)
-    assert line["predictions"] == count
-    assert line["gradient"] == pytest.approx(length, rel=1e-5)
-    assert line["learning_rate"] == pytest.approx(0.01 / 5)
+    _, update = ready.update(TrainingProgress())
+    assert update.loss == pytest.approx(mean.item(), rel=1e-6)
+    assert update.predictions == count
+    assert update.gradient == pytest.approx(length, rel=1e-5)
+    assert update.learning_rate == pytest.approx(0.01 / 5)
     for gradient, (name, p) in zip(gradients, task.named_parameters(), strict=True):
         assert torch.allclose(p.grad, gradient * shorter, atol=1e-7), name
         step = gradient * shorter  # Adam's first step: g / (|g| + eps)
-        wanted = before[name] - 0.002 * step / (step.abs() + 1e-9)
+        expected = before[name] - 0.002 * step / (step.abs() + 1e-9)
         there = step.abs() > 1e-6
-        assert torch.allclose(p[there], wanted[there], atol=2e-6), name
+        assert torch.allclose(p[there], expected[there], atol=2e-6), name
 
 
 def test_dropout_depends_on_seed_and_batch_alone(place, monkeypatch):
     ready = trainer(place, monkeypatch)
     saved = [p.detach().clone() for p in ready.task.parameters()]
-    ready.update(Progress(step=3))
-    for p, old in zip(ready.task.parameters(), saved, strict=True):
-        p.data.copy_(old)
+
+    def loss():
+        for p, old in zip(ready.task.parameters(), saved, strict=True):
+            p.data.copy_(old)
+        return ready.update(TrainingProgress(step=3))[1].loss
+
+    first = loss()
     torch.manual_seed(99)
     torch.rand(1000)
-    ready.update(Progress(step=3))
-    ready.config = TrainingConfig(seed=5, log_every=1)
-    for p, old in zip(ready.task.parameters(), saved, strict=True):
-        p.data.copy_(old)
-    ready.update(Progress(step=3))
-    one, two, other = metrics(place / "run")
-    assert one["loss"] == two["loss"] != other["loss"]
+    assert loss() == first
+    ready.config = TrainingConfig(seed=5)
+    assert loss() != first
 
 
-def test_a_loss_that_is_no_number_stops_before_the_update(place, monkeypatch, capsys):
+def test_a_nan_loss_stops_before_the_update(place, monkeypatch, capsys):
     plain, calls = TextToText.forward, [0]
 
     def poisoned(self, batch):
-        found = plain(self, batch)
+        loss = plain(self, batch)
         calls[0] += self.training
-        bad = calls[0] >= 13  # of 2 batches each: update 7
-        return Loss(found.total * float("nan"), found.count) if bad else found
+        bad = calls[0] >= 13  # two batches per update: in update 7
+        return Loss(loss.total * float("nan"), loss.count) if bad else loss
 
     monkeypatch.setattr(TextToText, "forward", poisoned)
     with pytest.raises(TrainingError, match="at step 7 the loss is nan") as caught:
         train(place, "run")
     assert "lower learning rate" in str(caught.value)
-    found = checkpoint.newest(place / "run" / "checkpoints")
-    assert found.step == 6
-    assert all(torch.isfinite(t).all() for group in found.tensors.values() for t in group.values())
+    saved = checkpoint.newest(place / "run" / "checkpoints")
+    assert saved.step == 6
+    assert all(torch.isfinite(t).all() for group in saved.tensors.values() for t in group.values())
     assert metrics(place / "run")[-1]["step"] == 6
     monkeypatch.setattr(TextToText, "forward", plain)
     train(place, "run", resume=True)
-    train(place, "whole")
-    assert outcome(place / "run") == outcome(place / "whole")
+    train(place, "complete")
+    assert outcome(place / "run") == outcome(place / "complete")
 
 
-def test_a_learning_rate_beyond_reason_is_noticed(place, forks):
+def test_raises_on_an_absurd_learning_rate(place, forks):
     from tests.training.runs import arguments
 
     more = ("--set", "training.learning_rate=1e30", "--set", "training.optim.warmup=0")
-    code, said = forks.run(arguments(place, "run", *more))
+    code, output = forks.run(arguments(place, "run", *more))
     assert code == 2
-    assert re.search(r"error: at step \d the loss is", said)
-    assert "Traceback" not in said
+    assert re.search(r"error: at step \d the loss is", output)
+    assert "Traceback" not in output
 
 
-# when it ends
+# the end of a training
 
 
-def test_patience(place, monkeypatch, capsys):
-    worth = iter([3.0, 2.0, 2.5, 2.0, 9.0])  # equal is not better
-    monkeypatch.setattr(Trainer, "judge", lambda *_: (next(worth), 0.0))
+def test_patience_stops_after_validations_without_improvement(place, monkeypatch, capsys):
+    values = iter([3.0, 2.0, 2.5, 2.0, 9.0])  # equal is not better
+    monkeypatch.setattr(Trainer, "judge", lambda *_: (next(values), 0.0))
     train(place, "run", "training.patience=2", "training.validate_every=2", max_steps=40)
     lines = [line for line in metrics(place / "run") if "valid_loss" in line]
     assert [line["step"] for line in lines] == [2, 4, 6, 8]
@@ -137,15 +135,15 @@ def test_patience(place, monkeypatch, capsys):
     assert state["ended"] == "the last 2 validations were no better"
 
 
-def test_a_metric_that_is_no_number_is_never_the_best(place, monkeypatch):
-    worth = iter([(1.0, 1.0), (float("nan"), 0.0), (0.5, float("inf"))])
-    monkeypatch.setattr(Trainer, "judge", lambda *_: next(worth))
+def test_a_nan_metric_is_never_the_best(place, monkeypatch):
+    values = iter([(1.0, 1.0), (float("nan"), 0.0), (0.5, float("inf"))])
+    monkeypatch.setattr(Trainer, "judge", lambda *_: next(values))
     train(place, "run")
     assert outcome(place / "run")["state"]["best_step"] == 4
 
 
-def test_minutes(place, monkeypatch):
-    """A clock that goes a second an update, and does not stand still in a resumption."""
+def test_minutes_count_over_resumptions(place, monkeypatch):
+    """The clock advances one second per update, also when a run is resumed."""
     now = [0.0]
 
     def seconds(self):
@@ -159,30 +157,30 @@ def test_minutes(place, monkeypatch):
     assert state["step"] == 6
     assert state["ended"] == "the 0.1 minutes are over"
     rates = [line["learning_rate"] for line in metrics(place / "run") if "loss" in line]
-    assert rates[-1] < rates[-2]  # the schedule falls with the minutes
+    assert rates[-1] < rates[-2]  # the schedule follows the minutes
     train(place, "run", *changes, minutes=0.1, max_steps=50, resume=True)
     assert outcome(place / "run")["state"] == state
 
 
-def test_real_minutes(place):
+def test_minutes_end_a_real_training(place):
     train(place, "run", "training.validate_every=100000", minutes=0.01, max_steps=100_000)
     newest = checkpoint.newest(place / "run" / "checkpoints")
     assert 0.6 <= newest.state["seconds"] < 20
     assert newest.state["validated"] == newest.step > 0
 
 
-def test_no_steps_at_all(place):
-    """The fresh weights are measured and kept, and can be trained further."""
+def test_zero_steps_validate_the_initial_weights(place):
+    """The initial weights are measured and kept, and can be trained further."""
     train(place, "run", max_steps=0)
     (line,) = metrics(place / "run")
     assert line["step"] == 0
     assert line["train_loss"] == 0
     train(place, "run", max_steps=12, resume=True)
-    train(place, "whole")
-    assert metrics(place / "run")[1:] == metrics(place / "whole")
+    train(place, "complete")
+    assert metrics(place / "run")[1:] == metrics(place / "complete")
 
 
-def test_without_answers(place):
+def test_validate_items_zero_selects_by_loss(place):
     changes = ("training.validate_items=0", "training.select_by=loss")
     train(place, "run", *changes)
     lines = [line for line in metrics(place / "run") if "valid_loss" in line]
@@ -191,45 +189,67 @@ def test_without_answers(place):
     best = min(lines, key=lambda line: line["valid_loss"])
     assert state["best"] == [best["valid_loss"]] * 2
     assert state["best_step"] == best["step"]
-    assert "None were asked for" in (place / "run" / "report.html").read_text()
+    assert "None: training.validate_items is 0" in (place / "run" / "report.html").read_text()
     with pytest.raises(RecipeError, match=r"training: select_by = .* set validate_items above 0"):
         train(place, "other", "training.validate_items=0")
 
 
-def test_the_metric_decides_and_the_loss_between_equals(place, monkeypatch):
+def test_the_metric_decides_and_the_loss_breaks_ties(place, monkeypatch):
     ready = trainer(place, monkeypatch)
-    record, evaluation = ready.measure(Progress())
+    record, evaluation = ready.measure(TrainingProgress())
     assert ready.judge(record, evaluation) == (-record["exact_match"], record["valid_loss"])
     assert ready.judge(record, None) == (record["valid_loss"], record["valid_loss"])
 
 
-def test_validation_is_not_smoothed_or_dropped_out(place, monkeypatch):
+def test_validation_uses_neither_label_smoothing_nor_dropout(place, monkeypatch):
     ready = trainer(place, monkeypatch)
-    first, _ = ready.measure(Progress())
-    second, _ = ready.measure(Progress())
+    first, _ = ready.measure(TrainingProgress())
+    second, _ = ready.measure(TrainingProgress())
     assert first == second
-    task, valid = ready.task.eval(), ready.material.valid
+    task, valid = ready.task.eval(), ready.data.valid
     with torch.no_grad():
-        whole = task(task.collate(valid, range(len(valid))))
-    assert first["valid_loss"] == pytest.approx(whole.total.item() / whole.count, rel=1e-5)
+        loss = task(task.collate(valid, range(len(valid))))
+    assert first["valid_loss"] == pytest.approx(loss.total.item() / loss.count, rel=1e-5)
 
 
 def test_every_step_is_due_once():
     config = TrainingConfig(max_steps=20, validate_every=4, checkpoint_every=6)
-    assert [s for s in range(20) if Progress(step=s).validation_due(config)] == [4, 8, 12, 16]
-    assert Progress(step=20).validation_due(config)
-    assert not Progress(step=20, validated=20).validation_due(config)
-    assert not Progress(step=8, validated=8).validation_due(config)
-    assert Progress(step=6, validated=4).checkpoint_due(config)
-    assert not Progress(step=12, validated=8).checkpoint_due(config)  # the validation comes first
-    assert Progress(step=12, validated=12).checkpoint_due(config)
-    assert Progress(step=5).share(config) == 0.25
-    half = TrainingConfig(max_steps=20, minutes=2.0)
-    assert Progress(step=5, seconds=60.0).share(half) == 0.5
-    assert Progress(seconds=120.0).end(half) == "the 2 minutes are over"
+
+    def at(step, validated=-1):
+        return TrainingProgress(step=step, validated=validated)
+
+    assert [step for step in range(20) if at(step).validation_due(config)] == [4, 8, 12, 16]
+    assert at(20).validation_due(config)
+    assert not at(20, validated=20).validation_due(config)
+    assert not at(8, validated=8).validation_due(config)
+    assert at(6, validated=4).checkpoint_due(config)
+    assert not at(12, validated=8).checkpoint_due(config)  # the validation comes first
+    assert at(12, validated=12).checkpoint_due(config)
 
 
-def test_metrics_are_json_whatever_happens(place, monkeypatch):
+def test_fraction_of_the_budget_is_the_larger_of_steps_and_minutes():
+    config = TrainingConfig(max_steps=20, minutes=2.0)
+    assert TrainingProgress(step=5).fraction(config) == 0.25
+    assert TrainingProgress(step=5, seconds=60.0).fraction(config) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("progress", "config", "reason"),
+    [
+        ({"step": 3}, {"max_steps": 3}, "all 3 steps are done"),
+        ({"step": 1}, {"max_steps": 1}, "the only step is done"),
+        ({"seconds": 120.0}, {"minutes": 2.0}, "the 2 minutes are over"),
+        ({"seconds": 60.0}, {"minutes": 1.0}, "the minute is over"),
+        ({"without_better": 2}, {"patience": 2}, "the last 2 validations were no better"),
+        ({"without_better": 1}, {"patience": 1}, "the last validation was no better"),
+        ({"without_better": 1}, {"patience": 2}, ""),
+    ],
+)
+def test_reason_of_the_end_in_singular_and_plural(progress, config, reason):
+    assert TrainingProgress(**progress).end(TrainingConfig(**config)) == reason
+
+
+def test_nan_and_infinity_are_null_in_metrics(place, monkeypatch):
     monkeypatch.setattr(Trainer, "judge", lambda *_: (0.0, 0.0))
     plain = Trainer.measure
 
@@ -240,10 +260,10 @@ def test_metrics_are_json_whatever_happens(place, monkeypatch):
     monkeypatch.setattr(Trainer, "measure", measure)
     train(place, "run", max_steps=4)
 
-    def refuse(name):
+    def reject(name):
         raise AssertionError(name)
 
     lines = (place / "run" / "metrics.jsonl").read_text().splitlines()
-    last = [json.loads(line, parse_constant=refuse) for line in lines][-1]
+    last = [json.loads(line, parse_constant=reject) for line in lines][-1]
     assert last["odd"] is None
     assert last["none"] is None

@@ -1,4 +1,4 @@
-"""The manifest of a run: damage is found, and a crash at any moment leaves a run that loads."""
+"""The manifest of a run: damage is detected, and after any crash the run still loads."""
 
 import contextlib
 import json
@@ -22,7 +22,7 @@ from tests.training.runs import prepare, train
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    """A run that nobody changes."""
+    """A finished run, which no test changes."""
     folder = prepare(tmp_path_factory.mktemp("listed") / "it")
     train(folder, "run", max_steps=4)
     return folder / "run"
@@ -39,19 +39,19 @@ def flip(path, place=-1):
     path.write_bytes(content)
 
 
-def test_a_run_lists_its_weights_and_parts(finished):
+def test_the_manifest_lists_weights_and_parts(finished):
     listed = Manifest.read(finished)
     assert set(listed.files) == {"alignment.json", "model.safetensors", "tokenizer.json"}
     assert not listed.replaced
-    for name, found in listed.files.items():
-        assert found.bytes == (finished / name).stat().st_size
+    for name, entry in listed.files.items():
+        assert entry.bytes == (finished / name).stat().st_size
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json"])
-def test_a_flipped_byte_is_refused_until_it_is_accepted(run, name):
+def test_raises_on_a_flipped_byte_until_it_is_accepted(run, name):
     place = -3
     if name == "tokenizer.json":
-        place = (run / name).read_bytes().index(b'h"')  # it is i then, and still readable
+        place = (run / name).read_bytes().index(b'h"')  # it becomes i, and stays readable
     flip(run / name, place)
     with pytest.raises(RunError, match=rf"{name} is damaged or .* `saccade accept {run}`"):
         saccade.load(run)
@@ -63,7 +63,7 @@ def test_a_flipped_byte_is_refused_until_it_is_accepted(run, name):
     assert Run(run).accept() == []
 
 
-def test_a_run_from_before_manifests_loads(run):
+def test_a_run_without_a_manifest_loads(run):
     (run / MANIFEST).unlink()
     flip(run / "model.safetensors")
     saccade.load(run)
@@ -88,7 +88,7 @@ def test_a_run_from_before_manifests_loads(run):
         b"[" * 100_000,
     ],
 )
-def test_a_damaged_manifest_is_said_and_can_be_written_again(run, content):
+def test_raises_on_a_damaged_manifest_until_it_is_rewritten(run, content):
     (run / MANIFEST).write_bytes(content)
     with pytest.raises(RunError, match=r"MANIFEST\.json is damaged: .* `saccade accept"):
         saccade.load(run)
@@ -96,24 +96,24 @@ def test_a_damaged_manifest_is_said_and_can_be_written_again(run, content):
     saccade.load(run)
 
 
-def test_only_a_run_can_be_accepted(tmp_path):
+def test_accept_raises_without_a_run(tmp_path):
     with pytest.raises(RunError, match="there is no run folder"):
         Run(tmp_path / "nowhere").accept()
     assert not (tmp_path / "nowhere").exists()
 
 
-def test_accept_while_a_training_writes_is_refused(run):
+def test_accept_raises_while_a_training_holds_the_lock(run):
     with Run(run).locked(), pytest.raises(RunError, match="another process is training"):
         Run(run).accept()
 
 
-class Died(BaseException):
+class Crash(BaseException):
     pass
 
 
 @pytest.mark.parametrize("after", [False, True])
-def test_a_death_at_any_system_call_leaves_a_run_that_loads(run, monkeypatch, after):
-    """Also if it dies once more while it replaces the file again."""
+def test_a_crash_at_any_system_call_leaves_a_run_that_loads(run, monkeypatch, after):
+    """Also if it crashes again while it repeats the write."""
     other = saccade.load(run)
     before = tensors_of(saccade.load(run).model)
     number = 0
@@ -121,16 +121,16 @@ def test_a_death_at_any_system_call_leaves_a_run_that_loads(run, monkeypatch, af
         number += 1
         count = [0]
 
-        def dying(plain, number=number, count=count):
+        def crashing(plain, number=number, count=count):
             def call(*args, **options):
                 count[0] += 1
                 if count[0] == number and not after:
-                    raise Died
+                    raise Crash
                 try:
                     return plain(*args, **options)
                 finally:
                     if count[0] == number:
-                        raise Died
+                        raise Crash
 
             return call
 
@@ -138,21 +138,21 @@ def test_a_death_at_any_system_call_leaves_a_run_that_loads(run, monkeypatch, af
             next(other.model.parameters()).add_(1.0)
         with monkeypatch.context() as patch:
             for name in ("fsync", "replace", "unlink"):
-                patch.setattr(os, name, dying(getattr(os, name)))
-            with contextlib.suppress(Died):
+                patch.setattr(os, name, crashing(getattr(os, name)))
+            with contextlib.suppress(Crash):
                 Run(run).keep_best(other.model)
-        found = tensors_of(saccade.load(run).model)
+        loaded = tensors_of(saccade.load(run).model)
         new = tensors_of(other.model)
-        assert any(all(torch.equal(found[k], x[k]) for k in found) for x in (before, new))
-        before = found
+        assert any(all(torch.equal(loaded[k], x[k]) for k in loaded) for x in (before, new))
+        before = loaded
         if count[0] < number:
             break
     assert number > 6
     assert not Manifest.read(run).replaced
 
 
-def test_a_reader_beside_a_writer_is_never_refused(tmp_path, monkeypatch):
-    """Each time the file is replaced between the reading of the manifest and of the file."""
+def test_a_reader_never_fails_while_files_are_replaced(tmp_path, monkeypatch):
+    """The file is replaced between reading the manifest and reading the file, every time."""
     replace_files(tmp_path, {"x": b"0"})
     plain, count = manifest._fingerprint, [0]
 
@@ -165,10 +165,10 @@ def test_a_reader_beside_a_writer_is_never_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(manifest, "_fingerprint", late)
     for _ in range(3):
         require_intact(tmp_path)
-    assert count[0] == 6  # each was looked at twice
+    assert count[0] == 6  # every file was read twice
 
 
-def test_readers_and_a_writer_at_once(tmp_path):
+def test_concurrent_readers_and_a_writer(tmp_path):
     replace_files(tmp_path, {"x": b"0"})
     stop, errors = threading.Event(), []
 
@@ -189,8 +189,8 @@ def test_readers_and_a_writer_at_once(tmp_path):
     assert not errors
 
 
-def test_what_is_not_of_the_listed_size_is_not_read(tmp_path):
-    """A sparse file of a terabyte is refused at once."""
+def test_a_file_of_another_size_is_not_read(tmp_path):
+    """A sparse file of a terabyte raises at once."""
     replace_files(tmp_path, {"x": b"0"})
     with (tmp_path / "x").open("wb") as file:
         file.truncate(2**40)
@@ -198,7 +198,7 @@ def test_what_is_not_of_the_listed_size_is_not_read(tmp_path):
         require_intact(tmp_path)
 
 
-def test_fingerprints_are_those_of_sha256sum(tmp_path):
+def test_fingerprints_equal_sha256sum(tmp_path):
     replace_files(tmp_path, {"x": [b"ab", memoryview(b"c")]})
     digest = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
     assert Manifest.read(tmp_path).files == {"x": Fingerprint(3, digest)}

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from saccade.errors import RecipeError
-from saccade.training.optim import Average, AverageConfig, OptimConfig, layer_shares
+from saccade.training.optim import Average, AverageConfig, OptimConfig, freeze, layer_fractions
 
 
 @pytest.mark.parametrize(
@@ -33,22 +33,22 @@ from saccade.training.optim import Average, AverageConfig, OptimConfig, layer_sh
         ("linear", 2, 0.0, 0.3),  # the warm-up comes first
     ],
 )
-def test_learning_rates(schedule, step, progress, factor):
+def test_learning_rate_factor_of_every_schedule(schedule, step, progress, factor):
     config = OptimConfig(schedule=schedule, warmup=10, final_rate=0.2)
     assert config.factor(step, progress) == pytest.approx(factor, abs=1e-12)
 
 
-def test_no_warm_up():
+def test_zero_warmup_starts_at_the_full_rate():
     for schedule in ("constant", "inverse_sqrt", "cosine", "linear"):
         config = OptimConfig(schedule=schedule, warmup=0)
         assert config.factor(0, 0.0) == 1.0
         assert 0 < config.factor(5, 0.5) <= 1.0
 
 
-def test_vectors_do_not_decay():
+def test_vectors_have_no_weight_decay():
     model = nn.Sequential(nn.Linear(3, 2), nn.LayerNorm(2), nn.Embedding(4, 2))
     model[0].weight.requires_grad_(False)
-    optimizer = OptimConfig(weight_decay=0.5).make(model, 0.1)
+    optimizer = OptimConfig(weight_decay=0.5).build(model, 0.1)
     decays = {p: g["weight_decay"] for g in optimizer.param_groups for p in g["params"]}
     assert decays == {
         model[0].bias: 0.0,
@@ -65,18 +65,18 @@ def test_vectors_do_not_decay():
         assert torch.allclose(p, old * kept, atol=1e-7)
 
 
-def test_adamw_by_hand():
+def test_adamw_equals_hand_worked_numbers():
     """w = 1, gradient 2: m and v are unbiased at once, so the step is lr times sign, and decay."""
     model = nn.Linear(1, 1, bias=False)
     with torch.no_grad():
         model.weight.fill_(1.0)
-    optimizer = OptimConfig(weight_decay=0.1).make(model, 0.01)
+    optimizer = OptimConfig(weight_decay=0.1).build(model, 0.01)
     model.weight.grad = torch.tensor([[2.0]])
     optimizer.step()
     assert model.weight.item() == pytest.approx(1.0 - 0.01 * 0.1 - 0.01, abs=1e-6)
 
 
-def changed(model, value):
+def fill(model, value):
     with torch.no_grad():
         for p in model.parameters():
             p.fill_(value)
@@ -87,41 +87,41 @@ def value_in(average, model):
         return [p.flatten()[0].item() for p in model.parameters()]
 
 
-def test_ema_is_its_formula():
+def test_ema_equals_its_formula():
     """Step 0 keeps 1/10, step 1 keeps 2/11; later ones keep `decay`."""
     model = nn.Linear(2, 2)
-    changed(model, 1.0)
+    fill(model, 1.0)
     average = Average(AverageConfig(kind="ema", decay=0.5), model)
-    wanted = 1.0
+    expected = 1.0
     for step, value in enumerate([3.0, -2.0, 5.0, *[float(i) for i in range(20)]]):
-        changed(model, value)
+        fill(model, value)
         average.after_update(step)
         average.before_validation(step)
         kept = min(0.5, (1 + step) / (10 + step))
-        wanted = kept * wanted + (1 - kept) * value
-        assert value_in(average, model) == [pytest.approx(wanted, rel=1e-5)] * 2
+        expected = kept * expected + (1 - kept) * value
+        assert value_in(average, model) == [pytest.approx(expected, rel=1e-5)] * 2
         assert {p.flatten()[0].item() for p in model.parameters()} == {value}
     assert math.isclose(min(0.5, 21 / 30), 0.5)
 
 
-def test_last_is_the_mean_of_the_last():
+def test_last_is_the_mean_of_the_last_snapshots():
     model = nn.Linear(2, 2)
     average = Average(AverageConfig(kind="last", last=3), model)
-    changed(model, 7.0)
+    fill(model, 7.0)
     assert value_in(average, model) == [7.0, 7.0]  # nothing to average yet
     for step, (value, mean) in enumerate([(1.0, 1.0), (3.0, 2.0), (5.0, 3.0), (10.0, 6.0)]):
-        changed(model, value)
+        fill(model, value)
         average.after_update(step)
         average.before_validation(step)
-        average.before_validation(step)  # one that was stopped is done again
+        average.before_validation(step)  # a validation that was stopped is repeated
         assert value_in(average, model) == [pytest.approx(mean)] * 2
     assert len(average.snapshots) == 3
 
 
-def test_none_is_the_weights_themselves():
+def test_average_none_is_the_weights_themselves():
     model = nn.Linear(2, 2)
     average = Average(AverageConfig(kind="none"), model)
-    changed(model, 4.0)
+    fill(model, 4.0)
     average.after_update(0)
     average.before_validation(0)
     assert value_in(average, model) == [4.0, 4.0]
@@ -130,12 +130,12 @@ def test_none_is_the_weights_themselves():
 
 
 @pytest.mark.parametrize("kind", ["ema", "last"])
-def test_an_average_comes_back_from_its_tensors(kind):
+def test_an_average_is_restored_from_its_tensors(kind):
     model = nn.Linear(2, 2)
     config = AverageConfig(kind=kind, last=2)
     one, other = Average(config, model), Average(config, model)
     for step in (0, 1, 2):
-        changed(model, float(step))
+        fill(model, float(step))
         one.after_update(step)
         one.before_validation(step)
     other.restore(one.tensors())
@@ -161,17 +161,17 @@ def test_the_statistics_of_batch_norm_are_averaged_with_the_weights():
     torch.testing.assert_close(model[1].running_mean, means[1])
 
 
-def test_the_weights_come_back_after_an_error():
+def test_the_weights_are_restored_after_an_error():
     model = nn.Linear(2, 2)
     average = Average(AverageConfig(kind="ema"), model)
-    changed(model, 4.0)
+    fill(model, 4.0)
     with pytest.raises(KeyError), average.in_place():
         raise KeyError
     assert model.weight.flatten()[0].item() == 4.0
 
 
 class Reader(nn.Module):
-    """Names as those of our readers: a stem, layers, a norm, and a head beside it."""
+    """A model with the parts of an encoder: a stem, layers and a norm, with a head beside it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -186,27 +186,31 @@ class Reader(nn.Module):
 
 
 def test_lower_layers_learn_slower():
-    shares = layer_shares(Reader(), 0.5)
-    assert shares["head.weight"] == shares["encoder.norm.bias"] == 1.0
-    assert [shares[f"encoder.layers.{i}.weight"] for i in range(3)] == [0.125, 0.25, 0.5]
-    assert shares["encoder.stem.weight"] == 0.0625
-    optimizer = OptimConfig(layer_decay=0.5).make(Reader(), 0.1)
+    fractions = layer_fractions(Reader(), 0.5)
+    assert fractions["head.weight"] == fractions["encoder.norm.bias"] == 1.0
+    assert [fractions[f"encoder.layers.{i}.weight"] for i in range(3)] == [0.125, 0.25, 0.5]
+    assert fractions["encoder.stem.weight"] == 0.0625
+    optimizer = OptimConfig(layer_decay=0.5).build(Reader(), 0.1)
     assert sorted({group["scale"] for group in optimizer.param_groups}) == [
         0.0625, 0.125, 0.25, 0.5, 1.0
     ]  # fmt: skip
 
 
-def test_without_decay_there_are_two_groups():
-    assert len(OptimConfig().make(Reader(), 0.1).param_groups) == 2
+def test_without_layer_decay_there_are_two_groups():
+    assert len(OptimConfig().build(Reader(), 0.1).param_groups) == 2
 
 
 def test_frozen_parts_do_not_learn():
     model = Reader()
-    optimizer = OptimConfig(freeze=("encoder.stem", "encoder.layers.0")).make(model, 0.1)
+    frozen = freeze(model, ("encoder.stem", "encoder.layers.0"))
+    optimizer = OptimConfig().build(model, 0.1)
     learning = {id(p) for group in optimizer.param_groups for p in group["params"]}
-    frozen = [name for name, p in model.named_parameters() if id(p) not in learning]
-    assert frozen == ["encoder.stem.weight", "encoder.layers.0.weight", "encoder.layers.0.bias"]
+    left = [name for name, p in model.named_parameters() if id(p) not in learning]
+    assert left == ["encoder.stem.weight", "encoder.layers.0.weight", "encoder.layers.0.bias"]
+    assert [id(p) for p in frozen] == [id(model.get_parameter(name)) for name in left]
+    assert freeze(model, ("encoder.stem",)) == []  # it was frozen already
     with pytest.raises(RecipeError, match=r"begins with 'decoder'; its parts are encoder.stem"):
-        OptimConfig(freeze=("decoder",)).make(Reader(), 0.1)
+        freeze(Reader(), ("decoder",))
+    freeze(model, ("encoder", "head"))
     with pytest.raises(RecipeError, match="leaves nothing to learn"):
-        OptimConfig(freeze=("encoder", "head")).make(Reader(), 0.1)
+        OptimConfig(freeze=("encoder", "head")).build(model, 0.1)

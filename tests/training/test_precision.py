@@ -1,4 +1,4 @@
-"""Which device and which numbers: what was asked for, what works, what is refused."""
+"""Devices and precisions: which are chosen, and which raise."""
 
 import json
 import os
@@ -34,7 +34,7 @@ def trial(monkeypatch):
 
 
 @pytest.mark.parametrize("code", [-4, 1, None])  # killed by an illegal instruction, failed, hung
-def test_what_does_not_survive_its_trial_is_refused(trial, code):
+def test_raises_if_the_trial_fails(trial, code):
     trial["code"] = code
     assert not precision.works("cpu")
     with pytest.raises(RecipeError, match="bfloat16 does not work on cpu of this machine"):
@@ -43,7 +43,7 @@ def test_what_does_not_survive_its_trial_is_refused(trial, code):
     assert choose("auto", torch.device("cuda")).name == "float32"
 
 
-def test_what_works_is_taken_when_asked_for(trial):
+def test_bfloat16_is_used_if_the_trial_succeeds(trial):
     trial["code"] = 0
     assert choose("bfloat16", CPU).name == "bfloat16"
     assert choose("auto", CPU).name == "float32"  # slower there
@@ -52,19 +52,19 @@ def test_what_works_is_taken_when_asked_for(trial):
 
 
 @pytest.mark.parametrize("name", ["", "float16", "BFLOAT16", "fp32"])
-def test_other_names_are_refused(name):
+def test_raises_on_unknown_precisions(name):
     with pytest.raises(RecipeError, match="it can be: auto, float32, bfloat16"):
         choose(name, CPU)
 
 
-def test_autocast():
+def test_autocast_dtype():
     with Precision("float32", "cpu").autocast():
         assert not torch.is_autocast_enabled("cpu")
     with Precision("bfloat16", "cpu").autocast():
         assert torch.is_autocast_enabled("cpu")
 
 
-def test_devices():
+def test_pick_device_names_and_errors():
     assert pick_device("cpu") == CPU
     assert pick_device("auto").type in ("cpu", "cuda", "mps")
     for name in ("gpu", "cuda:99", "", "meta-verse"):
@@ -84,7 +84,7 @@ WILD = {"caption-transformer model.encoder.fine_tune=true"}
 
 
 @pytest.mark.parametrize("cases", ["recipes", pytest.param("variants", marks=pytest.mark.slow)])
-def test_every_recipe_trains_and_answers_under_the_autocast_of_cuda(cases):
+def test_every_recipe_trains_and_predicts_under_the_autocast_of_cuda(cases):
     command = [sys.executable, "-m", "tests.cuda_autocast", cases]
     env = {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2", "OMP_NUM_THREADS": "1"}
     child = subprocess.run(
@@ -100,16 +100,16 @@ def test_every_recipe_trains_and_answers_under_the_autocast_of_cuda(cases):
             assert line[name] < most or (name == "gradient" and line["recipe"] in WILD), line
 
 
-def test_the_trial_is_a_training_that_works_in_float32():
+def test_the_trial_succeeds_in_float32():
     trials.main(CPU, Precision("float32", "cpu"))
 
 
-def test_the_trial_notices_numbers_that_are_not_finite(monkeypatch):
+def test_the_trial_raises_on_numbers_that_are_not_finite(monkeypatch):
     plain = trials.cross_entropy
 
     def broken(*args, **options):
-        found = plain(*args, **options)
-        return found._replace(total=found.total * torch.inf)
+        loss = plain(*args, **options)
+        return loss._replace(total=loss.total * torch.inf)
 
     monkeypatch.setattr(trials, "cross_entropy", broken)
     with pytest.raises(FloatingPointError, match="infinite or NaN"):

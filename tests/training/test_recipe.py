@@ -1,4 +1,4 @@
-"""Recipes: the built-in ones, every choice of a key, and what is refused with which words."""
+"""Recipes: the built-in ones, every choice of a key, and the errors they raise."""
 
 import pytest
 import torch
@@ -14,21 +14,21 @@ SMALL = (*TINY, "model.encoder.num_layers=1", "model.decoder.num_layers=1")
 
 
 @pytest.mark.parametrize("name", recipe.names())
-def test_every_recipe_loads_and_comes_back(name):
-    found = load(name)
+def test_every_recipe_equals_its_toml(name):
+    loaded = load(name)
     assert recipe.description(name)
-    text = found.to_toml()
+    text = loaded.to_toml()
     again = from_table(parse(text, "text"), "text")
-    assert again == found
+    assert again == loaded
     assert again.to_toml() == text
 
 
-def test_a_file_and_changes(tmp_path):
+def test_changes_apply_to_a_recipe_file(tmp_path):
     path = tmp_path / "ä b.toml"
     path.write_text(RECIPE, encoding="utf-8")
-    found = load(path, ["training.max_steps=3", "training.optim.betas=[0.5, 0.6]"])
-    assert found.training.max_steps == 3
-    assert found.training.optim.betas == (0.5, 0.6)
+    loaded = load(path, ["training.max_steps=3", "training.optim.betas=[0.5, 0.6]"])
+    assert loaded.training.max_steps == 3
+    assert loaded.training.optim.betas == (0.5, 0.6)
     assert load(str(path)).training.max_steps == 12
 
 
@@ -42,20 +42,20 @@ def logits(*changes, name="transformer-tiny"):
 @pytest.mark.parametrize(
     "score", ["dot", "scaled_dot", "cosine", "general", "low_rank", "additive"]
 )
-def test_every_score(score):
+def test_every_score_builds(score):
     for part in ("encoder", "decoder"):
         assert logits(*SMALL, f"model.{part}.score.kind={score}").isfinite().all()
     assert logits(f"model.decoder.score.kind={score}", name="reverse").isfinite().all()
 
 
 @pytest.mark.parametrize("kind", ["none", "sinusoidal", "learned", "relative", "rotary", "complex"])
-def test_every_position(kind):
+def test_every_position_builds(kind):
     changes = [f"model.{part}.position.kind={kind}" for part in ("encoder", "decoder")]
     assert logits(*SMALL, *changes).isfinite().all()
 
 
 @pytest.mark.parametrize("fuse", ["add", "concat"])
-def test_every_fuse(fuse):
+def test_every_fuse_builds(fuse):
     parts = ("encoder", "decoder")
     changes = [f"model.{part}.position.fuse={fuse}" for part in parts]
     if fuse == "concat":
@@ -65,28 +65,28 @@ def test_every_fuse(fuse):
 
 
 @pytest.mark.parametrize("order", ["pre", "post"])
-def test_every_norm_order(order):
+def test_every_norm_order_builds(order):
     changes = [f"model.{part}.norm_order={order}" for part in ("encoder", "decoder")]
     assert logits(*SMALL, *changes).isfinite().all()
 
 
 @pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
 @pytest.mark.parametrize("attention", ["none", "before", "after"])
-def test_every_cell_and_attention(cell, attention):
+def test_every_cell_and_attention_builds(cell, attention):
     changes = [f"model.{part}.cell={cell}" for part in ("encoder", "decoder")]
     changes.append(f"model.decoder.attention={attention}")
     assert logits(*changes, name="reverse").isfinite().all()
 
 
-def test_another_kind_empties_its_table():
-    found = load("transformer-tiny", ["model.encoder.kind=recurrent", "model.encoder.cell=lstm"])
-    assert found.options.model.encoder.kind == "recurrent"
+def test_changing_the_kind_resets_its_table():
+    loaded = load("transformer-tiny", ["model.encoder.kind=recurrent", "model.encoder.cell=lstm"])
+    assert loaded.options.model.encoder.kind == "recurrent"
     same = load("transformer-tiny", ["model.encoder.kind=transformer"])
     assert same.options.model.encoder.hidden_dim == 256
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (
             "model.encoder.score.kind=cos",
@@ -157,27 +157,27 @@ def test_another_kind_empties_its_table():
         ("training=3", "training must be a table of options, got 3"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_path(change, said):
+def test_raises_with_the_path_of_the_key(change, message):
     with pytest.raises(RecipeError) as caught:
         load("transformer-tiny", [change])
     assert str(caught.value).startswith("transformer-tiny: ")
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize("change", ["", "=3", "training.max_steps", "training..x=3", ".=3"])
-def test_what_is_no_assignment_is_refused(change):
+def test_raises_on_malformed_assignments(change):
     with pytest.raises(RecipeError, match="--set takes key=value"):
         load("transformer-tiny", [change])
 
 
 @pytest.mark.parametrize("change", ["text.source.size=3", "metrics.names=[]"])
-def test_values_that_a_part_refuses(change):
+def test_raises_on_values_below_the_minimum(change):
     with pytest.raises(SaccadeError, match=r"at least"):
         load("transformer-tiny", [change])
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (b"task = ", "is not a valid TOML file"),
         (b"\xff", "cannot be read"),
@@ -188,15 +188,15 @@ def test_values_that_a_part_refuses(change):
         (b'task = "a"\ntask = "b"', "is not a valid TOML file"),
     ],
 )
-def test_a_broken_file_is_named(tmp_path, content, said):
+def test_raises_with_the_name_of_a_broken_file(tmp_path, content, message):
     path = tmp_path / "mine.toml"
     path.write_bytes(content)
     with pytest.raises(RecipeError, match=r"mine\.toml") as caught:
         load(path)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
-def test_a_file_that_is_not_there(tmp_path):
+def test_raises_on_a_missing_recipe(tmp_path):
     with pytest.raises(RecipeError, match="cannot be read"):
         load(tmp_path / "none.toml")
     with pytest.raises(
@@ -207,7 +207,7 @@ def test_a_file_that_is_not_there(tmp_path):
         load("../secret")
 
 
-def test_options_that_are_whole_numbers_may_be_used_for_numbers():
+def test_whole_numbers_are_accepted_for_numbers():
     assert load("reverse", ["training.learning_rate=1"]).training.learning_rate == 1
     assert load("reverse", ["training.minutes=2"]).training.minutes == 2
 
@@ -216,7 +216,7 @@ def test_defaults_are_valid():
     assert OptimConfig().factor(0, 0.0) == 1 / 400
 
 
-def test_another_models_options_where_a_recipe_has_a_choice_of_models():
+def test_options_of_another_model_replace_the_recipes_own():
     same = load("vit-tiny", model={"kind": "vit", "dim": 48, "num_segments": 2}).table()["model"]
     assert (same["dim"], same["stem"], "num_segments" in same) == (48, "convolutional", False)
     other = load("cnn-small", model={"kind": "vit", "dim": 48, "patch_size": 7})

@@ -1,4 +1,4 @@
-"""report.html: what users wrote is text, and nothing is fetched."""
+"""report.html: text of users is escaped, and nothing is fetched."""
 
 import os
 
@@ -16,7 +16,7 @@ IMAGES = {"img", "source"}
 TAGS |= {"table", "thead", "tbody", "tr", "th", "td"}
 
 
-def test_a_users_text_stays_text(place):
+def test_text_of_users_is_escaped(place):
     rows = [f"{EVIL} {letter} 'q' & \"r\"\t<b>{letter} {EVIL}</b>" for letter in "abcdefgh"]
     for name in ("train", "valid"):
         text = "\n".join(["source\ttarget", *rows]) + "\n"
@@ -27,7 +27,7 @@ def test_a_users_text_stays_text(place):
     seen = Seen(page)
     assert set(seen.names) <= TAGS
     assert not {"href", "onerror", "style"} & seen.attributes
-    images = [given.get("src") or given["srcset"] for tag, given in seen.tags if tag in IMAGES]
+    images = [values.get("src") or values["srcset"] for tag, values in seen.tags if tag in IMAGES]
     assert images
     assert all(address.startswith("data:image/svg+xml;base64,") for address in images)
     assert "http:" not in page
@@ -41,7 +41,7 @@ def test_a_users_text_stays_text(place):
     assert "script-src" not in seen.policy
 
 
-def test_attention_is_measured_with_sentences(place):
+def test_the_report_explains_its_measures_of_attention(place):
     train(place, "run")
     seen = Seen((place / "run" / "report.html").read_text(encoding="utf-8"))
     assert "How far to believe its attention" in seen.text
@@ -49,20 +49,20 @@ def test_attention_is_measured_with_sentences(place):
     assert Run(place / "run").task().align_by.layer is not None
 
 
-def test_curves_and_answers(place):
+def test_the_report_shows_curves_and_predictions(place):
     train(place, "run")
     seen = Seen((place / "run" / "report.html").read_text(encoding="utf-8"))
     for part in ("valid loss", "exact match", "max_steps = 12", "12 steps"):
         assert part in seen.text, part
     assert "nan" not in seen.text
-    names = [given["alt"] for tag, given in seen.tags if tag == "img"]
+    names = [values["alt"] for tag, values in seen.tags if tag == "img"]
     assert {"loss by step", "learning rate by step", "validation: exact match by step"} <= {*names}
     assert len(names) == len({*names})
-    legends = [given["class"] for tag, given in seen.tags if tag == "b"]
+    legends = [values["class"] for tag, values in seen.tags if tag == "b"]
     assert legends == ["colour-0", "colour-1", "colour-2"]  # of updates, training, validation
 
 
-def test_wide_tables_scroll_by_themselves(place):
+def test_wide_tables_have_their_own_scroll_bar(place):
     train(place, "run", max_steps=2)
     seen = Seen((place / "run" / "report.html").read_text(encoding="utf-8"))
     tables = [at for at, (tag, _) in enumerate(seen.tags) if tag == "table"]
@@ -70,7 +70,7 @@ def test_wide_tables_scroll_by_themselves(place):
     assert all(seen.tags[at - 1][1]["class"].split()[0] == "wide" for at in tables)
 
 
-def test_it_is_written_when_it_is_old(place):
+def test_an_old_report_is_rewritten(place):
     train(place, "run", max_steps=4)
     run = Run(place / "run")
     assert not report_due(run)
@@ -83,10 +83,10 @@ def test_it_is_written_when_it_is_old(place):
     assert report_due(run)
 
 
-def test_a_torn_line_is_left_out(place):
+def test_read_metrics_skips_a_torn_line(place):
     train(place, "run", max_steps=2)
     run = Run(place / "run")
-    whole = read_metrics(run)
+    records = read_metrics(run)
     with run.metrics.open("a") as file:
         file.write('{"step": 3, "lo')
-    assert read_metrics(run) == whole
+    assert read_metrics(run) == records

@@ -1,4 +1,4 @@
-"""A training that was killed and resumed is the training it would have been, to the bit."""
+"""A training that was killed and resumed equals an uninterrupted one, to the bit."""
 
 import dataclasses
 import itertools
@@ -24,51 +24,51 @@ AVERAGES = {
 }
 
 
-class Died(BaseException):
+class Crash(BaseException):
     pass
 
 
 @pytest.fixture(scope="module")
 def reference(tmp_path_factory):
-    """What each training comes to in one go."""
+    """The outcomes of uninterrupted trainings."""
     import torch
 
     torch.set_num_threads(1)
-    found = {}
+    outcomes = {}
 
     def of(*changes):
-        if changes not in found:
-            folder = prepare(tmp_path_factory.mktemp("whole") / "it")
+        if changes not in outcomes:
+            folder = prepare(tmp_path_factory.mktemp("complete") / "it")
             train(folder, "run", *changes)
-            found[changes] = outcome(folder / "run")
-        return found[changes]
+            outcomes[changes] = outcome(folder / "run")
+        return outcomes[changes]
 
     return of
 
 
-def die_at(patch, owner, name, number, *, after=False):
-    """Let a method die when it is called for the nth time."""
+def crash_at(patch, owner, name, number, *, after=False):
+    """Crash at the call of a method with this number."""
     plain, left = getattr(owner, name), [number]
 
     def call(*args, **kwargs):
         left[0] -= 1
         if left[0] == 0 and not after:
-            raise Died
+            raise Crash
         result = plain(*args, **kwargs)
         if left[0] == 0:
-            raise Died
+            raise Crash
         return result
 
     patch.setattr(owner, name, call)
 
 
 @pytest.mark.parametrize("average", AVERAGES)
-def test_deaths_between_updates_change_nothing(place, monkeypatch, reference, average):
+def test_crashes_between_updates_change_nothing(place, monkeypatch, reference, average):
     changes = AVERAGES[average]
     for number in (1, 4, 2, 6, 5):
         with monkeypatch.context() as patch:
-            die_at(patch, Trainer, "update", number)
-            with pytest.raises(Died):
+            crash_at(patch, Trainer, "update", number)
+            with pytest.raises(Crash):
                 train(place, "run", *changes, resume=True)
     train(place, "run", *changes, resume=True)
     assert outcome(place / "run") == reference(*changes)
@@ -84,30 +84,30 @@ def test_deaths_between_updates_change_nothing(place, monkeypatch, reference, av
         (Run, "keep_best"),
         (Run, "note"),
         (Run, "sync_metrics"),
-        (checkpoint, "tidy"),
-        (checkpoint, "write_synced"),
+        (checkpoint, "clean_up"),
+        (checkpoint, "write_pieces"),
     ],
 )
-def test_deaths_around_validations_and_saves_change_nothing(
+def test_crashes_around_validations_and_saves_change_nothing(
     place, monkeypatch, reference, owner, name, after
 ):
     for number in (1, 2):
         with monkeypatch.context() as patch:
-            die_at(patch, owner, name, number, after=after)
-            with pytest.raises(Died):
+            crash_at(patch, owner, name, number, after=after)
+            with pytest.raises(Crash):
                 train(place, "run", resume=True)
     train(place, "run", resume=True)
     assert outcome(place / "run") == reference()
 
 
-def test_a_death_while_a_run_is_begun(place, monkeypatch, reference):
-    """The folder is usable after a death at each write of the beginning."""
+def test_a_crash_while_a_run_is_begun_leaves_a_usable_folder(place, monkeypatch, reference):
+    """After a crash at any of the first writes."""
     from saccade.training import run as module
 
     for number in range(1, 5):
         with monkeypatch.context() as patch:
-            die_at(patch, module, "write_file", number)
-            with pytest.raises(Died):
+            crash_at(patch, module, "write_file", number)
+            with pytest.raises(Crash):
                 train(place, "run", max_steps=12)
         assert not (place / "run" / "run.json").exists()
     train(place, "run", max_steps=12)  # not even --resume is needed
@@ -115,15 +115,15 @@ def test_a_death_while_a_run_is_begun(place, monkeypatch, reference):
     assert not [path.name for path in (place / "run").iterdir() if path.name.startswith(".b")]
 
 
-def test_a_validation_that_was_stopped_is_done_again(place, monkeypatch, reference):
-    """Also for a checkpoint of the very step, which is then replaced."""
+def test_a_stopped_validation_is_repeated(place, monkeypatch, reference):
+    """The checkpoint of the same step is then replaced."""
     from saccade.errors import StoppedError
 
     plain = Trainer.measure
 
     def stopped(self, progress):
         if progress.step == 12:
-            self.interruption.asked = True
+            self.interruption.requested = True
         return plain(self, progress)
 
     with monkeypatch.context() as patch:
@@ -134,10 +134,10 @@ def test_a_validation_that_was_stopped_is_done_again(place, monkeypatch, referen
     assert outcome(place / "run") == reference()
 
 
-def test_damaged_checkpoints_cost_time_only(place, monkeypatch, reference, caplog):
+def test_damaged_checkpoints_cost_only_time(place, monkeypatch, reference, caplog):
     with monkeypatch.context() as patch:
-        die_at(patch, Trainer, "update", 9)
-        with pytest.raises(Died):
+        crash_at(patch, Trainer, "update", 9)
+        with pytest.raises(Crash):
             train(place, "run")
     folder = place / "run" / "checkpoints"
     assert checkpoint.steps(folder) == [3, 6]
@@ -145,18 +145,18 @@ def test_damaged_checkpoints_cost_time_only(place, monkeypatch, reference, caplo
     (folder / ".partial-1-step-9").mkdir()
     (folder / ".partial-1-step-9" / "state.json").touch()
     with monkeypatch.context() as patch:
-        die_at(patch, Trainer, "update", 2)
-        with pytest.raises(Died):
+        crash_at(patch, Trainer, "update", 2)
+        with pytest.raises(Crash):
             train(place, "run", resume=True)
     assert sorted(p.name for p in folder.iterdir()) == ["corrupt-step-6", "step-3"]
-    assert "step 3 is tried" in caplog.text
+    assert "trying step 3" in caplog.text
     (folder / "step-3" / "MANIFEST.json").unlink()
     train(place, "run", resume=True)
     assert "training starts from step 0" in caplog.text
     assert outcome(place / "run") == reference()
 
 
-def test_more_steps_are_as_if_asked_for_at_once(place, reference):
+def test_resuming_with_more_steps_equals_one_training(place, reference):
     changes = ("training.optim.schedule=constant",)
     train(place, "run", *changes, max_steps=8)
     train(place, "run", *changes, max_steps=12, resume=True)
@@ -164,7 +164,7 @@ def test_more_steps_are_as_if_asked_for_at_once(place, reference):
     assert "max_steps = 12" in (place / "run" / "recipe.toml").read_text()
 
 
-def test_a_finished_run_is_not_touched(place):
+def test_resuming_a_finished_run_changes_no_file(place):
     train(place, "run")
     before = everything(place / "run")
     assert any("tensorboard" in name for name in before)
@@ -173,29 +173,28 @@ def test_a_finished_run_is_not_touched(place):
 
 
 def test_kills_at_random_moments_change_nothing(place, forks, reference):
-    """Also inside saves: one a step, on a disk that takes its time."""
-    chance, more = random.Random(0), ("--set", "training.checkpoint_every=1", "--resume")
+    """Also inside saves: one per step, on a slow disk."""
+    rng, more = random.Random(0), ("--set", "training.checkpoint_every=1", "--resume")
     kills = 0
     for i in range(12):
         child = forks.start(arguments(place, "run", *more), "slow disk")
-        if i >= 3:  # the first ones die while the run is begun
+        if i >= 3:  # the first ones are killed while the run is begun
             child.until(lambda: list((place / "run").glob("checkpoints/*")))
-        time.sleep(chance.uniform(0, 0.5))
+        time.sleep(rng.uniform(0, 0.5))
         child.send(signal.SIGKILL)
         kills += child.wait()[0] == -signal.SIGKILL
-    code, said = forks.run(arguments(place, "run", *more))
-    assert code == 0, said
+    code, output = forks.run(arguments(place, "run", *more))
+    assert code == 0, output
     assert kills > 5
-    found, wanted = outcome(place / "run"), reference("training.checkpoint_every=1")
-    assert found == wanted
+    assert outcome(place / "run") == reference("training.checkpoint_every=1")
 
 
-# with other processes and updates of another size
+# with another number of processes or batches per update
 
 
 @pytest.fixture
 def read(monkeypatch):
-    """The numbers of all batches read, by all processes; this one stands in for the others."""
+    """The numbers of all batches read; this process stands in for the others."""
     plain, numbers = Plan.update, []
 
     def update(plan, at):
@@ -208,12 +207,12 @@ def read(monkeypatch):
     monkeypatch.setattr(World, "sum", lambda world, values: [world.size * v for v in values])
     monkeypatch.setattr(World, "from_first", lambda world, work: work(), raising=False)
     monkeypatch.setattr(distributed, "joined", lambda world, *_: nullcontext(world))
-    monkeypatch.setattr(session, "write_report", lambda *_: None)  # longer than the training
+    monkeypatch.setattr(session, "write_report", lambda *_: None)  # takes longer than the training
     return numbers
 
 
 def part(place, processes, accumulate, steps):
-    """Train up to so many steps in all."""
+    """Train up to this many steps in total."""
     changes, world = f"training.accumulate={accumulate}", World(size=processes)
     train(place, "run", changes, world=world, max_steps=steps, resume=True)
 
@@ -236,12 +235,12 @@ def test_a_resumed_run_reads_every_batch_once(place, read, before, after):
 
 @pytest.mark.parametrize("size", [*SIZES, (2, 2)])
 def test_a_checkpoint_without_a_count_of_batches_resumes(place, read, size):
-    """As earlier versions wrote them; their updates had one size."""
+    """Earlier versions wrote none; their updates had one size."""
     part(place, *size, 3)
     folder = place / "run" / "checkpoints"
-    found = checkpoint.newest(folder)
-    state = {name: value for name, value in found.state.items() if name != "batches"}
-    assert state != found.state
-    checkpoint.write(folder, dataclasses.replace(found, state=state), keep=1)
+    saved = checkpoint.newest(folder)
+    state = {name: value for name, value in saved.state.items() if name != "batches"}
+    assert state != saved.state
+    checkpoint.write(folder, dataclasses.replace(saved, state=state), keep=1)
     part(place, *size, 5)
     assert sorted(read) == list(range(5 * math.prod(size)))

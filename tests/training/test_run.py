@@ -1,4 +1,4 @@
-"""The run folder: who may write to it, what fits it, and what a full disk does to it."""
+"""The run folder: its lock, what may change in a resumed run, and what a full disk does to it."""
 
 import json
 import os
@@ -11,23 +11,26 @@ import torch
 
 import saccade
 from saccade import cli, files
+from saccade.data import sources
 from saccade.errors import RecipeError, RunError, TrainingError
-from saccade.files import fingerprint
-from saccade.training import checkpoint, run, session
+from saccade.files import write_pieces
+from saccade.tasks.text_to_text import TextToText
+from saccade.training import checkpoint, manifest, run, session
 from saccade.training.run import Run
-from tests.training.runs import arguments, everything, outcome, prepare, train
+from tests import tiny_recipes
+from tests.training.runs import arguments, everything, outcome, prepare, same, train
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    """A run that nobody changes."""
+    """A finished run, which no test changes."""
     folder = prepare(tmp_path_factory.mktemp("finished") / "it")
     train(folder, "run")
     return folder
 
 
 def command(monkeypatch, capsys, *arguments):
-    """Run saccade in this process; gives its exit code and what it said on stderr."""
+    """Run saccade in this process; return its exit code and its output on stderr."""
     monkeypatch.setattr(sys, "argv", ["saccade", *arguments])
     code = 0
     try:
@@ -37,7 +40,7 @@ def command(monkeypatch, capsys, *arguments):
     return code, capsys.readouterr().err
 
 
-def test_what_lies_in_a_run(finished):
+def test_files_of_a_run(finished):
     names = set(os.listdir(finished / "run")) - {".lock", "tensorboard"}
     assert names == {
         "MANIFEST.json",
@@ -54,7 +57,7 @@ def test_what_lies_in_a_run(finished):
     assert not [path for path in (finished / "run").rglob("*.p*") if path.suffix in (".pt", ".pkl")]
 
 
-def test_weights_hold_no_time_and_no_path(place):
+def test_weights_contain_no_time_and_no_path(place):
     train(place, "one", max_steps=4)
     train(place, "elsewhere/two", max_steps=4)
     one, two = (place / name / "model.safetensors" for name in ("one", "elsewhere/two"))
@@ -65,35 +68,35 @@ def test_weights_hold_no_time_and_no_path(place):
     assert Run(place / "one").about() == Run(place / "elsewhere/two").about()
 
 
-def test_an_existing_run_is_refused_without_resume(finished, monkeypatch, capsys):
+def test_raises_on_an_existing_run_without_resume(finished, monkeypatch, capsys):
     before = everything(finished / "run")
-    code, said = command(monkeypatch, capsys, *arguments(finished, "run"))
+    code, output = command(monkeypatch, capsys, *arguments(finished, "run"))
     assert code == 2
-    assert "holds a run already; go on with it by --resume, or choose another folder" in said
+    assert "already holds a run; resume it with --resume, or choose another folder" in output
     assert everything(finished / "run") == before
 
 
-def test_a_finished_run_ends_with_0_and_is_not_changed(finished, monkeypatch, capsys):
+def test_a_finished_run_exits_with_0_and_is_not_changed(finished, monkeypatch, capsys):
     before = everything(finished / "run")
-    code, said = command(monkeypatch, capsys, *arguments(finished, "run", "--resume"))
+    code, output = command(monkeypatch, capsys, *arguments(finished, "run", "--resume"))
     assert code == 0
-    assert "all 12 steps are done, at step 12" in said
+    assert "all 12 steps are done, at step 12" in output
     assert everything(finished / "run") == before
 
 
 @pytest.mark.parametrize("exists", [False, True])
-def test_resume_of_nothing_begins(place, exists):
+def test_resume_without_a_run_begins_one(place, exists):
     if exists:
         (place / "run").mkdir()
     train(place, "run", max_steps=2, resume=True)
     assert Run(place / "run").exists()
 
 
-def test_a_folder_with_other_things_is_refused(place):
+def test_raises_on_a_folder_with_other_files(place):
     (place / "run").mkdir()
     (place / "run" / "thesis.tex").write_text("mine")
     for resume in (False, True):
-        with pytest.raises(RunError, match=r"is not empty \(thesis.tex\) and no run"):
+        with pytest.raises(RunError, match=r"is not empty \(thesis.tex\) and not a run"):
             train(place, "run", resume=resume)
     with pytest.raises(RunError, match="is a file; --out needs a folder"):
         train(place, "tiny.toml")
@@ -102,43 +105,43 @@ def test_a_folder_with_other_things_is_refused(place):
     assert (place / "run" / "thesis.tex").read_text() == "mine"
 
 
-def test_wrong_data_makes_no_folder(place):
-    with pytest.raises(saccade.SaccadeError, match="there is no"):
+def test_wrong_data_leaves_no_folder(place):
+    with pytest.raises(saccade.SaccadeError, match="does not exist"):
         train(place, "run", data=place / "nowhere")
     assert not (place / "run").exists()
 
 
-def test_a_second_process_is_refused_and_the_first_goes_on(place, forks):
+def test_a_second_process_raises_and_the_first_continues(place, forks):
     first = forks.start(arguments(place, "run", "--max-steps", "60"), "slow disk")
     first.until((place / "run" / "metrics.jsonl").exists)
-    code, said = forks.run(arguments(place, "run", "--resume"))
+    code, output = forks.run(arguments(place, "run", "--resume"))
     assert code == 2
-    assert f"error: another process is training in {place / 'run'}; wait for it" in said
-    code, said = first.wait()
-    assert code == 0, said
-    assert "all 60 steps are done" in said
+    assert f"error: another process is training in {place / 'run'}; wait until it ends" in output
+    code, output = first.wait()
+    assert code == 0, output
+    assert "all 60 steps are done" in output
 
 
-# what fits
+# what may change in a resumed run
 
 
-def test_another_model_is_refused_with_the_keys(finished):
+def test_raises_on_another_model_with_the_changed_keys(finished):
     before = everything(finished / "run")
     changes = ("model.dim=14", "model.encoder.cell=lstm", "text.source.size=50")
     with pytest.raises(RunError) as caught:
         train(finished, "run", *changes, resume=True)
-    said = str(caught.value)
-    assert "model.dim was 12, is 14" in said
-    assert "model.encoder.cell was 'gru', is 'lstm'" in said
-    assert "text.source.size was 60, is 50" in said
-    assert "train into another folder" in said
+    message = str(caught.value)
+    assert "model.dim was 12, is 14" in message
+    assert "model.encoder.cell was 'gru', is 'lstm'" in message
+    assert "text.source.size was 60, is 50" in message
+    assert "train into another folder" in message
     assert everything(finished / "run") == before
 
 
-def test_what_changed_is_said(place, caplog, monkeypatch):
+def test_warns_about_changes_of_recipe_data_and_threads(place, caplog, monkeypatch):
     train(place, "run", max_steps=4)
     train(place, "run", max_steps=5, resume=True)
-    assert not caplog.records  # that much may change without a word
+    assert not caplog.records  # that much may change without a warning
     train(place, "run", "training.learning_rate=0.02", max_steps=5, resume=True)
     assert "training.learning_rate was 0.01, is 0.02" in caplog.text
     caplog.clear()
@@ -148,33 +151,33 @@ def test_what_changed_is_said(place, caplog, monkeypatch):
     changed = ("training.learning_rate=0.02",)
     train(place, "run", *changed, max_steps=6, resume=True)
     assert "the data has changed since the run began" in caplog.text
-    assert "the run began with 1 threads and goes on with 7" in caplog.text
+    assert "the number of threads has changed from 1 to 7" in caplog.text
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "said"),
+    ("name", "value", "message"),
     [
-        ("world", 3, "began with 3 processes and goes on with 1: its updates are of another size"),
-        ("device", "cuda", "began on cuda and goes on on cpu"),
-        ("precision", "bfloat16", "began in bfloat16 and goes on in float32"),
+        ("world", 3, "the number of processes has changed from 3 to 1, and with it the size of"),
+        ("device", "cuda", "the device has changed from cuda to cpu"),
+        ("precision", "bfloat16", "the precision has changed from bfloat16 to float32"),
     ],
 )
-def test_another_machine_is_said(place, caplog, name, value, said):
+def test_warns_about_changes_of_the_machine(place, caplog, name, value, message):
     train(place, "run", max_steps=1)
     path = place / "run" / "run.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {name: value}))
     train(place, "run", max_steps=1, resume=True)
-    assert said in caplog.text
+    assert message in caplog.text
 
 
-def test_a_changed_average_starts_anew(place):
-    """Its snapshots are of no use to another kind."""
+def test_a_changed_kind_of_average_starts_again(place):
+    """Snapshots of one kind are of no use to another."""
 
     def snapshots(kind, steps):
         train(place, "run", f"training.average.kind={kind}", max_steps=steps, resume=True)
-        found = checkpoint.newest(place / "run" / "checkpoints")
-        assert found.step == steps
-        names = [name.split(".") for name in found.tensors.get("average", {})]
+        saved = checkpoint.newest(place / "run" / "checkpoints")
+        assert saved.step == steps
+        names = [name.split(".") for name in saved.tensors.get("average", {})]
         assert all(name[0] == kind for name in names)
         return {int(name[1]) for name in names}
 
@@ -184,7 +187,7 @@ def test_a_changed_average_starts_anew(place):
     assert snapshots("none", 13) == set()
 
 
-def test_a_newer_format_is_refused(place):
+def test_raises_on_a_newer_format(place):
     train(place, "run", max_steps=1)
     path = place / "run" / "run.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 99, "saccade": "9.9"}))
@@ -194,14 +197,14 @@ def test_a_newer_format_is_refused(place):
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b'{"format": "x"}', b"\xff", b"null"])
-def test_a_damaged_run_json_is_said(place, content):
+def test_raises_on_a_damaged_run_json(place, content):
     (place / "run").mkdir()
     (place / "run" / "run.json").write_bytes(content)
     with pytest.raises(RunError, match=r"run\.json is damaged"):
         saccade.load(place / "run")
 
 
-def test_a_folder_that_is_no_run(tmp_path):
+def test_raises_on_a_folder_that_is_not_a_run(tmp_path):
     with pytest.raises(RunError, match="there is no run folder"):
         saccade.load(tmp_path / "nowhere")
     (tmp_path / "x").touch()
@@ -210,7 +213,7 @@ def test_a_folder_that_is_no_run(tmp_path):
 
 
 @pytest.mark.parametrize("content", [b"", b"garbage" * 9, None])
-def test_damaged_weights_are_said(place, content):
+def test_raises_on_damaged_weights(place, content):
     train(place, "run", max_steps=1)
     path = place / "run" / "model.safetensors"
     if content is None:
@@ -221,18 +224,18 @@ def test_damaged_weights_are_said(place, content):
         saccade.load(place / "run")
 
 
-def test_weights_of_another_model_are_said(place):
+def test_raises_on_weights_of_another_model(place):
     train(place, "run", max_steps=1)
     train(place, "other", "model.decoder.cell=lstm", "model.dim=16", max_steps=1)
     train(place, "wide", "model.dim=16", max_steps=1)
-    for other, said in (("other", "shape"), ("wide", r"has shape \(\d+, 16\), the model needs")):
+    for other, message in (("other", "shape"), ("wide", r"has shape \(\d+, 16\), the model needs")):
         weights = (place / other / "model.safetensors").read_bytes()
         (place / "run" / "model.safetensors").write_bytes(weights)
-        with pytest.raises(RunError, match=said):
+        with pytest.raises(RunError, match=message):
             saccade.load(place / "run")
 
 
-def test_no_weights_yet(place):
+def test_raises_if_there_are_no_weights_yet(place):
     (place / "run").mkdir()
     with pytest.raises(TrainingError):
         train(place, "run", "training.learning_rate=1e30", "training.optim.warmup=0", max_steps=9)
@@ -243,10 +246,10 @@ def test_no_weights_yet(place):
 # a full disk
 
 
-def test_a_full_disk_at_each_file_keeps_the_run(place, monkeypatch, capsys):
+def test_a_full_disk_at_any_file_keeps_the_run(place, monkeypatch, capsys):
     import errno
 
-    train(place, "whole")
+    train(place, "complete")
     train(place, "run", max_steps=4)
     number = 0
     while True:
@@ -255,29 +258,27 @@ def test_a_full_disk_at_each_file_keeps_the_run(place, monkeypatch, capsys):
 
         def full(path, content, left=left):
             left[0] -= 1
-            content = content if isinstance(content, bytes) else b"".join(content)
             if left[0] == 0:
+                content = content if isinstance(content, bytes) else b"".join(content)
                 path.write_bytes(content[: len(content) // 2])
                 raise OSError(errno.ENOSPC, "No space left on device", str(path))
-            path.write_bytes(content)
-            return fingerprint(path)
+            return write_pieces(path, content)
 
         with monkeypatch.context() as patch:
-            patch.setattr(files, "write_synced", full)
-            patch.setattr("saccade.training.checkpoint.write_synced", full)
-            patch.setattr("saccade.training.manifest.write_synced", full)
-            code, said = command(patch, capsys, *arguments(place, "run", "--resume"))
+            for module in (files, checkpoint, manifest):
+                patch.setattr(module, "write_pieces", full)
+            code, output = command(patch, capsys, *arguments(place, "run", "--resume"))
         if code == 0:
             break
         assert code == 74
-        assert "error: the disk is full: " in said
-        assert "kept" in said
-        assert "Traceback" not in said
+        assert "error: the disk is full: " in output
+        assert "kept" in output
+        assert "Traceback" not in output
         assert not list((place / "run").rglob(".partial*"))
     assert number > 6
     assert (
         outcome(place / "run")["files"]["model.safetensors"]
-        == (outcome(place / "whole")["files"]["model.safetensors"])
+        == (outcome(place / "complete")["files"]["model.safetensors"])
     )
 
 
@@ -286,12 +287,12 @@ def small_disk(tmp_path):
     """A disk of one megabyte."""
     folder = tmp_path / "disk"
     folder.mkdir()
-    made = subprocess.run(
+    mounted = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)],
         capture_output=True,
         check=False,
     )
-    if made.returncode:
+    if mounted.returncode:
         pytest.skip("a small disk cannot be mounted here")
     yield folder
     subprocess.run(["umount", "-l", str(folder)], check=True)
@@ -299,22 +300,22 @@ def small_disk(tmp_path):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="tmpfs is Linux's")
 @pytest.mark.parametrize("room", [1, 12])
-def test_a_disk_that_is_really_full(place, finished, small_disk, forks, room):
+def test_a_really_full_disk_keeps_the_checkpoint(place, finished, small_disk, forks, room):
     train(place, "disk/run", max_steps=4)
     newest = Run(small_disk / "run").checkpoints / "step-4"
     before = {path.name: path.read_bytes() for path in newest.iterdir()}
     filler = small_disk / "filler"
     fill(filler, room * 4096)
-    code, said = forks.run(arguments(place, "disk/run", "--resume"))
-    assert code == 74, said
-    assert "error: the disk is full: " in said
-    assert "Traceback" not in said
+    code, output = forks.run(arguments(place, "disk/run", "--resume"))
+    assert code == 74, output
+    assert "error: the disk is full: " in output
+    assert "Traceback" not in output
     assert not list(small_disk.rglob(".partial*"))
     if newest.exists():
         assert {path.name: path.read_bytes() for path in newest.iterdir()} == before
     filler.unlink()
-    code, said = forks.run(arguments(place, "disk/run", "--resume"))
-    assert code == 0, said
+    code, output = forks.run(arguments(place, "disk/run", "--resume"))
+    assert code == 0, output
     final = "checkpoints/step-12/weights.safetensors"
     assert (small_disk / "run" / final).read_bytes() == (finished / "run" / final).read_bytes()
     best = "model.safetensors"
@@ -331,10 +332,10 @@ def fill(path: Path, room: int) -> None:
             file.truncate(max(0, file.tell() - room))
 
 
-# what is called from Python
+# from Python
 
 
-def test_the_front_door(place, monkeypatch):
+def test_train_load_and_evaluate_from_python(place, monkeypatch):
     monkeypatch.setattr(Path, "home", lambda: place / "home")
     task = saccade.train(
         str(place / "tiny.toml"), data=str(place / "data"), out=str(place / "run"), max_steps=4
@@ -345,15 +346,15 @@ def test_the_front_door(place, monkeypatch):
     for name, value in loaded.state_dict().items():
         assert torch.equal(value, task.state_dict()[name])
     assert [a.text for a in loaded.predict(["a b c"])] == [a.text for a in task.predict(["a b c"])]
-    found = saccade.evaluate(task, data=place / "data")
-    assert found == saccade.evaluate(place / "run", data=place / "data" / "test.tsv")
-    assert set(found) == {"exact_match"}
-    assert 0 <= found["exact_match"] <= 1
+    scores = saccade.evaluate(task, data=place / "data")
+    assert scores == saccade.evaluate(place / "run", data=place / "data" / "test.tsv")
+    assert set(scores) == {"exact_match"}
+    assert 0 <= scores["exact_match"] <= 1
     with pytest.raises(RunError, match="--resume"):
         saccade.train(place / "tiny.toml", data=place / "data", out=place / "run")
 
 
-def test_the_task_that_train_gives_has_the_best_weights(place, monkeypatch):
+def test_train_returns_the_best_weights(place, monkeypatch):
     from saccade.training.loop import Trainer
 
     worth = iter([(2.0, 2.0), (1.0, 1.0), (3.0, 3.0)])
@@ -372,7 +373,37 @@ def test_the_task_that_train_gives_has_the_best_weights(place, monkeypatch):
         assert torch.equal(value, kept[1][name])
 
 
-def test_an_unknown_device_or_precision_is_refused(place):
+def test_the_task_is_built_once(place, monkeypatch):
+    built, plain = [], TextToText.__init__
+
+    def init(self, *args, **options):
+        built.append(self)
+        plain(self, *args, **options)
+
+    monkeypatch.setattr(TextToText, "__init__", init)
+    task = train(place, "run", max_steps=4)
+    assert [id(one) for one in built] == [id(task)]
+    assert all(p.grad is None and p.requires_grad for p in task.parameters())
+    built.clear()
+    task = train(place, "run", max_steps=8, resume=True)
+    assert [id(one) for one in built] == [id(task)]
+
+
+@pytest.mark.parametrize("name", ["rnn-attention", "bert-mini", "gpt-char", "vit-tiny"])
+def test_a_new_task_has_the_weights_and_parts_of_a_restored_one(tmp_path, name):
+    """A run that is resumed before its first checkpoint is built from its folder."""
+    recipe = tiny_recipes.small(name)
+    [file] = tiny_recipes.data().glob(f"{recipe.task}.*")
+    split = sources.open_corpus(file, recipe.options.columns).splits["train"]
+    torch.manual_seed(5)
+    task = recipe.options.create(split)
+    Run(tmp_path).begin(recipe, task, {})
+    restored = Run(tmp_path).initial_task(seed=5)
+    assert restored.parts() == task.parts()
+    assert same(restored.state_dict(), task.state_dict())
+
+
+def test_raises_on_an_unknown_device_or_precision(place):
     for options in ({"device": "tpu"}, {"precision": "float8"}):
         with pytest.raises(RecipeError, match="it can be: auto"):
             session.train(place / "tiny.toml", data=place / "data", out=place / "run", **options)

@@ -1,4 +1,4 @@
-"""Recipes that format 1 wrote are read as they were meant; new ones must be right."""
+"""Recipes of format 1 load with the same meaning; new ones must be correct."""
 
 import json
 from pathlib import Path
@@ -33,7 +33,7 @@ def load(request, tmp_path):
     return read
 
 
-def test_a_text_model_of_format_1(load):
+def test_a_text_model_of_format_1_loads(load):
     model = load((FOLDER / "text_to_text.toml").read_text()).options.model
     assert model.encoder.position == RotaryConfig(layout="halves")
     assert model.encoder.score == ScaledDotConfig()
@@ -43,7 +43,7 @@ def test_a_text_model_of_format_1(load):
     assert names["decoder.position.weight"].shape == (11, 6)
 
 
-def test_an_image_model_of_format_1(load):
+def test_an_image_model_of_format_1_loads(load):
     model = load((FOLDER / "image_classification.toml").read_text()).options.model
     assert model.encoder.position == LearnedConfig(grid=(9, 9))
     assert model.sized(28).build(3).encoder.position.weight.shape == (82, 96)
@@ -58,7 +58,7 @@ def test_a_key_without_effect_is_dropped_from_a_run_of_format_1_only():
         assert upgraded({"model": table}, number) == {"model": table}
 
 
-def test_a_new_recipe_with_keys_of_another_kind_is_rejected(tmp_path):
+def test_raises_on_a_new_recipe_with_keys_of_another_kind(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text(
         'task = "text_to_text"\nmodel = {encoder = {position = {kind = "rotary", fuse = "add"}}, '
@@ -72,7 +72,7 @@ def test_a_new_recipe_with_keys_of_another_kind_is_rejected(tmp_path):
     )
 
 
-def test_a_run_of_format_1_answers_and_is_resumed(place):
+def test_a_run_of_format_1_predicts_and_resumes(place):
     trained = train(place, "run", max_steps=2)
     path = place / "run" / "recipe.toml"
     table = recipe.parse(path.read_text(), "recipe")

@@ -1,22 +1,21 @@
-"""Attention: a query reads a set of vectors, wherever they come from.
+"""Attention: queries read a set of vectors, weighted by how well each fits.
 
 scores      how well a query fits a key
 masks       which keys a query may see
-attend      scores -> weights -> context; the only place where attention weights exist
-projection  the learned maps that make queries, keys and values out of what comes in
-multihead   several attentions side by side
+attend      scores → weights → context, the only place where attention weights exist
+projection  the learned maps from inputs to queries, keys and values
+multihead   several attentions in parallel
 cache       keys and values kept between the steps of generation
-watch       the exact weights of every attention below a module, for a block of code
+watch       record the exact weights of every attention below a module
 """
 
 from saccade.attention import masks
 from saccade.attention.attend import Attend, Prepared
-from saccade.attention.cache import Cache, Projected
+from saccade.attention.cache import KeyValueCache, Projected
 from saccade.attention.multihead import MultiHeadAttention
 from saccade.attention.scores import (
     Additive,
     AdditiveConfig,
-    Affine,
     Cosine,
     CosineConfig,
     Dot,
@@ -36,9 +35,7 @@ from saccade.attention.scores import (
 __all__ = [
     "Additive",
     "AdditiveConfig",
-    "Affine",
     "Attend",
-    "Cache",
     "Cosine",
     "CosineConfig",
     "Dot",
@@ -47,6 +44,7 @@ __all__ = [
     "FactoredScore",
     "General",
     "GeneralConfig",
+    "KeyValueCache",
     "LowRank",
     "LowRankConfig",
     "MultiHeadAttention",
@@ -58,3 +56,6 @@ __all__ = [
     "ScoreConfig",
     "masks",
 ]
+
+Cache = KeyValueCache
+"""Deprecated name of `KeyValueCache`."""

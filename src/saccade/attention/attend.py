@@ -1,11 +1,11 @@
-"""Attend: scores -> weights -> context. The only place where attention weights exist.
+"""Attention from scores to weights to context, the only place where attention weights exist.
 
-    a_i = softmax_i(e(q, k_i))        the weights: positive, summing to 1 over the visible keys
-    context = Σ_i a_i v_i             what the query reads
+    a_i = softmax_i(e(q, k_i))        weights, positive and summing to 1 over the visible keys
+    context = Σ_i a_i v_i             the weighted sum of the values
 
-When nobody watches, a factored score runs on torch's fused kernel, which never builds the (q, k)
-matrix. While somebody does (see `watch`), or where the score has no factors, the weights are
-computed as written above. Both give the same context; a test compares them.
+A factored score runs on torch's fused kernel, which never builds the (q, k) matrix. Inside a
+`watch` block, or if the score has no factors, the weights are computed explicitly. Both paths give
+the same context; a test compares them.
 """
 
 from collections.abc import Iterator
@@ -25,22 +25,22 @@ from saccade.shapes import Float, Tensor
 
 @runtime_checkable
 class Watcher(Protocol):
-    """Somebody who wants to see the weights of some of the `Attend` modules."""
+    """A recorder of the weights of some `Attend` modules."""
 
     def wants(self, attend: "Attend") -> bool:
-        """Whether this module's weights are asked for."""
+        """Return whether to record the weights of this module."""
         ...
 
     def record(self, attend: "Attend", weights: Float[Tensor, "*b q k"]) -> None:
-        """Take the weights of one call, before dropout."""
+        """Record the weights of one call, before dropout."""
         ...
 
     def join(self, attend: "Attend", since: int) -> None:
-        """Make one call of all calls recorded since that many, their queries joined."""
+        """Merge all calls after the first `since` into one, their queries concatenated."""
         ...
 
     def count(self, attend: "Attend") -> int:
-        """How many calls were recorded so far."""
+        """Return the number of calls recorded so far."""
         ...
 
 
@@ -49,7 +49,7 @@ watchers: ContextVar[tuple[Watcher, ...]] = ContextVar("watchers", default=())
 
 @contextmanager
 def one_call(attend: "Attend") -> Iterator[None]:
-    """Calls of `attend` in this block are recorded as one: a loop over time steps is one pass."""
+    """Record all calls of `attend` in this block as one, so that a loop over steps is one call."""
     watching = [(w, w.count(attend)) for w in watchers.get() if w.wants(attend)]
     yield
     for watcher, before in watching:
@@ -57,17 +57,30 @@ def one_call(attend: "Attend") -> Iterator[None]:
 
 
 class Prepared(NamedTuple):
-    """Keys that went through the score's `prepare`: made once, read by many queries."""
+    """Keys that went through the score's `prepare` once, for any number of queries."""
 
     keys: Float[Tensor, "*c k r"]
 
 
 class Attend(nn.Module):
-    """Reads `values` by how well `query` fits `keys`; any leading axes, which broadcast.
+    """Attention with any score: the weighted sum of `values` by how well `query` fits `keys`.
 
-    A query that may see no key at all reads nothing: its context and its weights are zero.
-    `bias` is added to the scores (relative positions use it). Dropout acts on the weights, in
-    training mode only. A loop over queries calls `prepare(keys)` once and gives the result as keys.
+        a = softmax(e(query, keys) + bias),    context = a · values
+
+    A query that may see no key at all gets a context and weights of zero, without NaN in values or
+    gradients. `saccade.watch` records the weights of every `Attend` below a module.
+
+    Args:
+        score: The score e, one of `saccade.attention.scores`.
+        dropout: Probability with which a weight is set to 0, in training mode only.
+
+    Examples:
+        >>> import torch
+        >>> from saccade.attention import Additive, Attend, masks
+        >>> attend = Attend(Additive(query_dim=6, key_dim=4, hidden_dim=8))
+        >>> query, keys = torch.randn(2, 3, 6), torch.randn(2, 5, 4)
+        >>> attend(query, keys, keys, masks.padding([5, 2])).shape
+        torch.Size([2, 3, 4])
     """
 
     def __init__(self, score: Score, dropout: float = 0.0) -> None:
@@ -83,6 +96,24 @@ class Attend(nn.Module):
         mask: Mask | None = None,
         bias: Float[Tensor, "*g q k"] | None = None,
     ) -> Float[Tensor, "*a q w"]:
+        """Return the context of every query.
+
+        Leading axes of all arguments broadcast.
+
+        Args:
+            query: Queries (..., q, d).
+            keys: Keys (..., k, e), or what `prepare(keys)` returned.
+            values: Values (..., k, w), one for each key.
+            mask: Which keys each query may see; all, if None.
+            bias: Numbers (..., q, k) to add to the scores, such as those of relative positions.
+
+        Returns:
+            The context (..., q, w).
+
+        Raises:
+            ShapeError: If widths do not fit the score, or the number of values is not that of keys.
+            MaskError: If `mask` is not a `Mask` or does not fit.
+        """
         prepared = (keys if isinstance(keys, Prepared) else self.prepare(keys)).keys
         _check(prepared, values, mask)
         watching = [watcher for watcher in watchers.get() if watcher.wants(self)]
@@ -94,7 +125,7 @@ class Attend(nn.Module):
         return F.dropout(weights, self.dropout, self.training) @ values
 
     def prepare(self, keys: Float[Tensor, "*c k e"]) -> Prepared:
-        """What can be computed from the keys before any query is known."""
+        """Return the part of the score that depends on the keys alone, for a loop over queries."""
         return Prepared(self.score.prepare(keys))
 
     def _weights(
@@ -156,8 +187,10 @@ def _one_query(
     visible: Tensor | None,
     bias: Tensor | None,
 ) -> Tensor:
-    """One query at a time, as generation asks them: there is no (q, k) matrix to avoid, and the
-    fused kernel, made for many queries, is slower."""
+    """Attend with a single query, as generation does.
+
+    There is no (q, k) matrix to avoid, and the fused kernel is slower for one query.
+    """
     if query.shape[:-2] == keys.shape[:-2]:
         many, batch = query.flatten(0, -3), query.shape[:-2]
         none = query.new_empty(())
@@ -172,10 +205,10 @@ def _one_query(
 
 
 def _masked_softmax(scores: Tensor, visible: Tensor) -> Tensor:
-    """Softmax over the visible keys: hidden ones get exactly 0, and so does a blind query.
+    """Return the softmax over the visible keys; hidden keys get exactly 0.
 
-    A blind query's row is left unmasked for softmax and zeroed after it, because the softmax of
-    a row of -inf is NaN, in its gradient too.
+    The row of a query that sees no key is left unmasked for softmax and zeroed after it, because
+    the softmax of a row of -inf is NaN, in its gradient too.
     """
     blind = ~visible.any(-1, keepdim=True)
     if not bool(blind.any()):
@@ -185,10 +218,9 @@ def _masked_softmax(scores: Tensor, visible: Tensor) -> Tensor:
 
 
 def _for_kernel(vectors: Tensor, batch: torch.Size, width: int) -> Tensor:
-    """Vectors as the fused kernel wants them: (b, h, n, width), one width for all three.
+    """Return vectors in the form that the fused kernel needs: (b, h, n, width), padded with zeros.
 
-    The width is made up by zeros, which change no dot product. Where it does not get this, torch
-    silently builds the (q, k) matrix after all.
+    Zeros change no dot product. In any other form torch silently builds the (q, k) matrix.
     """
     if vectors.shape[:-2] != batch:
         vectors = vectors.expand(*batch, *vectors.shape[-2:])
@@ -200,7 +232,7 @@ def _for_kernel(vectors: Tensor, batch: torch.Size, width: int) -> Tensor:
 
 
 def _four_axes(tensor: Tensor, batch: torch.Size) -> Tensor:
-    """(..., n, m) as (b, h, n, m), where ... broadcasts to `batch`; not expanded if it need not."""
+    """Return (..., n, m) as (b, h, n, m), expanded to `batch` only where necessary."""
     if len(batch) == 2:
         return tensor[(None,) * (4 - tensor.ndim)] if tensor.ndim < 4 else tensor
     last = tensor.shape[-2:]
@@ -211,10 +243,14 @@ def _four_axes(tensor: Tensor, batch: torch.Size) -> Tensor:
 
 def _check(keys: Tensor, values: Tensor, mask: Mask | None) -> None:
     if keys.shape[-2] == 0:
-        raise ShapeError(f"there are no keys to attend to: keys have shape {tuple(keys.shape)}")
+        raise ShapeError(
+            f"there are no keys to attend to: keys have shape {tuple(keys.shape)}; attention needs "
+            "at least one key"
+        )
     if keys.shape[-2] != values.shape[-2]:
         raise ShapeError(
-            f"every key needs its value: got {keys.shape[-2]} keys and {values.shape[-2]} values"
+            f"every key needs its value: got {keys.shape[-2]} keys and {values.shape[-2]} values; "
+            "pass as many values as keys"
         )
     if mask is not None and not isinstance(mask, Mask):
         raise MaskError(

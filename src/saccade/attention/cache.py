@@ -1,6 +1,6 @@
-"""Keys and values that are kept, so that they are computed once. They live in the caller's state.
+"""Caches of keys and values for generation, kept in the state of the caller.
 
-`Cache` grows: self-attention in generation appends the new token's keys and values at each step.
+`KeyValueCache` grows: self-attention appends the keys and values of the new token at each step.
 `Projected` is fixed: cross-attention reads the same memory at each step.
 """
 
@@ -11,10 +11,23 @@ import torch
 from saccade.shapes import Float, Int, Tensor
 
 
-class Cache:
+class KeyValueCache:
     """The keys and values of all tokens so far, in buffers that double when they are full.
 
-    For generation, without gradients: `append` writes in place.
+    For generation without gradients: `append` writes in place.
+
+    Args:
+        capacity: Number of tokens that the first buffers hold.
+
+    Examples:
+        >>> import torch
+        >>> from saccade.attention import KeyValueCache, MultiHeadAttention
+        >>> attention, cache = MultiHeadAttention(8, num_heads=2), KeyValueCache()
+        >>> with torch.no_grad():
+        ...     for step in range(3):
+        ...         context = attention(torch.randn(1, 1, 8), cache=cache)
+        >>> cache.length
+        3
     """
 
     def __init__(self, capacity: int = 32) -> None:
@@ -26,7 +39,7 @@ class Cache:
     def append(
         self, keys: Float[Tensor, "b h n d"], values: Float[Tensor, "b h n w"]
     ) -> tuple[Float[Tensor, "b h k d"], Float[Tensor, "b h k w"]]:
-        """Add the keys and values of the newest tokens; gives those of all tokens."""
+        """Append the keys and values of new tokens; return those of all tokens."""
         end = self.length + keys.shape[2]
         self._capacity = _doubled(self._capacity, end)
         self._keys = _with_room(self._keys, keys, self.length, self._capacity)
@@ -36,12 +49,12 @@ class Cache:
         self.length = end
         return self._keys[:, :, :end], self._values[:, :, :end]
 
-    def select(self, rows: Int[Tensor, " n"]) -> "Cache":
-        """A cache of these rows of the batch, in this order; a row may come several times."""
-        chosen = Cache(self._capacity)
+    def select(self, rows: Int[Tensor, " n"]) -> "KeyValueCache":
+        """Return a cache of these rows of the batch, in this order; rows may be repeated."""
+        chosen = KeyValueCache(self._capacity)
         chosen.length = self.length
         if self._keys is not None and self._values is not None:
-            # whole rows with the room behind them: one copy, of memory that lies together
+            # copy complete rows with their spare capacity: one copy of contiguous memory
             chosen._keys = self._keys.index_select(0, rows)
             chosen._values = self._values.index_select(0, rows)
         return chosen
@@ -49,17 +62,17 @@ class Cache:
 
 @dataclass(frozen=True)
 class Projected:
-    """The keys and values of a memory, split into heads, ready to be read again and again.
+    """The keys and values of a memory, split into heads, computed once for many queries.
 
-    More rows of queries than of memory means that neighbours share one: the n beams of a row read
-    the same memory, which is kept once.
+    If there are n times as many rows of queries as of memory, n neighbouring rows share one row of
+    memory: the n beams of an input read the same memory, which is kept once.
     """
 
     keys: Float[Tensor, "b h k d"]
     values: Float[Tensor, "b h k w"]
 
     def select(self, rows: Int[Tensor, " n"]) -> "Projected":
-        """The same of these rows of the batch."""
+        """Return the keys and values of these rows of the batch."""
         return Projected(self.keys.index_select(0, rows), self.values.index_select(0, rows))
 
 

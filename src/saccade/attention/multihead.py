@@ -1,11 +1,4 @@
-"""Multi-head attention: several attentions side by side, each with its own Q, K and V.
-
-    head_i = Attend(X Q_i, M K_i, M V_i),    output = [head_1; …; head_h] W_o
-
-(Vaswani et al. 2017, section 3.2.2). Every head reads the whole width of its input. With
-`head="split"` it projects it to dim / num_heads, so the number of heads does not change the number
-of parameters; with `head="full"` to dim, and W_o maps num_heads * dim back to dim.
-"""
+"""Multi-head attention (Vaswani et al. 2017, section 3.2.2)."""
 
 from typing import Literal
 
@@ -13,7 +6,7 @@ import torch
 from torch import nn
 
 from saccade.attention.attend import Attend
-from saccade.attention.cache import Cache, Projected
+from saccade.attention.cache import KeyValueCache, Projected
 from saccade.attention.masks import AlwaysSeen, Mask
 from saccade.attention.projection import Packed, Separate
 from saccade.attention.scores import ScaledDot, Score
@@ -23,17 +16,45 @@ from saccade.shapes import Float, Tensor
 
 
 class MultiHeadAttention(nn.Module):
-    """Self-attention (`attention(x)`) and cross-attention (`attention(x, memory)`).
+    """Multi-head attention: several attentions in parallel, each with its own projections.
 
-    key_dim, value_dim  widths of memory and values as they come in; `dim` where left out
-    head_dim            the width of a head, where it is not dim / num_heads
-    qk_norm             an RMS norm on the queries and keys of each head, with `norm_eps` (Henry et
-                        al. 2020; Dehghani et al. 2023): scores stay bounded however the maps grow
-    num_kv_heads        fewer keys and values than queries: groups of heads share them
-                        (Ainslie et al. 2023)
-    score               how queries fit keys, within a head of width `head_dim`; scaled dot if None
-    add_bias_kv         one more key and value, learned, that every query may see
-    add_zero_attn       one more key and value, of zeros, that every query may see
+        head_i = Attend(X Q_i, M K_i, M V_i),    output = [head_1; …; head_h] W_o
+
+    (Vaswani et al. 2017, section 3.2.2.) `attention(x)` is self-attention, `attention(x, memory)`
+    cross-attention. Inputs are always batch first; an unbatched (q, dim) works too.
+
+    Args:
+        dim: Width of queries and outputs.
+        num_heads: Number of heads.
+        key_dim: Width of the memory as it comes in; `dim` if None.
+        value_dim: Width of the values as they come in; `dim` if None.
+        num_kv_heads: Number of key and value heads, shared by groups of query heads (grouped-query
+            attention, Ainslie et al. 2023); `num_heads` if None. Fewer need a smaller cache.
+        score: Score within a head, for vectors of width `head_dim`; `ScaledDot()` if None.
+        head: "split" projects to dim / num_heads per head, so the number of heads does not change
+            the number of parameters. "full" projects to `dim` per head, and W_o maps
+            num_heads · dim back to `dim`.
+        head_dim: Width of a head, if not dim / num_heads.
+        qk_norm: Apply an RMS norm to the queries and keys of each head, so that scores stay bounded
+            (Henry et al. 2020; Dehghani et al. 2023).
+        norm_eps: Epsilon of these norms.
+        dropout: Dropout on the attention weights, in training mode only.
+        bias: Give the projections a bias.
+        add_bias_kv: Append one learned key and value that every query may see.
+        add_zero_attn: Append a key and value of zeros that every query may see.
+
+    Raises:
+        ShapeError: If `dim` cannot be split into `num_heads`, or `num_heads` into `num_kv_heads`.
+
+    Examples:
+        >>> import torch
+        >>> from saccade.attention import MultiHeadAttention, masks
+        >>> attention = MultiHeadAttention(dim=16, num_heads=4)
+        >>> x, memory = torch.randn(2, 5, 16), torch.randn(2, 7, 16)
+        >>> attention(x, mask=masks.causal()).shape
+        torch.Size([2, 5, 16])
+        >>> attention(x, memory, mask=masks.padding([7, 3])).shape
+        torch.Size([2, 5, 16])
     """
 
     def __init__(
@@ -66,7 +87,8 @@ class MultiHeadAttention(nn.Module):
         self.head_dim = _head_dim(dim, num_heads, head, head_dim)
         if self.num_kv_heads < 1 or num_heads % self.num_kv_heads:
             raise ShapeError(
-                f"num_heads={num_heads} must be a multiple of num_kv_heads={self.num_kv_heads}"
+                f"num_heads={num_heads} must be a multiple of num_kv_heads={self.num_kv_heads}; "
+                "change one of them"
             )
         width, kv_width = num_heads * self.head_dim, self.num_kv_heads * self.head_dim
         self.projection: Packed | Separate
@@ -96,12 +118,25 @@ class MultiHeadAttention(nn.Module):
         *,
         mask: Mask | None = None,
         positions: Positional | None = None,
-        cache: Cache | None = None,
+        cache: KeyValueCache | None = None,
     ) -> Float[Tensor, "*b q d"]:
-        """What the query reads. Without `memory` it reads itself, without `values` the memory.
+        """Return what each query reads.
 
-        An unbatched (q, dim) works too. `cache` keeps the keys and values of earlier calls, for
-        self-attention a few tokens at a time; `Projected`, made by `project`, those of a memory.
+        Args:
+            query: Queries (b, q, dim), or (q, dim).
+            memory: Vectors (b, k, key_dim) to attend to, or the result of `project`; `query` itself
+                if None (self-attention).
+            values: Vectors (b, k, value_dim) to read; `memory` if None.
+            mask: Which keys each query may see; all, if None.
+            positions: A positional encoding that acts inside attention, such as `Rotary`.
+            cache: Keys and values of earlier tokens, to which those of this call are appended.
+
+        Returns:
+            Vectors (b, q, dim). A query that may see no key gets the output bias.
+
+        Raises:
+            ShapeError: If an input does not have the width that this module was built for.
+            MaskError: If `mask` does not fit.
         """
         if query.ndim == 2:
             return self(
@@ -132,17 +167,22 @@ class MultiHeadAttention(nn.Module):
     def project(
         self, memory: Float[Tensor, "b k e"], values: Float[Tensor, "b k f"] | None = None
     ) -> Projected:
-        """Keys and values of a memory, for reading it many times: `attention(x, projected)`."""
+        """Compute the keys and values of a memory once, to be passed as `memory` to many calls.
+
+        Args:
+            memory: Vectors (b, k, key_dim).
+            values: Vectors (b, k, value_dim); `memory` if None.
+        """
         values = memory if values is None else values
         self._check_widths(None, memory, values)
         keys, values = self.projection.memory(memory, values)
-        # each head's vectors side by side, else every reading would copy them so
+        # contiguous per head, else every call would copy them
         keys = self.key_norm(self._split(keys))
         return Projected(keys.contiguous(), self._split(values).contiguous())
 
     @classmethod
     def from_torch(cls, twin: nn.MultiheadAttention) -> "MultiHeadAttention":
-        """The same attention with the weights of torch's (ours is always batch first)."""
+        """Return the same attention with the weights of torch's module, but always batch first."""
         ours = cls(
             twin.embed_dim,
             twin.num_heads,
@@ -180,7 +220,7 @@ class MultiHeadAttention(nn.Module):
     def _heads(
         self, query: Tensor, memory: Tensor | Projected | None, values: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries, keys and values, each split into heads (b, h, n, head_dim)."""
+        """Return queries, keys and values, each split into heads (b, h, n, head_dim)."""
         if isinstance(memory, Projected):
             self._check_widths(query)
             query = self.query_norm(self._split(self.projection.query(query)))
@@ -202,7 +242,7 @@ class MultiHeadAttention(nn.Module):
     def _with_extra_keys(
         self, keys: Tensor, values: Tensor, mask: Mask | None, bias: Tensor | None
     ) -> tuple[Tensor, Tensor, Mask | None, Tensor | None]:
-        """With the learned key and the zero key at the end, which no mask hides."""
+        """Append the learned key and the zero key, which no mask hides."""
         extra_keys, extra_values = [keys], [values]
         if self.bias_k is not None and self.bias_v is not None:
             extra_keys.append(self._split(self.bias_k).expand(keys.shape[0], -1, -1, -1))
@@ -221,14 +261,14 @@ class MultiHeadAttention(nn.Module):
         )
 
     def _check_widths(self, query: Tensor | None, *others: Tensor) -> None:
-        """`others` are the memory and the values."""
-        for name, wanted, vectors in zip(
+        """Raise unless query, memory and values (`others`) have their widths."""
+        for name, width, vectors in zip(
             ("query", "memory", "values"), self.dims, (query, *others), strict=False
         ):
-            if vectors is not None and vectors.shape[-1] != wanted:
+            if vectors is not None and vectors.shape[-1] != width:
                 raise ShapeError(
-                    f"this attention was built for {name} of width {wanted}, "
-                    f"got {vectors.shape[-1]}"
+                    f"this attention was built for {name} of width {width}, "
+                    f"got {vectors.shape[-1]}; the widths are set by dim, key_dim and value_dim"
                 )
 
     def extra_repr(self) -> str:
@@ -236,11 +276,14 @@ class MultiHeadAttention(nn.Module):
 
 
 def _sharing(query: Tensor, rows: int) -> Tensor:
-    """(n * rows, q, d) as (rows, n * q, d): those who read one row of memory, side by side."""
+    """Return (n * rows, q, d) as (rows, n * q, d), so that n rows share one row of memory."""
     if query.shape[0] == rows:
         return query
     if len(query) % rows:
-        raise ShapeError(f"{len(query)} rows of queries cannot share {rows} rows of memory evenly")
+        raise ShapeError(
+            f"{len(query)} rows of queries cannot share {rows} rows of memory evenly; their number "
+            f"must be a multiple of {rows}"
+        )
     return query.reshape(rows, -1, query.shape[-1])
 
 
@@ -255,10 +298,10 @@ def _head_dim(dim: int, num_heads: int, head: str, head_dim: int | None) -> int:
     if head == "full":
         return dim
     if head != "split":
-        raise ShapeError(f'head must be "split" or "full", got {head!r}')
+        raise ShapeError(f'head must be "split" or "full", got {head!r}; leave it out for "split"')
     if num_heads < 1 or dim % num_heads:
         raise ShapeError(
             f"dim={dim} cannot be split into num_heads={num_heads} equal heads: "
-            f"{dim} is not divisible by {num_heads}"
+            f"{dim} is not divisible by {num_heads}; change one of them, or set head_dim"
         )
     return dim // num_heads

@@ -1,7 +1,7 @@
-"""The learned maps Q, K, V that make queries, keys and values out of what comes in.
+"""The learned projections Q, K and V from inputs to queries, keys and values.
 
-`Packed` keeps the three in one matrix, so that self-attention needs one product and
-cross-attention two; it needs inputs of one width. `Separate` keeps three matrices.
+`Packed` keeps the three in one matrix, so that self-attention needs one product and cross-attention
+two; all inputs must have the same width. `Separate` keeps three matrices.
 """
 
 import torch
@@ -12,7 +12,14 @@ from saccade.shapes import Float, Tensor
 
 
 class Packed(nn.Module):
-    """One matrix [Q; K; V] for inputs of one width."""
+    """One matrix [Q; K; V] for inputs of the same width.
+
+    Args:
+        dim: Width of the inputs.
+        query_width: Width of all query heads together.
+        key_width: Width of all key heads together, and of all value heads.
+        bias: Add a bias.
+    """
 
     def __init__(self, dim: int, query_width: int, key_width: int, *, bias: bool) -> None:
         super().__init__()
@@ -28,22 +35,22 @@ class Packed(nn.Module):
         values: Float[Tensor, "b k d"],
     ) -> tuple[Float[Tensor, "b q e"], Float[Tensor, "b k g"], Float[Tensor, "b k g"]]:
         if query is memory is values:
-            together = F.linear(query, self.weight, self.bias)
-            of_query, of_keys, of_values = together.split(self.widths, -1)
-            return of_query, of_keys, of_values
+            packed = F.linear(query, self.weight, self.bias)
+            projected_query, keys, projected_values = packed.split(self.widths, -1)
+            return projected_query, keys, projected_values
         return self._part(query, 0, 1), *self.memory(memory, values)
 
     def memory(
         self, memory: Float[Tensor, "b k d"], values: Float[Tensor, "b k d"]
     ) -> tuple[Float[Tensor, "b k g"], Float[Tensor, "b k g"]]:
-        """Keys and values alone."""
+        """Return keys and values alone."""
         if memory is values:
-            of_keys, of_values = self._part(memory, 1, 3).split(self.widths[1:], -1)
-            return of_keys, of_values
+            keys, projected_values = self._part(memory, 1, 3).split(self.widths[1:], -1)
+            return keys, projected_values
         return self._part(memory, 1, 2), self._part(values, 2, 3)
 
     def query(self, query: Float[Tensor, "b q d"]) -> Float[Tensor, "b q e"]:
-        """Queries alone."""
+        """Return queries alone."""
         return self._part(query, 0, 1)
 
     def _part(self, vectors: Tensor, first: int, last: int) -> Tensor:
@@ -56,7 +63,14 @@ class Packed(nn.Module):
 
 
 class Separate(nn.Module):
-    """Three matrices, for a memory and values that come in other widths than the query."""
+    """Three matrices, for a memory and values whose widths differ from that of the query.
+
+    Args:
+        dims: Widths of query, memory and values as they come in.
+        query_width: Width of all query heads together.
+        key_width: Width of all key heads together, and of all value heads.
+        bias: Add biases.
+    """
 
     def __init__(
         self,
@@ -86,10 +100,10 @@ class Separate(nn.Module):
     def memory(
         self, memory: Float[Tensor, "b k e"], values: Float[Tensor, "b k f"]
     ) -> tuple[Float[Tensor, "b k g"], Float[Tensor, "b k g"]]:
-        """Keys and values alone."""
+        """Return keys and values alone."""
         return self.key_proj(memory), self.value_proj(values)
 
     def query(self, query: Float[Tensor, "b q d"]) -> Float[Tensor, "b q e"]:
-        """Queries alone."""
-        of_query: Tensor = self.query_proj(query)
-        return of_query
+        """Return queries alone."""
+        projected: Tensor = self.query_proj(query)
+        return projected

@@ -1,12 +1,13 @@
 """Scores: how well each query fits each key.
 
-Every score is a module called as `score(query, keys)`: (..., q, d), (..., k, e) -> (..., q, k). It
-comes in two steps: `prepare(keys)`, which does not depend on the query, so that a loop over queries
-does it once, and `compare(query, prepared)`. A `FactoredScore` is one that is a plain dot product
-of transformed queries and keys; it says which, and so runs on torch's fused kernel, where the
-(q, k) matrix is never built. To add a score write one class here, with its options beside it:
-subclass `FactoredScore` if you can give the factors, `Score` if not. A score whose options stand in
-`ScoreConfig` can be named in a recipe.
+Every score is a module called as `score(query, keys)`: (..., q, d), (..., k, e) → (..., q, k). It
+works in two steps: `prepare(keys)`, which does not depend on the query, so that a loop over queries
+computes it once, and `compare(query, prepared)`. A `FactoredScore` is a plain dot product of
+transformed queries and keys; it names these factors and so runs on torch's fused kernel, which
+never builds the (q, k) matrix.
+
+To add a score, write one class here and its options beside it: subclass `FactoredScore` if the
+score has factors, `Score` if not. Recipes can name every score whose options are in `ScoreConfig`.
 """
 
 import math
@@ -25,42 +26,59 @@ from saccade.shapes import Float, Tensor
 
 
 class Score(nn.Module, ABC):
-    """Query and keys in, one number for each pair out.
+    """Base class of scores: one number for each pair of a query and a key.
 
-    `needs_equal_widths` is true of scores that compare vectors of one width only.
+    Attributes:
+        needs_equal_widths: True if queries and keys must have the same width.
     """
 
     needs_equal_widths: ClassVar[bool] = False
 
     def prepare(self, keys: Float[Tensor, "*c k e"]) -> Float[Tensor, "*c k r"]:
-        """What of the score can be computed from the keys alone."""
+        """Return the part of the score that depends on the keys alone."""
         return keys
 
     @abstractmethod
     def compare(
         self, query: Float[Tensor, "*b q d"], prepared: Float[Tensor, "*c k r"]
     ) -> Float[Tensor, "*a q k"]:
-        """The score of every query with every key that went through `prepare`."""
+        """Return the score (..., q, k) of every query with every key that `prepare` returned."""
 
     def forward(
         self, query: Float[Tensor, "*b q d"], keys: Float[Tensor, "*c k e"]
     ) -> Float[Tensor, "*a q k"]:
+        """Return the score of every query with every key.
+
+        Args:
+            query: Queries (..., q, d).
+            keys: Keys (..., k, e); leading axes broadcast with those of the queries.
+
+        Returns:
+            Scores (..., q, k).
+
+        Raises:
+            ShapeError: If the widths do not fit this score.
+        """
         return self.compare(query, self.prepare(keys))
 
 
 class Factor(NamedTuple):
-    """A query whose dot product with a prepared key, times `scale`, is the score."""
+    """Transformed queries whose dot product with prepared keys, times `scale`, is the score."""
 
     query: Float[Tensor, "*b q r"]
     scale: float
 
 
 class FactoredScore(Score):
-    """A score that is a dot product of vectors computed from the query and the key alone."""
+    """A score that is the dot product of a transformed query and a transformed key.
+
+    Such a score runs on torch's fused kernel. Subclasses implement `factor` and, if they transform
+    keys, `prepare`.
+    """
 
     @abstractmethod
     def factor(self, query: Float[Tensor, "*b q d"], prepared: Float[Tensor, "*c k r"]) -> Factor:
-        """The vectors whose scaled dot product with the prepared keys is this score."""
+        """Return the queries and the scale whose dot product with `prepared` is this score."""
 
     def compare(
         self, query: Float[Tensor, "*b q d"], prepared: Float[Tensor, "*c k r"]
@@ -72,10 +90,18 @@ class FactoredScore(Score):
 
 
 class Dot(FactoredScore):
-    """e(q, k) = q · k.
+    """Dot product (Luong et al. 2015, "dot").
 
-    >>> Dot()(torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0, 4.0], [0.0, 1.0]])).tolist()
-    [[11.0, 2.0]]
+        e(q, k) = q · k
+
+    It has no parameters and needs queries and keys of one width.
+
+    Examples:
+        >>> import torch
+        >>> from saccade.attention import Dot
+        >>> query, keys = torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0, 4.0], [0.0, 1.0]])
+        >>> Dot()(query, keys).tolist()
+        [[11.0, 2.0]]
     """
 
     needs_equal_widths = True
@@ -86,10 +112,19 @@ class Dot(FactoredScore):
 
 
 class ScaledDot(FactoredScore):
-    """e(q, k) = q · k / √d_k (Vaswani et al. 2017, eq. 1).
+    """Scaled dot product (Vaswani et al. 2017, eq. 1).
 
-    The dot product of two vectors with independent entries of variance 1 has variance d_k; the
-    division brings it back to 1, so that softmax does not saturate as vectors get wider.
+        e(q, k) = q · k / √d_k
+
+    The dot product of two vectors with independent entries of variance 1 has variance d_k; dividing
+    by √d_k brings it back to 1, so that softmax does not saturate as vectors get wider. It has no
+    parameters and needs queries and keys of one width.
+
+    Examples:
+        >>> import torch
+        >>> from saccade.attention import ScaledDot
+        >>> ScaledDot()(torch.ones(1, 4), torch.ones(2, 4)).tolist()
+        [[2.0, 2.0]]
     """
 
     needs_equal_widths = True
@@ -100,7 +135,12 @@ class ScaledDot(FactoredScore):
 
 
 class Cosine(FactoredScore):
-    """e(q, k) = q · k / (|q| |k|), between -1 and 1; a zero vector scores 0."""
+    """Cosine similarity, between -1 and 1 (Graves et al. 2014, eq. 6).
+
+        e(q, k) = q · k / (|q| |k|)
+
+    A zero vector scores 0. It has no parameters and needs queries and keys of one width.
+    """
 
     needs_equal_widths = True
 
@@ -113,7 +153,14 @@ class Cosine(FactoredScore):
 
 
 class General(FactoredScore):
-    """e(q, k) = qᵀ W k (Luong et al. 2015, "general"): query and keys may differ in width."""
+    """Bilinear score (Luong et al. 2015, "general").
+
+        e(q, k) = qᵀ W k
+
+    Args:
+        query_dim: Width of the queries.
+        key_dim: Width of the keys, which may differ.
+    """
 
     def __init__(self, query_dim: int, key_dim: int) -> None:
         super().__init__()
@@ -129,7 +176,15 @@ class General(FactoredScore):
 
 
 class LowRank(FactoredScore):
-    """e(q, k) = (U q) · (V k), the general score with W = UᵀV of rank at most `rank`."""
+    """Bilinear score of low rank: `General` with W = UᵀV.
+
+        e(q, k) = (U q) · (V k)
+
+    Args:
+        query_dim: Width of the queries.
+        key_dim: Width of the keys, which may differ.
+        rank: Number of rows of U and V. A lower rank needs fewer parameters.
+    """
 
     def __init__(self, query_dim: int, key_dim: int, rank: int) -> None:
         super().__init__()
@@ -145,36 +200,19 @@ class LowRank(FactoredScore):
         return Factor(self.query_proj(query), 1.0)
 
 
-class Affine(FactoredScore):
-    """e(q, k) = w · [q; k] + c, one linear layer on the concatenation; kept to show it fails.
-
-    The query's share of the sum is the same for every key, so softmax over the keys cancels it:
-    all queries get the same weights. A score that reads both needs the tanh of `Additive`.
-    As factors: [w_q · q + c, 1] · [1, w_k · k].
-    """
-
-    def __init__(self, query_dim: int, key_dim: int) -> None:
-        super().__init__()
-        self.query_proj = nn.Linear(query_dim, 1)
-        self.key_proj = nn.Linear(key_dim, 1, bias=False)
-
-    def prepare(self, keys: Float[Tensor, "*c k e"]) -> Float[Tensor, "*c k 2"]:
-        _require_width(self, "key", keys, self.key_proj.in_features)
-        of_keys = self.key_proj(keys)
-        return torch.cat((torch.ones_like(of_keys), of_keys), -1)
-
-    def factor(self, query: Float[Tensor, "*b q d"], prepared: Float[Tensor, "*c k 2"]) -> Factor:
-        _require_width(self, "query", query, self.query_proj.in_features)
-        of_query = self.query_proj(query)
-        return Factor(torch.cat((of_query, torch.ones_like(of_query)), -1), 1.0)
-
-
 class Additive(Score):
-    """e(q, k) = vᵀ tanh(W q + U k) (Bahdanau et al. 2015, appendix A.1.2).
+    """Additive score (Bahdanau et al. 2015, appendix A.1.2).
 
-    The tanh of every pair needs (q, k, hidden_dim) numbers. They are computed in pieces of at
-    most `max_elements` numbers (batch included) and, where there is more than one piece,
-    computed again for the gradient instead of kept.
+        e(q, k) = vᵀ tanh(W q + U k)
+
+    It has no factors, so it does not run on the fused kernel. The tanh of every pair needs
+    (q, k, hidden_dim) numbers: they are computed in pieces of at most `max_elements` numbers (batch
+    included) and, if there is more than one piece, computed again for the gradient.
+
+    Args:
+        query_dim: Width of the queries.
+        key_dim: Width of the keys, which may differ.
+        hidden_dim: Width of W q and U k.
     """
 
     max_elements = 2**22
@@ -207,7 +245,7 @@ class Additive(Score):
 
 
 class _InPieces(torch.autograd.Function):
-    """v · tanh(query + key) for all pairs, `rows` x `columns` pairs at a time, both ways."""
+    """v · tanh(query + key) of all pairs, `rows` x `columns` pairs at a time, with its gradient."""
 
     @staticmethod
     def forward(
@@ -248,14 +286,24 @@ def _pieces(vectors: Tensor, size: int) -> Iterator[tuple[slice, Tensor]]:
 
 @dataclass(frozen=True, kw_only=True)
 class BaseScoreConfig(ABC):
-    """The part that the options of all scores share; `score` is the class they build."""
+    """Base class of the options of scores.
+
+    kind   the score: dot, scaled_dot and cosine have no parameters and need queries and keys of
+           one width; general, low_rank and additive learn to compare vectors of any widths
+
+    `score` is the class that the options build.
+    """
 
     score: ClassVar[type[Score]]
 
     kind: str
 
     def build(self, query_dim: int, key_dim: int) -> Score:
-        """The score between queries and keys of these widths."""
+        """Build the score for queries and keys of these widths.
+
+        Raises:
+            ShapeError: If the score needs equal widths and they differ.
+        """
         if self.score.needs_equal_widths and query_dim != key_dim:
             options = kinds(ScoreConfig).items()
             allowed = [kind for kind, other in options if not other.score.needs_equal_widths]
@@ -268,62 +316,63 @@ class BaseScoreConfig(ABC):
 
     @abstractmethod
     def make(self, query_dim: int, key_dim: int) -> Score:
-        """The same for widths that fit."""
+        """Build the score for widths that are known to fit."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DotConfig(BaseScoreConfig):
-    """q · k."""
+    """Options of the score q · k; it has none."""
 
     score: ClassVar[type[Score]] = Dot
     kind: Literal["dot"] = "dot"
 
     def make(self, query_dim: int, key_dim: int) -> Dot:
-        """The score."""
+        """Build the score."""
         return Dot()
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScaledDotConfig(BaseScoreConfig):
-    """q · k / √d_k."""
+    """Options of the score q · k / √d_k; it has none."""
 
     score: ClassVar[type[Score]] = ScaledDot
     kind: Literal["scaled_dot"] = "scaled_dot"
 
     def make(self, query_dim: int, key_dim: int) -> ScaledDot:
-        """The score."""
+        """Build the score."""
         return ScaledDot()
 
 
 @dataclass(frozen=True, kw_only=True)
 class CosineConfig(BaseScoreConfig):
-    """q · k / (|q| |k|)."""
+    """Options of the score q · k / (|q| |k|); it has none."""
 
     score: ClassVar[type[Score]] = Cosine
     kind: Literal["cosine"] = "cosine"
 
     def make(self, query_dim: int, key_dim: int) -> Cosine:
-        """The score."""
+        """Build the score."""
         return Cosine()
 
 
 @dataclass(frozen=True, kw_only=True)
 class GeneralConfig(BaseScoreConfig):
-    """qᵀ W k."""
+    """Options of the score qᵀ W k; it has none."""
 
     score: ClassVar[type[Score]] = General
     kind: Literal["general"] = "general"
 
     def make(self, query_dim: int, key_dim: int) -> General:
-        """The score."""
+        """Build the score."""
         return General(query_dim, key_dim)
 
 
 @dataclass(frozen=True, kw_only=True)
 class LowRankConfig(BaseScoreConfig):
-    """(U q) · (V k).
+    """Options of the score (U q) · (V k).
 
-    hidden_dim   the rank; the width of the keys if left out
+    hidden_dim   rank of the score, in numbers per vector; default: the width of the keys. Lower it
+                 to save parameters
     """
 
     score: ClassVar[type[Score]] = LowRank
@@ -331,15 +380,16 @@ class LowRankConfig(BaseScoreConfig):
     hidden_dim: Count | None = None
 
     def make(self, query_dim: int, key_dim: int) -> LowRank:
-        """The score."""
+        """Build the score."""
         return LowRank(query_dim, key_dim, self.hidden_dim or key_dim)
 
 
 @dataclass(frozen=True, kw_only=True)
 class AdditiveConfig(BaseScoreConfig):
-    """vᵀ tanh(W q + U k).
+    """Options of the score vᵀ tanh(W q + U k).
 
-    hidden_dim   the width of the hidden layer; that of the keys if left out
+    hidden_dim   width of the hidden layer; default: the width of the keys. Lower it to save time
+                 and memory, which grow with it
     """
 
     score: ClassVar[type[Score]] = Additive
@@ -347,7 +397,7 @@ class AdditiveConfig(BaseScoreConfig):
     hidden_dim: Count | None = None
 
     def make(self, query_dim: int, key_dim: int) -> Additive:
-        """The score."""
+        """Build the score."""
         return Additive(query_dim, key_dim, self.hidden_dim or key_dim)
 
 
@@ -357,7 +407,7 @@ ScoreConfig = (
 
 
 def _unit(vectors: Tensor) -> Tensor:
-    """Vectors of length 1; a zero vector stays zero, with a finite gradient."""
+    """Return vectors of length 1; a zero vector stays zero, with a finite gradient."""
     length = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
     return vectors / length.masked_fill(length == 0, 1.0)
 
@@ -375,5 +425,5 @@ def _require_width(score: Score, name: str, vectors: Tensor, width: int) -> None
     if vectors.shape[-1] != width:
         raise ShapeError(
             f"{type(score).__name__} was built for a {name} width of {width}, "
-            f"got {vectors.shape[-1]}"
+            f"got {vectors.shape[-1]}; build it with {name}_dim={vectors.shape[-1]}"
         )

@@ -1,13 +1,14 @@
-"""watch: the exact weights of every attention below a module, for one block of code.
+"""Record the exact weights of every attention below a module, for one block of code.
 
     with saccade.watch(model) as seen:
         model(source, target)
     seen["decoder.layers.0.cross"].weights        # (b, h, q, k)
 
-Only inside the block, and only on the thread that opened it, is the explicit softmax computed;
-outside, everything runs fused. Blocks may be nested.
+The explicit softmax is computed only inside the block and only on the thread that opened it;
+everything else runs on the fused kernel. Blocks may be nested.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,10 +24,15 @@ from saccade.shapes import Float, Tensor
 
 @dataclass
 class Watched:
-    """What one attention looked at: `calls` in order, each (b, h, q, k); `weights` is the last.
+    """The recorded weights of one attention.
 
-    h is 1 where there are no heads. The weights are those before dropout: each row sums to 1
-    (or to 0, where a query may see no key).
+    Weights are always (b, h, q, k), with h = 1 if there are no heads. They are those before
+    dropout: each row sums to 1, or to 0 if a query may see no key.
+
+    Attributes:
+        name: Dotted name of the module that owns the attention.
+        calls: The weights of every call, in order. A teacher-forced pass of a recurrent decoder is
+            one call with q = t.
     """
 
     name: str
@@ -34,13 +40,21 @@ class Watched:
 
     @property
     def weights(self) -> Float[Tensor, "b h q k"]:
+        """The weights of the last call.
+
+        Raises:
+            WatchError: If the attention was not called while it was watched.
+        """
         if not self.calls:
-            raise WatchError(f"the attention {self.name!r} was not called while it was watched")
+            raise WatchError(
+                f"the attention {self.name!r} was not called while it was watched; call the model "
+                "inside the `with` block"
+            )
         return self.calls[-1]
 
 
 class Seen(Mapping[str, Watched]):
-    """What a watched block saw, by the dotted name of the module that owns the attention."""
+    """A mapping from dotted module names to the weights that `watch` recorded."""
 
     def __init__(self, entries: dict[str, Watched]) -> None:
         self._entries = entries
@@ -48,7 +62,7 @@ class Seen(Mapping[str, Watched]):
     def __getitem__(self, name: str) -> Watched:
         if name not in self._entries:
             raise WatchError(
-                f"no attention named {name!r} is watched; there are: {_listed(self._entries)}"
+                f"no attention named {name!r} is watched; choose one of: {_listed(self._entries)}"
             )
         return self._entries[name]
 
@@ -73,20 +87,44 @@ def watch(
 ) -> Iterator[Seen]:
     """Record the weights of every attention below `module` while the block runs.
 
-    detach   cut the weights from the gradient; False keeps it, for a loss on the weights
-    device   where to keep them ("cpu" spares an accelerator's memory)
-    layers   only these: dotted names or patterns such as "decoder.*.cross"
-    heads    keep only these heads, in this order
+    The records can be read inside the block and after it. Each has the dotted name of the module
+    that owns the attention; the watched module itself has the name "".
+
+    Args:
+        module: Any module that contains attention of this package, however deep.
+        detach: Cut the weights from the gradient. False keeps it, for a loss on the weights.
+        device: Device to keep the weights on ("cpu" saves memory of an accelerator); None leaves
+            them where they are.
+        layers: Record only these: a dotted name, a pattern such as "decoder.*.cross", or several.
+        heads: Keep only these heads, in this order.
+
+    Yields:
+        A mapping from names to `Watched` records.
+
+    Raises:
+        WatchError: If `module` contains no attention, or no layer or head matches.
+
+    Examples:
+        >>> import torch, saccade
+        >>> from saccade.attention import MultiHeadAttention
+        >>> attention = MultiHeadAttention(dim=8, num_heads=2)
+        >>> with saccade.watch(attention) as seen:
+        ...     context = attention(torch.randn(1, 5, 8))
+        >>> list(seen), seen[""].weights.shape
+        ([''], torch.Size([1, 2, 5, 5]))
     """
     named = _names(module)
     if not named:
-        raise WatchError(f"there is no attention to watch below {type(module).__name__}")
+        raise WatchError(
+            f"{type(module).__name__} contains no attention to watch; pass a module that contains "
+            "one"
+        )
     if layers is not None:
         patterns = [layers] if isinstance(layers, str) else list(layers)
         for pattern in patterns:
             if not any(fnmatchcase(name, pattern) for name in named.values()):
                 raise WatchError(
-                    f"no attention matches {pattern!r}; there are: {_listed(named.values())}"
+                    f"no attention matches {pattern!r}; choose from: {_listed(named.values())}"
                 )
         named = {
             attend: name
@@ -108,7 +146,7 @@ def watch(
 
 
 def count_heads(module: nn.Module, layers: Collection[str] | None = None) -> int:
-    """Heads of all attentions below `module`, or of those with these names.
+    """Return the number of heads of all attentions below `module`, or of those named in `layers`.
 
     `watch` records as many weights for each pair of a query and a key.
     """
@@ -146,7 +184,8 @@ class _Recorder:
         if self.heads is not None:
             if any(not 0 <= head < weights.shape[1] for head in self.heads):
                 raise WatchError(
-                    f"heads {self.heads} were asked for, {entry.name!r} has {weights.shape[1]}"
+                    f"heads={self.heads} do not exist in {entry.name!r}, which has "
+                    f"{weights.shape[1]}; heads count from 0"
                 )
             weights = weights[:, self.heads]
         entry.calls.append(weights if self.device is None else weights.to(self.device))
@@ -161,7 +200,7 @@ class _Recorder:
 
 
 def _with_heads(weights: Tensor) -> Tensor:
-    """(..., q, k) as (b, h, q, k), with h = 1 where there are no heads."""
+    """Return (..., q, k) as (b, h, q, k), with h = 1 if there are no heads."""
     if weights.ndim > 4:
         return weights.flatten(0, -4)
     if weights.ndim == 3:
@@ -170,11 +209,11 @@ def _with_heads(weights: Tensor) -> Tensor:
 
 
 def _names(module: nn.Module) -> dict[Attend, str]:
-    """Each Attend below `module` with the dotted name of its owner (its own, if that has two)."""
-    found = {part: name for name, part in module.named_modules() if isinstance(part, Attend)}
-    owners = {part: name.rpartition(".")[0] for part, name in found.items()}
-    owned = list(owners.values())
-    return {part: o if owned.count(o) == 1 else found[part] for part, o in owners.items()}
+    """Return the name of each Attend: that of its owner, or its own if the owner has several."""
+    own = {part: name for name, part in module.named_modules() if isinstance(part, Attend)}
+    owners = {part: name.rpartition(".")[0] for part, name in own.items()}
+    times = Counter(owners.values())
+    return {part: name if times[name] == 1 else own[part] for part, name in owners.items()}
 
 
 def _listed(names: Collection[str]) -> str:

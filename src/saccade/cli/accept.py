@@ -1,20 +1,16 @@
-"""saccade accept: files of a run that were changed on purpose."""
+"""saccade accept: trust files of a run that were changed on purpose."""
 
-from pathlib import Path
-from typing import Annotated
-
-import typer
+from saccade.cli.options import RunFolder
 
 
-def run(
-    run_folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
-) -> None:
-    """Trust the weights and vocabularies of a run as they are now.
+def run(run_folder: RunFolder) -> None:
+    """Accept changed weights and vocabularies of a run.
 
-    Saccade refuses to load files whose SHA-256 differs from that in the run's MANIFEST.json. This
-    writes a new MANIFEST.json: use it after you changed such a file on purpose.
+    Saccade does not load a run whose files differ from their SHA-256 in its MANIFEST.json. After
+    you have changed such a file on purpose, accept writes a new MANIFEST.json.
     """
     from saccade.training.run import Run
 
     changed = Run(run_folder).accept()
-    print(f"{run_folder}: accepted {', '.join(changed) if changed else 'all files, none changed'}")
+    result = f"accepted {', '.join(changed)}" if changed else "no file has changed"
+    print(f"{run_folder}: {result}")

@@ -1,4 +1,4 @@
-"""saccade compare: several recipes on the same data with the same budget, and which is better."""
+"""saccade compare: train recipes on the same data and report which is better."""
 
 import shlex
 import sys
@@ -12,6 +12,8 @@ from saccade.cli.options import (
     Columns,
     Data,
     Device,
+    MaxSteps,
+    Minutes,
     Pair,
     Precision,
     Quiet,
@@ -26,28 +28,48 @@ def run(
     recipes: Annotated[
         list[str],
         typer.Argument(
-            metavar="RECIPE...", help="Built-in names or .toml files; NAME=RECIPE gives a name."
+            metavar="RECIPE",
+            help="Built-in recipes or .toml files. NAME=RECIPE gives one another name.",
+            show_default=False,
         ),
     ],
     *,
     data: Data,
-    out: Annotated[Path, typer.Option(help="The folder for everything that comes out.")],
+    out: Annotated[
+        Path,
+        typer.Option(metavar="FOLDER", help="Folder for the runs, compare.html and compare.json."),
+    ],
     set_: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
             metavar="[NAME:]KEY=VALUE",
-            help="Change a key of all recipes, or of the one called NAME; repeatable.",
+            help="Change a key of all recipes, or of the one called NAME; repeatable. Default: the "
+            "recipes as they are.",
         ),
     ] = None,
-    max_steps: Annotated[int | None, typer.Option(help="Updates of each at most.")] = None,
-    minutes: Annotated[float | None, typer.Option(help="Minutes of each at most.")] = None,
+    max_steps: MaxSteps = None,
+    minutes: Minutes = None,
     tokens: Annotated[
         int | None,
-        typer.Option(help="Tokens that each trains on at most, in full batches, with padding."),
+        typer.Option(
+            metavar="N",
+            help="Stop each training after N tokens, counted in full batches with padding. "
+            "Default: no limit.",
+        ),
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Trainings of each, by other seeds.")] = 1,
-    seed: Annotated[int, typer.Option(min=0, help="The first of the seeds.")] = 0,
+    seeds: Annotated[
+        int,
+        typer.Option(
+            min=1, metavar="N", help="Trainings per recipe, each with another random seed."
+        ),
+    ] = 1,
+    seed: Annotated[
+        int,
+        typer.Option(
+            min=0, metavar="N", help="First random seed; further trainings use the next integers."
+        ),
+    ] = 0,
     device: Device = "auto",
     precision: Precision = "auto",
     pair: Pair = None,
@@ -56,13 +78,17 @@ def run(
     threads: Threads = None,
     quiet: Quiet = False,
 ) -> None:
-    """Train recipes on the same data and say which is better; again, it goes on."""
+    """Train recipes on the same data and report which is better. Rerun to resume.
+
+    Every recipe gets the same data and the same budget. The report has quality with significance,
+    quality by length, speed, memory, and the attention of each model for the same inputs.
+    """
     try:
-        with Interruption():  # from here on, while torch is loaded too, SIGTERM is like Ctrl-C
+        with Interruption():  # also while torch is being imported, SIGTERM acts like Ctrl-C
             from saccade.compare import compare
             from saccade.training.console import Console
 
-            found = compare(
+            comparison = compare(
                 recipes,
                 data=data,
                 out=out,
@@ -81,10 +107,10 @@ def run(
             )
     except StoppedError as error:
         again = shlex.join(sys.argv[1:])
-        raise StoppedError(f"{error}. Go on with:\n  saccade {again}") from None
-    print(found.summary())
-    for name, number, reason in found.failures:
-        print(f"{name}, seed {number}, did not come to its end: {reason}")
-    print(f"{out / 'compare.html'} shows all of it, {out / 'compare.json'} is for programs.")
-    if found.failures:
+        raise StoppedError(f"{error}. To resume:\n  saccade {again}") from None
+    print(comparison.summary())
+    for name, number, reason in comparison.failures:
+        print(f"{name} (seed {number}) failed: {reason}")
+    print(f"Report: {out / 'compare.html'}\nAs JSON: {out / 'compare.json'}")
+    if comparison.failures:
         raise typer.Exit(1)

@@ -1,4 +1,4 @@
-"""saccade demo: the whole line on built-in data, in a few minutes, without a download."""
+"""saccade demo: train, measure and predict on built-in data, without a download."""
 
 import os
 import shlex
@@ -10,17 +10,26 @@ from typing import Annotated, Any
 
 import typer
 
-from saccade.cli.launch import launch
 from saccade.cli.options import Cache
-from saccade.cli.progress import answering
+from saccade.cli.output import counted, prediction_progress, print_score
+from saccade.cli.processes import launch
 from saccade.errors import DataError
-
-BATCH = 64
 
 
 @dataclass(frozen=True)
 class Demo:
-    """A recipe on a built-in data set, and inputs that it was not trained on."""
+    """A recipe on a built-in data set, and inputs that it is not trained on.
+
+    Attributes:
+        story: What the model learns, for people.
+        recipe: Name of the recipe.
+        data: Name of the data set.
+        minutes: Training time.
+        inputs: Inputs to predict after the training.
+        processes: Processes that train together.
+        changes: Changes to the recipe, for a model that learns something in a few minutes.
+        options: Options of the evaluation, such as the beam width.
+    """
 
     story: str
     recipe: str
@@ -29,14 +38,12 @@ class Demo:
     inputs: tuple[str, ...]
     processes: int = 1
     changes: tuple[str, ...] = ()
-    """To the recipe: a model that learns something in so few minutes."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """How it is to be measured, as `evaluate` has it."""
 
 
 DEMOS = {
     "pronounce": Demo(
-        "how English words are spoken, learned from the CMU Pronouncing Dictionary",
+        "pronounce English words, learned from the CMU Pronouncing Dictionary",
         recipe="pronounce",
         data="builtin:pronounce",
         minutes=2.5,
@@ -45,7 +52,7 @@ DEMOS = {
         options={"beam": 1},
     ),
     "reverse": Demo(
-        "letters written backwards",
+        "write letters backwards",
         recipe="reverse",
         data="builtin:reverse",
         minutes=1.5,
@@ -53,7 +60,7 @@ DEMOS = {
         options={"beam": 1},
     ),
     "classify": Demo(
-        "the mood of English sentences made by a small grammar, where not, but and although decide",
+        "classify the mood of generated English sentences, where not, but and although decide",
         recipe="bert-mini",
         data="builtin:mood",
         minutes=2.0,
@@ -73,7 +80,7 @@ DEMOS = {
         ),
     ),
     "see": Demo(
-        "handwritten digits, by a Vision Transformer that reads them in patches of 2 × 2 pixels",
+        "recognise handwritten digits with a Vision Transformer that reads patches of 2 × 2 pixels",
         recipe="vit-tiny",
         data="builtin:digits",
         minutes=2.0,
@@ -97,7 +104,7 @@ DEMOS = {
         ),
     ),
     "caption": Demo(
-        "drawn scenes, said in words by a model that looks at one place after the other",
+        "caption drawn scenes with a model that attends to one region after the other",
         recipe="caption-attention",
         data="builtin:shapes",
         minutes=5.0,
@@ -126,7 +133,7 @@ DEMOS = {
         options={"beam": 1},
     ),
     "generate": Demo(
-        "the English of Python's own documentation, and how its sentences go on",
+        "continue sentences, learned from the English text of Python's documentation",
         recipe="gpt-mini",
         data="builtin:pydoc",
         minutes=2.25,
@@ -146,15 +153,30 @@ DEMOS = {
 
 
 def run(
-    name: Annotated[str, typer.Argument(help=f"One of: {', '.join(DEMOS)}.")] = "pronounce",
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help=f"Demo to run: {', '.join(DEMOS)}.")
+    ] = "pronounce",
     *,
-    out: Annotated[Path | None, typer.Option(help="The run folder; runs/demo-NAME.")] = None,
-    minutes: Annotated[float | None, typer.Option(help="Of training; the demo's own.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="RUN", help="Run folder to create or resume. Default: runs/demo-NAME."
+        ),
+    ] = None,
+    minutes: Annotated[
+        float | None,
+        typer.Option(
+            metavar="M", help="Minutes of training. Default: between 1.5 and 5, by the demo."
+        ),
+    ] = None,
     cache: Cache = None,
 ) -> None:
-    """Train on built-in data, measure, answer, draw where it looked."""
+    """Train a small model on built-in data, without a download.
+
+    Takes a few minutes. Then measures it, predicts unseen inputs, and draws its attention.
+    """
     if name not in DEMOS:
-        raise DataError(f"there is no demo {name!r}; there are: {', '.join(DEMOS)}")
+        raise DataError(f"unknown demo {name!r}; choose one of: {', '.join(DEMOS)}")
     demo, folder = DEMOS[name], out or Path("runs") / f"demo-{name}"
     budget = demo.minutes if minutes is None else minutes
 
@@ -162,8 +184,9 @@ def run(
     from saccade.training.run import Run
 
     begun = Run(folder).exists()
+    unit = "minute" if budget == 1 else "minutes"
     print(f"Demo: {demo.story}.")
-    print(f"{'Going on with' if begun else f'Training for {budget:g} minutes into'} {folder}.")
+    print(f"Resuming {folder}." if begun else f"Training for {budget:g} {unit} into {folder}.")
     sys.stdout.flush()
     arguments = ["train", demo.recipe, "--data", demo.data, "--out", str(folder)]
     arguments += ["--minutes", str(budget), *(["--cache", str(cache)] if cache else [])]
@@ -172,23 +195,22 @@ def run(
     if code:
         raise typer.Exit(code)
     task = session.load(folder)
-    with answering(shown=True) as answered:
-        found = session.assess(
+    with prediction_progress() as progress:
+        evaluation = session.assess(
             task,
             data=demo.data,
             split="test",
-            batch_size=BATCH,
-            on_batch=answered,
+            on_batch=progress,
             **demo.options,
         )
-    print(f"\nOn {len(found.answers):,} inputs that it was not trained on:")
-    for score in found.scores.values():
-        print(f"  {score}")
+    print(f"\nOn {counted(len(evaluation.answers), 'input')} that it was not trained on:")
+    for score in evaluation.scores.values():
+        print_score(score, indent="  ")
     answers = task.predict(demo.inputs, attention=True)
-    print("\nSome inputs that it has never seen:")
-    for asked, answer in zip(demo.inputs, answers, strict=True):
-        print(f"  {asked} -> {answer}")
+    print("\nPredictions for unseen inputs:")
+    for value, answer in zip(demo.inputs, answers, strict=True):
+        print(f"  {value} -> {answer}")
     picture = answers[0].attention.save(folder / "attention.png")
-    print(f"\nWhere it looked for the first of them: {picture}")
-    print(f"Curves and more answers: {folder / 'report.html'}")
-    print(f"Ask it more: saccade predict {shlex.join([str(folder), demo.inputs[-1]])}")
+    print(f"\nAttention for the first of them: {picture}")
+    print(f"Learning curves and more predictions: {folder / 'report.html'}")
+    print(f"Try it: saccade predict {shlex.join([str(folder), demo.inputs[-1]])}")

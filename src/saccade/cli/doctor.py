@@ -1,10 +1,8 @@
-"""saccade doctor: what this machine can do."""
+"""saccade doctor: report what this machine supports."""
 
 import os
-import platform
 import sys
 import time
-from importlib import metadata, util
 
 EXTRAS = {
     "pocketsphinx": "demo: builtin:pronounce",
@@ -19,10 +17,18 @@ EXTRAS = {
     "onnxscript": "onnx: saccade export --to onnx",
     "onnxruntime": "onnx: saccade export --to onnx",
 }
+DISTRIBUTIONS = {"sklearn": "scikit-learn"}
+"""Names of distributions that differ from their modules."""
 
 
 def run() -> None:
-    """Say what this machine can do: cores, precision, extras."""
+    """Report what this machine supports: devices, engines, extras.
+
+    Prints versions, cores, the speed of a matrix product, and which precisions work.
+    """
+    import platform
+    from importlib import util
+
     import torch
 
     from saccade import engines
@@ -32,37 +38,38 @@ def run() -> None:
     print(f"saccade {__version__}, Python {platform.python_version()}, {platform.platform()}")
     print(f"torch {torch.__version__}, {os.cpu_count()} cores, {torch.get_num_threads()} threads")
     device = precision.pick_device("auto")
-    print(f"device: {device} (chosen by --device auto)")
-    print(f"float32 matrix product: {_speed(torch.float32, device):.0f} GFLOP/s")
+    print(f"device: {device} (used by --device auto)")
+    print(f"float32 matrix product: {_gigaflops(torch.float32, device):.0f} GFLOP/s")
     if precision.works(str(device)):
-        print("bfloat16: works (tried in a process of its own)")
+        print("bfloat16: works (tested in a child process)")
     else:
-        print("bfloat16: does NOT work here (a trial process failed); float32 is used")
-    print(f"--precision auto takes {precision.choose('auto', device).name}")
+        print("bfloat16: does NOT work here (a test in a child process failed); float32 is used")
+    print(f"--precision auto uses {precision.choose('auto', device).name}")
     print(f"engines: {', '.join(engines.installed())}")
     print("extras:")
     for module, purpose in EXTRAS.items():
-        there = util.find_spec(module) is not None
-        version = _version(module) if there else "not installed"
+        installed = util.find_spec(module) is not None
+        version = _version(module) if installed else "not installed"
         print(f"  {purpose:<32} {module} {version}")
     sys.stdout.flush()
 
 
-def _speed(dtype: object, device: object, size: int = 1024) -> float:
+def _gigaflops(dtype: object, device: object, size: int = 1024) -> float:
     import torch
 
     a = torch.randn(size, size, dtype=dtype, device=device)  # type: ignore[call-overload]
     times = []
     for _ in range(5):
-        began = time.perf_counter()
+        started = time.perf_counter()
         (a @ a).sum().item()
-        times.append(time.perf_counter() - began)
+        times.append(time.perf_counter() - started)
     return float(2 * size**3 / min(times) / 1e9)
 
 
 def _version(module: str) -> str:
-    names = {"sklearn": "scikit-learn"}
+    from importlib import metadata
+
     try:
-        return metadata.version(names.get(module, module))
+        return metadata.version(DISTRIBUTIONS.get(module, module))
     except metadata.PackageNotFoundError:
         return "installed"

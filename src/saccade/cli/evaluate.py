@@ -6,93 +6,139 @@ from typing import Annotated
 
 import typer
 
-from saccade.cli.options import Columns, Data, Device, Engine, Json, Pair, parse_columns
-from saccade.cli.progress import answering
-from saccade.cli.sink import Sink
+from saccade.cli.options import (
+    BatchSize,
+    Beam,
+    Columns,
+    Data,
+    Device,
+    Engine,
+    Pair,
+    RunFolder,
+    parse_columns,
+)
+from saccade.cli.output import LineWriter, counted, prediction_progress, print_score
 from saccade.errors import DataError
 
 
 def run(
-    run_folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
+    run_folder: RunFolder,
     *,
     data: Data,
     split: Annotated[
-        str, typer.Option(help="train, valid or test; a file is taken whole.")
+        str,
+        typer.Option(
+            metavar="SPLIT",
+            help="Split to measure on: train, valid or test. A single file is used as it is.",
+        ),
     ] = "test",
-    beam: Annotated[int | None, typer.Option(min=1, help="The recipe's if left out.")] = None,
-    batch_size: Annotated[int, typer.Option(min=1, help="Inputs answered at once.")] = 64,
+    beam: Beam = None,
+    batch_size: BatchSize = 64,
     output: Annotated[
-        Path | None, typer.Option(help="Write the answers here, a line each.")
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Also write the predictions to this file, one per line. Default: no file.",
+        ),
     ] = None,
     attention: Annotated[
-        bool, typer.Option("--attention", help="Also measure how far to believe its attention.")
+        bool,
+        typer.Option(
+            "--attention", help="Also measure how faithful the attention weights are (slower)."
+        ),
     ] = False,
     gold: Annotated[
         Path | None,
-        typer.Option(help="Gold alignments, a line a row: 0-0 1-2, or sentence source target S|P."),
+        typer.Option(
+            metavar="FILE",
+            help="Gold word alignments, one line per row: 0-0 1-2, or `sentence source target "
+            "S|P`. Needs --attention. Default: the data's column alignment, if there is one.",
+        ),
     ] = None,
     gold_from_1: Annotated[
-        bool, typer.Option("--gold-from-1", help="The i-j pairs of --gold count from 1.")
+        bool,
+        typer.Option("--gold-from-1", help="Words of the i-j pairs in --gold are counted from 1."),
     ] = False,
     gold_swapped: Annotated[
-        bool, typer.Option("--gold-swapped", help="--gold names the word of the target first.")
+        bool,
+        typer.Option("--gold-swapped", help="Pairs in --gold name the target word first."),
     ] = False,
     reverse: Annotated[
         Path | None,
-        typer.Option(metavar="RUN", help="Join alignments with those of a run the other way."),
+        typer.Option(
+            metavar="RUN",
+            help="Run of the opposite translation direction, whose alignments are joined with this "
+            "run's. Needs --attention. Default: alignments of this run alone.",
+        ),
     ] = None,
     device: Device = "auto",
     engine: Engine = "eager",
     pair: Pair = None,
     columns: Columns = None,
-    as_json: Json = False,
+    as_json: Annotated[
+        bool,
+        typer.Option(
+            "--json", help="Print one JSON object with all metrics; fractions stay fractions."
+        ),
+    ] = False,
 ) -> None:
-    """Measure a run on data."""
+    """Measure a run on data: metrics with 95 % confidence intervals.
+
+    Each line has the metric, its value, its interval, and the signature that makes it comparable
+    with other systems.
+    """
     if not attention and (gold is not None or reverse is not None):
-        raise DataError("--gold and --reverse are for measuring attention: add --attention")
+        raise DataError("--gold and --reverse are used to measure attention; add --attention")
     if gold is None and (gold_from_1 or gold_swapped):
-        raise DataError("--gold-from-1 and --gold-swapped say how to read --gold, which is missing")
+        raise DataError(
+            "--gold-from-1 and --gold-swapped describe the file of --gold, which is missing; add "
+            "--gold FILE"
+        )
+    if output is not None and not output.parent.is_dir():
+        raise DataError(
+            f"--output {output}: the folder {output.parent} does not exist; create it or choose "
+            "another file"
+        )
 
     from saccade import engines
+    from saccade.lens.alignment.gold import GoldFile
     from saccade.lens.formatting import in_columns
     from saccade.lens.page.document import shown
     from saccade.training import session
     from saccade.training.console import Console
-    from saccade.training.golds import GoldFile
 
-    if output is not None and not output.parent.is_dir():
-        raise DataError(f"there is no folder {output.parent} to write {output.name} into")
-    links = None
+    alignments = None
     if gold is not None:
-        links = GoldFile(path=gold, first=1 if gold_from_1 else 0, swapped=gold_swapped)
+        alignments = GoldFile(path=gold, first=1 if gold_from_1 else 0, swapped=gold_swapped)
+    options = session.AttentionOptions(gold=alignments, reverse=reverse) if attention else None
     notify = Console().notify
-    task = engines.load(run_folder, device=device, engine=engine or "eager", notify=notify)
-    with answering(shown=True) as answered:
-        found = session.assess(
+    task = engines.load(run_folder, device=device, engine=engine, notify=notify)
+    with prediction_progress() as progress:
+        evaluation = session.assess(
             task,
             data=data,
             split=split,
             pair=pair,
             columns=parse_columns(columns),
-            attention=session.AttentionOptions(gold=links, reverse=reverse) if attention else None,
+            attention=options,
             notify=notify,
             batch_size=batch_size,
-            on_batch=answered,
+            on_batch=progress,
             **({} if beam is None else {"beam": beam}),
         )
     if output is not None:
-        with Sink(output) as sink:
-            for text in found.answers:
-                sink.line(text)
+        with LineWriter(output) as writer:
+            for text in evaluation.answers:
+                writer.write(text)
     if as_json:
-        print(json.dumps(found.as_json(), ensure_ascii=False))
+        print(json.dumps(evaluation.as_json(), ensure_ascii=False))
         return
-    for name, score in found.scores.items():
-        print(score)
-        if name in found.meanings:
-            print(f"    {found.meanings[name]}")
-    for title, rows in found.attention.items():
+    for name, score in evaluation.scores.items():
+        print_score(score)
+        if name in evaluation.meanings:
+            print(f"    {evaluation.meanings[name]}")
+    for title, rows in evaluation.attention.items():
         cells = [list(rows[0]), *([shown(value) for value in row.values()] for row in rows)]
         print(f"\n{title}:\n{in_columns(cells)}")
-    told = "" if found.engine == "eager" else f", answered by the engine {found.engine}"
-    print(f"over {len(found.answers):,} items{told}")
+    by = "" if evaluation.engine == "eager" else f" with the engine {evaluation.engine}"
+    print(f"measured on {counted(len(evaluation.answers), 'item')}{by}")

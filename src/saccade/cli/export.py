@@ -1,24 +1,44 @@
-"""saccade export: a run becomes a folder of another tool."""
+"""saccade export: write a run in another tool's format."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from saccade.cli.options import RunFolder
+
 
 def run(
-    run_folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
-    out: Annotated[Path, typer.Argument(help="The folder to make.")],
+    run_folder: RunFolder,
+    out: Annotated[
+        Path,
+        typer.Argument(
+            metavar="OUT", help="Folder to create; it must be new or empty.", show_default=False
+        ),
+    ],
     *,
-    to: Annotated[str, typer.Option(help="The format: ctranslate2, huggingface or onnx.")],
+    to: Annotated[
+        str,
+        typer.Option(metavar="FORMAT", help="Format to write: ctranslate2, huggingface or onnx."),
+    ],
     quantization: Annotated[
-        str | None, typer.Option(help="For ctranslate2: int8 (if left out) or float32.")
+        str | None,
+        typer.Option(
+            metavar="TYPE",
+            help="Number format of the weights, for ctranslate2 only: int8 or float32. Default: "
+            "int8.",
+        ),
     ] = None,
 ) -> None:
-    """Write a run in another tool's format."""
-    from saccade.training.exchange import export_run
+    """Export a run to CTranslate2, Hugging Face or ONNX.
 
-    remark = export_run(run_folder, to, out, quantization=quantization)
-    print(f"{out}: {run_folder} as {to} has it, read again and compared")
+    The exported model is loaded again and compared with the run before anything is kept.
+    """
+    from saccade.interop import export_task
+    from saccade.training.run import Run
+
+    source = Run(run_folder)
+    remark = export_task(source.task(), to, out, quantization=quantization, items=source.samples())
+    print(f"{out}: {run_folder} as {to}, loaded again and compared with the run")
     if remark:
         print(remark)

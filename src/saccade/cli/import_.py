@@ -1,4 +1,4 @@
-"""saccade import: a model of another tool becomes a run."""
+"""saccade import: turn a Hugging Face folder into a run."""
 
 import shlex
 from pathlib import Path
@@ -6,22 +6,40 @@ from typing import Annotated
 
 import typer
 
+from saccade.cli.options import NewRun
+
 
 def run(
     folder: Annotated[
         Path,
-        typer.Argument(help="A Hugging Face folder of bert, gpt2 or marian, with tokenizer.json."),
+        typer.Argument(
+            metavar="FOLDER",
+            help="Hugging Face folder of a bert, gpt2 or marian model, with tokenizer.json.",
+            show_default=False,
+        ),
     ],
     *,
-    out: Annotated[Path, typer.Option(help="The run folder to make.")],
+    out: NewRun,
     pairs: Annotated[
-        bool, typer.Option("--pairs", help="The classifier reads two texts at once.")
+        bool,
+        typer.Option("--pairs", help="The classifier reads two texts per input instead of one."),
     ] = False,
 ) -> None:
-    """Make a run of a Hugging Face folder."""
-    from saccade.training.exchange import import_folder
+    """Import a Hugging Face model as a run.
 
-    task = import_folder(folder, out, pairs=pairs)
+    The run can be used for predict, evaluate and serve, and as the start of a training (train
+    --init).
+    """
+    from saccade.interop.huggingface.task_import import read_task
+    from saccade.training.recipe import FINE_TUNING, Recipe
+    from saccade.training.run import Run
+
+    target = Run(out)
+    target.require_new()
+    read = read_task(folder, pairs=pairs)
+    task = read.task
+    recipe = Recipe(task.name, read.options, FINE_TUNING)
+    target.create(recipe, task, {"imported": folder.resolve().name})
     count = sum(p.numel() for p in task.model.parameters())
-    print(f"{out}: {task.name}, a {type(task.model).__name__} of {count:,} parameters")
-    print(f"Ask it: saccade predict {shlex.join([str(out)])}")
+    print(f"{out}: {task.name}, a {type(task.model).__name__} with {count:,} parameters")
+    print(f"Try it: saccade predict {shlex.join([str(out)])}")

@@ -1,4 +1,4 @@
-"""Options that several verbs have, and how their text is read."""
+"""Options that several verbs share, and the parsing of their values."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,48 +7,141 @@ import typer
 
 from saccade.errors import DataError
 
+RunFolder = Annotated[
+    Path,
+    typer.Argument(
+        metavar="RUN", help="Run folder, as written by train, demo or import.", show_default=False
+    ),
+]
+NewRun = Annotated[
+    Path, typer.Option(metavar="RUN", help="Run folder to create; it must not exist yet.")
+]
 Data = Annotated[
     str,
     typer.Option(
-        help="A folder with train.*, valid.*, test.*; one file; builtin:NAME; or hf:NAME."
+        metavar="DATA",
+        help="Data to read: a folder with train.*, valid.* and test.* files, a single file, "
+        "builtin:NAME (listed by `saccade recipes`), or hf:NAME (a Hugging Face data set).",
     ),
 ]
 Pair = Annotated[
     str | None,
-    typer.Option(help="The languages of parallel text files, source first: en-de."),
+    typer.Option(
+        metavar="SOURCE-TARGET",
+        help="Languages of parallel plain-text files: en-de reads train.en and train.de. "
+        "Default: none; other formats do not need it.",
+    ),
 ]
 Columns = Annotated[
     str | None,
     typer.Option(
-        help="Which columns to read: source=english,target=french; numbers (from 1) for files "
-        "without a header."
+        metavar="NAME=COLUMN,...",
+        help="Columns of the data files to read, such as source=english,target=french; numbers "
+        "from 1 for files without a header. Default: columns are recognised by their usual names.",
+    ),
+]
+MaxSteps = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        help="Stop a training after N updates of the weights. Default: training.max_steps of the "
+        "recipe.",
+    ),
+]
+Minutes = Annotated[
+    float | None,
+    typer.Option(
+        metavar="M",
+        help="Stop a training after M minutes. Default: training.minutes of the recipe.",
+    ),
+]
+Beam = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        metavar="N",
+        help="Beam width of generated answers; 1 is greedy search. Default: the recipe's value.",
+    ),
+]
+BatchSize = Annotated[
+    int,
+    typer.Option(
+        min=1,
+        metavar="N",
+        help="Inputs predicted together; changes speed and memory, not the predictions.",
     ),
 ]
 Cache = Annotated[
     Path | None,
-    typer.Option(help="Where encoded data is kept.", envvar="SACCADE_CACHE", show_default=False),
+    typer.Option(
+        metavar="FOLDER",
+        help="Folder that keeps encoded data for the next run on the same data. Default: "
+        "~/.cache/saccade.",
+        envvar="SACCADE_CACHE",
+        show_default=False,
+    ),
 ]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
-Precision = Annotated[str, typer.Option(help="auto, float32 or bfloat16.")]
+Device = Annotated[
+    str,
+    typer.Option(
+        metavar="DEVICE",
+        help="Device to compute on: auto, cpu, cuda or mps. auto uses a GPU if there is one.",
+    ),
+]
+Precision = Annotated[
+    str,
+    typer.Option(
+        metavar="PRECISION",
+        help="Number format of the computation: auto, float32 or bfloat16. auto uses bfloat16 on "
+        "a GPU that supports it, otherwise float32.",
+    ),
+]
 Threads = Annotated[
-    int | None, typer.Option(min=1, help="Processor threads; all cores if left out.")
+    int | None,
+    typer.Option(min=1, metavar="N", help="Processor threads to use. Default: all cores."),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
-Engine = Annotated[
+Quiet = Annotated[
+    bool, typer.Option("--quiet", help="Print no progress; results and errors remain.")
+]
+ENGINES = (
+    "Engine that generates the answers: eager (PyTorch), ctranslate2 (8-bit integers), "
+    "ctranslate2-float32, or auto (the fastest that is installed and passed its check)."
+)
+Engine = Annotated[str, typer.Option(metavar="ENGINE", help=ENGINES)]
+OptionalEngine = Annotated[
     str | None,
-    typer.Option(help="What answers: auto, eager, ctranslate2 (int8) or ctranslate2-float32."),
+    typer.Option(
+        metavar="ENGINE",
+        help=f"{ENGINES} When given, prints why the engine was chosen. Default: auto.",
+    ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def parse_columns(text: str | None) -> dict[str, str] | None:
-    """From "source=english,target=french" to a table."""
+    """Parse the value of --columns.
+
+    Args:
+        text: Assignments such as "source=english,target=french".
+
+    Returns:
+        Column by name, or None without a text.
+
+    Raises:
+        DataError: An assignment lacks its name or its column.
+
+    Example:
+        >>> parse_columns("source=english,target=french")
+        {'source': 'english', 'target': 'french'}
+    """
     if text is None:
         return None
     table = {}
     for part in text.split(","):
         name, equals, column = part.partition("=")
         if not equals or not name.strip() or not column.strip():
-            raise DataError(f"--columns takes name=column,name=column; got {text!r}")
+            raise DataError(
+                f"--columns {text!r}: {part!r} is not a valid assignment. Expected "
+                "name=column,name=column, such as source=english,target=french"
+            )
         table[name.strip()] = column.strip()
     return table

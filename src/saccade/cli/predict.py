@@ -1,4 +1,4 @@
-"""saccade predict: answers, from arguments, a file or a pipe, in the order of the inputs."""
+"""saccade predict: predictions for arguments, a file or a pipe, in the order of the inputs."""
 
 import json
 import sys
@@ -10,99 +10,186 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from saccade.cli.lines import chunks, from_file
-from saccade.cli.linking import Linking, links_as_json, with_tags, without_tags
-from saccade.cli.options import Device, Engine, Json
-from saccade.cli.progress import answering
-from saccade.cli.sink import Sink
+from saccade.cli.alignments import WordAligner, alignment_json, predict_lines, predict_markup
+from saccade.cli.inputs import input_chunks, read_inputs
+from saccade.cli.options import BatchSize, Beam, Device, OptionalEngine, RunFolder
+from saccade.cli.output import LineWriter, prediction_progress
 from saccade.errors import DataError, DecodingError, FigureError
 
 if TYPE_CHECKING:
     from saccade.lens.record import AttentionRecord
+    from saccade.tasks import Answer, Task
 
 CHUNK = 4096
-"""Inputs that are sorted by length and answered together."""
+"""Inputs that are sorted by length and predicted together."""
 
 
 def run(
-    run_folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
+    run_folder: RunFolder,
     inputs: Annotated[
-        list[str] | None, typer.Argument(metavar="[INPUT]...", help="What to answer.")
+        list[str] | None,
+        typer.Argument(
+            metavar="INPUT",
+            help="Inputs to predict: texts, or paths of images. Default: lines of --input or of "
+            "stdin.",
+        ),
     ] = None,
     *,
     input_: Annotated[
-        Path | None, typer.Option("--input", help="A file of inputs, a line each; also .gz.")
+        Path | None,
+        typer.Option(
+            "--input",
+            metavar="FILE",
+            help="Text file with one input per line, also .gz. Default: stdin, if there are no "
+            "INPUT arguments.",
+        ),
     ] = None,
-    output: Annotated[Path | None, typer.Option(help="Write here instead of stdout.")] = None,
-    beam: Annotated[int | None, typer.Option(min=1, help="The recipe's if left out.")] = None,
-    n_best: Annotated[int, typer.Option(min=1, help="Answers for each input, a line each.")] = 1,
-    sample: Annotated[bool, typer.Option("--sample", help="Draw answers at random.")] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the predictions to this file. Default: stdout."),
+    ] = None,
+    beam: Beam = None,
+    n_best: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Answers per input, one per line, best first. Needs beam search.",
+        ),
+    ] = 1,
+    sample: Annotated[
+        bool, typer.Option("--sample", help="Sample tokens at random instead of beam search.")
+    ] = False,
     temperature: Annotated[
-        float | None, typer.Option(min=0.0, help="Draw more evenly (above 1) or less; 0: greedily.")
+        float | None,
+        typer.Option(
+            min=0.0,
+            metavar="T",
+            help="Divide the logits by T before sampling: below 1 sharpens the distribution, above "
+            "1 flattens it, 0 is greedy search. Implies --sample. Default: the recipe's value.",
+        ),
     ] = None,
     top_k: Annotated[
-        int | None, typer.Option(min=1, help="Draw among the K most likely tokens.")
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="K",
+            help="Sample from the K most likely tokens. Implies --sample. Default: the recipe's "
+            "value.",
+        ),
     ] = None,
     top_p: Annotated[
-        float | None, typer.Option(min=0.0, max=1.0, help="Draw among those with this share.")
+        float | None,
+        typer.Option(
+            min=0.0,
+            max=1.0,
+            metavar="P",
+            help="Nucleus sampling: sample from the smallest set of tokens whose probabilities sum "
+            "to P. Implies --sample. Default: the recipe's value.",
+        ),
     ] = None,
-    max_length: Annotated[int | None, typer.Option(min=1, help="Tokens of an answer.")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="For drawing.")] = None,
-    batch_size: Annotated[int, typer.Option(min=1, help="Inputs answered at once.")] = 64,
+    max_length: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Maximum length of an answer, in tokens. Default: the recipe's value.",
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            metavar="N",
+            help="Random seed of sampling for the first input; each further input uses the next "
+            "integer. Default: the recipe's value, usually 0.",
+        ),
+    ] = None,
+    batch_size: BatchSize = 64,
     align: Annotated[
-        bool, typer.Option("--align", help="Add word alignments (i-j, from 0) after a tab.")
+        bool,
+        typer.Option(
+            "--align",
+            help="Append word alignments after a tab, in Pharaoh format: i-j links word i of the "
+            "input with word j of the answer, from 0.",
+        ),
     ] = False,
     reverse: Annotated[
         Path | None,
-        typer.Option(metavar="RUN", help="Align together with a run of the other direction."),
+        typer.Option(
+            metavar="RUN",
+            help="Run of the opposite translation direction, whose alignments are joined with this "
+            "run's. Implies --align. Default: alignments of this run alone.",
+        ),
     ] = None,
     markup: Annotated[
-        bool, typer.Option("--markup", help="Carry inline tags (<b>…</b>) over to the answers.")
+        bool,
+        typer.Option(
+            "--markup", help="Carry inline tags (<b>…</b>) of the inputs over to the answers."
+        ),
     ] = False,
     attention: Annotated[
         Path | None,
         typer.Option(
-            help="Write where it looked: a page with all inputs (.html), or a .png, .svg, .json or "
-            ".npz for each: FILE-2 for the second."
+            metavar="FILE",
+            help="Write the attention weights: .html is one page with all inputs; .png, .svg, "
+            ".json and .npz are one file per input (FILE-2 for the second). Default: none.",
         ),
     ] = None,
     stream: Annotated[
         bool,
-        typer.Option("--stream", help="Show the text as it is written, as a terminal does."),
+        typer.Option(
+            "--stream",
+            help="Print the text while it is generated, for one INPUT of a language model. Always "
+            "on in a terminal.",
+        ),
     ] = False,
     device: Device = "auto",
-    engine: Engine = None,
-    as_json: Json = False,
+    engine: OptionalEngine = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object per input instead of text.")
+    ] = False,
 ) -> None:
-    """Answer inputs: arguments, or lines of a file or of stdin."""
+    """Translate, classify, caption or continue inputs with a run.
+
+    Inputs are arguments, lines of --input FILE, or lines of stdin. Predictions are printed in the
+    order of the inputs, one per line.
+    """
     if inputs and input_ is not None:
-        raise DataError("give inputs as arguments or with --input, not both")
-    if output is not None and input_ is not None and _same(output, input_):
-        raise DataError(f"--output would overwrite the --input {input_}; give it another name")
-    drawn = sample or any(option is not None for option in (temperature, top_k, top_p))
-    if drawn and n_best > 1:
-        raise DecodingError("--n-best is for beam search; to draw more, give the input repeatedly")
+        raise DataError(
+            "there are both INPUT arguments and --input FILE; use one of them, not both"
+        )
+    if output is not None and input_ is not None and _same_file(output, input_):
+        raise DataError(f"--output would overwrite the --input {input_}; choose another file")
+    samples = sample or any(option is not None for option in (temperature, top_k, top_p))
+    if samples and n_best > 1:
+        raise DecodingError(
+            "--n-best needs beam search and cannot be combined with sampling; to sample several "
+            "answers, repeat the input"
+        )
     align = align or reverse is not None
     if markup and (align or n_best > 1):
-        raise DecodingError("--markup gives one text with tags: leave out --align and --n-best")
+        raise DecodingError(
+            "--markup cannot be combined with --align, --reverse or --n-best; run them separately"
+        )
     options = {
         "beam": beam,
         "num_best": n_best if n_best > 1 else None,
-        "sample": drawn or None,
+        "sample": samples or None,
         "temperature": temperature,
         "top_k": top_k,
         "top_p": top_p,
         "max_length": max_length,
         "seed": seed,
     }
-    given = {name: value for name, value in options.items() if value is not None}
+    chosen: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     looks = align or markup or attention is not None
     plain = output is None and n_best == 1 and not looks and not as_json
-    one = inputs[0] if plain and inputs and len(inputs) == 1 else None
-    if stream and one is None:
+    single = inputs[0] if plain and inputs and len(inputs) == 1 else None
+    if stream and single is None:
         raise DecodingError(
-            "--stream is for one INPUT, without --output, --json, --n-best, --align, --markup "
-            "and --attention"
+            "--stream needs exactly one INPUT and cannot be combined with --output, --json, "
+            "--n-best, --align, --markup or --attention"
         )
 
     from saccade import engines
@@ -112,130 +199,142 @@ def run(
     from saccade.training.console import Console
 
     if attention is not None and attention.suffix not in SUFFIXES:
-        raise FigureError(f"--attention must end in one of {', '.join(SUFFIXES)}; got {attention}")
-    # who did not ask for an engine is not told why he has this one
-    notify = None if engine is None else Console().notify
+        raise FigureError(
+            f"--attention {attention}: unknown file type {attention.suffix!r}; use one of "
+            f"{', '.join(SUFFIXES)}"
+        )
+    notify = (
+        None if engine is None else Console().notify
+    )  # explain only a choice that was asked for
     task = engines.load(run_folder, device=device, engine=engine or "auto", notify=notify)
-    _require_fit(task, align=align, markup=markup, stream=stream)
-    link = None
+    _require_capable(task, align=align, markup=markup, stream=stream)
+    aligner = None
     if align:
-        link = Linking(None if reverse is None else session.load_translator(reverse, device=device))
-    watched = stream or (_on_terminal() and engine in (None, "eager"))  # streams are eager's
-    if one is not None and watched and isinstance(task, Streams):
-        _show(one, task.stream(one, **given))
+        aligner = WordAligner(
+            None if reverse is None else session.load_translator(reverse, device=device)
+        )
+    live = stream or (_on_terminal() and engine in (None, "eager"))  # only eager can stream
+    if single is not None and live and isinstance(task, Streams):
+        _print_stream(single, task.stream(single, **chosen))
         return
-    asked = chunks(inputs, input_, batch_size if looks else CHUNK)  # records take room
-    first = next(asked, [])  # before the output is opened: what cannot be read costs no file
+    chunks = input_chunks(inputs, input_, batch_size if looks else CHUNK)  # records are large
+    first = next(chunks, [])  # before the output is opened: unreadable input must not truncate it
     done = 0
     total = _total(input_, output)
+    predict = predict_markup if markup else predict_lines
     with (
-        Sink(output) as sink,
-        answering(shown=bool(total), total=total) as answered,
-        _keeping(attention) as keep,
+        LineWriter(output) as writer,
+        prediction_progress(shown=bool(total), total=total) as progress,
+        _attention_writer(attention) as save_attention,
     ):
-        for lines in chain([first] if first else [], asked):
-            answers = (with_tags if markup else without_tags)(
+        for lines in chain([first] if first else [], chunks):
+            answers = predict(
                 task,
                 lines,
                 attention=looks,
                 batch_size=batch_size,
                 first=done,
-                on_batch=answered,
-                **given,
+                on_batch=progress,
+                **chosen,
             )
             for line, answer in zip(lines, answers, strict=True):
                 done += 1
                 if answer.attention is not None:
-                    keep(answer.attention, done)
-                for text in _printed(line, answer, n_best, link, as_json=as_json):
-                    sink.line(text)
-            sink.flush()
-            answered.to(done)
+                    save_attention(answer.attention, done)
+                for text in _output_lines(line, answer, n_best, aligner, as_json=as_json):
+                    writer.write(text)
+            writer.flush()
+            progress.set(done)
 
 
-def _show(prompt: str, pieces: Iterator[str]) -> None:
-    """The prompt and how it goes on, on stdout, each piece as it comes."""
+def _print_stream(prompt: str, pieces: Iterator[str]) -> None:
+    """Print the prompt and its continuation, each piece as it is generated."""
     try:
         for text in chain([prompt], pieces):
             sys.stdout.buffer.write(text.encode("utf-8", "replace"))
             sys.stdout.buffer.flush()
-    finally:  # Ctrl-C, too, leaves a whole line
+    finally:  # also after Ctrl-C, the line is complete
         sys.stdout.buffer.write(b"\n")
         sys.stdout.buffer.flush()
 
 
-def _require_fit(task: Any, *, align: bool, markup: bool, stream: bool) -> None:
-    """Refuse what this task cannot do."""
+def _require_capable(task: "Task", *, align: bool, markup: bool, stream: bool) -> None:
+    """Raise if the task cannot do what an option asks for."""
     from saccade.tasks import Aligns, Streams
 
     if (align or markup) and not isinstance(task, Aligns):
         option = "--align" if align else "--markup"
-        raise DecodingError(f"{option} is for translators and their like, not for {task.name}")
+        raise DecodingError(
+            f"{option} needs word alignments, which models for translation and the like have; this "
+            f"run's task is {task.name}"
+        )
     if stream and not isinstance(task, Streams):
-        raise DecodingError(f"--stream is for language models, not for {task.name}")
+        raise DecodingError(f"--stream needs a language model; this run's task is {task.name}")
 
 
-def _printed(
-    line: str, answer: Any, n_best: int, link: Linking | None, *, as_json: bool
+def _output_lines(
+    line: str, answer: "Answer", n_best: int, aligner: WordAligner | None, *, as_json: bool
 ) -> Iterator[str]:
-    """The lines for one input: as many as were asked for, or one with all as JSON."""
+    """Yield the lines for one input: `n_best` of them, or one with everything as JSON."""
     from saccade.lens.alignment.extraction import to_pharaoh
 
-    links = None if link is None else link(line, answer)
+    links = None if aligner is None else aligner(line, answer)
     if as_json:
         table = {"input": line, **answer.as_json()}
-        more = {} if links is None else links_as_json(links, line, answer.text)
+        more = {} if links is None else alignment_json(links, line, answer.text)
         yield json.dumps({**table, **more}, ensure_ascii=False)
         return
     yield answer.text if links is None else f"{answer.text}\t{to_pharaoh(links)}"
     others = [other.text for other in answer.alternatives]
-    yield from others + [""] * (n_best - 1 - len(others))  # so that each input has as many lines
+    yield from others + [""] * (n_best - 1 - len(others))  # every input has `n_best` lines
 
 
 @contextmanager
-def _keeping(path: Path | None) -> Iterator[Callable[["AttentionRecord", int], object]]:
-    """Takes where each answer looked, with its number from 1, and writes it as the path asks."""
+def _attention_writer(
+    path: Path | None,
+) -> Iterator[Callable[["AttentionRecord", int], object]]:
+    """Give a function that saves the record of the input with this number, from 1."""
     if path is None:
         yield lambda record, number: None
     elif path.suffix == ".html":
-        with _page(path) as add:
+        with _page_writer(path) as add:
             yield lambda record, number: add(record)
     else:
         yield lambda record, number: record.save(_numbered(path, number))
 
 
 @contextmanager
-def _page(path: Path) -> Iterator[Callable[["AttentionRecord"], None]]:
-    """Takes records and writes one page of all, also of those before an interruption."""
+def _page_writer(path: Path) -> Iterator[Callable[["AttentionRecord"], None]]:
+    """Collect records and write one page of all, also if an interruption ends the predictions."""
     from saccade.lens.page import page_of, view_model
 
-    inputs: list[Any] = []  # packed: records themselves take room
+    models: list[list[Any]] = []  # smaller than the records themselves
     try:
-        yield lambda record: inputs.append([view_model(record)])
+        yield lambda record: models.append([view_model(record)])
     finally:
-        if inputs:
+        if models:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(page_of(inputs).encode())
+            path.write_bytes(page_of(models).encode())
 
 
 def _total(path: Path | None, output: Path | None) -> int | None:
-    """The lines of a file, if progress through it is to be shown.
+    """Return the number of lines of the input file, if a progress bar is shown.
 
-    It is where stderr is a terminal that does not show the answers too.
+    It is shown if stderr is a terminal to which the predictions are not printed.
     """
     if path is None or not sys.stderr.isatty() or (output is None and _on_terminal()):
         return None
-    return sum(1 for _ in from_file(path)) if path.is_file() else None
+    return sum(1 for _ in read_inputs(path)) if path.is_file() else None
 
 
 def _on_terminal() -> bool:
     return sys.stdout is not None and sys.stdout.isatty()
 
 
-def _same(one: Path, other: Path) -> bool:
+def _same_file(one: Path, other: Path) -> bool:
     return one.exists() and other.exists() and one.samefile(other)
 
 
 def _numbered(path: Path, number: int) -> Path:
-    """x.png for the first input, x-2.png for the second."""
+    """Return x.png for the first input, x-2.png for the second."""
     return path if number == 1 else path.with_name(f"{path.stem}-{number}{path.suffix}")

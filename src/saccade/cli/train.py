@@ -1,4 +1,4 @@
-"""saccade train: a recipe, data, and a folder for what comes out."""
+"""saccade train: train a recipe on data into a run folder."""
 
 import os
 import shlex
@@ -13,6 +13,8 @@ from saccade.cli.options import (
     Columns,
     Data,
     Device,
+    MaxSteps,
+    Minutes,
     Pair,
     Precision,
     Quiet,
@@ -24,22 +26,53 @@ from saccade.training.interruption import Interruption
 
 
 def run(
-    recipe: Annotated[str, typer.Argument(help="A built-in recipe's name, or a .toml file.")],
+    recipe: Annotated[
+        str,
+        typer.Argument(
+            metavar="RECIPE",
+            help="Built-in recipe (listed by `saccade recipes`) or a .toml file.",
+            show_default=False,
+        ),
+    ],
     *,
     data: Data,
-    out: Annotated[Path, typer.Option(help="The run folder to make.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            metavar="RUN", help="Run folder to create; with --resume, the one to continue."
+        ),
+    ],
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the recipe; repeatable."),
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Change a key of the recipe, such as model.dim=256; repeatable. Default: the "
+            "recipe as it is.",
+        ),
     ] = None,
-    max_steps: Annotated[int | None, typer.Option(help="Updates at most.")] = None,
-    minutes: Annotated[float | None, typer.Option(help="Minutes at most.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Of everything that is drawn.")] = None,
+    max_steps: MaxSteps = None,
+    minutes: Minutes = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Random seed of the weights, the order of the data and dropout. Default: "
+            "training.seed of the recipe, usually 0.",
+        ),
+    ] = None,
     init: Annotated[
         Path | None,
-        typer.Option(help="Begin with the model and vocabulary of a run or Hugging Face folder."),
+        typer.Option(
+            metavar="FOLDER",
+            help="Start from the weights and vocabulary of a run or a Hugging Face folder. "
+            "Default: random weights and a new vocabulary.",
+        ),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
+    resume: Annotated[
+        bool,
+        typer.Option("--resume", help="Resume the run in --out from its newest checkpoint."),
+    ] = False,
     device: Device = "auto",
     precision: Precision = "auto",
     pair: Pair = None,
@@ -50,19 +83,24 @@ def run(
         int,
         typer.Option(
             min=1,
-            help="Processes that share the work, each with its part of the cores and a batch of "
-            "its own in every update. For small models on a CPU faster than threads.",
+            metavar="N",
+            help="Processes that train together, each with its part of the cores and a batch of "
+            "its own in every update. Faster than threads for small models on a CPU.",
         ),
     ] = 1,
     quiet: Quiet = False,
 ) -> None:
-    """Train a recipe on your data."""
+    """Train a recipe on your data.
+
+    Writes a run folder with the best weights, checkpoints, metrics and report.html. Ctrl-C saves a
+    checkpoint and prints the command that resumes the training.
+    """
     if processes > 1 and "RANK" not in os.environ:
-        from saccade.cli.launch import launch
+        from saccade.cli.processes import launch
 
         raise typer.Exit(launch(processes, sys.argv[1:]))
     try:
-        with Interruption():  # from here on, while torch is loaded too, SIGTERM is like Ctrl-C
+        with Interruption():  # also while torch is being imported, SIGTERM acts like Ctrl-C
             import torch
 
             from saccade.training import distributed, session
@@ -91,7 +129,7 @@ def run(
             )
     except StoppedError as error:
         again = shlex.join([*(arg for arg in sys.argv[1:] if arg != "--resume"), "--resume"])
-        raise StoppedError(f"{error}. Go on with:\n  {_program()} {again}") from None
+        raise StoppedError(f"{error}. To resume:\n  {_program()} {again}") from None
 
 
 def _program() -> str:

@@ -1,18 +1,17 @@
-"""Comparing recipes: trained on the same data with the same budget, measured in the same way.
+"""Compare recipes trained on the same data with the same budget and measured in the same way.
 
-plan         what is compared: recipes by their names, seeds, the budget
-folder       where it all lies, and whether what is asked fits what is there
-work         one training and its measurements
-child        the same in a process of its own
-measure      what is measured of a trained model
-memory       how much memory a process has needed
-statistics   means over seeds, and whether differences can be told from chance
-comparison   everything that was found, for the page and for programs
-charts       pictures of it
-page         compare.html
-session      the whole job
+entrants       the recipes of a comparison, their names and their common budget
+folder         layout of the output folder, and checks before a comparison is resumed
+trainings      one training and its measurements
+worker         the same in a process of its own
+measurements   quality, cost and speed of a trained model, and its predictions for some inputs
+statistics     means over seeds, and significance of differences
+comparison     all results, for the page and for compare.json
+charts, page   compare.html
+runner         `compare`, which ties it all together
 """
 
-from saccade.compare.session import compare
+from saccade.compare.comparison import Comparison
+from saccade.compare.runner import compare
 
-__all__ = ["compare"]
+__all__ = ["Comparison", "compare"]

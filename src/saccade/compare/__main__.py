@@ -1,6 +1,6 @@
-"""`python -m saccade.compare JOB`: one training of a comparison, for `child`."""
+"""`python -m saccade.compare JOB`: the worker process of one training of a comparison."""
 
-from saccade.compare.child import main
+from saccade.compare.worker import main
 
 if __name__ == "__main__":
     main()

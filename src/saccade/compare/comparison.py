@@ -1,4 +1,4 @@
-"""Everything that a comparison found: the page shows it, compare.json holds it."""
+"""Results of a comparison, as the page shows them and compare.json holds them."""
 
 from __future__ import annotations
 
@@ -9,16 +9,22 @@ from statistics import fmean
 from typing import Any
 
 from saccade._version import __version__
-from saccade.compare.measure import Measured, Sample
+from saccade.compare.measurements import Measurements, Record, Sample
 from saccade.compare.statistics import Quality, Verdict, quality, verdict
 from saccade.lens.record import AttentionRecord
 
 FORMAT = 1
+LABELS = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER", "cider": "CIDEr", "rouge_l": "ROUGE-L"}
+
+
+def metric_label(name: str) -> str:
+    """Return a metric's name for people: "BLEU", "exact match"."""
+    return LABELS.get(name, name.replace("_", " "))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shown:
-    """A sample and where it looked."""
+class ShownSample:
+    """A sample with its attention record, if the model has attention."""
 
     sample: Sample
     record: AttentionRecord | None
@@ -26,33 +32,42 @@ class Shown:
 
 @dataclass(frozen=True, kw_only=True)
 class Contender:
-    """A recipe that was trained, with what was measured of it.
+    """A recipe that was trained, with its measurements.
 
-    number     its place among the recipes as they were given
-    measured   by the seeds of its trainings
-    failed     why the others did not come to their end
-    shown      answers of the first of them
+    number     position among the recipes as given, from 0
+    measured   measurements by seed
+    failed     reasons of failed trainings by seed
+    shown      samples of its first training
     """
 
     name: str
     number: int
-    measured: Mapping[int, Measured]
+    measured: Mapping[int, Measurements]
     failed: Mapping[int, str]
-    shown: Sequence[Shown]
+    shown: Sequence[ShownSample]
 
     @cached_property
     def qualities(self) -> dict[str, Quality]:
-        """Every metric, over all its trainings."""
-        any_training = next(iter(self.measured.values()))
+        """Every metric over all trainings."""
         return {
             name: quality({s: m.scores[name] for s, m in self.measured.items()}, self.number)
-            for name in any_training.scores
+            for name in self.first.scores
         }
 
-    def by_length(self) -> list[dict[str, Any]]:
-        """Quality by length of the input, the mean over its trainings."""
+    @property
+    def first(self) -> Measurements:
+        """Measurements of the first training."""
+        return next(iter(self.measured.values()))
+
+    @property
+    def parameters(self) -> int:
+        """Number of trained parameters."""
+        return self.first.parameters
+
+    def by_length(self) -> list[Record]:
+        """Return quality by input length, as means over the trainings."""
         rows = []
-        for buckets in zip(*(each.by_length for each in self.measured.values()), strict=True):
+        for buckets in zip(*(m.by_length for m in self.measured.values()), strict=True):
             row = dict(buckets[0])
             for name in self.qualities.keys() & row.keys():
                 row[name] = fmean(bucket[name] for bucket in buckets)
@@ -60,18 +75,13 @@ class Contender:
         return rows
 
     def mean(self, part: str, name: str) -> float | None:
-        """A number of its trainings ("training", "answering"), the mean of those that have it."""
-        found = [getattr(getattr(each, part), name) for each in self.measured.values()]
-        there = [number for number in found if number is not None]
-        return fmean(there) if there else None
+        """Return the mean of a number ("training" or "answering") over trainings that have it."""
+        values = [getattr(getattr(m, part), name) for m in self.measured.values()]
+        known = [value for value in values if value is not None]
+        return fmean(known) if known else None
 
-    @property
-    def parameters(self) -> int:
-        """How many numbers it learned."""
-        return next(iter(self.measured.values())).parameters
-
-    def as_json(self, first: Contender, best: Contender) -> dict[str, Any]:
-        """As plain values, beside two others."""
+    def as_json(self, first: Contender, best: Contender) -> Record:
+        """Return plain values, with the differences from the first and from the best recipe."""
         return {
             "name": self.name,
             "parameters": self.parameters,
@@ -79,15 +89,23 @@ class Contender:
             "against_first": _verdicts_json(self, first),
             "against_best": _verdicts_json(self, best),
             "by_length": self.by_length(),
-            "training": {seed: asdict(each.training) for seed, each in self.measured.items()},
-            "answering": {seed: asdict(each.answering) for seed, each in self.measured.items()},
-            "curves": {seed: each.curve for seed, each in self.measured.items()},
+            "training": {seed: asdict(m.training) for seed, m in self.measured.items()},
+            "answering": {seed: asdict(m.answering) for seed, m in self.measured.items()},
+            "curves": {seed: m.curve for seed, m in self.measured.items()},
         }
 
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """Several recipes, trained on the same data with the same budget."""
+    """Several recipes, trained on the same data with the same budget.
+
+    Attributes:
+        task: Name of the common task.
+        data: The data, as it was given.
+        budget: Limits of each training in words.
+        seeds: Random seeds with which each recipe was trained.
+        entrants: All recipes, also those whose trainings failed.
+    """
 
     task: str
     data: str
@@ -97,57 +115,66 @@ class Comparison:
 
     @cached_property
     def contenders(self) -> list[Contender]:
-        """Those of which a training came to its end, in the order in which they were given."""
-        return [each for each in self.entrants if each.measured]
+        """Recipes with at least one complete training, in the given order."""
+        return [contender for contender in self.entrants if contender.measured]
 
     @property
     def failures(self) -> list[tuple[str, int, str]]:
-        """Trainings that did not come to their end: name, seed and reason."""
-        return [(e.name, seed, why) for e in self.entrants for seed, why in e.failed.items()]
-
-    @cached_property
-    def some(self) -> Measured:
-        """Any training, for what all have in common."""
-        return next(iter(self.contenders[0].measured.values()))
+        """Failed trainings: name, seed and reason."""
+        return [(e.name, seed, reason) for e in self.entrants for seed, reason in e.failed.items()]
 
     @property
     def metric(self) -> str:
-        """The metric that decides."""
-        return self.some.comparison_metric
+        """The metric that ranks the recipes."""
+        return self.first.first.comparison_metric
+
+    @property
+    def split(self) -> str:
+        """The split of the data on which all were measured."""
+        return self.first.first.split
+
+    @property
+    def items(self) -> int:
+        """The number of items in that split."""
+        return self.first.first.items
 
     @property
     def first(self) -> Contender:
-        """The one that was given first."""
+        """The recipe given first."""
         return self.contenders[0]
 
     @cached_property
     def best(self) -> Contender:
-        """The one with the best mean; of equal ones the first."""
-        return max(self.contenders, key=lambda each: each.qualities[self.metric].worth)
+        """The recipe with the best mean; the first of equal ones."""
+        return max(self.contenders, key=lambda contender: contender.qualities[self.metric].worth)
 
     def summary(self) -> str:
-        """Which is better, and by how much."""
+        """Return which recipe is better, by how much, and whether that is significant."""
         if not self.contenders:
-            return "No training came to its end."
-        metric, best = self.metric.replace("_", " "), self.best
-        score = f"{best.qualities[self.metric]} on {self.some.items:,} items of {self.some.split}"
-        others = [each for each in self.contenders if each is not best]
+            return "No training was completed."
+        label, best = metric_label(self.metric), self.best
+        score = f"{best.qualities[self.metric]} on {self.items:,} items of {self.split}"
+        others = [contender for contender in self.contenders if contender is not best]
         if not others:
-            return f"{best.name} has {metric} {score}; there is nothing to compare it with."
-        verdicts = {each.name: against(best, each)[self.metric] for each in others}
-        told = [each.told for each in verdicts.values()]
-        if all(told):
-            leads = f"{best.name} is the best by {metric}"
-        elif any(told):
-            leads = f"{best.name} comes out first by {metric}, though not beyond doubt"
+            return f"{best.name} has {label} {score}. No other recipe was trained."
+        verdicts = {
+            contender.name: verdicts_of(best, contender)[self.metric] for contender in others
+        }
+        significant = [v.significant for v in verdicts.values()]
+        if all(significant):
+            lead = f"{best.name} is the best ({label}): {score}"
+        elif any(significant):
+            lead = f"{best.name} leads ({label}), but not significantly over all others: {score}"
         else:
-            leads = f"None can be told to be the best by {metric}; {best.name} comes out first"
-        beside = ". ".join(f"Against {name}: {each}" for name, each in verdicts.items())
-        return f"{leads}: {score}. {beside}."
+            lead = (
+                f"No recipe is significantly better than the others ({label}). "
+                f"{best.name} leads: {score}"
+            )
+        return ". ".join([lead, *(f"Against {name}: {v}" for name, v in verdicts.items())]) + "."
 
     def as_json(self) -> dict[str, Any]:
-        """As plain values."""
-        table: dict[str, Any] = {
+        """Return plain values, as compare.json holds them."""
+        table: Record = {
             "format": FORMAT,
             "saccade": __version__,
             "summary": self.summary(),
@@ -162,54 +189,55 @@ class Comparison:
         if not self.contenders:
             return table
         return table | {
-            "split": self.some.split,
-            "items": self.some.items,
+            "split": self.split,
+            "items": self.items,
             "metric": self.metric,
             "best": self.best.name,
-            "recipes": [each.as_json(self.first, self.best) for each in self.contenders],
-            "samples": [_sample_json(each) for each in self.samples()],
+            "recipes": [contender.as_json(self.first, self.best) for contender in self.contenders],
+            "samples": [_sample_json(samples) for samples in self.samples()],
         }
 
-    def samples(self) -> list[dict[str, Shown]]:
-        """The same inputs answered by all, by their names."""
-        every = [[(each.name, shown) for shown in each.shown] for each in self.contenders]
-        return [dict(answers) for answers in zip(*every, strict=True)]
+    def samples(self) -> list[dict[str, ShownSample]]:
+        """Return the same inputs as predicted by every recipe, by its name."""
+        by_recipe = [
+            [(contender.name, shown) for shown in contender.shown] for contender in self.contenders
+        ]
+        return [dict(samples) for samples in zip(*by_recipe, strict=True)]
 
 
-def against(one: Contender, other: Contender) -> dict[str, Verdict]:
-    """One beside the other by each metric that both have."""
-    shared = [name for name in one.qualities if name in other.qualities]
-    return {name: verdict(one.qualities[name], other.qualities[name]) for name in shared}
+def verdicts_of(one: Contender, other: Contender) -> dict[str, Verdict]:
+    """Compare one recipe with the other by each metric that both have."""
+    common = [name for name in one.qualities if name in other.qualities]
+    return {name: verdict(one.qualities[name], other.qualities[name]) for name in common}
 
 
-def _verdicts_json(one: Contender, other: Contender) -> dict[str, Any]:
+def _verdicts_json(one: Contender, other: Contender) -> Record:
     if one is other:
         return {}
+    return {name: asdict(v) | {"verdict": str(v)} for name, v in verdicts_of(one, other).items()}
+
+
+def _without_resamples(quality: Quality) -> Record:
+    return {name: value for name, value in asdict(quality).items() if name != "resamples"}
+
+
+def _sample_json(by_recipe: Mapping[str, ShownSample]) -> Record:
+    sample = next(iter(by_recipe.values())).sample
     return {
-        name: asdict(found) | {"verdict": str(found)} for name, found in against(one, other).items()
+        "input": sample.input,
+        "references": list(sample.references),
+        "answers": {
+            name: {"answer": shown.sample.answer, "attention": _attention_json(shown.record)}
+            for name, shown in by_recipe.items()
+        },
     }
 
 
-def _without_resamples(found: Quality) -> dict[str, Any]:
-    return {name: value for name, value in asdict(found).items() if name != "resamples"}
-
-
-def _sample_json(answers: Mapping[str, Shown]) -> dict[str, Any]:
-    asked = next(iter(answers.values())).sample
+def _attention_json(record: AttentionRecord | None) -> Record | None:
+    if record is None:
+        return None
     return {
-        "input": asked.input,
-        "references": list(asked.references),
-        "answers": {
-            name: {
-                "answer": shown.sample.answer,
-                "attention": None
-                if shown.record is None
-                else {
-                    "read": list(shown.record.read.tokens),
-                    "wrote": list(shown.record.wrote.tokens),
-                    "weights": shown.record.mean().round(4).tolist(),
-                },
-            }
-            for name, shown in answers.items()
-        },
+        "read": list(record.read.tokens),
+        "wrote": list(record.wrote.tokens),
+        "weights": record.mean().round(4).tolist(),
     }

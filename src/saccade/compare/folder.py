@@ -1,10 +1,10 @@
-"""The folder of a comparison: where everything lies, and whether what is asked fits what is there.
+"""The output folder of a comparison: its layout, and the checks before it is resumed.
 
-compare.html  compare.json     what was found
-attention.html                 where the models looked, if that is too much for compare.html
-plan.toml  recipes/NAME.toml   what is compared
+compare.html  compare.json     results
+attention.html                 attention of the models, if it does not fit into compare.html
+plan.toml  recipes/NAME.toml   the recipes and the data that are compared
 runs/NAME-SEED/                ordinary run folders
-measured/NAME-SEED/            what was measured of each
+measured/NAME-SEED/            measurements of each training
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from saccade.compare.plan import Entrant
+from saccade.compare.entrants import Entrant
 from saccade.data.corpus import Corpus
 from saccade.errors import RunError
-from saccade.files import room_on_disk, write_file
+from saccade.files import disk_errors, write_file
 from saccade.training import recipe as recipes
 from saccade.training.run import Run, differences, flat
 
@@ -28,30 +27,30 @@ BUDGET = ("training.max_steps", "training.minutes")
 
 
 @dataclass(frozen=True)
-class Folder:
-    """The folder of a comparison."""
+class ComparisonFolder:
+    """The output folder of a comparison."""
 
     path: Path
 
     @property
     def json(self) -> Path:
-        """What was found, for programs."""
+        """The file with all results, for programs."""
         return self.path / "compare.json"
 
     def recipe(self, name: str) -> Path:
-        """The recipe of an entrant, every key written out."""
+        """Return the path of an entrant's recipe, in which every key is written out."""
         return self.path / "recipes" / f"{name}.toml"
 
     def run(self, name: str, seed: int) -> Path:
-        """The run folder of a training."""
+        """Return the run folder of a training."""
         return self.path / "runs" / f"{name}-{seed}"
 
     def measured(self, name: str, seed: int) -> Path:
-        """Where the measurements of a training are."""
+        """Return the folder of a training's measurements."""
         return self.path / "measured" / f"{name}-{seed}"
 
-    def keep(self, pages: Mapping[str, str]) -> None:
-        """Write the pages, by their names, and no longer have those of before."""
+    def write_pages(self, pages: Mapping[str, str]) -> None:
+        """Write pages by name, and remove pages of an earlier call that are not among them."""
         for name in (PAGE, ATTENTION):
             if name in pages:
                 write_file(self.path / name, pages[name].encode())
@@ -59,50 +58,56 @@ class Folder:
                 (self.path / name).unlink(missing_ok=True)
 
     def locked(self) -> AbstractContextManager[None]:
-        """The folder for this process alone."""
+        """Reserve the folder for this process."""
         return Run(self.path).locked()
 
-    def agree(
+    def update_plan(
         self, entrants: Sequence[Entrant], data: str, corpus: Corpus, notify: Callable[[str], None]
     ) -> None:
-        """Write down what is compared; refuse what does not fit with what was compared before.
+        """Write the plan of this comparison into the folder.
 
-        More recipes, more seeds and a larger budget do fit; what changed is said.
+        More recipes, more seeds and a larger budget than before are reported by `notify`.
+
+        Raises:
+            RunError: If the folder belongs to something else, or compares other data, another
+                recipe under the same name, or the same recipe with a larger budget.
         """
         plan = self.path / "plan.toml"
         if plan.exists():
-            self._require_data(recipes.parse(plan.read_text(encoding="utf-8"), str(plan)), corpus)
-        elif others := Run(self.path).strangers():
+            self._require_same_data(plan, corpus)
+        elif others := Run(self.path).other_files():
             raise RunError(
-                f"{self.path} is not empty ({', '.join(others[:4])}) and no comparison; "
+                f"{self.path} is not empty ({', '.join(others[:4])}) and not a comparison; "
                 "choose a new folder with --out"
             )
         for entrant in entrants:
             if self.recipe(entrant.name).exists():
-                self._require_recipe(entrant, notify)
-        asked = {entrant.name for entrant in entrants}
-        there = {path.stem for path in self.path.glob("recipes/*.toml")}
-        if left := sorted(there - asked):
-            notify(f"not compared this time: {', '.join(left)}; what was trained of it is kept")
-        if there and (new := sorted(asked - there)):
+                self._require_same_recipe(entrant, notify)
+        names = {entrant.name for entrant in entrants}
+        before = {path.stem for path in self.path.glob("recipes/*.toml")}
+        if left_out := sorted(before - names):
+            notify(f"not compared this time: {', '.join(left_out)}; their trainings are kept")
+        if before and (new := sorted(names - before)):
             notify(f"new in this comparison: {', '.join(new)}")
-        self._write(entrants, data, corpus)
+        self._write_plan(entrants, data, corpus)
 
-    def _require_data(self, plan: Mapping[str, Any], corpus: Corpus) -> None:
+    def _require_same_data(self, path: Path, corpus: Corpus) -> None:
+        plan = recipes.parse(path.read_text(encoding="utf-8"), str(path))
         if plan.get("format") != FORMAT:
             raise RunError(
-                f"{self.path} has a plan of format {plan.get('format')!r}, this Saccade reads "
-                f"{FORMAT}; compare into another folder with --out"
+                f"{path} has format {plan.get('format')!r}, this version of Saccade reads "
+                f"{FORMAT}; choose another folder with --out"
             )
         now = _digests(corpus)
         changed = [name for name in plan["splits"] | now if plan["splits"].get(name) != now[name]]
         if changed:
             raise RunError(
-                f"{self.path} compares other data ({plan['data']}): {', '.join(changed)} differs; "
-                "compare on this data in another folder, with --out"
+                f"{self.path} compares other data ({plan['data']}): {', '.join(changed)} "
+                f"{'differs' if len(changed) == 1 else 'differ'}; choose another folder for this "
+                "data with --out"
             )
 
-    def _require_recipe(self, entrant: Entrant, notify: Callable[[str], None]) -> None:
+    def _require_same_recipe(self, entrant: Entrant, notify: Callable[[str], None]) -> None:
         before = flat(recipes.load(self.recipe(entrant.name)).table())
         now = flat(entrant.recipe.table())
         changed = sorted(k for k in before | now if before.get(k) != now.get(k))
@@ -110,22 +115,22 @@ class Folder:
             raise RunError(
                 f"{entrant.name} was another recipe when this comparison began: "
                 f"{differences(fixed, before, now)}; give the new one another name "
-                f"(NAME={entrant.name}), or compare into another folder with --out"
+                f"(NAME={entrant.name}), or choose another folder with --out"
             )
-        endless = float("inf")
-        if any(now.get(key, endless) < before.get(key, endless) for key in changed):
+        unlimited = float("inf")
+        if any(now.get(key, unlimited) < before.get(key, unlimited) for key in changed):
             raise RunError(
                 f"the budget of {entrant.name} was larger when this comparison began: "
-                f"{differences(changed, before, now)}; compare with less in another folder, "
-                "with --out"
+                f"{differences(changed, before, now)}; keep the larger one, or choose another "
+                "folder with --out"
             )
         if changed:
-            notify(f"{entrant.name} goes on: {differences(changed, before, now)}")
+            notify(f"resuming {entrant.name}: {differences(changed, before, now)}")
 
-    def _write(self, entrants: Sequence[Entrant], data: str, corpus: Corpus) -> None:
+    def _write_plan(self, entrants: Sequence[Entrant], data: str, corpus: Corpus) -> None:
         import tomlkit
 
-        with room_on_disk(self.path, "what was compared before is kept"):
+        with disk_errors(self.path, "the comparison so far is kept"):
             (self.path / "recipes").mkdir(exist_ok=True)
             plan = {"format": FORMAT, "data": data, "splits": _digests(corpus)}
             write_file(self.path / "plan.toml", tomlkit.dumps(plan).encode())

@@ -1,10 +1,11 @@
-"""Means over seeds, and whether a difference can be told from chance.
+"""Means over seeds, and significance of differences.
 
-Every training of a comparison answers the same items, and its metrics are resampled by the same
-draws of them. So the difference of two scores in a resample is that of two models on the same
-items: the paired bootstrap (Koehn 2004). With several seeds each resample also draws, for each
-recipe, as many of its trainings with return: what other seeds would turn round is not told.
-Draws from n trainings vary too little, by the factor √((n - 1) / n), and are widened by it.
+Every training of a comparison predicts the same items, and its metrics are computed on the same
+resamples of them. So the difference of two scores in one resample is that of two models on the same
+items: the paired bootstrap (Koehn 2004). With several seeds, each resample also samples the
+trainings of each recipe with replacement, so a difference that other seeds would reverse is not
+significant. Means of n sampled trainings vary too little by the factor √((n - 1) / n); they are
+widened by its inverse.
 """
 
 from __future__ import annotations
@@ -18,19 +19,19 @@ import numpy as np
 from jaxtyping import Float
 
 from saccade.metrics.resample import SEED, paired_difference, percentiles
-from saccade.metrics.score import Score
+from saccade.metrics.score import MetricScore
 
-CERTAIN = 0.05
-"""The p-value below which a difference is told."""
+SIGNIFICANCE = 0.05
+"""The p-value below which a difference is significant."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Quality:
-    """A metric of a recipe, over its trainings.
+    """A metric of a recipe over its trainings.
 
-    by_seed    the value of each
-    spread     their standard deviation, None of a single one
-    interval   95 % confidence, None where nothing was resampled
+    by_seed    value of each training
+    spread     standard deviation over seeds, None for a single training
+    interval   95 % confidence interval, None without resamples
     """
 
     name: str
@@ -44,11 +45,11 @@ class Quality:
 
     @property
     def worth(self) -> float:
-        """More is better."""
+        """The mean with the sign that makes more better."""
         return self.mean if self.higher_is_better else -self.mean
 
     def __str__(self) -> str:
-        """For people."""
+        """Mean, spread and interval, such as "31.4 ± 0.3 [29.9, 32.8]"."""
         between = "" if self.interval is None else " [{:.4g}, {:.4g}]".format(*self.interval)
         spread = "" if self.spread is None else f" ± {self.spread:.2g}"
         return f"{self.mean:.4g}{spread}{between}"
@@ -56,10 +57,11 @@ class Quality:
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """Whether a recipe is better than another by a metric, as far as the items can tell.
+    """Difference of two recipes by one metric.
 
-    `gain` is how much better it is, so below 0 if it is worse; `interval` is of 95 % confidence,
-    `p_value` two-sided. Both are None where nothing was resampled.
+    gain       how much better the first recipe is; negative if it is worse
+    interval   95 % confidence interval of the gain, None without resamples
+    p_value    two-sided, None without resamples
     """
 
     gain: float
@@ -67,18 +69,18 @@ class Verdict:
     p_value: float | None
 
     @property
-    def told(self) -> bool:
-        """Whether there is a difference that can be told from chance."""
-        return self.p_value is not None and self.p_value < CERTAIN
+    def significant(self) -> bool:
+        """Whether chance is an unlikely cause of the difference."""
+        return self.p_value is not None and self.p_value < SIGNIFICANCE
 
     def __str__(self) -> str:
-        """For people."""
+        """The verdict in words, such as "better by 2.2 [1.1, 3.3], p < 0.001"."""
         if self.interval is None or self.p_value is None:
-            return f"differs by {self.gain:.3g}; whether by chance was not measured"
+            return f"differs by {self.gain:.3g}; significance was not measured"
         low, high = self.interval
-        if not self.told:
+        if not self.significant:
             return (
-                f"no difference can be told ({self.gain:+.3g} [{low:.3g}, {high:.3g}], "
+                f"no significant difference ({self.gain:+.3g} [{low:.3g}, {high:.3g}], "
                 f"{_p(self.p_value)})"
             )
         if self.gain < 0:
@@ -86,44 +88,47 @@ class Verdict:
         return f"better by {self.gain:.3g} [{low:.3g}, {high:.3g}], {_p(self.p_value)}"
 
 
-def quality(scores: Mapping[int, Score], seed: int) -> Quality:
-    """One metric of one recipe by the seeds of its trainings; `seed` is for what is drawn of them.
+def quality(scores: Mapping[int, MetricScore], seed: int) -> Quality:
+    """Combine the scores of a recipe's trainings, by seed, into one metric.
 
-    Recipes whose trainings are to be drawn independently need different ones.
+    `seed` is the random seed for resampling trainings. It must differ between recipes, whose
+    trainings are resampled independently.
     """
     any_score = next(iter(scores.values()))
     values = {number: score.value for number, score in scores.items()}
-    drawn = _means([score.resamples for score in scores.values()], seed)
+    resamples = _resampled_means([score.resamples for score in scores.values()], seed)
     return Quality(
         name=any_score.name,
         mean=fmean(values.values()),
         by_seed=values,
         spread=stdev(values.values()) if len(values) > 1 else None,
-        interval=percentiles(drawn) if len(drawn) else None,
+        interval=percentiles(resamples) if len(resamples) else None,
         higher_is_better=any_score.higher_is_better,
         signature=any_score.signature,
-        resamples=tuple(drawn.tolist()),
+        resamples=tuple(resamples.tolist()),
     )
 
 
 def verdict(one: Quality, other: Quality) -> Verdict:
-    """Whether one recipe is better than the other."""
+    """Return whether, and by how much, one recipe is better than the other."""
     if not one.resamples or len(one.resamples) != len(other.resamples):
         return Verdict(gain=one.worth - other.worth, interval=None, p_value=None)
     sign = 1.0 if one.higher_is_better else -1.0
-    drawn = sign * (np.array(one.resamples) - np.array(other.resamples))
-    found = paired_difference(one.worth - other.worth, drawn)
-    return Verdict(gain=found.difference, interval=found.interval, p_value=found.p_value)
+    differences = sign * (np.array(one.resamples) - np.array(other.resamples))
+    paired = paired_difference(one.worth - other.worth, differences)
+    return Verdict(gain=paired.difference, interval=paired.interval, p_value=paired.p_value)
 
 
-def _means(resamples: Sequence[Sequence[float]], seed: int) -> Float[np.ndarray, " samples"]:
-    """The mean over trainings that are drawn anew for each resample of the items."""
+def _resampled_means(
+    resamples: Sequence[Sequence[float]], seed: int
+) -> Float[np.ndarray, " samples"]:
+    """Return the mean over trainings, which are sampled again for each resample of the items."""
     table = np.array(resamples, dtype=np.float64)
     count, samples = table.shape
     mean = table.mean(0)
-    drawn = np.random.default_rng([SEED, seed]).integers(count, size=(count, samples))
-    apart = (table[drawn, np.arange(samples)] - mean).mean(0)
-    return np.asarray(mean + apart * math.sqrt(count / max(1, count - 1)))
+    sampled = np.random.default_rng([SEED, seed]).integers(count, size=(count, samples))
+    deviation = (table[sampled, np.arange(samples)] - mean).mean(0)
+    return np.asarray(mean + deviation * math.sqrt(count / max(1, count - 1)))
 
 
 def _p(value: float) -> str:

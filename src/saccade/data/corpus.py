@@ -1,19 +1,23 @@
-"""What reading gives: rows in splits in a corpus, and the items of an evaluation.
+"""The records that the parts of `data` exchange: rows, tables, splits, a corpus, and items.
 
-A split can be read again and again and holds no row: a file of a million lines is never in memory.
+A split can be read any number of times and holds no rows: a file of a million lines is never in
+memory.
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple
 
-from saccade.data.validation_split import Side
+from saccade.data.validation_split import RowSelection
 from saccade.errors import DataError
+
+REPORTED = 10_000  # rows between two calls of `progress`
 
 
 class Row(NamedTuple):
-    """One example: its values in the order of the split's columns, and where it stands."""
+    """One example: its values in the order of the split's columns, and its file and line."""
 
     values: tuple[str, ...]
     line: int
@@ -21,67 +25,83 @@ class Row(NamedTuple):
 
     @property
     def where(self) -> str:
-        """For a message: file and line."""
-        return f"{self.file}, line {self.line}"
+        """The place of the row for error messages: `file:line`."""
+        return f"{self.file}:{self.line}"
 
 
-@runtime_checkable
-class Table(Protocol):
-    """Rows that lie somewhere: a file, two parallel files, a generator."""
+class Table(ABC):
+    """A source of rows: a file, two parallel files, a folder of images, a data set.
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """What the values of each row are."""
-        ...
+    columns   names of a row's values
+    running   whether rows are parts of a running text, not examples by themselves
+    base      beginning of every first value that depends on the place of the files alone
+    """
 
-    @property
-    def running(self) -> bool:
-        """Whether rows are parts of a running text, instead of examples by themselves."""
-        ...
+    columns: tuple[str, ...]
+    running: bool = False
+    base: str = ""
 
+    @abstractmethod
     def rows(self) -> Iterator[Row]:
-        """All rows, from the first; each call reads anew."""
-        ...
+        """Yield all rows; every call reads the source again."""
 
+    @abstractmethod
     def digest(self) -> str:
-        """Depends on the content and on how it is read, not on where it lies."""
-        ...
+        """Return a text that depends on the content and on how it is read, not on its place."""
 
+    @abstractmethod
     def describe(self) -> str:
-        """Where the rows lie and in which format, in a few words."""
-        ...
+        """Return a few words about the place and the format of the rows."""
 
+    @abstractmethod
     def meaning(self) -> str:
-        """Which columns were taken for the wanted ones."""
-        ...
+        """Return which columns of the source were chosen, as in: source = column "en"."""
 
 
 class Split:
-    """The rows for one purpose (train, valid, test): a table, or one side of it."""
+    """The rows for one purpose: all rows of a table, or some of them.
 
-    def __init__(self, name: str, table: Table, side: Side | None = None) -> None:
+    Iterating a split yields `Row` tuples and reads its files again each time.
+
+    Args:
+        name: `train`, `valid` or `test`.
+        table: The source of the rows.
+        selection: The rows of the table that belong to the split; all by default.
+    """
+
+    def __init__(self, name: str, table: Table, selection: RowSelection | None = None) -> None:
         self.name, self.columns, self.running = name, table.columns, table.running
-        self._table, self._side = table, side
-        self._count: int | None = None if side is None else side.count
+        self._table, self._selection = table, selection
+        self._count: int | None = None if selection is None else selection.count
         self._digest: str | None = None
 
     def __iter__(self) -> Iterator[Row]:
-        if self._side is None:
+        if self._selection is None:
             return self._table.rows()
-        side = self._side
-        return (row for row in self._table.rows() if side.holds(row.values[0]))
+        selection = self._selection
+        return (row for row in self._table.rows() if selection.contains(row.values[0]))
+
+    def read(self, progress: Callable[[int], None] | None = None) -> Iterator[Row]:
+        """Yield the rows and report their number to `progress`, repeatedly and at the end."""
+        number = 0
+        for number, row in enumerate(self, 1):
+            yield row
+            if progress is not None and number % REPORTED == 0:
+                progress(number)
+        if progress is not None:
+            progress(number)
 
     def count(self) -> int:
-        """The number of rows; the first call may read them all."""
+        """Return the number of rows; the first call may read them all."""
         if self._count is None:
             self._count = sum(1 for _ in self)
         return self._count
 
     def digest(self) -> str:
-        """SHA-256 of the content and of how it is read; equal wherever the files lie."""
+        """Return a SHA-256 of the content and of how it is read, equal wherever the files are."""
         if self._digest is None:
-            side = "whole" if self._side is None else self._side.key
-            parts = (self._table.digest(), *self.columns, side)
+            part = "whole" if self._selection is None else self._selection.key
+            parts = (self._table.digest(), *self.columns, part)
             self._digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()
         return self._digest
 
@@ -91,7 +111,12 @@ class Split:
 
 @dataclass(frozen=True)
 class Corpus:
-    """The splits that were found, and in plain words what was understood."""
+    """A data set as `open_corpus` returns it.
+
+    Attributes:
+        splits: The splits by name, in the order train, valid, test.
+        summary: The files and columns that were recognised, in one sentence.
+    """
 
     splits: Mapping[str, Split]
     summary: str
@@ -99,7 +124,13 @@ class Corpus:
 
 @dataclass(frozen=True)
 class Item:
-    """One question of an evaluation: its inputs, every right answer, the line of the first."""
+    """One input of an evaluation with all its references.
+
+    Attributes:
+        inputs: The values of the input columns.
+        references: Every right answer.
+        line: The line of the first row with these inputs.
+    """
 
     inputs: tuple[str, ...]
     references: tuple[str, ...]
@@ -107,22 +138,31 @@ class Item:
 
 
 def items(split: Split, *, inputs: int | None = None) -> Iterator[Item]:
-    """Rows with the same first `inputs` columns become one item; the next column is its answer.
+    """Group rows with the same inputs into items, in the order of first appearance.
 
-    Without `inputs` the last column is the answer. Items come in the order of first appearance.
+    Args:
+        split: The rows.
+        inputs: The number of leading columns that are inputs; the next column is the answer. By
+            default the last column is the answer.
+
+    Yields:
+        One item per distinct input.
+
+    Raises:
+        DataError: The split has no column for the answer.
     """
     width = len(split.columns) - 1 if inputs is None else inputs
     if not 0 < width < len(split.columns):
         raise DataError(
-            f"an evaluation needs inputs and an answer, {split.name} has the columns "
-            f"{', '.join(split.columns)}"
+            f"{split.name} has the columns {', '.join(split.columns)}; an evaluation needs columns "
+            "for the input and one for the answer"
         )
-    references: dict[tuple[str, ...], list[str]] = {}
+    answers_by_input: dict[tuple[str, ...], list[str]] = {}
     lines: list[int] = []
     for row in split:
-        found = references.setdefault(row.values[:width], [])
-        if not found:
+        answers = answers_by_input.setdefault(row.values[:width], [])
+        if not answers:
             lines.append(row.line)
-        found.append(row.values[width])
-    for (asked, answers), line in zip(references.items(), lines, strict=True):
-        yield Item(asked, tuple(answers), line)
+        answers.append(row.values[width])
+    for (question, answers), line in zip(answers_by_input.items(), lines, strict=True):
+        yield Item(question, tuple(answers), line)

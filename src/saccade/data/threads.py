@@ -1,23 +1,23 @@
-"""Work in threads: for decoding and hashing, which let go of Python's lock."""
+"""Ordered work in threads, for decoding and hashing, which release Python's lock."""
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
-Item = TypeVar("Item")
+Argument = TypeVar("Argument")
 Result = TypeVar("Result")
 
 
 def in_threads(
-    work: Callable[[Item], Result], items: Iterable[Item], workers: int
+    work: Callable[[Argument], Result], arguments: Iterable[Argument], workers: int
 ) -> Generator[Result, None, None]:
-    """What `work` makes of each item, in their order; only a few results wait at a time."""
+    """Yield `work(argument)` for each argument in order; only a few results wait at a time."""
     pool = ThreadPoolExecutor(workers)
     waiting: deque[Future[Result]] = deque()
     try:
-        for item in items:
-            waiting.append(pool.submit(work, item))
+        for argument in arguments:
+            waiting.append(pool.submit(work, argument))
             if len(waiting) > 2 * workers:
                 yield waiting.popleft().result()
         while waiting:

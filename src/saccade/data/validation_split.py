@@ -1,7 +1,7 @@
-"""Keeping a fixed share of a table's rows for validation, decided row by row.
+"""Hold out a fixed fraction of a table's rows for validation, decided row by row.
 
-Each row's place is a hash of the seed and of its first value, so equal sources fall on the same
-side, and the order of the rows plays no part.
+The place of a row is a hash of the seed and of its first value. Rows with the same first value
+therefore fall on the same side, and their order does not matter.
 """
 
 import hashlib
@@ -13,48 +13,74 @@ import numpy as np
 
 from saccade.errors import DataError
 
-MOST = 2000  # rows: more would only make each validation slow
+MOST = 2000  # rows held out: more would only slow validation down
 
 
 @dataclass(frozen=True)
-class Side:
-    """The rows whose place is at most `until`, or the others; and how many they are."""
+class RowSelection:
+    """The rows on one side of a split.
+
+    seed       seed of the hash
+    until      largest hash of a row that is held out
+    held_out   whether the held-out rows are meant, or the others
+    count      number of rows on this side
+    base       beginning of every value that depends on the place of the files, not hashed
+    """
 
     seed: int
     until: int
-    kept: bool
+    held_out: bool
     count: int
+    base: str = ""
 
-    def holds(self, value: str) -> bool:
-        """Whether a row with this first value is on this side."""
-        return (_place(self.seed, value) <= self.until) == self.kept
+    def contains(self, value: str) -> bool:
+        """Return whether a row with this first value is on this side."""
+        place = _place(self.seed, value.removeprefix(self.base))
+        return (place <= self.until) == self.held_out
 
     @property
     def key(self) -> str:
-        """What the side depends on, as text."""
-        return f"{'kept' if self.kept else 'rest'} {self.seed} {self.until}"
+        """All that the choice of rows depends on, as text."""
+        return f"{'kept' if self.held_out else 'rest'} {self.seed} {self.until}"
 
 
-def divide(values: Iterable[str], share: float, seed: int, where: str) -> tuple[Side, Side]:
-    """The two sides, (the rest, what is kept), from one reading of the first column.
+def hold_out(
+    values: Iterable[str], fraction: float, seed: int, where: str, base: str = ""
+) -> tuple[RowSelection, RowSelection]:
+    """Choose the rows for training and for validation in one pass over the first column.
 
-    About `share` of the rows are kept, at least one and at most about 2000.
+    Args:
+        values: The first value of every row.
+        fraction: The fraction to hold out; at least one row and at most about 2000 are.
+        seed: The seed of the hash.
+        where: The name of the data for error messages.
+        base: A beginning of all values that does not count, such as the folder of images.
+
+    Returns:
+        The rows for training and the rows for validation.
+
+    Raises:
+        DataError: All rows have the same first value.
     """
-    places = np.frombuffer(array("Q", (_place(seed, value) for value in values)), np.uint64)
-    ordered = np.sort(places)
-    count = min(max(round(share * len(ordered)), 1), MOST)
-    until = ordered[count - 1]
-    kept = int(np.searchsorted(ordered, until, side="right"))
-    fewer = int(np.searchsorted(ordered, until, side="left"))
+    hashes = (_place(seed, value.removeprefix(base)) for value in values)
+    ordered = np.sort(np.frombuffer(array("Q", hashes), np.uint64))
+    total = len(ordered)
+    target = min(max(round(fraction * total), 1), MOST)
+    until = ordered[target - 1]
+    count = int(np.searchsorted(ordered, until, side="right"))
+    below = int(np.searchsorted(ordered, until, side="left"))
     if ordered[0] == ordered[-1]:
         raise DataError(
             f"{where} has too few different examples to hold some out for validation (rows: "
-            f"{len(ordered)}); use a folder with train.* and valid.*"
+            f"{total}); use a folder with train.* and valid.*"
         )
-    if fewer and (kept == len(ordered) or kept > 2 * count):  # one source stands on many rows
-        until, kept = ordered[fewer - 1], fewer
-    rest = Side(seed, int(until), kept=False, count=len(ordered) - kept)
-    return rest, Side(seed, int(until), kept=True, count=kept)
+    if below and (count == total or count > 2 * target):  # one value fills many rows
+        until, count = ordered[below - 1], below
+    threshold = int(until)
+    return (
+        RowSelection(seed, threshold, held_out=False, count=total - count, base=base),
+        RowSelection(seed, threshold, held_out=True, count=count, base=base),
+    )
 
 
 def _place(seed: int, value: str) -> int:

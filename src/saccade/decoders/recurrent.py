@@ -1,11 +1,12 @@
-"""Recurrent decoders: one state after another, with and without attention to a memory.
+"""Recurrent decoders, with and without attention to a memory.
 
     PlainDecoder      one context vector c for all steps:       s_t = f([y_{t-1}; c], s_{t-1})
     BahdanauDecoder   attention before the step, by s_{t-1}:    s_t = f([y_{t-1}; c_t], s_{t-1})
     LuongDecoder      attention after the step, by s_t:         s_t = f([y_{t-1}; r_{t-1}], s_{t-1})
 
-All write from r_t = tanh(W_r [s_t; c_t]). (Sutskever et al. 2014 and Cho et al. 2014; Bahdanau et
-al. 2015; Luong et al. 2015, whose r is h̃ and whose feeding of r_{t-1} is "input feeding".)
+All compute logits from r_t = tanh(W_r [s_t; c_t]). (Sutskever et al. 2014 and Cho et al. 2014;
+Bahdanau et al. 2015; Luong et al. 2015, whose r is h̃ and whose feeding of r_{t-1} is "input
+feeding".)
 """
 
 from abc import ABC, abstractmethod
@@ -29,11 +30,20 @@ from saccade.shapes import Bool, Float, Int, Tensor
 
 @dataclass(frozen=True, kw_only=True)
 class RecurrentDecoderConfig:
-    """The options of a recurrent decoder.
+    """Options of a recurrent decoder.
 
-    attention      "none" for one context vector, "before" each step (Bahdanau), "after" (Luong)
-    feed_context   whether the context (before) or what was read out (after) goes into the cells
-    dim            the width of a state
+    kind                "recurrent", one state after another
+    attention           "none": one context vector for all steps; "before" each step (Bahdanau);
+                        "after" each step (Luong)
+    cell                "rnn", "gru" or "lstm"; gru and lstm remember longer than rnn
+    dim                 width of a state
+    num_layers          number of layers
+    score               how attention compares the state with the memory
+    feed_context        whether the context ("before") or the readout of the previous step ("after",
+                        input feeding) is an input of the cells
+    dropout             dropout on the embeddings, between layers and on the readout, a fraction;
+                        raise it for small data
+    attention_dropout   dropout on the attention weights, a fraction
     """
 
     kind: Literal["recurrent"] = "recurrent"
@@ -46,8 +56,17 @@ class RecurrentDecoderConfig:
     dropout: Fraction = 0.2
     attention_dropout: Fraction = 0.0
 
+    @property
+    def widening(self) -> int:
+        """By how much positions make the tokens wider: there are none."""
+        return 0
+
+    def token_dim(self, dim: int) -> int:
+        """Return the width of the token embedding in a model of width `dim`."""
+        return dim
+
     def conflicts(self) -> Iterator[Conflict]:
-        """Options of attention where there is none."""
+        """Yield the options of attention that are set although there is none."""
         if self.attention == "none":
             names = ["score", "feed_context", "attention_dropout"]
             yield from without_effect(self, names, 'with attention = "none"')
@@ -59,7 +78,14 @@ class RecurrentDecoderConfig:
         memory_dim: int,
         summary_dim: int,
     ) -> "RecurrentDecoder":
-        """The decoder for a memory of states and a summary of these widths."""
+        """Build the decoder.
+
+        Args:
+            embedding: Embedding of the target tokens.
+            output: Projection to logits.
+            memory_dim: Width of the states of the memory.
+            summary_dim: Width of the summary of the memory.
+        """
         kinds: dict[str, type[RecurrentDecoder]] = {
             "none": PlainDecoder,
             "before": BahdanauDecoder,
@@ -70,7 +96,15 @@ class RecurrentDecoderConfig:
 
 @dataclass(frozen=True)
 class RecurrentDecoderState:
-    """What generation keeps: the cells' state, what is fed on, and the memory to read."""
+    """The state of generation.
+
+    Attributes:
+        cells: State of the recurrent network.
+        fed: Additional input of the next step: the summary, or the previous readout.
+        keys: Prepared keys of the memory; None without attention.
+        values: States of the memory; None without attention.
+        mask: True at real states of the memory; None if all are real.
+    """
 
     cells: RecurrentState
     fed: Float[Tensor, "b e"]
@@ -80,7 +114,15 @@ class RecurrentDecoderState:
 
 
 class RecurrentDecoder(nn.Module, ABC):
-    """What the three have in common: embedding, cells, the first state, and the output."""
+    """Base class of recurrent decoders: embedding, cells, initial state and output.
+
+    Args:
+        config: Options of the decoder.
+        embedding: Embedding of the target tokens.
+        output: Projection to logits.
+        memory_dim: Width of the states of the memory.
+        summary_dim: Width of the summary of the memory.
+    """
 
     def __init__(
         self,
@@ -93,11 +135,11 @@ class RecurrentDecoder(nn.Module, ABC):
         super().__init__()
         self.dim, self.num_layers = config.dim, config.num_layers
         self.feed_context = config.feed_context
-        context_dim, beside_dim = self.widths(memory_dim, summary_dim, output.dim)
+        context_dim, input_dim = self.widths(memory_dim, summary_dim, output.dim)
         self.embedding = embedding
         self.recurrent = Recurrent(
             config.cell,
-            embedding.dim + beside_dim,
+            embedding.dim + input_dim,
             config.dim,
             config.num_layers,
             dropout=config.dropout,
@@ -109,46 +151,46 @@ class RecurrentDecoder(nn.Module, ABC):
 
     @abstractmethod
     def widths(self, memory_dim: int, summary_dim: int, read_dim: int) -> tuple[int, int]:
-        """Of the context that is read out, and of what goes into the cells beside the token."""
+        """Return the widths of the context, and of the input of the cells beside the token."""
 
     def forward(self, target: Int[Tensor, "b t"], memory: Memory) -> Float[Tensor, "b t v"]:
-        """Logits of what follows each token (teacher forcing)."""
+        """Return the logits of the token after each token (teacher forcing)."""
         return self.output(self.hidden(target, memory))
 
     def hidden(self, target: Int[Tensor, "b t"], memory: Memory) -> Float[Tensor, "b t d"]:
-        """What `output` turns into logits, step by step."""
-        state, read = self.start(memory), []
+        """Return the states before the output projection, computed step by step."""
+        state, readouts = self.start(memory), []
         for x in self.dropout(self.embedding(target)).unbind(1):
             raise_if_cancelled()
-            one, state = self.advance(x, state)
-            read.append(one)
-        return torch.stack(read, 1)
+            readout, state = self.advance(x, state)
+            readouts.append(readout)
+        return torch.stack(readouts, 1)
 
-    def crossings(self) -> list[str]:
-        """The names of the attentions that read the memory: none here."""
+    def cross_attentions(self) -> list[str]:
+        """Return the dotted names of the attentions that read the memory: none here."""
         return []
 
     @abstractmethod
     def start(self, memory: Memory) -> RecurrentDecoderState:
-        """The state before the first token."""
+        """Return the state before the first token."""
 
     @abstractmethod
     def advance(
         self, x: Float[Tensor, "b d"], state: RecurrentDecoderState
     ) -> tuple[Float[Tensor, "b e"], RecurrentDecoderState]:
-        """One step: the vector of the token written last -> r_t and the state after it."""
+        """Append one embedded token per row; return r_t and the new state."""
 
     def step(
         self, tokens: Int[Tensor, " b"], state: RecurrentDecoderState
     ) -> tuple[Float[Tensor, "b v"], RecurrentDecoderState]:
-        """One more token for each row; the logits of what follows it."""
+        """Append one token per row; return the logits of the next token and the new state."""
         x, state = self.advance(self.dropout(self.embedding(tokens.unsqueeze(1))[:, 0]), state)
         return self.output(x), state
 
     def select(
         self, state: RecurrentDecoderState, rows: Int[Tensor, " n"]
     ) -> RecurrentDecoderState:
-        """The state of these rows."""
+        """Return the state of these rows."""
         chosen = (
             None if part is None else part.index_select(0, rows)
             for part in (state.fed, state.keys, state.values, state.mask)
@@ -156,13 +198,13 @@ class RecurrentDecoder(nn.Module, ABC):
         return RecurrentDecoderState(select_rows(state.cells, rows), *chosen)  # type: ignore[arg-type]
 
     def _first_cells(self, memory: Memory) -> RecurrentState:
-        """s_0 = tanh(W_b summary), for every layer and part."""
+        """Return s_0 = tanh(W_b summary), for every layer and part of the state."""
         flat = torch.tanh(self.bridge(memory.pooled()))
         parts = flat.view(flat.shape[0], self.recurrent.num_parts, self.num_layers, self.dim)
         return tuple(part.transpose(0, 1).contiguous() for part in parts.unbind(1))
 
     def _cells(self, inputs: Tensor, cells: RecurrentState) -> tuple[Tensor, RecurrentState]:
-        """One step of the cells: the state of the top layer, and of all."""
+        """Run the cells for one step; return the state of the top layer, and of all."""
         states, cells = self.recurrent(inputs.unsqueeze(1), cells)
         return states[:, 0], cells
 
@@ -171,33 +213,33 @@ class RecurrentDecoder(nn.Module, ABC):
 
 
 class PlainDecoder(RecurrentDecoder):
-    """No attention: the reader's summary is all there is, given to every step."""
+    """Recurrent decoder without attention: every step gets the summary of the encoder."""
 
     def widths(self, memory_dim: int, summary_dim: int, read_dim: int) -> tuple[int, int]:
-        """The summary, twice."""
+        """Return the width of the summary, twice."""
         return summary_dim, summary_dim
 
     def hidden(self, target: Int[Tensor, "b t"], memory: Memory) -> Float[Tensor, "b t d"]:
-        """All steps in one call of the cells, since no step waits for another's context."""
+        """Return the states before the output projection, all steps in one call of the cells."""
         state, x = self.start(memory), self.dropout(self.embedding(target))
         context = state.fed.unsqueeze(1).expand(-1, x.shape[1], -1)
         states, _ = self.recurrent(torch.cat((x, context), -1), state.cells)
         return self._read_out(states, context)
 
     def start(self, memory: Memory) -> RecurrentDecoderState:
-        """The summary becomes the first state and the context of every step."""
+        """Return the initial state; the summary is the context of every step."""
         return RecurrentDecoderState(self._first_cells(memory), memory.pooled())
 
     def advance(
         self, x: Float[Tensor, "b d"], state: RecurrentDecoderState
     ) -> tuple[Float[Tensor, "b e"], RecurrentDecoderState]:
-        """One step with the same context as all others."""
+        """Append one embedded token per row, with the same context as at all other steps."""
         states, cells = self._cells(torch.cat((x, state.fed), -1), state.cells)
         return self._read_out(states, state.fed), replace(state, cells=cells)
 
 
 class AttentiveDecoder(RecurrentDecoder):
-    """A recurrent decoder that reads the memory at each step, by any score."""
+    """Base class of recurrent decoders with attention to the memory at each step."""
 
     def __init__(
         self,
@@ -212,22 +254,22 @@ class AttentiveDecoder(RecurrentDecoder):
 
     @property
     def fed_dim(self) -> int:
-        """How many numbers of one step go into the cells of the next."""
+        """The width of what one step feeds to the next."""
         return 0
 
-    def crossings(self) -> list[str]:
-        """Its own."""
+    def cross_attentions(self) -> list[str]:
+        """Return the name of its own attention."""
         return [""]
 
     def start(self, memory: Memory) -> RecurrentDecoderState:
-        """The summary becomes the first state; the keys are prepared for all steps."""
+        """Return the initial state, with keys prepared for all steps."""
         cells = self._first_cells(memory)
         fed = memory.states.new_zeros(memory.states.shape[0], self.fed_dim)
         keys = self.attend.prepare(memory.states).keys
         return RecurrentDecoderState(cells, fed, keys, memory.states, memory.mask)
 
     def hidden(self, target: Int[Tensor, "b t"], memory: Memory) -> Float[Tensor, "b t d"]:
-        """Step by step, seen by `watch` as one call with a query for each step."""
+        """Return the states before the output projection; `watch` records all steps as one."""
         with one_call(self.attend):
             return super().hidden(target, memory)
 
@@ -239,34 +281,34 @@ class AttentiveDecoder(RecurrentDecoder):
 
 
 class BahdanauDecoder(AttentiveDecoder):
-    """Attention before the step, by the state before it.
+    """Recurrent decoder with attention before each step, by s_{t-1} (Bahdanau et al. 2015).
 
-    With `feed_context` the context is concatenated to the input of the cells; without it, it is
-    only read out.
+    With `feed_context` the context is concatenated to the input of the cells; without, it is used
+    in the readout only.
     """
 
     def widths(self, memory_dim: int, summary_dim: int, read_dim: int) -> tuple[int, int]:
-        """The context, twice."""
+        """Return the width of the context, twice with `feed_context`."""
         return memory_dim, memory_dim if self.feed_context else 0
 
     def advance(
         self, x: Float[Tensor, "b d"], state: RecurrentDecoderState
     ) -> tuple[Float[Tensor, "b e"], RecurrentDecoderState]:
-        """c_t by s_{t-1}, then s_t."""
-        states, context, state = self._walk(x, state)
+        """Compute c_t by s_{t-1}, then s_t."""
+        states, context, state = self._step_cells(x, state)
         return self._read_out(states, context), state
 
     def hidden(self, target: Int[Tensor, "b t"], memory: Memory) -> Float[Tensor, "b t d"]:
-        """Step by step; what is read out is fed to no step, so it is computed for all at once."""
-        state, walked = self.start(memory), []
+        """Return the states before the output projection; the readout is computed at once."""
+        state, steps = self.start(memory), []
         with one_call(self.attend):
             for x in self.dropout(self.embedding(target)).unbind(1):
-                states, context, state = self._walk(x, state)
-                walked.append((states, context))
-        states, context = (torch.stack(parts, 1) for parts in zip(*walked, strict=True))
+                states, context, state = self._step_cells(x, state)
+                steps.append((states, context))
+        states, context = (torch.stack(parts, 1) for parts in zip(*steps, strict=True))
         return self._read_out(states, context)
 
-    def _walk(
+    def _step_cells(
         self, x: Tensor, state: RecurrentDecoderState
     ) -> tuple[Tensor, Tensor, RecurrentDecoderState]:
         context = self._context(state.cells[0][-1], state)
@@ -276,23 +318,23 @@ class BahdanauDecoder(AttentiveDecoder):
 
 
 class LuongDecoder(AttentiveDecoder):
-    """Attention after the step, by the state after it.
+    """Recurrent decoder with attention after each step, by s_t (Luong et al. 2015).
 
-    With `feed_context` (input feeding) r_{t-1} is concatenated to the input of the cells; without
-    it no step waits for another's context, and all are computed at once.
+    With `feed_context` (input feeding) r_{t-1} is concatenated to the input of the cells; without,
+    no step waits for the context of another, and all are computed at once.
     """
 
     def widths(self, memory_dim: int, summary_dim: int, read_dim: int) -> tuple[int, int]:
-        """The context, and what was read out before."""
+        """Return the widths of the context and, with `feed_context`, of the readout."""
         return memory_dim, read_dim if self.feed_context else 0
 
     @property
     def fed_dim(self) -> int:
-        """The width of r_{t-1}, where it is fed on."""
+        """The width of r_{t-1} with `feed_context`, else 0."""
         return self.readout.out_features if self.feed_context else 0
 
     def hidden(self, target: Int[Tensor, "b t"], memory: Memory) -> Float[Tensor, "b t d"]:
-        """All steps at once where nothing is fed on, step by step where it is."""
+        """Return the states before the output projection, step by step only with `feed_context`."""
         if self.feed_context:
             return super().hidden(target, memory)
         x = self.dropout(self.embedding(target))
@@ -304,9 +346,9 @@ class LuongDecoder(AttentiveDecoder):
     def advance(
         self, x: Float[Tensor, "b d"], state: RecurrentDecoderState
     ) -> tuple[Float[Tensor, "b e"], RecurrentDecoderState]:
-        """s_t, then c_t by it."""
+        """Compute s_t, then c_t by s_t."""
         inputs = torch.cat((x, state.fed), -1) if self.feed_context else x
         states, cells = self._cells(inputs, state.cells)
-        read = self._read_out(states, self._context(states, state))
-        fed = read if self.feed_context else state.fed
-        return read, replace(state, cells=cells, fed=fed)
+        readout = self._read_out(states, self._context(states, state))
+        fed = readout if self.feed_context else state.fed
+        return readout, replace(state, cells=cells, fed=fed)

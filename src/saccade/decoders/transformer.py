@@ -1,6 +1,5 @@
-"""The Transformer decoder: causal self-attention, cross-attention, feed-forward, in a stack."""
+"""The Transformer decoder (Vaswani et al. 2017, section 3.1), with or without a memory."""
 
-import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -8,13 +7,13 @@ from typing import Literal
 import torch
 from torch import nn
 
-from saccade.attention import Cache, MultiHeadAttention, Projected, masks
+from saccade.attention import KeyValueCache, Projected, masks
 from saccade.attention.attend import watchers
 from saccade.attention.masks import Mask
 from saccade.config import Conflict, Count
-from saccade.decoders.quick import Quick
-from saccade.errors import ShapeError
-from saccade.interfaces import Memory, Positional
+from saccade.decoders.fast_path import FastPath
+from saccade.decoders.stack import TransformerDecoderLayer, TransformerStack
+from saccade.interfaces import Memory
 from saccade.layers.block import BlockConfig
 from saccade.layers.dropout import Dropout
 from saccade.layers.embeddings import OutputProjection, TokenEmbedding
@@ -22,125 +21,48 @@ from saccade.positions import Position, PositionConfig, SinusoidalConfig
 from saccade.positions.config import require_writable
 from saccade.shapes import Bool, Float, Int, Tensor
 
-
-class TransformerDecoderLayer(nn.Module):
-    """Self-attention, cross-attention to a memory, feed-forward, each in a residual connection.
-
-    Without `memory_dim` there is no memory to read and no cross-attention: a language model's.
-    """
-
-    def __init__(self, dim: int, config: BlockConfig, memory_dim: int | None = None) -> None:
-        super().__init__()
-        self.self_attention = config.make_attention(dim)
-        self.around_attention = config.make_residual(dim)
-        self.cross: MultiHeadAttention | None = None
-        if memory_dim is not None:
-            self.cross = config.make_attention(dim, memory_dim)
-            self.around_cross = config.make_residual(dim)
-        self.feed_forward = config.make_feed_forward(dim)
-        self.around_feed_forward = config.make_residual(dim)
-
-    @classmethod
-    def from_torch(cls, twin: nn.TransformerDecoderLayer) -> "TransformerDecoderLayer":
-        """The same layer with the weights of torch's (ours is always batch first)."""
-        dim = twin.linear1.in_features
-        ours = cls(dim, BlockConfig.from_torch(twin), dim)
-        ours.self_attention = MultiHeadAttention.from_torch(twin.self_attn)
-        ours.around_attention.norm.load_state_dict(twin.norm1.state_dict())
-        ours.cross = MultiHeadAttention.from_torch(twin.multihead_attn)
-        ours.around_cross.norm.load_state_dict(twin.norm2.state_dict())
-        ours.feed_forward.widen.load_state_dict(twin.linear1.state_dict())
-        ours.feed_forward.narrow.load_state_dict(twin.linear2.state_dict())
-        ours.around_feed_forward.norm.load_state_dict(twin.norm3.state_dict())
-        return ours.to(twin.linear1.weight).train(twin.training)
-
-    def project(self, memory: Float[Tensor, "b s e"]) -> Projected:
-        """The keys and values of a memory, for reading it at many steps."""
-        assert self.cross is not None
-        return self.cross.project(memory)
-
-    def forward(
-        self,
-        x: Float[Tensor, "b t d"],
-        memory: Float[Tensor, "b s e"] | Projected | None = None,
-        *,
-        mask: Mask | None = None,
-        memory_mask: Mask | None = None,
-        positions: Positional | None = None,
-        cache: Cache | None = None,
-    ) -> Float[Tensor, "b t d"]:
-        """The tokens, each having read those before it, and the memory."""
-        x = self.around_attention(
-            x, lambda x: self.self_attention(x, mask=mask, positions=positions, cache=cache)
-        )
-        if self.cross is not None:
-            cross = self.cross
-            x = self.around_cross(x, lambda x: cross(x, memory, mask=memory_mask))
-        return self.around_feed_forward(x, self.feed_forward)
-
-
-class TransformerStack(nn.Module):
-    """Decoder layers and a last norm: vectors in, vectors out."""
-
-    def __init__(
-        self,
-        layers: Sequence[TransformerDecoderLayer],
-        *,
-        position: Position | None = None,
-        norm: nn.Module | None = None,
-    ) -> None:
-        super().__init__()
-        self.position = Position() if position is None else position
-        self.layers = nn.ModuleList(layers)
-        self.norm = nn.Identity() if norm is None else norm
-
-    @classmethod
-    def from_torch(cls, twin: nn.TransformerDecoder) -> "TransformerStack":
-        """The same stack with the weights of torch's."""
-        layers = [TransformerDecoderLayer.from_torch(layer) for layer in twin.layers]
-        return TransformerStack(layers, norm=copy.deepcopy(twin.norm)).train(twin.training)
-
-    def read(
-        self,
-        x: Float[Tensor, "b t d"],
-        memory: Memory | None,
-        mask: Mask | None,
-    ) -> Float[Tensor, "b t d"]:
-        """All places at once; `mask` says which earlier ones each may see."""
-        states, memory_mask = _memory_of(self.layers, memory)
-        positions = self.position.inside()
-        for layer in self.layers:
-            x = layer(x, states, mask=mask, memory_mask=memory_mask, positions=positions)
-        return self.norm(x)
-
-    def forward(
-        self,
-        x: Float[Tensor, "b t d"],
-        memory: Memory | None = None,
-        mask: Mask | None = None,
-    ) -> Float[Tensor, "b t d"]:
-        """Vectors through the stack, causal unless another mask is given."""
-        return self.read(x, memory, masks.causal() if mask is None else mask)
+__all__ = [
+    "TransformerDecoder",
+    "TransformerDecoderConfig",
+    "TransformerDecoderLayer",
+    "TransformerStack",
+    "TransformerState",
+]
 
 
 @dataclass(frozen=True)
 class TransformerState:
-    """What generation keeps: keys and values of the tokens so far, and of the memory.
+    """The state of generation.
 
-    `sharing` neighbouring rows of the caches read one row of the memory. `quick` does the steps
-    where the decoder is one that it knows.
+    Attributes:
+        caches: Keys and values of the tokens so far, per layer.
+        memories: Keys and values of the memory, per layer; empty without cross-attention.
+        memory_mask: True at real states of the memory; None if all are real.
+        length: Number of tokens so far.
+        sharing: Number of neighbouring rows of the caches that read one row of the memory.
+        fast_path: Computes the steps, if the decoder has only parts that it supports.
     """
 
-    caches: tuple[Cache, ...]
+    caches: tuple[KeyValueCache, ...]
     memories: tuple[Projected, ...]
     memory_mask: Bool[Tensor, "m s"] | None
     length: int
     sharing: int = 1
-    quick: Quick | None = None
+    fast_path: FastPath | None = None
 
 
 class TransformerDecoder(TransformerStack):
-    """The stack with tokens at both ends: embedding and positions before it, logits after it."""
+    """Transformer decoder: embedding and positions, a stack of layers, and the output projection.
+
+    Args:
+        embedding: Embedding of the target tokens.
+        layers: The layers.
+        output: Projection to logits.
+        position: Positional encoding; none if None.
+        stem_norm: Norm before the first layer; none if None.
+        norm: Norm after the last layer, which pre-norm layers need; none if None.
+        dropout: Dropout before the first layer.
+    """
 
     def __init__(
         self,
@@ -162,7 +84,7 @@ class TransformerDecoder(TransformerStack):
     def forward(  # type: ignore[override]
         self, target: Int[Tensor, "b t"], memory: Memory | None = None
     ) -> Float[Tensor, "b t v"]:
-        """Logits of what follows each token, all at once (teacher forcing)."""
+        """Return the logits of the token after each token, all at once (teacher forcing)."""
         return self.output(self.hidden(target, memory))
 
     def hidden(
@@ -171,43 +93,45 @@ class TransformerDecoder(TransformerStack):
         memory: Memory | None = None,
         mask: Mask | None = None,
     ) -> Float[Tensor, "b t d"]:
-        """What `output` turns into logits; causal unless another mask is given."""
+        """Return the states before the output projection; causal unless a mask is given."""
         return self.read(
             self._embedded(target, 0), memory, masks.causal() if mask is None else mask
         )
 
-    def crossings(self) -> list[str]:
-        """The names of the attentions that read the memory."""
-        return [f"layers.{i}.cross" for i, x in enumerate(self.blocks()) if x.cross is not None]
+    def cross_attentions(self) -> list[str]:
+        """Return the dotted names of the attentions that read the memory."""
+        layers = enumerate(self.blocks())
+        return [f"layers.{i}.cross" for i, layer in layers if layer.cross is not None]
 
     def start(self, memory: Memory | None = None) -> TransformerState:
-        """The state before the first token; the memory's keys and values are computed here."""
-        states, _ = _memory_of(self.layers, memory)
+        """Return the state before the first token, with the keys and values of the memory."""
+        states, _ = self.memory_parts(memory)
         mask = None if memory is None else memory.mask
         blind = mask is not None and not bool(mask.any(1).all())
+        plain = type(self) is TransformerDecoder  # a subclass may do more
         return TransformerState(
-            caches=tuple(Cache() for _ in self.layers),
+            caches=tuple(KeyValueCache() for _ in self.layers),
             memories=() if states is None else tuple(x.project(states) for x in self.blocks()),
             memory_mask=None if mask is None or bool(mask.all()) else mask,
             length=0,
-            quick=None if blind else Quick.of(self),
+            fast_path=None if blind or not plain else FastPath.of(self, self.output),
         )
 
     def step(
         self, tokens: Int[Tensor, " b"], state: TransformerState
     ) -> tuple[Float[Tensor, "b v"], TransformerState]:
-        """One more token for each row; the logits of what follows it."""
-        if state.quick is None or torch.is_grad_enabled() or watchers.get():
+        """Append one token per row; return the logits of the next token and the new state."""
+        if state.fast_path is None or torch.is_grad_enabled() or watchers.get():
             x, state = self.extend(tokens.unsqueeze(1), state)
             return self.output(x[:, -1]), state
         x = self._embedded(tokens.unsqueeze(1), state.length).squeeze(1)
-        logits = state.quick(x, state.caches, state.memories, state.memory_mask)
+        logits = state.fast_path(x, state.caches, state.memories, state.memory_mask)
         return logits, replace(state, length=state.length + 1)
 
     def extend(
         self, tokens: Int[Tensor, "b n"], state: TransformerState
     ) -> tuple[Float[Tensor, "b n d"], TransformerState]:
-        """Several more tokens for each row at once (a prompt); their hidden states."""
+        """Append several tokens per row (a prompt); return their states and the new state."""
         x = self._embedded(tokens, state.length)
         memory_mask = None if state.memory_mask is None else masks.padding(state.memory_mask)
         positions = self.position.inside()
@@ -223,9 +147,9 @@ class TransformerDecoder(TransformerStack):
         return self.norm(x), replace(state, length=state.length + tokens.shape[1])
 
     def select(self, state: TransformerState, rows: Int[Tensor, " n"]) -> TransformerState:
-        """The state of these rows; the memory is copied only where rows of it fall away."""
+        """Return the state of these rows; the memory is copied only if rows of it are dropped."""
         kept, sharing = rows, 1
-        if state.memories and not watchers.get():  # who watches sees each row by itself
+        if state.memories and not watchers.get():  # `watch` records each row by itself
             kept, sharing = _shared(rows // state.sharing)
         elif state.sharing > 1:
             kept = rows // state.sharing
@@ -241,17 +165,16 @@ class TransformerDecoder(TransformerStack):
             sharing=sharing,
         )
 
-    def blocks(self) -> list[TransformerDecoderLayer]:
-        """The layers, as what they are."""
-        return [layer for layer in self.layers if isinstance(layer, TransformerDecoderLayer)]
-
     def _embedded(self, tokens: Tensor, start: int) -> Tensor:
         at = torch.arange(start, start + tokens.shape[1], device=tokens.device)
         return self.dropout(self.stem_norm(self.position.embed(self.embedding(tokens), at)))
 
 
 def _shared(origin: Int[Tensor, " n"]) -> tuple[Int[Tensor, " m"], int]:
-    """The rows of memory, each once if every one has as many readers, and how many those are."""
+    """Return the rows of memory and how many readers share each.
+
+    Rows are listed once if all have the same number of consecutive readers, else once per reader.
+    """
     rows, readers = torch.unique_consecutive(origin, return_counts=True)
     count = len(origin) // max(1, len(rows))
     return (rows, count) if bool((readers == count).all()) else (origin, 1)
@@ -261,34 +184,34 @@ def _are_all(rows: Int[Tensor, " n"], count: int) -> bool:
     return len(rows) == count and torch.equal(rows, torch.arange(count, device=rows.device))
 
 
-def _memory_of(layers: nn.ModuleList, memory: Memory | None) -> tuple[Tensor | None, Mask | None]:
-    """The memory's states and mask; a memory must be there just where the layers read one."""
-    reads = any(layer.cross is not None for layer in layers)
-    if reads != (memory is not None):
-        raise ShapeError(
-            "this decoder reads a memory, and none was given"
-            if reads
-            else "a memory was given to a decoder without cross-attention"
-        )
-    if memory is None:
-        return None, None
-    return memory.states, None if memory.mask is None else masks.padding(memory.mask)
-
-
 @dataclass(frozen=True, kw_only=True)
 class TransformerDecoderConfig(BlockConfig):
-    """The options of a Transformer decoder; its width comes from the model it is part of."""
+    """Options of a Transformer decoder; its width is that of the model.
+
+    kind         "transformer", self-attention in every layer
+    num_layers   number of layers; fewer generate faster
+    position     positional encoding of the tokens
+    """
 
     kind: Literal["transformer"] = "transformer"
     num_layers: Count = 6
     position: PositionConfig = SinusoidalConfig()
 
+    @property
+    def widening(self) -> int:
+        """By how much positions make the tokens wider."""
+        return self.position.widening
+
+    def token_dim(self, dim: int) -> int:
+        """Return the width of the token embedding in a model of width `dim`."""
+        return self.position.token_dim(dim)
+
     def conflicts(self) -> Iterator[Conflict]:
-        """Those of any block, and a norm that reads the tokens to come."""
+        """Yield the conflicts of a block, and a norm that reads later tokens."""
         yield from super().conflicts()
         if self.norm == "batch":
-            reason = "normalises over all tokens, later ones too, so it cannot write; use layer or "
-            yield Conflict("norm", f"{reason}rms")
+            reason = "normalises over all tokens, including later ones, so it cannot generate text"
+            yield Conflict("norm", f"{reason}; use layer or rms")
 
     def build(
         self,
@@ -297,7 +220,14 @@ class TransformerDecoderConfig(BlockConfig):
         dim: int,
         memory_dim: int | None = None,
     ) -> TransformerDecoder:
-        """The decoder of width `dim`; without `memory_dim` it reads no memory."""
+        """Build the decoder.
+
+        Args:
+            embedding: Embedding of the target tokens.
+            output: Projection to logits.
+            dim: Width of the decoder.
+            memory_dim: Width of the memory; None for no cross-attention.
+        """
         require_writable(self.position, "decoder.position")
         return TransformerDecoder(
             embedding,

@@ -1,40 +1,43 @@
-"""Decoding: a model that writes one token at a time becomes whole sequences.
+"""Decoding: generate sequences with a model that predicts one token at a time.
 
-hypothesis  what comes out, and the limits it keeps to
-stepping    what the three share: one step of the model, the plain loop
-greedy      the most likely token at each step
-sampling    a drawn token at each step, seeded for each row
-beam        several beginnings side by side, with an exact rule when to end
-frontier    the beginnings that beam search is writing on
-options     how to generate, as plain options, and one call for all three
-eager       that call as an engine, which a task has until it is given another
-stream      text without end: tokens as they are written, and a window that moves along
+    greedy       greedy search: the most likely token at each step
+    sampling     sampling with temperature, top-k and top-p, one seed per row
+    beam         beam search with an exact stopping rule
+    options      options of generation, and `generate`, one call for all three
+    hypothesis   the result of generation, and its limits
+    stepping     one step of the model, and the loop that greedy search and sampling share
+    eager        `generate` as the default engine of a task
+    stream       tokens as they are generated, and a sliding window for texts of any length
 
-All three take any `saccade.interfaces.Stepper`, the state that its `start` gave, and the tokens to
-write first; they give, for each row of the batch, its hypotheses, best first. The state is used up.
+Greedy search, sampling and beam search take any `saccade.interfaces.Stepper`, the state that its
+`start` returned, and the first token of each row. They return the hypotheses of each row, best
+first. The state cannot be used again.
 """
 
 from saccade.decoding.beam import beam_search
-from saccade.decoding.eager import Begun, Eager, TextEngine
+from saccade.decoding.eager import DecodingStart, Eager, TextEngine
 from saccade.decoding.greedy import greedy
-from saccade.decoding.hypothesis import Hypothesis, Limits
-from saccade.decoding.options import GenerationConfig, GenerationRequest, generate, step_of
+from saccade.decoding.hypothesis import GenerationLimits, Hypothesis
+from saccade.decoding.options import GenerationConfig, GenerationRequest, generate, length_bucket
 from saccade.decoding.sampling import sample
 from saccade.decoding.stream import Windowed, stream
 
 __all__ = [
-    "Begun",
+    "DecodingStart",
     "Eager",
     "GenerationConfig",
+    "GenerationLimits",
     "GenerationRequest",
     "Hypothesis",
-    "Limits",
     "TextEngine",
     "Windowed",
     "beam_search",
     "generate",
     "greedy",
+    "length_bucket",
     "sample",
-    "step_of",
     "stream",
 ]
+
+Limits = GenerationLimits
+"""Deprecated name of `GenerationLimits`."""

@@ -1,4 +1,4 @@
-"""Eager: the engine that every task has, its own model written with step by step."""
+"""The eager engine, the default of every task: its own model, step by step in torch."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -11,14 +11,14 @@ from saccade.interfaces import Engine, Stepper
 from saccade.shapes import Int, Tensor
 
 TextEngine = Engine[Sequence[list[int]], GenerationRequest, Hypothesis]
-"""What writes hypotheses for a wish."""
+"""An engine that generates hypotheses for rows of token ids."""
 
 
 Inputs = TypeVar("Inputs")
 
 
-class Begun(NamedTuple):
-    """A model that has read its inputs, and the token that each row is written on from."""
+class DecodingStart(NamedTuple):
+    """A model that has read its inputs, its state, and the first token of each row."""
 
     stepper: Stepper[Any]
     state: Any
@@ -26,20 +26,24 @@ class Begun(NamedTuple):
 
 
 class Eager(Generic[Inputs]):
-    """The engine of a function that reads inputs."""
+    """The engine that generates with a task's own model.
+
+    Args:
+        begin: Reads a batch of inputs and returns the model with its state.
+    """
 
     name = "eager"
 
-    def __init__(self, begin: Callable[[Inputs], Begun]) -> None:
+    def __init__(self, begin: Callable[[Inputs], DecodingStart]) -> None:
         self._begin = begin
 
     def length_group(self, length: int) -> int:
-        """Any may stand beside any: in float32 a padded batch changes the last digits at most."""
+        """Return 0: in float32 padding changes only the last digits, so all inputs can be mixed."""
         return 0
 
     @torch.no_grad()
     def generate(self, inputs: Inputs, request: GenerationRequest) -> list[list[Hypothesis]]:
-        """The hypotheses for each input, best first."""
+        """Return the hypotheses of each input, best first."""
         stepper, state, first = self._begin(inputs)
         return generate(
             stepper,

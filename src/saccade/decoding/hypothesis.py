@@ -1,4 +1,4 @@
-"""What generation gives back, and the limits it keeps to."""
+"""The result of generation, and its limits."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,11 +8,14 @@ from saccade.errors import DecodingError
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """One generated sequence: its tokens without the start and the stop, and how likely it is.
+    """One generated sequence.
 
-    `log_probability` is the sum over the generated tokens, the stop included, under the model's
-    own distribution. `score` is what hypotheses are ranked by. `finished` tells whether it ended
-    with the stop token; if not, it was cut at the maximum length.
+    Attributes:
+        tokens: Token ids without the start and the stop token.
+        log_probability: Sum over the generated tokens, the stop token included, under the model's
+            own distribution, in nats.
+        score: log P / lengthᵅ, by which hypotheses are ranked.
+        finished: True if it ended with the stop token; False if it was cut at the maximum length.
     """
 
     tokens: tuple[int, ...]
@@ -29,10 +32,14 @@ class Hypothesis:
         finished: bool,
         length_penalty: float = 1.0,
     ) -> "Hypothesis":
-        """With score = log P / lengthᵅ, where the length counts the stop and α is the penalty.
+        """Return a hypothesis with score = log P / lengthᵅ.
 
-        >>> Hypothesis.of([5, 6, 7], -2.0, finished=True).score
-        -0.5
+        The length includes the stop token; α is the length penalty.
+
+        Examples:
+            >>> from saccade.decoding import Hypothesis
+            >>> Hypothesis.of([5, 6, 7], -2.0, finished=True).score
+            -0.5
         """
         length = len(tokens) + finished
         score = log_probability / length**length_penalty
@@ -40,12 +47,18 @@ class Hypothesis:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
-    """When generation stops, and what it never writes.
+class GenerationLimits:
+    """When generation ends, and which tokens it never generates.
 
-    `max_length`: the most tokens that are generated, the stop included, so generation always ends.
-    `min_length`: the stop is not allowed before that many other tokens (with `min_length` =
-    `max_length` there is no stop). `forbidden`: tokens that are never generated, such as padding.
+    Args:
+        stop: Id of the stop token (end of sequence).
+        max_length: Largest number of generated tokens, the stop token included.
+        min_length: Number of other tokens before the stop token is allowed. If it equals
+            `max_length`, the stop token is never generated.
+        forbidden: Ids that are never generated, such as that of padding.
+
+    Raises:
+        DecodingError: If the limits contradict each other or an id is negative.
     """
 
     stop: int
@@ -55,22 +68,26 @@ class Limits:
 
     def __post_init__(self) -> None:
         if self.max_length < 1:
-            raise DecodingError(f"max_length must be at least 1, got {self.max_length}")
+            raise DecodingError(
+                f"max_length must be at least 1, got {self.max_length}; it counts the stop token"
+            )
         if not 0 <= self.min_length <= self.max_length:
             raise DecodingError(
                 f"min_length must be between 0 and max_length = {self.max_length}, "
-                f"got {self.min_length}"
+                f"got {self.min_length}; lower it or raise max_length"
             )
         if min(self.stop, *self.forbidden, 0) < 0:
             raise DecodingError(
-                f"token ids count from 0, got stop = {self.stop} and forbidden = {self.forbidden}"
+                f"token ids count from 0, got stop = {self.stop} and forbidden = {self.forbidden}; "
+                "use ids of the vocabulary"
             )
         if self.stop in self.forbidden:
             raise DecodingError(
                 f"the stop token {self.stop} is among the forbidden tokens {self.forbidden}; "
-                f"for text without a stop, set min_length to max_length = {self.max_length}"
+                "remove it there. To generate without a stop token, set min_length to "
+                f"max_length = {self.max_length}"
             )
 
     def banned(self, length: int) -> list[int]:
-        """The tokens that may not follow `length` generated ones."""
+        """Return the tokens that are not allowed after `length` generated ones."""
         return [*self.forbidden, self.stop] if length < self.min_length else [*self.forbidden]

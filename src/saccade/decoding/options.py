@@ -1,4 +1,4 @@
-"""How to generate, as plain options, and the one call that does it."""
+"""Options of generation, and one call for greedy search, sampling and beam search."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,7 +9,7 @@ import torch
 from saccade.config import Conflict, Count, NotNegative, Positive, Whole, without_effect
 from saccade.decoding.beam import beam_search
 from saccade.decoding.greedy import greedy
-from saccade.decoding.hypothesis import Hypothesis, Limits
+from saccade.decoding.hypothesis import GenerationLimits, Hypothesis
 from saccade.decoding.sampling import sample
 from saccade.errors import DecodingError
 from saccade.interfaces import State, Stepper
@@ -18,17 +18,22 @@ from saccade.shapes import Int, Tensor
 
 @dataclass(frozen=True, kw_only=True)
 class GenerationConfig:
-    """How answers are written.
+    """Options of generation.
 
-    beam             how many beginnings are written on side by side; 1 is greedy search
-    length_penalty   hypotheses are ranked by log P / length**length_penalty
-    num_best         how many answers are given for each input, at most `beam`
-    sample           draw each token instead, with the options below
-    temperature      below 1 sharpens the distribution, 0 is greedy search
-    top_k, top_p     draw among the k most likely tokens, or those with this share together
-    seed             of the first input's draws; the next input has the next seed
-    max_length       the most tokens an answer may have
-    max_ratio        and the most in relation to its input: max_ratio * length + 10
+    beam             number of beams; 1 is greedy search, the fastest. 4 or 5 often gives slightly
+                     better translations
+    length_penalty   exponent α of the score log P / length**α that ranks hypotheses; raise it if
+                     answers are too short
+    num_best         number of answers per input, at most `beam`
+    sample           whether to sample each token instead of searching; for varied text
+    temperature      divisor of the logits in sampling; below 1 is less random, 0 is greedy search
+    top_k            sample from the k most likely tokens only; default: from all
+    top_p            nucleus sampling: sample from the smallest set of tokens whose probabilities
+                     sum to this fraction; default: from all
+    seed             random seed of the first input; each further input has the next
+    max_length       largest number of tokens of an answer
+    max_ratio        largest number of tokens of an answer per token of its input:
+                     max_ratio * length + 10; raise it if answers are much longer than inputs
     """
 
     beam: Count = 1
@@ -44,26 +49,34 @@ class GenerationConfig:
 
     def __post_init__(self) -> None:
         if self.sample and self.beam > 1:
-            raise DecodingError(f"sampling has no beams: take sample or beam={self.beam}, not both")
+            raise DecodingError(
+                f"sampling has no beams: use either sample or beam={self.beam}, not both"
+            )
         if self.num_best > self.beam:
             raise DecodingError(
                 f"num_best={self.num_best} answers need a beam of at least that many, "
-                f"got beam={self.beam}"
+                f"got beam={self.beam}; raise beam or lower num_best"
             )
 
     def ratio_conflict(self, reason: str) -> Iterator[Conflict]:
-        """Yield the conflict of a task that knows no length to compare an answer's with."""
+        """Yield a conflict if `max_ratio` is set in a task whose inputs have no length."""
         for conflict in without_effect(self, ["max_ratio"], reason):
             yield conflict._replace(key=f"generation.{conflict.key}")
 
     def changed(self, options: Mapping[str, Any]) -> "GenerationConfig":
-        """With other options; to ask for a beam is to ask not to draw, and the other way round.
+        """Return the options with some changed.
 
-        To ask for several answers is to ask for a beam of at least 5.
+        A beam turns off sampling, and sampling the beam. Several answers (`num_best`) imply a beam
+        of at least 5.
+
+        Raises:
+            DecodingError: If an option is unknown or invalid.
         """
         known = self.__dataclass_fields__
         if unknown := [name for name in options if name not in known]:
-            raise DecodingError(f"there is no option {unknown[0]!r}; there are: {', '.join(known)}")
+            raise DecodingError(
+                f"{unknown[0]!r} is not an option of generation; use one of: {', '.join(known)}"
+            )
         if options.get("sample"):
             options = {"beam": 1, "num_best": 1, **options}
         elif options.get("num_best", 1) > 1:
@@ -74,24 +87,33 @@ class GenerationConfig:
         return replace(self, **options)
 
     def longest(self, input_length: int) -> int:
-        """The most tokens of an answer, the stop included.
+        """Return the largest number of tokens of an answer, the stop token included.
 
-        Counted from the longest input of its step, so that inputs of about one length share it: a
-        batch has one limit, and what is said to an input must not depend on its neighbours.
+        It is computed from the longest length in the bucket of the input, so that all inputs of a
+        bucket have the same limit: a batch has one limit, and no answer may depend on the other
+        inputs of its batch.
         """
-        return min(self.max_length, int(self.max_ratio * (8 * step_of(input_length) + 6)) + 10)
+        return min(
+            self.max_length, int(self.max_ratio * (8 * length_bucket(input_length) + 6)) + 10
+        )
 
 
-def step_of(length: int) -> int:
-    """Lengths in steps of eight, the stop counted: 7 to 14 tokens are in one."""
+def length_bucket(length: int) -> int:
+    """Return the bucket of a length: eight lengths share one, such as 7 to 14 tokens."""
     return (length + 1) // 8
 
 
 @dataclass(frozen=True, kw_only=True)
 class GenerationRequest:
-    """What is asked of an engine for a batch; `rows` are its inputs' numbers, for their seeds."""
+    """A request to an engine, for one batch.
 
-    limits: Limits
+    Attributes:
+        limits: When generation ends, and which tokens are never generated.
+        options: Options of generation.
+        rows: Index of each input in the complete list of inputs, for its seed.
+    """
+
+    limits: GenerationLimits
     options: GenerationConfig
     rows: Sequence[int]
 
@@ -101,14 +123,41 @@ def generate(
     state: State,
     *,
     start: int | Int[Tensor, " b"],
-    limits: Limits,
+    limits: GenerationLimits,
     options: GenerationConfig,
     rows: Sequence[int],
     device: torch.device | str = "cpu",
 ) -> list[list[Hypothesis]]:
-    """The hypotheses of each row, best first; `rows` are its inputs' numbers, for their seeds.
+    """Generate by greedy search, sampling or beam search, as `options` say.
 
-    `start` is the token that is written first, one for all rows or one for each.
+    Args:
+        stepper: The model.
+        state: The state that `stepper.start` returned; it cannot be used again.
+        start: The first token, one for all rows or one for each.
+        limits: When generation ends, and which tokens are never generated.
+        options: Options of generation.
+        rows: Index of each input; its seed is `options.seed` plus the index.
+        device: Device of the model.
+
+    Returns:
+        The hypotheses of each row, best first.
+
+    Raises:
+        DecodingError: If an option is invalid, no token is allowed, or logits are not finite.
+
+    Examples:
+        >>> from saccade.decoders.transformer import TransformerDecoderConfig
+        >>> from saccade.decoding import GenerationConfig, GenerationLimits, generate
+        >>> from saccade.models import LanguageModelConfig
+        >>> decoder = TransformerDecoderConfig(num_layers=1, num_heads=2, hidden_dim=32)
+        >>> model = LanguageModelConfig(dim=16, decoder=decoder).build(20).eval()
+        >>> limits = GenerationLimits(stop=2, max_length=6)
+        >>> options = GenerationConfig(sample=True, top_p=0.9, seed=7)
+        >>> rows = generate(
+        ...     model, model.start(), start=1, limits=limits, options=options, rows=range(3)
+        ... )
+        >>> len(rows), len(rows[0][0].tokens) <= 6
+        (3, True)
     """
     first = torch.as_tensor(start, device=device).expand(len(rows))
     if options.sample:

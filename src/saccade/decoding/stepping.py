@@ -1,8 +1,8 @@
-"""What greedy search, sampling and beam search share: one step of the model, and the plain loop.
+"""One step of the model, and the loop that greedy search and sampling share.
 
-They run under `no_grad` and not under `inference_mode`: a state or a table that a model grows on
-the way may outlive the call, and as an inference tensor it could be neither written in place nor
-used in training afterwards.
+Generation runs under `no_grad`, not under `inference_mode`: a state or table that a model builds on
+the way may outlive the call, and an inference tensor could neither be written in place nor be used
+in training afterwards.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,28 +11,39 @@ from typing import NamedTuple
 import torch
 
 from saccade.cancellation import raise_if_cancelled
-from saccade.decoding.hypothesis import Hypothesis, Limits
+from saccade.decoding.hypothesis import GenerationLimits, Hypothesis
 from saccade.errors import DecodingError
 from saccade.interfaces import State, Stepper
 from saccade.shapes import Float, Int, Tensor
 
 Choose = Callable[[Tensor, Tensor, int], Tensor]
-"""Log-probabilities (b, v), which rows of the batch they are (b,), step -> a token for each."""
+"""A function (log-probabilities (b, v), rows of the batch (b,), step) → one token per row."""
 
 
 def advance(
     stepper: Stepper[State],
     tokens: Int[Tensor, " b"],
     state: State,
-    limits: Limits,
+    limits: GenerationLimits,
     rows: Int[Tensor, " b"],
     step: int,
 ) -> tuple[Float[Tensor, "b v"], State]:
-    """Write `tokens`; the log-probabilities of what may follow, and the state after it.
+    """Append one token per row; return the log-probabilities of the next token and the new state.
 
-    They are the model's own, in float32; what may not follow has -inf, and its share is not given
-    to the others. `rows` and `step` (from 0) say in an error where generation was. Cancelled work
-    ends here, before the step.
+    Log-probabilities are the model's own, in float32. Tokens that are not allowed get -inf; the
+    others are not renormalised.
+
+    Args:
+        stepper: The model.
+        tokens: One token per row.
+        state: The state before them.
+        limits: Which tokens are allowed.
+        rows: Row of the batch of each token, for errors.
+        step: Index of the step, from 0.
+
+    Raises:
+        DecodingError: If logits are not finite, or an id exceeds the vocabulary.
+        Cancelled: Before the step, if the work was cancelled.
     """
     raise_if_cancelled()
     logits, state = stepper.step(tokens, state)
@@ -40,21 +51,22 @@ def advance(
     if largest >= vocabulary:
         raise DecodingError(
             f"stop and forbidden tokens must be below the vocabulary size {vocabulary}, "
-            f"got {largest}"
+            f"got {largest}; use ids of the vocabulary of this model"
         )
     log_p = torch.log_softmax(logits, -1, dtype=torch.float32)
-    broken = log_p[:, 0].isnan()  # one NaN or +inf makes its whole row NaN
+    broken = log_p[:, 0].isnan()  # one NaN or +inf makes its complete row NaN
     if broken.any():
         raise DecodingError(
             f"the model's logits have NaN or infinite values at step {step + 1} "
-            f"in row {rows[broken][0].item()} of the batch; no token can be chosen"
+            f"in row {rows[broken][0].item()} of the batch; no token can be chosen. Check the "
+            "weights of the model, or use a higher precision"
         )
     log_p[:, limits.banned(step)] = -torch.inf
     return log_p, state
 
 
 class Step(NamedTuple):
-    """The tokens that rows of the batch were continued with, and their log-probabilities."""
+    """One generated token for each unfinished row of the batch, with its log-probability."""
 
     rows: Int[Tensor, " b"]
     tokens: Int[Tensor, " b"]
@@ -65,10 +77,10 @@ def steps(
     stepper: Stepper[State],
     state: State,
     first: Int[Tensor, " b"],
-    limits: Limits,
+    limits: GenerationLimits,
     choose: Choose,
 ) -> Iterator[Step]:
-    """One token after another, each as `choose` says; a row that has stopped leaves the batch."""
+    """Generate token by token with `choose`; rows that have ended leave the batch."""
     rows = torch.arange(len(first), device=first.device)
     tokens = first
     for step in range(limits.max_length):
@@ -78,13 +90,13 @@ def steps(
         tokens = choose(log_p, rows, step)
         chosen = log_p.gather(1, tokens.unsqueeze(1)).squeeze(1)
         if chosen.isinf().any():
-            raise nothing_allowed(int(rows[chosen.isinf()][0]), step)
+            raise no_token_left(int(rows[chosen.isinf()][0]), step)
         yield Step(rows, tokens, chosen)
-        going = (tokens != limits.stop).nonzero().squeeze(1)
-        if len(going) < len(rows):
-            rows, tokens = rows[going], tokens[going]
+        unfinished = (tokens != limits.stop).nonzero().squeeze(1)
+        if len(unfinished) < len(rows):
+            rows, tokens = rows[unfinished], tokens[unfinished]
             if len(rows) > 0 and step + 1 < limits.max_length:
-                state = stepper.select(state, going)
+                state = stepper.select(state, unfinished)
 
 
 @torch.no_grad()
@@ -92,11 +104,11 @@ def write(
     stepper: Stepper[State],
     state: State,
     first: Int[Tensor, " b"],
-    limits: Limits,
+    limits: GenerationLimits,
     choose: Choose,
     length_penalty: float = 1.0,
 ) -> list[list[Hypothesis]]:
-    """All that `steps` writes: one hypothesis for each row."""
+    """Generate with `choose` and return one hypothesis for each row."""
     require_length_penalty(length_penalty)
     written = torch.full((len(first), limits.max_length), limits.stop, device=first.device)
     log_probability = torch.zeros(len(first), device=first.device)
@@ -104,7 +116,7 @@ def write(
         written[step.rows, place] = step.tokens
         log_probability[step.rows] += step.log_p
     return [
-        [_ended(row, total, limits.stop, length_penalty)]
+        [_hypothesis(row, total, limits.stop, length_penalty)]
         for row, total in zip(written.tolist(), log_probability.tolist(), strict=True)
     ]
 
@@ -112,11 +124,11 @@ def write(
 def largest(
     values: Float[Tensor, "b n"], count: int
 ) -> tuple[Float[Tensor, "b m"], Int[Tensor, "b m"]]:
-    """The `count` largest of each row with their places, in order; of equals those that come first.
+    """Return the `count` largest values of each row and their places, as a stable sort would.
 
-    That is a stable sort. `topk` is much faster, but leaves open in what order equals come, and
-    which of them. They are rare: those among the chosen are put in order, and only for those at
-    the edge of the choice everything is sorted.
+    `topk` is much faster, but leaves the order and the choice of equal values open. They are rare:
+    equal values among the chosen are put in order, and only if equal values lie at the edge of the
+    choice, everything is sorted.
     """
     if count < values.shape[1]:
         top, places = values.topk(count + 1)
@@ -132,20 +144,25 @@ def largest(
 
 
 def require_length_penalty(length_penalty: float) -> None:
-    """Raise unless lengths to this power stay within the range of a float."""
+    """Raise `DecodingError` unless lengths to this power stay within the range of a float."""
     if not abs(length_penalty) <= 10:
-        raise DecodingError(f"length_penalty must be between -10 and 10, got {length_penalty}")
+        raise DecodingError(
+            f"length_penalty must be between -10 and 10, got {length_penalty}; 1 is usual"
+        )
 
 
-def nothing_allowed(row: int, step: int) -> DecodingError:
-    """The error for a row that has no token left to go on with."""
+def no_token_left(row: int, step: int) -> DecodingError:
+    """Return the error for a row that cannot continue with any token."""
     return DecodingError(
         f"no token is left for step {step + 1} in row {row} of the batch: each is forbidden, "
-        "or a stop before min_length, or has probability 0"
+        "or the stop token before min_length, or has probability 0; forbid fewer tokens or lower "
+        "min_length"
     )
 
 
-def _ended(row: list[int], log_probability: float, stop: int, length_penalty: float) -> Hypothesis:
+def _hypothesis(
+    row: list[int], log_probability: float, stop: int, length_penalty: float
+) -> Hypothesis:
     finished = stop in row
     tokens = row[: row.index(stop)] if finished else row
     return Hypothesis.of(tokens, log_probability, finished=finished, length_penalty=length_penalty)

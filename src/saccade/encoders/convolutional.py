@@ -1,7 +1,7 @@
-"""Images as grids of features: a compact ResNet, and readers over the grid of any network.
+"""Encoders of images as grids of features: a compact ResNet, and the grid of any network.
 
-A network of features is a module `network(image) -> (b, d, rows, columns)` that says its width d as
-`.dim`. Attention reads a set of vectors, so a grid is read as its cells, row by row.
+A feature network is a module `network(image) → (b, d, rows, columns)` with its width d as `.dim`.
+Attention reads a set of vectors, so the cells of a grid are read row by row.
 """
 
 from abc import ABC, abstractmethod
@@ -24,14 +24,14 @@ from saccade.shapes import Bool, Float, Tensor
 
 GridNorm = Literal["batch", "group"]
 GROUP = 8
-"""Features of a grid that are normalised together by group norm, if their number allows it."""
+"""Number of features that group norm normalises together, if the width is divisible by it."""
 
 
 def grid_norm(kind: GridNorm, dim: int) -> nn.Module:
-    """Over the batch (Ioffe and Szegedy 2015), or over each image alone (Wu and He 2018).
+    """Build a norm over the batch (Ioffe and Szegedy 2015) or over each image (Wu and He 2018).
 
-    Captions come in batches of like length. By the statistics of such a batch a reader would learn
-    how much there is to say, which it could not when it answers: there, the norm must be "group".
+    Captions are batched by length. From the statistics of such a batch an encoder could learn the
+    length of the caption, which is unknown at prediction, so captioners need "group".
     """
     if kind == "batch":
         return nn.BatchNorm2d(dim)
@@ -39,10 +39,10 @@ def grid_norm(kind: GridNorm, dim: int) -> nn.Module:
 
 
 class Shortcut(nn.Conv2d):
-    """A 1 x 1 convolution, as the matrix product that it is.
+    """A 1 x 1 convolution, computed as a matrix product.
 
-    With channels last in memory, a stride and widths such as 6, that of torch 2.13 gives wrong
-    gradients on a CPU, or does not end.
+    With channels last in memory, a stride and widths such as 6, the convolution of torch 2.13 gives
+    wrong gradients on a CPU, or does not terminate.
     """
 
     def __init__(self, input_dim: int, dim: int, stride: int) -> None:
@@ -51,17 +51,25 @@ class Shortcut(nn.Conv2d):
     def forward(
         self, x: Float[Tensor, "b channels height width"]
     ) -> Float[Tensor, "b d rows columns"]:
-        """Every stride-th cell, projected."""
+        """Project every stride-th cell."""
         down, across = self.stride
-        kept = x[:, :, ::down, ::across]
-        return (self.weight.flatten(1) @ kept.flatten(2)).unflatten(2, kept.shape[2:])
+        cells = x[:, :, ::down, ::across]
+        return (self.weight.flatten(1) @ cells.flatten(2)).unflatten(2, cells.shape[2:])
 
 
 class ResidualBlock(nn.Module):
-    """y = relu(F(x) + s(x)): two 3 x 3 convolutions F beside a shortcut s (He et al. 2016).
+    """Residual block: two 3 x 3 convolutions F and a shortcut s (He et al. 2016).
 
-    The shortcut is x itself or, where the width or the size of the grid changes, a 1 x 1
-    convolution (their option B).
+        y = relu(F(x) + s(x))
+
+    The shortcut is x itself or, if the width or the size of the grid changes, a 1 x 1 convolution
+    (option B of the paper).
+
+    Args:
+        input_dim: Width of the input.
+        dim: Width of the output.
+        stride: 2 halves the grid.
+        norm: "batch" or "group".
     """
 
     def __init__(self, input_dim: int, dim: int, stride: int = 1, norm: GridNorm = "batch") -> None:
@@ -81,17 +89,23 @@ class ResidualBlock(nn.Module):
     def forward(
         self, x: Float[Tensor, "b channels height width"]
     ) -> Float[Tensor, "b d rows columns"]:
-        """What the convolutions add to what passes beside them."""
+        """Apply the block."""
         raise_if_cancelled()
         return self.activation(self.convolutions(x) + self.shortcut(x))
 
 
 class ResNet(nn.Module):
-    """A 3 x 3 stem, then for each width `blocks` residual blocks; from the second width on the
-    first block halves the grid.
+    """A compact ResNet for images of about 28 to 64 pixels (He et al. 2016).
 
-    Made for images of about 28 to 64 pixels: 32 x 32 pixels give 8 x 8 cells. `stem_stride=2`
-    halves the grid once more, for larger images.
+    It has a 3 x 3 stem and one stage per width; each stage but the first halves the grid. With the
+    default widths, 32 x 32 pixels give 8 x 8 cells.
+
+    Args:
+        channels: Number of colour channels.
+        widths: Width of each stage.
+        blocks: Number of residual blocks per stage.
+        stem_stride: 2 halves the grid once more, for larger images.
+        norm: "batch" or "group", see `grid_norm`.
     """
 
     def __init__(
@@ -105,8 +119,8 @@ class ResNet(nn.Module):
         super().__init__()
         if not widths or blocks < 1:
             raise ShapeError(
-                f"a ResNet needs a width and a block at least, got widths={tuple(widths)} "
-                f"and blocks={blocks}"
+                f"a ResNet needs at least one width and one block per stage, got "
+                f"widths={tuple(widths)} and blocks={blocks}"
             )
         self.channels = channels
         self.dim = widths[-1]
@@ -129,18 +143,24 @@ class ResNet(nn.Module):
     def forward(
         self, image: Float[Tensor, "b channels height width"]
     ) -> Float[Tensor, "b d rows columns"]:
-        """The grid of features."""
+        """Return the grid of features."""
         if image.shape[1] != self.channels:
             raise ShapeError(
-                f"this network takes images of {self.channels} channels, got {image.shape[1]}"
+                f"this network takes images of {self.channels} "
+                f"channel{'s' * (self.channels > 1)}, got {image.shape[1]}; convert the images, or "
+                "build it for their channels"
             )
-        # with channels last in memory and narrow widths, the backward pass of torch 2.13's
-        # convolutions may write beyond its memory on a CPU
+        # with channels last in memory and narrow widths, the backward pass of the convolutions of
+        # torch 2.13 may write out of bounds on a CPU
         return self.blocks(self.stem(image.contiguous()))
 
 
 class FeatureMap(nn.Module):
-    """A network that was run before: its features, kept in a file, pass as they are."""
+    """The identity, in place of a network whose features were computed before.
+
+    Args:
+        dim: Width of the features.
+    """
 
     def __init__(self, dim: int) -> None:
         super().__init__()
@@ -149,14 +169,20 @@ class FeatureMap(nn.Module):
     def forward(
         self, features: Float[Tensor, "b d rows columns"]
     ) -> Float[Tensor, "b d rows columns"]:
-        """The features themselves."""
+        """Return the features themselves."""
         return features
 
 
 class ConvolutionStem(nn.Module):
-    """The cells of a network's grid, row by row, projected to `dim` where that is given.
+    """The cells of a feature network, row by row.
 
-    `input_dim` is the width of the grid; it need not be said for a network that has `.dim`.
+    Args:
+        network: A module `network(image) → (b, input_dim, rows, columns)`.
+        dim: Width to project the cells to; no projection if None.
+        input_dim: Width of the grid; default: `network.dim`.
+
+    Raises:
+        ShapeError: If the width of the grid is unknown.
     """
 
     def __init__(
@@ -166,8 +192,8 @@ class ConvolutionStem(nn.Module):
         width = getattr(network, "dim", None) if input_dim is None else input_dim
         if not isinstance(width, int):
             raise ShapeError(
-                f"{type(network).__name__} does not say how wide its features are: "
-                "give it an attribute `dim`, or say input_dim here"
+                f"the width of the features of {type(network).__name__} is unknown; give it an "
+                "integer attribute `dim`, or pass input_dim"
             )
         self.network = network
         self.input_dim = width
@@ -175,23 +201,30 @@ class ConvolutionStem(nn.Module):
         self.project = nn.Identity() if dim is None else nn.Linear(width, dim)
 
     def forward(self, image: Float[Tensor, "b channels height width"]) -> Stemmed:
-        """The vectors of the cells, and the cells where they stand."""
+        """Return the vectors of the cells, and their places."""
         grid = self.network(image)
         if grid.ndim != 4 or grid.shape[1] != self.input_dim:
             raise ShapeError(
                 f"expected features of shape (batch, {self.input_dim}, rows, columns) "
-                f"from {type(self.network).__name__}, got {tuple(grid.shape)}"
+                f"from {type(self.network).__name__}, got {tuple(grid.shape)}; change the network "
+                "or input_dim"
             )
         x = self.project(grid.flatten(2).transpose(1, 2))
         return Stemmed(x, Grid.of(*grid.shape[2:], device=grid.device))
 
 
 class GridEncoder(nn.Module):
-    """A reader of images: each cell of a network's grid is a state, their mean is the summary.
+    """Encoder of images: each cell of a network's grid is a state, their mean is the summary.
 
-    H x W cells of width D are N = H · W vectors, as in Xu et al. (2015, section 3.1.1), where they
-    are the annotations a_1 … a_L. `GridEncoder(FeatureMap(dim))` reads features from a file.
-    `position` tells cells where they stand.
+    H x W cells of width D are N = H · W vectors, the annotations a_1 … a_L of Xu et al. (2015,
+    section 3.1.1). `GridEncoder(FeatureMap(dim))` reads precomputed features.
+
+    Args:
+        network: A module `network(image) → (b, input_dim, rows, columns)`.
+        dim: Width to project the cells to; no projection if None.
+        input_dim: Width of the grid; default: `network.dim`.
+        position: Positional encoding of the cells; none if None.
+        dropout: Dropout on the cells.
     """
 
     def __init__(
@@ -215,12 +248,20 @@ class GridEncoder(nn.Module):
         *,
         mask: Bool[Tensor, "b n"] | None = None,
     ) -> Memory:
-        """Read images, or what else the network takes; `mask` is True at cells to be read."""
+        """Encode images.
+
+        Args:
+            image: Images, or whatever else the network takes.
+            mask: True at cells to be read; all if None.
+
+        Raises:
+            MaskError: If the mask does not have one value per cell.
+        """
         x, places = self.stem(image)
         if mask is not None and mask.shape != x.shape[:2]:
             raise MaskError(
                 f"a mask of shape {tuple(mask.shape)} does not fit {x.shape[0]} grids "
-                f"of {x.shape[1]} cells"
+                f"of {x.shape[1]} cells; it must be {tuple(x.shape[:2])}"
             )
         states = self.dropout(self.position.encode(x, places, mask))
         return Memory(states, mask, Memory(states, mask).pooled())
@@ -231,11 +272,11 @@ Config = TypeVar("Config", bound="GridReaderConfig")
 
 @dataclass(frozen=True, kw_only=True)
 class GridReaderConfig(ABC):
-    """How the grid of a network's features is read.
+    """Options of encoders that read the grid of a feature network.
 
-    dim        cells are projected to this width; left out, they stay as wide as they are
-    position   what tells them where they stand
-    dropout    on the cells
+    dim        width to project the cells to; default: the width of the network's features
+    position   positional encoding of the cells; useful if the decoder should use where things are
+    dropout    dropout on the cells, a fraction; raise it for small data
     """
 
     dim: Count | None = None
@@ -246,29 +287,29 @@ class GridReaderConfig(ABC):
         require_added(self.position)
 
     def conflicts(self) -> Iterator[Conflict]:
-        """Options of positions in text."""
+        """Yield the options that concern positions in text only."""
         yield from grid_conflicts(self.position, "position")
 
     @property
     @abstractmethod
     def network_dim(self) -> int:
-        """The width of the network's features."""
+        """The width of the features of the network."""
 
     @abstractmethod
     def grid(self, size: int) -> tuple[int, int]:
-        """The cells (down, across) of a square image."""
+        """Return the cells (rows, columns) of a square image of `size` pixels."""
 
     @property
     def memory_dim(self) -> int:
-        """The width of the states it gives."""
+        """The width of the states."""
         return self.dim or self.network_dim
 
     def sized(self: Config, size: int) -> Config:
-        """The same for square images of `size` pixels, with places for their cells."""
+        """Return the options for square images of `size` pixels, with places for their cells."""
         return replace(self, position=sized(self.position, self.grid(size)))
 
     def around(self, network: nn.Module) -> GridEncoder:
-        """The reader of this network's grid."""
+        """Build the encoder around this network."""
         require_grid_width(self.position, self.memory_dim, self.memory_dim)
         return GridEncoder(
             network,
@@ -280,14 +321,17 @@ class GridReaderConfig(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class ResNetOptions(GridReaderConfig):
-    """The options that a ResNet has with a head and without.
+    """Options of a ResNet, with and without a head.
 
-    channels      1 reads images in grey, 3 in colour
-    widths        of the features, stage by stage; each stage but the first halves the grid
-    blocks        in each stage
-    stem_stride   2 halves the grid once more, for larger images
-    norm          "group" normalises each image alone; "batch" all images of a batch together,
-                  which does not go with captions
+    kind          "resnet", a compact network trained from scratch
+    channels      colour channels of the images: 1 for grey, 3 for colour
+    widths        width of each stage, in features; each stage but the first halves the grid. Add or
+                  widen stages for larger images and more data
+    blocks        number of residual blocks per stage
+    stem_stride   stride of the first convolution; 2 halves the grid once more, for images above
+                  about 64 pixels
+    norm          "group" normalises each image alone; "batch" all images of a batch together, which
+                  does not work for captions
     """
 
     kind: Literal["resnet"] = "resnet"
@@ -300,22 +344,24 @@ class ResNetOptions(GridReaderConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.widths:
-            raise RecipeError("widths is empty; a ResNet needs at least one width")
+            raise RecipeError(
+                "widths is empty; a ResNet needs at least one width, such as widths = [32, 64]"
+            )
 
     @property
     def network_dim(self) -> int:
-        """That of the last stage."""
+        """The width of the last stage."""
         return self.widths[-1]
 
     def grid(self, size: int) -> tuple[int, int]:
-        """A stride of 2 rounds up."""
+        """Return the cells (rows, columns); a stride of 2 rounds up."""
         side = -(-size // self.stem_stride)
         for _ in self.widths[1:]:
             side = -(-side // 2)
         return side, side
 
     def make_reader(self) -> GridEncoder:
-        """The reader, with new weights."""
+        """Build the encoder with new weights."""
         return self.around(
             ResNet(self.channels, self.widths, self.blocks, self.stem_stride, self.norm)
         )
@@ -323,8 +369,8 @@ class ResNetOptions(GridReaderConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class ResNetConfig(ResNetOptions):
-    """A ResNet as a reader of images."""
+    """Options of a ResNet as an encoder of images."""
 
     def build(self) -> GridEncoder:
-        """The reader, with new weights."""
+        """Build the encoder with new weights."""
         return self.make_reader()

@@ -1,8 +1,9 @@
 """EfficientNet-Lite0: a small network of image features, with weights trained on ImageNet.
 
-Tan and Le (2019), in the form for phones: no squeeze-and-excitation, ReLU6 for swish. The weights
-came from TensorFlow, and with them three habits: padding SAME, which is not symmetric at stride 2,
-an epsilon of 1e-3 in batch norm, and pixels as (x - 127) / 128.
+The network is that of Tan and Le (2019) in its variant for phones: no squeeze-and-excitation, and
+ReLU6 in place of swish. The weights come from TensorFlow, and with them three conventions: padding
+SAME, which is not symmetric at stride 2, an epsilon of 1e-3 in batch norm, and pixels as
+(x - 127) / 128.
 """
 
 from dataclasses import dataclass
@@ -32,19 +33,22 @@ _STAGES = (
 
 
 def same_padding(size: int, kernel: int, stride: int) -> tuple[int, int]:
-    """Zeros before and after an axis for ceil(size / stride) places; an odd one goes after."""
+    """Return the zeros before and after an axis that give ceil(size / stride) outputs.
+
+    If their number is odd, the additional zero goes after.
+    """
     outputs = -(-size // stride)
     total = max((outputs - 1) * stride + kernel - size, 0)
     return total // 2, total - total // 2
 
 
 class SameConvolution(nn.Conv2d):
-    """A convolution with TensorFlow's padding SAME, right for any size of image."""
+    """A convolution with the padding SAME of TensorFlow, correct for any size of image."""
 
     def forward(
         self, x: Float[Tensor, "b channels height width"]
     ) -> Float[Tensor, "b d rows columns"]:
-        """The grid after the convolution: size / stride, rounded up."""
+        """Return the grid after the convolution, of size / stride, rounded up."""
         kernel, stride = self.kernel_size, self.stride
         top, bottom = same_padding(x.shape[2], kernel[0], stride[0])
         left, right = same_padding(x.shape[3], kernel[1], stride[1])
@@ -54,7 +58,7 @@ class SameConvolution(nn.Conv2d):
 
 
 class ConvolutionNorm(nn.Module):
-    """A convolution, batch norm, and ReLU6 unless the layer is `linear`."""
+    """A convolution, batch norm, and ReLU6 unless `linear`."""
 
     def __init__(
         self,
@@ -74,14 +78,14 @@ class ConvolutionNorm(nn.Module):
     def forward(
         self, x: Float[Tensor, "b channels height width"]
     ) -> Float[Tensor, "b d rows columns"]:
-        """The normalised features."""
+        """Return the normalised features."""
         return self.activation(self.norm(self.conv(x)))
 
 
 class InvertedResidual(nn.Module):
-    """Widen by `expansion`, convolve each channel on its own, narrow (Sandler et al. 2018).
+    """Inverted residual block: expand, depthwise convolution, project (Sandler et al. 2018).
 
-    Where the shape stays the same, the input is added to the output.
+    If the shape stays the same, the input is added to the output.
     """
 
     def __init__(self, input_dim: int, dim: int, kernel: int, stride: int, expansion: int) -> None:
@@ -95,17 +99,19 @@ class InvertedResidual(nn.Module):
     def forward(
         self, x: Float[Tensor, "b channels height width"]
     ) -> Float[Tensor, "b d rows columns"]:
-        """The features after the block."""
+        """Apply the block."""
         raise_if_cancelled()
         out = self.project(self.depthwise(self.expand(x)))
         return x + out if self.has_shortcut else out
 
 
 class EfficientNetLite0(nn.Module):
-    """Images (b, 3, height, width), preprocessed, to features (b, 1280, height / 32, width / 32).
+    """EfficientNet-Lite0: images (b, 3, h, w) → features (b, 1280, h / 32, w / 32), rounded up.
 
-    The size of the grid is rounded up: 224 x 224 pixels give 7 x 7 cells. With `num_classes` the
-    network also has the classifier that `classify` needs.
+    224 x 224 pixels give 7 x 7 cells. Images must be preprocessed as (x - 127) / 128.
+
+    Args:
+        num_classes: Number of classes of the classifier that `classify` needs; None for none.
     """
 
     dim = 1280
@@ -127,49 +133,59 @@ class EfficientNetLite0(nn.Module):
     def load(
         cls, path: str | Path, *, num_classes: int | None = None, trainable: bool = False
     ) -> "EfficientNetLite0":
-        """The network with the weights of a safetensors file.
+        """Load the network with the weights of a safetensors file.
 
-        Unless `trainable`, it is frozen. Without `num_classes` a classifier in the file is left
-        out; with it the file must hold one of that many classes (1000 for ImageNet).
+        Args:
+            path: The file.
+            num_classes: Number of classes of the classifier in the file (1000 for ImageNet); None
+                leaves the classifier out.
+            trainable: Train the weights; else they are frozen.
+
+        Raises:
+            WeightsError: If the file is missing, damaged or of another network.
         """
         network = cls(num_classes)
         network.load_state_dict(_read(Path(path), network))
         return network if trainable else network.freeze()
 
     def freeze(self) -> "EfficientNetLite0":
-        """Keep the weights and the statistics of batch norm as they are, whatever trains around."""
+        """Freeze the weights and the statistics of batch norm, also in training mode."""
         self.frozen = True
         self.requires_grad_(requires_grad=False)
         return self.eval()
 
     def train(self, mode: bool = True) -> "EfficientNetLite0":  # noqa: FBT001, FBT002  (torch's)
-        """As in torch, but a frozen network stays in evaluation mode."""
+        """Set the training mode as in torch, but keep a frozen network in evaluation mode."""
         return super().train(mode and not self.frozen)
 
     def forward(
         self, image: Float[Tensor, "b channels height width"]
     ) -> Float[Tensor, "b d rows columns"]:
-        """The grid of features."""
+        """Return the grid of features."""
         if image.shape[1] != 3:
-            raise ShapeError(f"this network takes images of 3 channels, got {image.shape[1]}")
+            raise ShapeError(
+                f"this network takes images of 3 channels, got {image.shape[1]}; "
+                "convert them to RGB"
+            )
         return self.head(self.blocks(self.stem(image)))
 
     def classify(self, image: Float[Tensor, "b channels height width"]) -> Float[Tensor, "b c"]:
-        """The logits of the classes, from the mean over the grid."""
+        """Return the logits of the classes, from the mean over the grid."""
         if self.classifier is None:
             raise WeightsError(
-                "this EfficientNet has no classifier; make or load it with num_classes"
+                "this EfficientNet has no classifier; build or load it with num_classes"
             )
         return self.classifier(self(image).mean((2, 3)))
 
 
 @dataclass(frozen=True, kw_only=True)
 class EfficientNetConfig(GridReaderConfig):
-    """The options of EfficientNet-Lite0 as a reader.
+    """Options of EfficientNet-Lite0 as an encoder of images.
 
-    weights     the path of its weights, a safetensors file
-    fine_tune   whether they are trained on; else they stay as they are, and features are computed
-                once for each image
+    kind        "efficientnet", a network trained on ImageNet
+    weights     path of its weights, a safetensors file
+    fine_tune   whether to train the weights too; false computes the features of each image once,
+                which is much faster. Set it if there are many thousands of images
     """
 
     channels: ClassVar[int] = 3
@@ -179,17 +195,17 @@ class EfficientNetConfig(GridReaderConfig):
 
     @property
     def network_dim(self) -> int:
-        """That of its last convolution."""
+        """The width of the last convolution."""
         return EfficientNetLite0.dim
 
     def grid(self, size: int) -> tuple[int, int]:
-        """Five strides of 2, each rounded up."""
+        """Return the cells (rows, columns): five strides of 2, each rounded up."""
         return -(-size // 32), -(-size // 32)
 
     def build(self) -> GridEncoder:
-        """The reader of images where they are trained on, else of features.
+        """Build an encoder of images if `fine_tune`, else of precomputed features.
 
-        Weights that are not there are new: those of a run stand in its own file.
+        If the file of weights does not exist, the weights are new: a run has its own file.
         """
         if not self.fine_tune:
             return self.around(FeatureMap(EfficientNetLite0.dim))
@@ -198,7 +214,7 @@ class EfficientNetConfig(GridReaderConfig):
         return self.around(EfficientNetLite0())
 
 
-# The names that the published file uses, and ours.
+# our names, and those of the published file
 _NAMES = {
     "stem.conv": "_conv_stem",
     "stem.norm": "_bn0",
@@ -217,7 +233,7 @@ _BLOCK_NAMES = {
 
 
 def _name_in_file(name: str) -> str:
-    """`blocks.3.expand.conv.weight` -> `_blocks.3._expand_conv.weight`."""
+    """Return the name in the file: blocks.3.expand.conv.weight → _blocks.3._expand_conv.weight."""
     module, tensor = name.rsplit(".", 1)
     if not module.startswith("blocks."):
         return f"{_NAMES[module]}.{tensor}"
@@ -226,16 +242,21 @@ def _name_in_file(name: str) -> str:
 
 
 def _read(path: Path, network: EfficientNetLite0) -> dict[str, Tensor]:
-    """The tensors of the file under our names, once they are known to be the network's."""
+    """Return the tensors of the file under our names; raise unless they are the network's."""
     if not path.is_file():
-        raise WeightsError(f"there is no file of weights at {path}")
+        raise WeightsError(
+            f"the weights {path} do not exist; give the path of the safetensors file of "
+            "EfficientNet-Lite0"
+        )
     try:
-        found = safetensors.torch.load_file(path)
+        tensors = safetensors.torch.load_file(path)
     except OSError as error:
         raise WeightsError(f"cannot read the weights {path}: {error}") from error
     except safetensors.SafetensorError as error:
-        raise WeightsError(f"{path} is not a whole safetensors file: {error}") from error
-    wanted = {
+        raise WeightsError(
+            f"{path} is not a complete safetensors file: {error}; download or export it again"
+        ) from error
+    expected = {
         _name_in_file(name): (name, tuple(tensor.shape))
         for name, tensor in network.state_dict().items()
         if not _counts_batches(name)
@@ -243,16 +264,16 @@ def _read(path: Path, network: EfficientNetLite0) -> dict[str, Tensor]:
     left_out = ("_fc.weight", "_fc.bias") if network.classifier is None else ()
     unexpected = (
         name
-        for name in found
-        if name not in wanted and name not in left_out and not _counts_batches(name)
+        for name in tensors
+        if name not in expected and name not in left_out and not _counts_batches(name)
     )
-    mistakes = [f"{name} is missing" for name in wanted if name not in found]
+    mistakes = [f"{name} is missing" for name in expected if name not in tensors]
     mistakes += [f"{name} is not part of this network" for name in unexpected]
     mistakes += [
-        f"{name} is {found[name].dtype} {tuple(found[name].shape)}, expected floats {shape}"
-        for name, (_, shape) in wanted.items()
-        if name in found
-        and (tuple(found[name].shape) != shape or not found[name].is_floating_point())
+        f"{name} is {tensors[name].dtype} {tuple(tensors[name].shape)}, expected floats {shape}"
+        for name, (_, shape) in expected.items()
+        if name in tensors
+        and (tuple(tensors[name].shape) != shape or not tensors[name].is_floating_point())
     ]
     if mistakes:
         more = f"; and {len(mistakes) - 3} more" if len(mistakes) > 3 else ""
@@ -260,9 +281,9 @@ def _read(path: Path, network: EfficientNetLite0) -> dict[str, Tensor]:
             f"{path} does not hold the weights of EfficientNet-Lite0: "
             f"{'; '.join(mistakes[:3])}{more}"
         )
-    return {ours: found[name] for name, (ours, _) in wanted.items()}
+    return {ours: tensors[name] for name, (ours, _) in expected.items()}
 
 
 def _counts_batches(name: str) -> bool:
-    """Is it the counter that torch's batch norm keeps, which no prediction depends on?"""
+    """Return whether this is the counter of torch's batch norm, which no prediction uses."""
     return name.endswith(".num_batches_tracked")

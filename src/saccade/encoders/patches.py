@@ -1,4 +1,4 @@
-"""Images as sequences of patches (Dosovitskiy et al. 2021), and the options of such a reader."""
+"""Encoders of images as sequences of patches (Dosovitskiy et al. 2021)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -19,10 +19,16 @@ from saccade.shapes import Float, Tensor
 
 
 class PatchStem(nn.Module):
-    """Each patch of `patch_size`² pixels through one linear map, after a learned class token.
+    """Patches of an image, each through one linear map (Dosovitskiy et al. 2021).
 
     224 x 224 pixels of 3 colours in patches of 16 are 196 vectors of 768 numbers. A linear map on
-    patches is a convolution whose stride is its size, which is how it is computed.
+    patches is computed as a convolution whose stride is its size.
+
+    Args:
+        dim: Width of the vectors.
+        patch_size: Side of a patch, in pixels.
+        channels: Number of colour channels.
+        class_token: Put a learned class token before the patches.
     """
 
     def __init__(
@@ -36,18 +42,24 @@ class PatchStem(nn.Module):
             nn.init.normal_(self.class_token, std=0.02)
 
     def forward(self, image: Float[Tensor, "b c height width"]) -> Stemmed:
-        """The vectors of the patches, row by row, and the cells where they stand."""
+        """Return the vectors of the patches, row by row, and their places.
+
+        Raises:
+            ShapeError: If the image has other channels, or is not divisible into patches.
+        """
         b, channels, height, width = image.shape
         if channels != self.channels:
             raise ShapeError(
-                f"this reader takes images of {self.channels} channels, got {channels}"
+                f"this encoder takes images of {self.channels} "
+                f"channel{'s' * (self.channels > 1)}, got {channels}; convert the images, or build "
+                "it for their channels"
             )
         if height % self.patch_size or width % self.patch_size:
             raise ShapeError(
-                f"an image of {height} x {width} pixels does not fall into patches of "
-                f"{self.patch_size} x {self.patch_size}"
+                f"an image of {height} x {width} pixels cannot be divided into patches of "
+                f"{self.patch_size} x {self.patch_size}; resize it to a multiple"
             )
-        grid = self.cells(image.contiguous())  # for the reason given in `ResNet.forward`
+        grid = self.cells(image.contiguous())  # see the comment in `ResNet.forward`
         x = grid.flatten(2).transpose(1, 2)
         nowhere = 0
         if self.class_token is not None:
@@ -55,16 +67,17 @@ class PatchStem(nn.Module):
         return Stemmed(x, Grid.of(*grid.shape[2:], nowhere=nowhere, device=image.device))
 
     def cells(self, image: Float[Tensor, "b c height width"]) -> Float[Tensor, "b d rows columns"]:
-        """The vectors of the patches where they stand."""
+        """Return the vectors of the patches as a grid."""
         return self.project(image)
 
 
 class OverlappingPatchStem(PatchStem):
-    """Patches that see their neighbours: convolutions of stride 2 in place of one large step.
+    """Overlapping patches, by convolutions of stride 2 (Xiao et al. 2021).
 
-    Each halves the grid, until a cell is a patch wide; a 1 x 1 convolution follows (Xiao et al.
-    2021, "Early convolutions help transformers see better", here with a norm over each image, so
-    that no image depends on the others of its batch).
+    Each convolution halves the grid until a cell is as wide as a patch; a 1 x 1 convolution follows
+    ("Early convolutions help transformers see better"; here with a norm over each image, so that no
+    image depends on the others of its batch). The arguments are those of `PatchStem`; `patch_size`
+    must be a power of 2.
     """
 
     def __init__(
@@ -74,14 +87,17 @@ class OverlappingPatchStem(PatchStem):
         halvings = patch_size.bit_length() - 1
         if patch_size < 2 or patch_size != 1 << halvings:
             raise ShapeError(
-                f"convolutions that halve the grid give patches of 2, 4, 8, 16 … pixels; got "
-                f"{patch_size}"
+                f"convolutions that halve the grid give patches of 2, 4, 8, 16 … pixels, got "
+                f"{patch_size}; use a power of 2, or the linear stem"
             )
         self.early = nn.Sequential()
         before = channels
         for width in (dim >> (halvings - i) for i in range(1, halvings + 1)):
             if width < 1:
-                raise ShapeError(f"a width of {dim} is too narrow for patches of {patch_size}")
+                raise ShapeError(
+                    f"a width of {dim} is too narrow for patches of {patch_size}; it must be at "
+                    f"least {patch_size // 2}"
+                )
             self.early.append(nn.Conv2d(before, width, 3, stride=2, padding=1, bias=False))
             self.early.append(nn.GroupNorm(1, width))
             self.early.append(nn.ReLU())
@@ -89,12 +105,12 @@ class OverlappingPatchStem(PatchStem):
         self.project = nn.Conv2d(before, dim, 1)
 
     def cells(self, image: Float[Tensor, "b c height width"]) -> Float[Tensor, "b d rows columns"]:
-        """The vectors of the patches where they stand."""
+        """Return the vectors of the patches as a grid."""
         return self.project(self.early(image))
 
 
 def patches(image: Float[Tensor, "b c height width"], size: int) -> Float[Tensor, "b n p"]:
-    """The patches themselves, (b, number, channels · size²): the slow, obvious form."""
+    """Return the patches (b, n, channels · size²) of an image: the slow, obvious reference."""
     return F.unfold(image, size, stride=size).transpose(1, 2)
 
 
@@ -103,13 +119,15 @@ Config = TypeVar("Config", bound="PatchOptions")
 
 @dataclass(frozen=True, kw_only=True)
 class PatchOptions:
-    """The options that a Vision Transformer has with a head and without.
+    """Options of a Vision Transformer, with and without a head.
 
-    dim          the width throughout
-    patch_size   the side of a patch, in pixels
-    channels     1 reads images in grey, 3 in colour
-    stem         "linear": each patch through one linear map; "convolutional": by convolutions of
-                 stride 2, so that patches overlap
+    kind         "vit", a Transformer over the patches of an image
+    encoder      the Transformer encoder over the patches
+    dim          width of the model, in numbers per patch
+    patch_size   side of a patch, in pixels; halving it makes four times as many patches
+    channels     colour channels of the images: 1 for grey, 3 for colour
+    stem         "linear": one linear map per patch; "convolutional": overlapping patches by
+                 convolutions of stride 2, which learn better from few images
     """
 
     kind: Literal["vit"] = "vit"
@@ -122,30 +140,34 @@ class PatchOptions:
     stem: Literal["linear", "convolutional"] = "linear"
 
     def conflicts(self) -> Iterator[Conflict]:
-        """Options of positions in text."""
+        """Yield the options that concern positions in text only."""
         yield from grid_conflicts(self.encoder.position, "encoder.position")
 
     @property
     def memory_dim(self) -> int:
-        """The width of the states it gives."""
+        """The width of the states."""
         return self.dim
 
     def grid(self, size: int) -> tuple[int, int]:
-        """The patches (down, across) of a square image."""
+        """Return the patches (rows, columns) of a square image of `size` pixels."""
         return size // self.patch_size, size // self.patch_size
 
     def sized(self: Config, size: int) -> Config:
-        """The same for square images of `size` pixels, with places for their patches."""
+        """Return the options for square images of `size` pixels, with places for their patches.
+
+        Raises:
+            RecipeError: If the images cannot be divided into patches.
+        """
         if size % self.patch_size:
             raise RecipeError(
-                f"images of {size} x {size} pixels (image.size) do not fall into patches of "
+                f"images of {size} x {size} pixels (image.size) cannot be divided into patches of "
                 f"{self.patch_size} (patch_size); change one of them"
             )
         position = sized(self.encoder.position, self.grid(size))
         return replace(self, encoder=replace(self.encoder, position=position))
 
     def make_reader(self, *, class_token: bool) -> TransformerEncoder:
-        """The reader, with a class token or without; learned positions need a grid, see `sized`."""
+        """Build the encoder; learned positions need the size of the image, see `sized`."""
         position = self.encoder.position
         require_grid_width(position, self.dim, self.encoder.head_width(self.dim))
         stems = {"linear": PatchStem, "convolutional": OverlappingPatchStem}
@@ -156,8 +178,8 @@ class PatchOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class PatchReaderConfig(PatchOptions):
-    """A Transformer encoder over the patches of an image (ViT) as a reader."""
+    """Options of a Vision Transformer as an encoder of images."""
 
     def build(self) -> TransformerEncoder:
-        """The reader, without a class token."""
+        """Build the encoder without a class token."""
         return self.make_reader(class_token=False)

@@ -1,4 +1,4 @@
-"""The recurrent encoder: one state after another, in one direction or in both."""
+"""The recurrent encoder, in one direction or in both."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,10 +17,22 @@ from saccade.shapes import Bool, Tensor
 
 
 class RecurrentEncoder(nn.Module):
-    """h_i = f(x_i, h_{i-1}); with `bidirectional` also from the end, the two concatenated.
+    """Recurrent encoder (the annotations of Bahdanau et al. 2015, section 3.2).
 
-    The annotations of Bahdanau et al. (2015, section 3.2). The memory's summary is the last state
-    of each direction: all that a writer without attention gets to see.
+        h_i = f(x_i, h_{i-1}),    with `bidirectional` also from the end, the two concatenated
+
+    The summary of the memory is the last state of each direction, all that a decoder without
+    attention sees.
+
+    Args:
+        stem: A module that turns inputs into vectors with places, see `encoders.stems`.
+        input_dim: Width of these vectors, concatenated positions included.
+        dim: Width of the state of one direction.
+        cell: "rnn", "gru" or "lstm".
+        num_layers: Number of layers.
+        bidirectional: Read from both ends.
+        dropout: Dropout on the vectors, between layers and on the states.
+        position: Positional encoding; none if None.
     """
 
     def __init__(
@@ -45,7 +57,7 @@ class RecurrentEncoder(nn.Module):
         self.num_directions = 2 if bidirectional else 1
 
     def forward(self, *inputs: Tensor | None, mask: Bool[Tensor, "b n"] | None = None) -> Memory:
-        """Read what the stem takes; `mask` is True at real tokens, padding is not read."""
+        """Encode the inputs of the stem; `mask` is True at real tokens, padding is not read."""
         x, places = self.stem(*inputs)
         x = self.dropout(self.position.encode(x, places, mask))
         states, last = self.recurrent(x, mask=mask)
@@ -55,7 +67,18 @@ class RecurrentEncoder(nn.Module):
 
 @dataclass(frozen=True, kw_only=True)
 class RecurrentEncoderConfig:
-    """The options of a recurrent encoder; `dim` is the width of one direction's state."""
+    """Options of a recurrent encoder.
+
+    kind            "recurrent", one state after another
+    cell            "rnn", "gru" or "lstm"; gru and lstm remember longer than rnn
+    dim             width of the state of one direction
+    num_layers      number of layers
+    bidirectional   whether to read from both ends; the states are then 2 · dim wide
+    dropout         dropout on the embeddings, between layers and on the states, a fraction; raise
+                    it for small data
+    position        positional encoding of the tokens; usually none, since the order is in the
+                    recurrence
+    """
 
     kind: Literal["recurrent"] = "recurrent"
     cell: Cell = "gru"
@@ -67,15 +90,23 @@ class RecurrentEncoderConfig:
 
     @property
     def memory_dim(self) -> int:
-        """The width of the states it gives."""
+        """The width of the states."""
         return self.dim * (2 if self.bidirectional else 1)
 
+    def token_dim(self, dim: int) -> int:
+        """Return the width of the token embedding in a model of width `dim`."""
+        return self.position.token_dim(dim)
+
+    def states_dim(self, dim: int) -> int:
+        """Return the width of the states in a model of width `dim`."""
+        return self.memory_dim
+
     def conflicts(self) -> Iterator[Conflict]:
-        """Positions that act inside attention."""
+        """Yield a conflict if the positions act inside attention."""
         yield from recurrent_conflicts(self.position, "position")
 
     def build(self, stem: nn.Module, dim: int) -> RecurrentEncoder:
-        """The encoder behind a stem of vectors of width `dim` (positions included)."""
+        """Build the encoder behind a stem of vectors of width `dim`, positions included."""
         return RecurrentEncoder(
             stem,
             dim,

@@ -1,4 +1,4 @@
-"""The Transformer encoder: blocks of self-attention and feed-forward (Vaswani et al. 2017)."""
+"""The Transformer encoder (Vaswani et al. 2017, section 3.1)."""
 
 import copy
 from collections.abc import Iterator, Sequence
@@ -20,9 +20,12 @@ from saccade.shapes import Bool, Float, Tensor
 
 
 class TransformerEncoderLayer(nn.Module):
-    """Self-attention, then feed-forward, each inside a residual connection.
+    """Self-attention and feed-forward network, each inside a residual connection.
 
-    `skip` is the share of examples for which each of them is left out in training.
+    Args:
+        dim: Width of the tokens.
+        config: Options of the block.
+        skip: Probability of stochastic depth, for each of the two.
     """
 
     def __init__(self, dim: int, config: BlockConfig, *, skip: float = 0.0) -> None:
@@ -34,7 +37,7 @@ class TransformerEncoderLayer(nn.Module):
 
     @classmethod
     def from_torch(cls, twin: nn.TransformerEncoderLayer) -> "TransformerEncoderLayer":
-        """The same layer with the weights of torch's (ours is always batch first)."""
+        """Return the same layer with the weights of torch's module, but always batch first."""
         ours = cls(twin.linear1.in_features, BlockConfig.from_torch(twin))
         ours.self_attention = MultiHeadAttention.from_torch(twin.self_attn)
         ours.around_attention.norm.load_state_dict(twin.norm1.state_dict())
@@ -49,19 +52,36 @@ class TransformerEncoderLayer(nn.Module):
         *,
         mask: Mask | None = None,
         positions: Positional | None = None,
-        wanted: int | None = None,
+        num_states: int | None = None,
     ) -> Float[Tensor, "b m d"]:
-        """The tokens, or the first `wanted` of them, each having read all others."""
+        """Apply the layer.
 
-        def read(x: Tensor) -> Tensor:
-            query, memory = (x, None) if wanted is None else (x[:, :wanted], x)
+        Args:
+            x: Tokens.
+            mask: Which tokens each token may see; all, if None.
+            positions: A positional encoding that acts inside attention.
+            num_states: Compute the output of the first `num_states` tokens only; all, if None.
+        """
+
+        def attend(x: Tensor) -> Tensor:
+            query, memory = (x, None) if num_states is None else (x[:, :num_states], x)
             return self.self_attention(query, memory, mask=mask, positions=positions)
 
-        return self.around_feed_forward(self.around_attention(x, read, wanted), self.feed_forward)
+        x = self.around_attention(x, attend, num_states)
+        return self.around_feed_forward(x, self.feed_forward)
 
 
 class TransformerEncoder(nn.Module):
-    """A stem, positions, a stack of layers, and a last norm (`nn.Identity` where there is none)."""
+    """Transformer encoder: stem, positions, a stack of layers and a last norm.
+
+    Args:
+        stem: A module that turns inputs into vectors with places, see `encoders.stems`.
+        layers: The layers.
+        position: Positional encoding; none if None.
+        stem_norm: Norm before the first layer (BERT); none if None.
+        norm: Norm after the last layer, which pre-norm layers need; none if None.
+        dropout: Dropout before the first layer.
+    """
 
     def __init__(
         self,
@@ -83,7 +103,7 @@ class TransformerEncoder(nn.Module):
 
     @classmethod
     def from_torch(cls, twin: nn.TransformerEncoder) -> "TransformerEncoder":
-        """The same stack with the weights of torch's: it reads vectors and gives a `Memory`."""
+        """Return the same stack with the weights of torch's: vectors in, a `Memory` out."""
         layers = [TransformerEncoderLayer.from_torch(layer) for layer in twin.layers]
         dim = layers[0].self_attention.dim
         ours = cls(VectorStem(dim), layers, norm=copy.deepcopy(twin.norm))
@@ -93,31 +113,39 @@ class TransformerEncoder(nn.Module):
         self,
         *inputs: Tensor | None,
         mask: Bool[Tensor, "b n"] | None = None,
-        wanted: int | None = None,
+        num_states: int | None = None,
     ) -> Memory:
-        """Read what the stem takes; `mask` is True at real tokens.
+        """Encode the inputs of the stem.
 
-        With `wanted` only so many of the first states are given, and the last layer reads for them
-        alone; not while somebody watches, who sees where all tokens look.
+        Args:
+            *inputs: Inputs of the stem.
+            mask: True at real tokens; all are real if None.
+            num_states: Return only the first `num_states` states, so that the last layer computes
+                no others. Inside a `watch` block all are computed, to record where they look.
         """
-        wanted = None if watchers.get() else wanted
+        num_states = None if watchers.get() else num_states
         x, places = self.stem(*inputs)
         x = self.dropout(self.stem_norm(self.position.encode(x, places, mask)))
         visible = None if mask is None else masks.padding(mask)
         positions = self.position.inside(places)
         last = len(self.layers) - 1
         for i, layer in enumerate(self.layers):
-            most = wanted if i == last else None
-            x = layer(x, mask=visible, positions=positions, wanted=most)
-        return Memory(self.norm(x), None if mask is None else mask[:, :wanted])
+            count = num_states if i == last else None
+            x = layer(x, mask=visible, positions=positions, num_states=count)
+        return Memory(self.norm(x), None if mask is None else mask[:, :num_states])
 
 
 @dataclass(frozen=True, kw_only=True)
 class TransformerEncoderConfig(BlockConfig):
-    """The options of a Transformer encoder; its width comes from the model it is part of.
+    """Options of a Transformer encoder; its width is that of the model.
 
-    stochastic_depth   the share of examples for which the last layer is left out in training; it
-                       grows evenly from layer to layer (Huang et al. 2016)
+    kind               "transformer", self-attention in every layer
+    num_layers         number of layers; more learn more from much data and are slower
+    position           positional encoding of the tokens
+    stem_norm          whether to normalise the embeddings before the first layer, as BERT does
+    stochastic_depth   fraction of examples for which the last layer is skipped in training; it
+                       grows linearly from layer to layer (Huang et al. 2016). Raise it if a deep
+                       encoder overfits
     """
 
     kind: Literal["transformer"] = "transformer"
@@ -127,7 +155,7 @@ class TransformerEncoderConfig(BlockConfig):
     stochastic_depth: Fraction = 0.0
 
     def build(self, stem: nn.Module, dim: int) -> TransformerEncoder:
-        """The encoder of width `dim` behind a stem."""
+        """Build the encoder of width `dim` behind a stem."""
         return TransformerEncoder(
             stem,
             [TransformerEncoderLayer(dim, self, skip=skip) for skip in self.skips()],
@@ -138,6 +166,14 @@ class TransformerEncoderConfig(BlockConfig):
         )
 
     def skips(self) -> Iterator[float]:
-        """The chance of each layer l of L to be left out: l / L of the last one's."""
+        """Yield the probability of stochastic depth of each layer l of L: l / L of the last."""
         depth = self.num_layers
         return (self.stochastic_depth * layer / depth for layer in range(1, depth + 1))
+
+    def token_dim(self, dim: int) -> int:
+        """Return the width of the token embedding in a model of width `dim`."""
+        return self.position.token_dim(dim)
+
+    def states_dim(self, dim: int) -> int:
+        """Return the width of the states in a model of width `dim`."""
+        return dim

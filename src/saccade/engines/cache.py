@@ -13,9 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
 import platform
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -25,7 +23,7 @@ import filelock
 
 from saccade._version import __version__
 from saccade.errors import EngineError
-from saccade.files import PARTIAL, fingerprint, read_json, sync_folder, write_synced
+from saccade.files import atomic_folder, clean_up, fingerprint, read_json, write_pieces
 from saccade.interop import ctranslate2
 from saccade.interop.ctranslate2 import Check
 from saccade.training.run import Run
@@ -140,26 +138,13 @@ def _read(folder: Path, origin: dict[str, str]) -> BuiltEngine | None:
 
 
 def _build(folder: Path, origin: dict[str, str], build: Callable[[Path], Check]) -> BuiltEngine:
-    partial = folder.with_name(f"{PARTIAL}{os.getpid()}-{folder.name}")
-    old = folder.with_name(f"{PARTIAL}old-{folder.name}")
-    for left in folder.parent.glob(f"{PARTIAL}*-{folder.name}"):  # by a process that was killed
-        shutil.rmtree(left, ignore_errors=True)
-    try:
-        partial.mkdir()
+    clean_up(folder.parent, folder.name)  # after a process that was killed
+    with atomic_folder(folder) as partial:
         check, died = _try(partial, build)
         names = sorted(path.name for path in partial.iterdir())
         files = {name: _digest(partial / name) for name in names}
         about = {"origin": origin, "files": files, "check": asdict(check), "died": died}
-        write_synced(partial / ABOUT, json.dumps(about, indent=1).encode())
-        sync_folder(partial)
-        shutil.rmtree(old, ignore_errors=True)
-        if folder.exists():
-            os.replace(folder, old)
-        os.replace(partial, folder)
-        sync_folder(folder.parent)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-        shutil.rmtree(old, ignore_errors=True)
+        write_pieces(partial / ABOUT, json.dumps(about, indent=1).encode())
     return BuiltEngine(folder, check, died)
 
 

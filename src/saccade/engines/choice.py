@@ -107,7 +107,7 @@ def _use_fastest(task: Task, weights: _Weights, notify: Notify) -> None:
 def _require_runnable(task: Task) -> Runnable:
     """Return the task as CTranslate2 runs it, if it is installed and can."""
     if not ctranslate2.installed():
-        raise EngineError('CTranslate2 is not installed: pip install "saccade[fast]"')
+        raise EngineError('CTranslate2 is not installed: pip install "saccade-attention[fast]"')
     if task.device.type != "cpu":
         raise EngineError("CTranslate2 runs on the CPU only; use --device cpu with it")
     try:

@@ -1,7 +1,7 @@
-"""Activations by name."""
+"""Activation functions by name."""
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, get_args
 
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -12,7 +12,7 @@ Activation = Literal["relu", "gelu", "gelu_tanh", "silu", "tanh"]
 
 
 def activation(name: Activation) -> nn.Module:
-    """The non-linearity of that name; "gelu_tanh" is GPT-2's approximation of "gelu"."""
+    """Return the activation of that name; "gelu_tanh" is GPT-2's approximation of "gelu"."""
     match name:
         case "relu":
             return nn.ReLU()
@@ -27,7 +27,11 @@ def activation(name: Activation) -> nn.Module:
 
 
 def name_of(function: Callable[[Tensor], Tensor]) -> Activation:
-    """The name of a non-linearity of torch's."""
+    """Return the name of an activation of torch.
+
+    Raises:
+        ShapeError: If it is not one of `Activation`.
+    """
     if function is F.relu or isinstance(function, nn.ReLU):
         return "relu"
     if function is F.silu or isinstance(function, nn.SiLU):
@@ -36,4 +40,7 @@ def name_of(function: Callable[[Tensor], Tensor]) -> Activation:
         return "gelu" if function.approximate == "none" else "gelu_tanh"
     if function is F.gelu:
         return "gelu"
-    raise ShapeError(f"the activation {function!r} has no counterpart here")
+    raise ShapeError(
+        f"the activation {function!r} has no counterpart here; use one of "
+        f"{', '.join(get_args(Activation))}"
+    )

@@ -1,4 +1,4 @@
-"""What the blocks of Transformer encoders and decoders are made of, as plain options."""
+"""Options of the blocks of Transformer encoders and decoders."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,20 +16,31 @@ from saccade.layers.residual import NormOrder, Residual
 
 @dataclass(frozen=True, kw_only=True)
 class BlockConfig:
-    """The options of a block, which makes its parts for any width.
+    """Options of a Transformer block, from which its parts are built for any width.
 
-    hidden_dim           the width inside the feed-forward
-    norm_order           "pre": a norm before each part; "post": after the residual sum
-    activation           inside the feed-forward
-    attention_dropout    on the attention weights; on a CPU it prevents the fused kernel
-    activation_dropout   inside the feed-forward
-    num_kv_heads         fewer keys and values than heads: groups of heads share them
-    norm                 "layer", "rms", or, in encoders, "batch"
-    feed_forward         "plain": W_2 f(W_1 x); "gated": W_2 (f(W_1 x) * W_3 x)
+    num_heads            number of attention heads; dim must be divisible by it
+    hidden_dim           width inside the feed-forward network, usually 2 to 4 times dim
+    norm_order           "pre": norm before each part, trains stably; "post": norm after the
+                         residual sum, as in the original Transformer and BERT
+    activation           activation function of the feed-forward network
+    dropout              dropout on the embeddings and on the output of each part, a fraction; raise
+                         it for small data
+    attention_dropout    dropout on the attention weights, a fraction; on a CPU it prevents the
+                         fused kernel and is slower
+    activation_dropout   dropout inside the feed-forward network, a fraction
+    score                how attention compares queries and keys; scaled_dot is usual and fastest
+    num_kv_heads         number of key and value heads, shared by groups of heads; default:
+                         num_heads. Lower it for a smaller cache in generation
+    norm                 "layer", "rms", or, in encoders only, "batch"
+    norm_eps             epsilon of the norms; set it to that of imported weights (BERT: 1e-12)
+    feed_forward         "plain": W_2 f(W_1 x); "gated": W_2 (f(W_1 x) * W_3 x), with half as many
+                         parameters again at the same hidden_dim
     bias                 whether linear maps and layer norms have a bias
-    head                 "split": heads share the width; "full": each head has the width
-    head_dim             the width of a head, instead of the width divided by num_heads
-    qk_norm              an RMS norm on the queries and keys of each head
+    head                 "split": the heads divide the width; "full": each head has the full width,
+                         with num_heads times the parameters
+    head_dim             width of a head; default: dim / num_heads
+    qk_norm              RMS norm on the queries and keys of each head; set it if training diverges
+                         at a high learning rate
     """
 
     num_heads: Count = 8
@@ -50,7 +61,7 @@ class BlockConfig:
     qk_norm: bool = False
 
     def conflicts(self) -> Iterator[Conflict]:
-        """Two widths for the same heads."""
+        """Yield a conflict if the width of a head is given twice."""
         if self.head == "full" and self.head_dim is not None:
             yield Conflict("head_dim", 'does not go with head = "full"; leave one of them out')
 
@@ -58,7 +69,7 @@ class BlockConfig:
     def from_torch(
         cls, twin: nn.TransformerEncoderLayer | nn.TransformerDecoderLayer
     ) -> "BlockConfig":
-        """The options of torch's layer."""
+        """Return the options of a layer of torch."""
         return cls(
             num_heads=twin.self_attn.num_heads,
             hidden_dim=twin.linear1.out_features,
@@ -72,13 +83,13 @@ class BlockConfig:
         )
 
     def head_width(self, dim: int) -> int:
-        """The width of each head in a model of width `dim`."""
+        """Return the width of a head in a model of width `dim`."""
         if self.head_dim is not None:
             return self.head_dim
         return dim if self.head == "full" else dim // self.num_heads
 
     def make_attention(self, dim: int, memory_dim: int | None = None) -> MultiHeadAttention:
-        """Attention of tokens to themselves, or to a memory of width `memory_dim`."""
+        """Build self-attention, or cross-attention to a memory of width `memory_dim`."""
         return MultiHeadAttention(
             dim,
             self.num_heads,
@@ -95,20 +106,20 @@ class BlockConfig:
         )
 
     def make_feed_forward(self, dim: int) -> FeedForward:
-        """The perceptron of a block."""
+        """Build the feed-forward network of a block."""
         kind = GatedFeedForward if self.feed_forward == "gated" else FeedForward
         return kind(dim, self.hidden_dim, self.activation, self.activation_dropout, bias=self.bias)
 
     def make_residual(self, dim: int, skip: float = 0.0) -> Residual:
-        """The connection around each part of a block, left out with the chance `skip`."""
+        """Build a residual connection; `skip` is its probability of stochastic depth."""
         return Residual(
             dim, self.norm_order, self.dropout, self.norm, self.norm_eps, skip, bias=self.bias
         )
 
     def make_norm(self, dim: int) -> nn.Module:
-        """A norm like those of the blocks."""
+        """Build a norm like those of the block."""
         return norm(self.norm, dim, self.norm_eps, bias=self.bias)
 
     def make_last_norm(self, dim: int) -> nn.Module:
-        """The norm after a stack: pre-norm blocks leave their sum unnormalised."""
+        """Build the norm after a stack, which only pre-norm blocks need."""
         return self.make_norm(dim) if self.norm_order == "pre" else nn.Identity()

@@ -1,27 +1,33 @@
-"""Cross entropy over a vocabulary, a part of the tokens at a time.
+"""Cross-entropy over a vocabulary, computed for a part of the tokens at a time.
 
-    loss = Σ_i [ -(1 - ε) log p(y_i) - ε/v Σ_j log p(j) ]        p = softmax(W x_i + b)
+    loss = Σ_i [ -(1 - ε) log p(y_i) - ε/v Σ_j log p(j) ],    p = softmax(W x_i + b)
 
 ε is the label smoothing of Szegedy et al. (2016). The logits of all tokens at once would be the
-largest matrix of a training step (tokens x vocabulary, and the same again for its gradient). Here
-each part's gradient is computed beside its loss, while its logits are at hand, and they are gone
-before the next part's come.
+largest matrix of a training step (tokens x vocabulary, and again for its gradient). Here the
+gradient of each part is computed together with its loss, and its logits are freed before those of
+the next part are computed.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
+from torch.autograd.function import FunctionCtx
 from torch.nn import functional as F
 
 from saccade.layers.embeddings import OutputProjection
 from saccade.shapes import Float, Int, Tensor
 
 NUMBERS_AT_ONCE = 1 << 22
-"""The logits that are held at a time: 16 MB in float32."""
+"""Number of logits in memory at a time: 16 MB in float32."""
 
 
 class CrossEntropy(NamedTuple):
-    """Sums over the tokens: what is learned from, and the plain -log p without smoothing."""
+    """Sums over the tokens.
+
+    Attributes:
+        total: The loss with label smoothing, to be minimised.
+        nll: The negative log-likelihood without smoothing, in nats, detached.
+    """
 
     total: Float[Tensor, ""]
     nll: Float[Tensor, ""]
@@ -34,7 +40,14 @@ def cross_entropy(
     *,
     smoothing: float = 0.0,
 ) -> CrossEntropy:
-    """The loss of predicting `labels` from `x` through `output`, summed."""
+    """Return the summed loss of predicting `labels` from `x` through `output`.
+
+    Args:
+        x: Hidden states.
+        output: The projection to logits.
+        labels: The correct token of each state.
+        smoothing: Label smoothing ε, from 0 to 1.
+    """
     return CrossEntropy(*_InParts.apply(x, output.weight, output.bias, labels, smoothing))
 
 
@@ -45,23 +58,23 @@ def plain_cross_entropy(
     *,
     smoothing: float = 0.0,
 ) -> CrossEntropy:
-    """The same as it is written in books, all logits at once: for comparison."""
+    """Return the same with all logits at once: the slow, obvious reference."""
     logits = output(x)
     total = F.cross_entropy(logits, labels, label_smoothing=smoothing, reduction="sum")
     return CrossEntropy(total, F.cross_entropy(logits, labels, reduction="sum").detach())
 
 
 class _InParts(torch.autograd.Function):
-    """The sums and, beside them, the gradients that `backward` only scales.
+    """The sums, with the gradients that `backward` only scales.
 
-    Under autocast the three products of each part are computed in autocast's dtype, as those of
-    `nn.Linear` are; everything that is summed up stays in float32, also what is saved for
-    `backward`, where a scale for gradients of 16 bits may come in.
+    Under autocast the three products of each part are computed in autocast's dtype, like those of
+    `nn.Linear`. Sums stay in float32, also the gradients saved for `backward`, which may be scaled
+    there for 16-bit training.
     """
 
     @staticmethod
     def forward(
-        ctx: Any,
+        ctx: FunctionCtx,
         x: Tensor,
         weight: Tensor,
         bias: Tensor | None,
@@ -77,7 +90,7 @@ class _InParts(torch.autograd.Function):
 
     @staticmethod
     def sums(
-        ctx: Any,
+        ctx: FunctionCtx,
         dtype: torch.dtype,
         x: Tensor,
         weight: Tensor,
@@ -85,9 +98,9 @@ class _InParts(torch.autograd.Function):
         labels: Tensor,
         smoothing: float,
     ) -> tuple[Tensor, Tensor]:
-        """The loss with smoothing and without; `dtype` is that of products."""
+        """Return the loss with and without smoothing; `dtype` is that of products."""
         wide = torch.promote_types(dtype, torch.float32)
-        learning = any(ctx.needs_input_grad)
+        learning = any(ctx.needs_input_grad)  # type: ignore[attr-defined]
         vocabulary = weight.shape[0]
         mean_weight = weight.mean(0, dtype=wide) if smoothing else None
         mean_bias = None if bias is None else bias.mean(dtype=wide)
@@ -100,24 +113,24 @@ class _InParts(torch.autograd.Function):
         rows = max(1, NUMBERS_AT_ONCE // vocabulary)
         for start in range(0, len(x), rows):
             part = slice(start, start + rows)
-            wanted = labels[part].unsqueeze(1)
+            correct = labels[part].unsqueeze(1)
             logits = F.linear(x[part], weight, bias)
             log_p = torch.log_softmax(logits, -1, dtype=wide)
-            logit, chosen = logits.gather(1, wanted).to(wide), log_p.gather(1, wanted)
+            logit, chosen = logits.gather(1, correct).to(wide), log_p.gather(1, correct)
             del logits
             nll -= chosen.sum()
             total -= (1 - smoothing) * chosen.sum()
             if mean_weight is not None:  # mean log p = mean logit - log Σ exp
                 mean_logit = x[part].sum(0, dtype=wide) @ mean_weight
                 if mean_bias is not None:
-                    mean_logit = mean_logit + len(wanted) * mean_bias
+                    mean_logit = mean_logit + len(correct) * mean_bias
                 total -= smoothing * (mean_logit - (logit - chosen).sum())
             if grad_x is None or grad_weight is None:
                 continue
             slope = log_p.exp_()
             if smoothing:
                 slope -= smoothing / vocabulary
-            slope.scatter_add_(1, wanted, slope.new_full((), smoothing - 1).expand_as(wanted))
+            slope.scatter_add_(1, correct, slope.new_full((), smoothing - 1).expand_as(correct))
             if grad_bias is not None:
                 grad_bias += slope.sum(0)
             slope = slope.to(dtype)
@@ -127,17 +140,13 @@ class _InParts(torch.autograd.Function):
             else:
                 grad_x[part] = slope @ weight
                 grad_weight += slope.t() @ x[part]
-        ctx.save_for_backward(grad_x, grad_weight, grad_bias)
+        ctx.save_for_backward(grad_x, grad_weight, grad_bias)  # type: ignore[arg-type]
         ctx.mark_non_differentiable(nll)
         return total, nll
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        scale = grads[0]
+    def backward(ctx: FunctionCtx, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        scale, saved = grads[0], ctx.saved_tensors  # type: ignore[attr-defined]
         if scale != 1:
-            return (
-                *(None if saved is None else saved * scale for saved in ctx.saved_tensors),
-                None,
-                None,
-            )
-        return *ctx.saved_tensors, None, None
+            saved = (None if grad is None else grad * scale for grad in saved)
+        return *saved, None, None

@@ -1,8 +1,8 @@
-"""Dropout (Srivastava et al. 2014) whose random numbers are cheap on a CPU.
+"""Dropout (Srivastava et al. 2014) with cheap random numbers on a CPU.
 
-torch draws one random number for each element; on a CPU that costs about as much as the matrix
-products of a small model. Here each 64 random bits decide for four elements. The share of zeros is
-then a multiple of 1/65536, and what is kept is scaled by exactly that share.
+torch generates one random number per element; on a CPU that costs about as much as the matrix
+products of a small model. Here 64 random bits decide for four elements. The fraction of zeros is
+then a multiple of 1/65536, and the other elements are scaled by exactly that fraction.
 """
 
 import torch
@@ -16,16 +16,25 @@ LEVELS = 1 << 16
 
 
 class Dropout(nn.Module):
-    """Sets a share `p` of the numbers to zero while training, and scales up the others."""
+    """Set a fraction `p` of the elements to zero in training, and scale the others by 1 / (1 - p).
+
+    Args:
+        p: Probability of an element to be zeroed, from 0 up to, but not including, 1.
+
+    Raises:
+        ShapeError: If `p` is outside this range.
+    """
 
     def __init__(self, p: float = 0.0) -> None:
         super().__init__()
         if not 0 <= p < 1:
-            raise ShapeError(f"dropout is a share from 0 up to, not including, 1; got {p}")
+            raise ShapeError(
+                f"dropout must be a fraction from 0 up to, but not including, 1; got {p}"
+            )
         self.p = p
 
     def forward(self, x: Float[Tensor, "*a"]) -> Float[Tensor, "*a"]:
-        """In training some of x, else x."""
+        """Return x with dropout in training mode, else x itself."""
         if not self.training or self.p == 0.0:
             return x
         if x.device.type != "cpu":
@@ -38,5 +47,5 @@ class Dropout(nn.Module):
         return x * mask.mul_(LEVELS / (LEVELS - zeros))
 
     def extra_repr(self) -> str:
-        """Shown in the print of a model."""
+        """Return the arguments for the repr."""
         return f"p={self.p}"

@@ -1,4 +1,4 @@
-"""The perceptron of a Transformer block, plain or gated: its non-linear part."""
+"""The feed-forward network of a Transformer block, plain or gated."""
 
 from torch import nn
 
@@ -8,7 +8,17 @@ from saccade.shapes import Float, Tensor
 
 
 class FeedForward(nn.Module):
-    """W_2 f(W_1 x + b_1) + b_2 on each token alone (Vaswani et al. 2017, eq. 2)."""
+    """Feed-forward network, applied to each token alone (Vaswani et al. 2017, eq. 2).
+
+        W_2 f(W_1 x + b_1) + b_2
+
+    Args:
+        dim: Width of the tokens.
+        hidden_dim: Width of the hidden layer.
+        kind: Name of the activation f.
+        dropout: Dropout on the hidden layer.
+        bias: Add the biases.
+    """
 
     def __init__(
         self,
@@ -26,15 +36,17 @@ class FeedForward(nn.Module):
         self.narrow = _linear(hidden_dim, dim, bias=bias)
 
     def forward(self, x: Float[Tensor, "*b n d"]) -> Float[Tensor, "*b n d"]:
-        """Each token through the perceptron."""
+        """Apply the network to each token."""
         return self.narrow(self.dropout(self.activation(self.widen(x))))
 
 
 class GatedFeedForward(FeedForward):
-    """W_2 (f(W_1 x) ⊙ W_3 x), with biases where wanted (Shazeer 2020, "GLU variants").
+    """Gated feed-forward network (Shazeer 2020, "GLU variants improve Transformer").
 
-    f = "silu" gives SwiGLU, "gelu" GEGLU. W_3 is `gate`; with three matrices, two thirds of the
-    hidden width have the parameters of a plain one.
+        W_2 (f(W_1 x) ⊙ W_3 x), with biases unless `bias` is False
+
+    f = "silu" is SwiGLU, "gelu" GEGLU. W_3 is `gate`. It has three matrices, so two thirds of the
+    hidden width give as many parameters as `FeedForward`. The arguments are the same.
     """
 
     def __init__(
@@ -50,7 +62,7 @@ class GatedFeedForward(FeedForward):
         self.gate = _linear(dim, hidden_dim, bias=bias)
 
     def forward(self, x: Float[Tensor, "*b n d"]) -> Float[Tensor, "*b n d"]:
-        """Each token through the gated perceptron."""
+        """Apply the network to each token."""
         return self.narrow(self.dropout(self.activation(self.widen(x)) * self.gate(x)))
 
 

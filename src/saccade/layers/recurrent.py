@@ -1,7 +1,8 @@
-"""Recurrent cells behind one face: vanilla RNN (Elman 1990), LSTM (Hochreiter and Schmidhuber 1997)
-and GRU (Cho et al. 2014), torch's own, over a whole sequence or one step at a time.
+"""Recurrent networks with one interface.
 
-The state is a tuple of tensors (layers, b, d): one for RNN and GRU, two (h, c) for LSTM.
+Vanilla RNN (Elman 1990), LSTM (Hochreiter and Schmidhuber 1997) and GRU (Cho et al. 2014) of torch,
+over a complete sequence or one step at a time. The state is a tuple of tensors (layers, b, d): one
+for RNN and GRU, two (h, c) for LSTM.
 """
 
 from collections.abc import Callable
@@ -19,7 +20,16 @@ RecurrentState = tuple[Tensor, ...]
 
 
 class Recurrent(nn.Module):
-    """A stack of recurrent layers of one kind."""
+    """A stack of recurrent layers of one kind.
+
+    Args:
+        cell: "rnn", "gru" or "lstm".
+        input_dim: Width of the inputs.
+        dim: Width of the state of one direction.
+        num_layers: Number of layers.
+        bidirectional: Read from both ends and concatenate the states.
+        dropout: Dropout between layers.
+    """
 
     def __init__(
         self,
@@ -46,10 +56,17 @@ class Recurrent(nn.Module):
 
     @classmethod
     def from_torch(cls, twin: nn.RNNBase) -> "Recurrent":
-        """The same network with the weights of torch's (ours is always batch first)."""
+        """Return the same network with the weights of torch's module, but always batch first.
+
+        Raises:
+            ShapeError: If the module uses ReLU, projections or no bias.
+        """
         kinds: dict[str, Cell] = {"RNN_TANH": "rnn", "GRU": "gru", "LSTM": "lstm"}
         if twin.mode not in kinds or twin.proj_size or not twin.bias:
-            raise ShapeError(f"{twin} has no counterpart here")
+            raise ShapeError(
+                f"{twin} has no counterpart here; supported are nn.RNN with tanh, nn.GRU and "
+                "nn.LSTM, with bias and without proj_size"
+            )
         ours = cls(
             kinds[twin.mode],
             twin.input_size,
@@ -63,7 +80,7 @@ class Recurrent(nn.Module):
 
     @property
     def num_parts(self) -> int:
-        """How many tensors a state holds."""
+        """The number of tensors in a state."""
         return 2 if self.cell == "lstm" else 1
 
     def forward(
@@ -72,22 +89,31 @@ class Recurrent(nn.Module):
         state: RecurrentState | None = None,
         mask: Bool[Tensor, "b n"] | None = None,
     ) -> tuple[Float[Tensor, "b n e"], RecurrentState]:
-        """States at every place, zero at padding, and the state after the last real token.
+        """Read a sequence.
 
-        `mask` is True at real tokens, which must come first; padding is not read at all.
+        Args:
+            x: Input vectors.
+            state: State to start from; zeros if None.
+            mask: True at real tokens, which must come first; padding is not read.
+
+        Returns:
+            The states at every place (zero at padding), and the state after the last real token.
+
+        Raises:
+            ShapeError: If padding is not at the end, or a row has no real token.
         """
-        given = None if state is None else (state if self.cell == "lstm" else state[0])
+        initial = None if state is None else (state if self.cell == "lstm" else state[0])
         if mask is None or bool(mask.all()):
-            states, last = self.network(x, given)
+            states, last = self.network(x, initial)
         else:
             packed = pack_padded_sequence(x, _lengths(mask), batch_first=True, enforce_sorted=False)
-            states, last = self.network(packed, given)
+            states, last = self.network(packed, initial)
             states, _ = pad_packed_sequence(states, batch_first=True, total_length=x.shape[1])
         return states, last if self.cell == "lstm" else (last,)
 
 
 def select_rows(state: RecurrentState, rows: Int[Tensor, " n"]) -> RecurrentState:
-    """The states of these rows of the batch."""
+    """Return the state of these rows of the batch."""
     return tuple(part.index_select(1, rows) for part in state)
 
 
@@ -95,7 +121,9 @@ def _lengths(mask: Tensor) -> Tensor:
     lengths = mask.sum(1)
     first = torch.arange(mask.shape[1], device=mask.device) < lengths.unsqueeze(1)
     if not torch.equal(first, mask):
-        raise ShapeError("a recurrent reader takes padding at the end only")
+        raise ShapeError("a recurrent network takes padding at the end only; put real tokens first")
     if bool((lengths == 0).any()):
-        raise ShapeError(f"row {int(lengths.argmin())} of the batch is empty: nothing to read")
+        raise ShapeError(
+            f"row {int(lengths.argmin())} of the batch is empty; each row needs at least 1 token"
+        )
     return lengths.cpu()

@@ -1,4 +1,4 @@
-"""The residual connection around each part of a block, with its norm and its dropout."""
+"""The residual connection around each part of a block, with norm, dropout and stochastic depth."""
 
 from collections.abc import Callable
 from typing import Literal
@@ -16,36 +16,55 @@ NormOrder = Literal["pre", "post"]
 
 
 class StochasticDepth(nn.Module):
-    """Leaves out what a part of a block adds, for a share `p` of the examples of a batch.
+    """Drop the output of a part of a block for a fraction `p` of the examples (Huang et al. 2016).
 
-    Only in training (Huang et al. 2016). What stays is scaled by 1 / (1 - p), so that nothing need
-    be scaled when the model answers.
+    It acts in training only. The outputs of the other examples are scaled by 1 / (1 - p), so that
+    evaluation needs no scaling.
+
+    Args:
+        p: Probability of an example to be dropped, from 0 up to, but not including, 1.
+
+    Raises:
+        ShapeError: If `p` is outside this range.
     """
 
     def __init__(self, p: float = 0.0) -> None:
         super().__init__()
         if not 0 <= p < 1:
-            raise ShapeError(f"stochastic depth is a share from 0 up to, not including, 1; got {p}")
+            raise ShapeError(
+                f"stochastic depth must be a fraction from 0 up to, but not including, 1; got {p}"
+            )
         self.p = p
 
     def forward(self, x: Float[Tensor, "b n d"]) -> Float[Tensor, "b n d"]:
-        """In training zeros for some examples, else x."""
+        """Return x with zeros for some examples in training mode, else x itself."""
         if not self.training or self.p == 0.0:
             return x
-        stays = torch.rand(len(x), 1, 1, device=x.device) >= self.p
-        return x * (stays.to(x.dtype) / (1 - self.p))
+        kept = torch.rand(len(x), 1, 1, device=x.device) >= self.p
+        return x * (kept.to(x.dtype) / (1 - self.p))
 
     def extra_repr(self) -> str:
-        """Shown in the print of a model."""
+        """Return the arguments for the repr."""
         return f"p={self.p}"
 
 
 class Residual(nn.Module):
-    """x + f(norm(x)) ("pre", Xiong et al. 2020) or norm(x + f(x)) ("post", Vaswani et al. 2017).
+    """Residual connection around a part f of a block, with its norm.
 
-    Pre-norm leaves a path from the output to the input that no norm touches, and trains with
-    larger learning rates and without warm-up. `skip` is the share of examples for which f is left
-    out in training, see `StochasticDepth`.
+        "pre":   x + f(norm(x))     (Xiong et al. 2020)
+        "post":  norm(x + f(x))     (Vaswani et al. 2017)
+
+    Pre-norm leaves a path from the output to the input without any norm, and trains with larger
+    learning rates and without warm-up.
+
+    Args:
+        dim: Width of the tokens.
+        order: "pre" or "post".
+        dropout: Dropout on the output of f.
+        kind: Kind of norm.
+        eps: Epsilon of the norm.
+        skip: Probability of stochastic depth, see `StochasticDepth`.
+        bias: Give a layer norm a bias.
     """
 
     def __init__(
@@ -69,18 +88,25 @@ class Residual(nn.Module):
         self,
         x: Float[Tensor, "b n d"],
         part: Callable[[Tensor], Tensor],
-        wanted: int | None = None,
+        num_states: int | None = None,
     ) -> Float[Tensor, "b m d"]:
-        """x, or the first `wanted` of it, with what `part` makes of x for these added.
+        """Add the output of `part` to x.
 
-        Cancelled work ends here, before the part.
+        Args:
+            x: Tokens.
+            part: The part f of the block.
+            num_states: Return only the first `num_states` tokens, for which alone `part` computes
+                its output; all tokens if None.
+
+        Raises:
+            Cancelled: Before `part` runs, if the work was cancelled.
         """
         raise_if_cancelled()
-        kept = x if wanted is None else x[:, :wanted]
+        beside = x if num_states is None else x[:, :num_states]
         if self.order == "pre":
-            return kept + self.skip(self.dropout(part(self.norm(x))))
-        return self.norm(kept + self.skip(self.dropout(part(x))))
+            return beside + self.skip(self.dropout(part(self.norm(x))))
+        return self.norm(beside + self.skip(self.dropout(part(x))))
 
     def extra_repr(self) -> str:
-        """Shown in the print of a model."""
+        """Return the arguments for the repr."""
         return repr(self.order)

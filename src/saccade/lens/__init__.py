@@ -1,9 +1,11 @@
-"""The lens: attention and positions drawn, aligned and measured.
+"""The lens: records of attention, drawn, aligned and measured.
 
 record         AttentionRecord and its two sides
-drawing        charts, attention maps, overlays
-alignment      word alignments and markup
-faithfulness   erasure, heads, pointing game
-page           attention records as one HTML page
+drawing        charts, attention maps, overlays on images
+alignment      word alignments and inline markup
+faithfulness   erasure, heads, the pointing game
+page           attention records and reports as one HTML page
 formatting     JSON and text tables
+
+Imports inside the lens go one way: faithfulness > record > page > drawing, alignment > formatting.
 """

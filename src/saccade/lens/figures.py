@@ -1,4 +1,4 @@
-"""Figures of attention, under the name that programs outside the package use."""
+"""Figures of attention and positions: the public name of `saccade.lens.drawing.figures`."""
 
 from saccade.lens.drawing.figures import heads, heatmap, overview, positions
 

@@ -1,18 +1,20 @@
-"""JSON and tables of text, as the lens writes them."""
+"""JSON and text tables."""
 
 import json
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any
 
 import numpy as np
 from pydantic_core import to_json
 
 AT_ONCE = 10_000
-"""Numbers of an array that are written in one call."""
+"""The most numbers that one call serialises."""
 
 
-def readable_json(value: Any) -> str:
-    """With letters as they are, save where half a surrogate pair fits in no file."""
+def readable_json(value: object) -> str:
+    """Return a value as JSON, with non-ASCII letters unescaped.
+
+    Letters are escaped only if the text holds a lone surrogate, which cannot be encoded as UTF-8.
+    """
     text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     try:
         text.encode()
@@ -22,9 +24,12 @@ def readable_json(value: Any) -> str:
 
 
 def numbers_json(numbers: np.ndarray, decimals: int) -> Iterator[str]:
-    """Yield the numbers of an array as nested lists, rounded, in pieces of JSON.
+    """Yield an array as nested JSON lists, rounded, in short pieces.
 
-    Each piece is short, so that other threads of a server get their turns.
+    Serialising holds the interpreter lock, so short pieces let other threads of a server run.
+
+    Raises:
+        ValueError: if a number is NaN or infinite.
     """
     if numbers.ndim > 1 and numbers.size > AT_ONCE:
         for i, part in enumerate(numbers):
@@ -34,21 +39,26 @@ def numbers_json(numbers: np.ndarray, decimals: int) -> Iterator[str]:
     elif np.isfinite(numbers).all():
         yield to_json(np.round(numbers.astype(np.float64), decimals).tolist()).decode()
     else:
-        raise ValueError("only finite numbers can be written as JSON")
+        raise ValueError("JSON holds finite numbers only; this array has NaN or infinity")
 
 
 def in_columns(cells: Sequence[Sequence[str]], *, right: Collection[int] = ()) -> str:
-    """Rows of cells as lines of text; the columns in `right` end at one line, others begin at one.
+    """Return rows of cells as lines of aligned text.
 
-    >>> print(in_columns([["layer", "head"], ["cross.0", "12"]], right=[1]))
-    layer    head
-    cross.0    12
+    Args:
+        cells: the rows, all of the same number of cells.
+        right: the columns to align at their right end; the others are aligned at their left end.
+
+    Example:
+        >>> print(in_columns([["layer", "head"], ["cross.0", "12"]], right=[1]))
+        layer    head
+        cross.0    12
     """
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = [
         "  ".join(
-            cell.rjust(wide) if i in right else cell.ljust(wide)
-            for i, (cell, wide) in enumerate(zip(row, widths, strict=True))
+            cell.rjust(width) if i in right else cell.ljust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
         )
         for row in cells
     ]

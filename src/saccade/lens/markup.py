@@ -1,4 +1,4 @@
-"""Inline markup, under the name that programs outside the package use."""
+"""Inline markup: the public name of `saccade.lens.alignment.markup`."""
 
 from saccade.lens.alignment.markup import Element, Marked, Tag, find_tags, read_markup
 

@@ -1,4 +1,4 @@
-"""Alignment error rate, under the name that programs outside the package use."""
+"""Alignment error rate: the public name of `saccade.lens.alignment.error_rate`."""
 
 from saccade.lens.alignment.error_rate import alignment_counts, alignment_error_rate
 

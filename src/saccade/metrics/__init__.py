@@ -1,20 +1,27 @@
-"""Metrics: how good answers are, with a signature, an interval and a test of significance.
+"""Metrics of predictions, with a signature, a confidence interval and a test of significance.
 
-score           Score (what comes out) and Tally (what was counted for each item)
-text            BLEU, chrF and TER, by sacreBLEU
-captions        BLEU by order, CIDEr, ROUGE-L and pointing, as captioning has them
-error_rates     exact match, error rates of characters, words and phonemes
-classification  accuracy, F1 and Matthews correlation of labels; ClassificationMetricsConfig
-regression      correlations and squared error of numbers
-language        loss, perplexity and bits per character of language models
-calibration     whether a model is right as often as it says, and the temperature that makes it so
-resample        confidence intervals and the paired bootstrap
-by_length       the same metrics over buckets of input length
-suite           TextMetricsConfig: the metrics of a task, chosen in its recipe
+score            MetricScore, the result, and Tally, the counts of each item
+text             BLEU, chrF and TER, by sacreBLEU
+captions         BLEU by order, CIDEr, ROUGE-L and the pointing game
+error_rates      exact match, and error rates of characters, words and phonemes
+classification   accuracy, F1 and Matthews correlation of labels; ClassificationMetricsConfig
+regression       correlations and squared error of numbers
+language         loss, perplexity and bits per character of language models
+calibration      expected calibration error, and the temperature that minimises the loss
+resample         confidence intervals and the paired bootstrap
+by_length        metrics over buckets of input length
+suite            TextMetricsConfig: the metrics of generated text, chosen in a recipe
 
-Metrics of text take one answer and a list of references for each item; bleu, bleu_1 to bleu_4, chrf
-and ter run from 0 to 100, cider from 0 to 10, its others are fractions. Metrics of
-labels and numbers take one answer and one reference.
+Every metric has two functions with the same arguments: `bleu_tally(…)` returns a `Tally`, the
+counts of each item; `bleu(…)` returns a `MetricScore` over all items, and also takes `samples`, the
+number of resamples for the confidence interval (0: none), and `seed`.
+
+Metrics of text take one prediction and a list of references per item; bleu, bleu_1 to bleu_4, chrf
+and ter are from 0 to 100, cider from 0 to 10, the others are fractions. Metrics of labels and
+numbers take one prediction and one reference per item.
+
+>>> print(exact_match(["a b", "c"], [["a b"], ["d", "e"]], samples=0).value)
+0.5
 """
 
 from saccade.metrics.by_length import by_length
@@ -41,14 +48,18 @@ from saccade.metrics.error_rates import (
     word_error_rate,
 )
 from saccade.metrics.language import bits_per_character, language_scores, perplexity
-from saccade.metrics.regression import mean_squared_error, pearson, score_numbers, spearman
+from saccade.metrics.regression import mean_squared_error, pearson, spearman
 from saccade.metrics.resample import PairedDifference, paired_bootstrap
-from saccade.metrics.score import Score, Tally
+from saccade.metrics.score import MetricScore, Tally
 from saccade.metrics.suite import TextMetricsConfig
 from saccade.metrics.text import bleu, chrf, ter
 
+Score = MetricScore
+"""Deprecated: the former name of `MetricScore`."""
+
 __all__ = [
     "ClassificationMetricsConfig",
+    "MetricScore",
     "PairedDifference",
     "Score",
     "Tally",
@@ -81,7 +92,6 @@ __all__ = [
     "phoneme_error_rate",
     "pointing",
     "rouge_l",
-    "score_numbers",
     "spearman",
     "ter",
     "word_edit_rate",

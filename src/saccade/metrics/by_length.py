@@ -1,4 +1,4 @@
-"""Quality by length of the input: the same metrics over buckets of items of like length."""
+"""Quality by input length: the metrics over buckets of items with inputs of similar length."""
 
 import math
 from collections import Counter
@@ -19,16 +19,32 @@ def by_length(
     buckets: int = 6,
     least: int = 25,
 ) -> list[dict[str, int | float | str]]:
-    """One dict a bucket, shortest first: `from`, `to` (both included), `unit`, `count`, metrics.
+    """Compute metrics over buckets of input length.
 
-    There are at most `buckets`, about equally full, each of at least `least` items (all items in
-    one if there are fewer). Items of one length are never parted. Lengths are counted in words by
-    white space, or in characters where no input has two words; `unit` decides otherwise.
+    Items of one length are never separated.
+
+    Args:
+        tallies: The tallies, by the name of the metric.
+        inputs: The input of each item.
+        unit: The unit of length. By default words, separated by white space, or characters if no
+            input has two words.
+        buckets: The most buckets; they are about equally full.
+        least: The least number of items of a bucket. If there are fewer items, all are in one.
+
+    Returns:
+        One dict per bucket, shortest first: `from` and `to` (both included), `unit`, `count`, and
+        the metrics.
+
+    Raises:
+        MetricError: The number of inputs differs from that of the items.
     """
     for tally in tallies.values():
         if len(inputs) != len(tally):
-            raise MetricError(f"got {len(inputs)} inputs for {len(tally)} answers")
-    unit = unit or _telling_unit(inputs)
+            raise MetricError(
+                f"got {len(inputs)} inputs for {len(tally)} predictions; every prediction needs "
+                "its input"
+            )
+    unit = unit or _default_unit(inputs)
     lengths = [input_length(text, unit) for text in inputs]
     rows = []
     for low, high in length_buckets(lengths, buckets=buckets, least=least):
@@ -44,39 +60,38 @@ def by_length(
 
 
 def input_length(text: str, unit: Unit) -> int:
-    """How many words (by white space) or characters (code points, outer white space aside)."""
+    """Return the number of words, or of characters without outer white space."""
     if unit not in get_args(Unit):
-        raise MetricError(f"lengths are counted in {' or '.join(get_args(Unit))}, not in {unit!r}")
+        raise MetricError(f"unit must be {' or '.join(get_args(Unit))}, got {unit!r}")
     return len(text.split()) if unit == "words" else len(text.strip())
 
 
-def _telling_unit(inputs: Sequence[str]) -> Unit:
+def _default_unit(inputs: Sequence[str]) -> Unit:
     return "words" if any(len(text.split()) > 1 for text in inputs) else "characters"
 
 
 def length_buckets(
     lengths: Sequence[int], *, buckets: int = 6, least: int = 25
 ) -> list[tuple[int, int]]:
-    """The shortest and the longest length of each bucket.
+    """Return the shortest and the longest length of each bucket.
 
     >>> length_buckets([1, 1, 2, 3, 3, 9], buckets=2, least=2)
     [(1, 2), (3, 9)]
     """
     if buckets < 1 or least < 1:
         raise MetricError(
-            f"there is at least 1 bucket of at least 1 item; got buckets = {buckets}, "
-            f"least = {least}"
+            f"buckets and least must be at least 1; got buckets = {buckets}, least = {least}"
         )
     enough = max(least, math.ceil(len(lengths) / buckets))
-    found: list[tuple[int, int]] = []
-    held: list[int] = []  # the lengths of the bucket that is being filled
+    bounds: list[tuple[int, int]] = []
+    current: list[int] = []  # the lengths of the bucket that is being filled
     count = 0
     for length, times in sorted(Counter(lengths).items()):
-        held.append(length)
+        current.append(length)
         count += times
         if count >= enough:
-            found.append((held[0], held[-1]))
-            held, count = [], 0
-    if held and found and count < least:  # too few for a bucket of their own
-        return [*found[:-1], (found[-1][0], held[-1])]
-    return [*found, (held[0], held[-1])] if held else found
+            bounds.append((current[0], current[-1]))
+            current, count = [], 0
+    if current and bounds and count < least:  # too few for a bucket of their own
+        return [*bounds[:-1], (bounds[-1][0], current[-1])]
+    return [*bounds, (current[0], current[-1])] if current else bounds

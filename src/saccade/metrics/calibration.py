@@ -1,12 +1,12 @@
-"""Whether a model is right as often as it says, and the temperature that makes it so.
+"""Calibration: whether confidence equals accuracy, and the temperature that makes it so.
 
-    expected calibration error   the mean of |confidence - share of right answers| over bins of
-                                 items of like confidence, each weighed by its items
-    temperature                  the T for which softmax(logits / T) makes the right classes
-                                 likeliest
+    expected calibration error   mean of |confidence - accuracy| over bins of items of similar
+                                 confidence, weighted by their number of items
+    temperature                  the T that minimises the negative log-likelihood of
+                                 softmax(logits / T)
 
-Both are of Guo et al. 2017, "On calibration of modern neural networks". A temperature changes no
-answer, only how sure it is: above 1 less, below 1 more.
+Both are from Guo et al. 2017, "On calibration of modern neural networks". A temperature changes no
+prediction, only its confidence: above 1 lowers it, below 1 raises it.
 """
 
 import math
@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from saccade.errors import MetricError
-from saccade.metrics.score import Tally, require_as_many, require_numbers, scored, signature_of
+from saccade.metrics.score import Tally, require_numbers, require_same_length, scored, signature_of
 
 BINS = 15
 LOWEST, HIGHEST = 0.05, 20.0  # temperatures
@@ -27,12 +27,17 @@ _EXACT = 1e-12
 def expected_calibration_error_tally(
     probabilities: Float[np.ndarray, "items classes"], right: Int[np.ndarray, " _"]
 ) -> Tally:
-    """Confidence less rightness of each item, in the column of its bin.
+    """The expected calibration error (Guo et al. 2017), a fraction.
 
-    `right` are the numbers of the right classes. The answer is the likeliest class (the first of
-    equally likely ones), its probability the confidence; 15 equal bins part 0 to 1, each with its
-    upper end. The error of a resample is larger than that of the whole where the model is well
-    calibrated, so the value may lie below its interval.
+        ECE = Σ_bins (items of the bin / items) · |mean confidence - accuracy|
+
+    The prediction is the most probable class (the first of equal ones), and its probability is the
+    confidence. There are 15 equal bins from 0 to 1, each including its upper end. Resamples of a
+    well calibrated model have larger errors than all items, so the value may be below its interval.
+
+    Args:
+        probabilities: The probabilities (items, classes).
+        right: The index of the right class of each item.
     """
     probabilities = np.asarray(probabilities, dtype=np.float64)
     _require_classes("probabilities", probabilities, right)
@@ -40,9 +45,9 @@ def expected_calibration_error_tally(
     if wrong.any():
         item = int(wrong.argmax())
         raise MetricError(
-            "probabilities must not be negative and must add up to 1; those of item "
-            f"{item} go from {probabilities[item].min():g} to {probabilities[item].max():g} and "
-            f"add up to {probabilities[item].sum():g}"
+            f"the probabilities of item {item} are from {probabilities[item].min():g} to "
+            f"{probabilities[item].max():g} and sum to {probabilities[item].sum():g}; they must "
+            "not be negative and must sum to 1"
         )
     confidence = probabilities.max(1)
     column = np.searchsorted(np.arange(1, BINS) / BINS, confidence, side="left")
@@ -64,14 +69,19 @@ expected_calibration_error = scored(expected_calibration_error_tally)
 def fit_temperature(
     logits: Float[np.ndarray, "items classes"], labels: Int[np.ndarray, " _"]
 ) -> float:
-    """The T from 0.05 to 20 of the least negative log-likelihood of softmax(logits / T).
+    """Fit the temperature T that minimises the negative log-likelihood of softmax(logits / T).
 
-    `labels` are the numbers of the right classes. Logits that are always right give 0.05, those
-    that are worse than none give 20, and those that tell nothing give 1.
+    Args:
+        logits: The logits (items, classes).
+        labels: The index of the right class of each item.
+
+    Returns:
+        T from 0.05 to 20: 0.05 if the logits are always right, 20 if they are worse than chance,
+        and 1 if all are equal.
     """
     logits = np.asarray(logits, dtype=np.float64)
     _require_classes("logits", logits, labels)
-    above = logits - logits[np.arange(len(labels)), labels][:, None]  # the right class is at 0
+    above = logits - logits[np.arange(len(labels)), labels][:, None]  # relative to the right class
 
     def derivatives(sharpness: float) -> tuple[float, float]:
         scaled = sharpness * above
@@ -81,40 +91,48 @@ def fit_temperature(
         spread = (likelihood * (above - mean[:, None]) ** 2).sum(1)
         return float(mean.mean()), float(spread.mean())
 
-    return flattest(derivatives) if above.any() else 1.0
+    return minimising_temperature(derivatives) if above.any() else 1.0
 
 
 def fit_temperature_of_sigmoids(
     logits: Float[np.ndarray, "items classes"], labels: Bool[np.ndarray, "_ _"]
 ) -> float:
-    """The same for sigmoid(logits / T), where an item may have several labels.
+    """Fit the temperature of sigmoid(logits / T), where an item may have several labels.
 
-    `labels` is True where the class is right.
+    Args:
+        logits: The logits (items, classes).
+        labels: True where a class is right (items, classes).
+
+    Returns:
+        T from 0.05 to 20, as `fit_temperature` returns it.
     """
     logits = np.asarray(logits, dtype=np.float64)
     if logits.shape != labels.shape:
         raise MetricError(
-            "each logit needs to know whether its class is right; got logits "
-            f"{logits.shape} and labels {labels.shape} (items, classes)"
+            f"got logits {logits.shape} and labels {labels.shape} (items, classes); every logit "
+            "needs a label"
         )
-    require_as_many(logits=len(logits), labels=len(labels))
+    require_same_length(logits=len(logits), labels=len(labels))
     require_numbers("logits", logits)
-    margin = np.where(labels, logits, -logits)  # how far on its right side each one is
+    margin = np.where(labels, logits, -logits)  # distance of each logit to the right side of 0
 
     def derivatives(sharpness: float) -> tuple[float, float]:
         wrong = _sigmoid(-sharpness * margin)
         slope = -(margin * wrong).mean()
         return float(slope), float((margin**2 * wrong * (1 - wrong)).mean())
 
-    return flattest(derivatives) if margin.any() else 1.0
+    return minimising_temperature(derivatives) if margin.any() else 1.0
 
 
-def flattest(derivatives: Callable[[float], tuple[float, float]]) -> float:
-    """The temperature at which the slope of the loss is 0, or the bound on its way there.
+def minimising_temperature(derivatives: Callable[[float], tuple[float, float]]) -> float:
+    """Return the temperature at which the slope of the loss is 0, or the nearest bound.
 
-    The loss is convex in the sharpness 1 / T, so `derivatives`, its first and second one there,
-    has a first that only rises. Newton's steps find where it passes 0; the bracket around that
-    place is halved instead where a step leaves it, or the one before did not halve the slope.
+    The loss is convex in the sharpness 1 / T, so its slope only rises. Newton's method finds the
+    zero; bisection replaces a step that leaves the bracket or follows one that did not halve the
+    slope.
+
+    Args:
+        derivatives: Returns the first and second derivative of the loss at a sharpness.
     """
     low, high = 1 / HIGHEST, 1 / LOWEST
     if derivatives(high)[0] <= 0:
@@ -146,12 +164,12 @@ def _mean_distance(sums: Float[np.ndarray, " numbers"]) -> float:
 def _require_classes(
     what: str, numbers: Float[np.ndarray, "items classes"], right: Int[np.ndarray, " _"]
 ) -> None:
-    require_as_many(**{what: len(numbers), "labels": len(right)})
+    require_same_length(**{what: len(numbers), "labels": len(right)})
     require_numbers(what, numbers)
     outside = (right < 0) | (right >= numbers.shape[1])
     if outside.any():
         item = int(outside.argmax())
         raise MetricError(
-            f"the label of item {item} is {right[item]}; it must be the number of one of the "
+            f"the label of item {item} is {right[item]}; it must be the index of one of the "
             f"{numbers.shape[1]} classes, from 0"
         )

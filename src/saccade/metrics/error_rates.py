@@ -1,24 +1,26 @@
 """Exact match and error rates, as fractions.
 
-    exact_match            items whose answer equals a reference, outer white space aside
+    exact_match            items whose prediction equals a reference, apart from outer white space
     character_error_rate   edits of characters / characters of the reference
     phoneme_error_rate     edits of phonemes / phonemes of the reference
-    word_error_rate        items (dictionary words) whose phonemes equal those of no reference
+    word_error_rate        items (dictionary words) whose phonemes equal no reference
     word_edit_rate         edits of words / words of the reference
 
-"Word error rate" has two meanings. For pronunciation it is the share of words that are wrong; that
-is `word_error_rate` here. In speech recognition it is the number of word edits over the number of
-words; that is `word_edit_rate` here.
+"Word error rate" has two meanings. For pronunciation it is the fraction of wrong words:
+`word_error_rate` here. In speech recognition it is the number of word edits per word:
+`word_edit_rate` here.
 
-Where an item has several references, the closest one counts; of equally close ones the longest, so
-the order of references means nothing. The edits of all items are divided by the lengths of all, not
-averaged item by item; a rate may exceed 1 where answers are too long. Without any reference symbol
-the rate is 0 if nothing was answered and 1 if something was. Phonemes and words are what white
-space separates; characters are code points, compared as they stand (no Unicode normalisation).
+Edits are insertions, deletions and replacements (Levenshtein 1966). Where an item has several
+references, the closest counts, and of equally close ones the longest, so their order does not
+matter. The edits of all items are divided by the lengths of all references; a rate may exceed 1 if
+predictions are too long. Without any reference symbol the rate is 0 if nothing was predicted, and 1
+otherwise. Phonemes and words are separated by white space; characters are code points, without
+Unicode normalisation.
 """
 
 import re
 from collections.abc import Callable, Hashable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -26,55 +28,80 @@ from rapidfuzz.distance import Levenshtein
 
 from saccade.metrics.score import Tally, require_items, scored, signature_of
 
-_Symbols = Sequence[Hashable]
 _STRESSED = re.compile(r"^([A-Za-z]+)[012]$")  # ARPAbet: AH0
 _STRESS_MARKS = str.maketrans("", "", "ˈˌ")  # IPA
 
 
+class _Unit(NamedTuple):
+    """The symbols that are compared: how a text is split into them, and the signature of that."""
+
+    split: Callable[[str], Sequence[Hashable]]
+    options: str
+
+
 def exact_match_tally(
-    answers: Sequence[str], references: Sequence[Sequence[str]], *, lowercase: bool = False
+    predictions: Sequence[str], references: Sequence[Sequence[str]], *, lowercase: bool = False
 ) -> Tally:
-    """1 for each item whose answer equals one of its references."""
-    prepare = _characters(lowercase=lowercase)
-    return _equality("exact_match", answers, references, prepare, _case(lowercase=lowercase))
+    """The fraction of items whose prediction equals one of its references.
+
+    Args:
+        predictions: One text per item.
+        references: One list of texts per item.
+        lowercase: Whether to ignore case.
+    """
+    return _equality("exact_match", predictions, references, _characters(lowercase=lowercase))
 
 
 def word_error_rate_tally(
-    answers: Sequence[str], references: Sequence[Sequence[str]], *, stress: bool = True
+    predictions: Sequence[str], references: Sequence[Sequence[str]], *, stress: bool = True
 ) -> Tally:
-    """1 for each word whose phonemes equal those of no reference: pronunciation's WER.
+    """The fraction of words whose phonemes equal no reference: the WER of pronunciation.
 
-    `stress=False` takes the stress off both sides first (AH0 becomes AH).
+    Args:
+        predictions: One sequence of phonemes per word, separated by spaces.
+        references: One list of such sequences per word.
+        stress: Whether stress counts; if not, AH0 equals AH.
     """
-    prepare = _phonemes(stress=stress)
-    return _equality("word_error_rate", answers, references, prepare, _stress(stress=stress))
+    return _equality("word_error_rate", predictions, references, _phonemes(stress=stress))
 
 
 def character_error_rate_tally(
-    answers: Sequence[str], references: Sequence[Sequence[str]], *, lowercase: bool = False
+    predictions: Sequence[str], references: Sequence[Sequence[str]], *, lowercase: bool = False
 ) -> Tally:
-    """Edits and reference characters of each item."""
-    prepare, options = _characters(lowercase=lowercase), _case(lowercase=lowercase)
-    return _edits("character_error_rate", answers, references, prepare, options)
+    """Character edits per character of the references.
+
+    Args:
+        predictions: One text per item.
+        references: One list of texts per item.
+        lowercase: Whether to ignore case.
+    """
+    return _edits("character_error_rate", predictions, references, _characters(lowercase=lowercase))
 
 
 def word_edit_rate_tally(
-    answers: Sequence[str], references: Sequence[Sequence[str]], *, lowercase: bool = False
+    predictions: Sequence[str], references: Sequence[Sequence[str]], *, lowercase: bool = False
 ) -> Tally:
-    """Edits and reference words of each item: speech recognition's WER."""
+    """Word edits per word of the references: the WER of speech recognition.
 
-    def prepare(text: str) -> _Symbols:
-        return _lowered(text, lowercase=lowercase).split()
-
-    return _edits("word_edit_rate", answers, references, prepare, _case(lowercase=lowercase))
+    Args:
+        predictions: One text per item.
+        references: One list of texts per item.
+        lowercase: Whether to ignore case.
+    """
+    return _edits("word_edit_rate", predictions, references, _words(lowercase=lowercase))
 
 
 def phoneme_error_rate_tally(
-    answers: Sequence[str], references: Sequence[Sequence[str]], *, stress: bool = True
+    predictions: Sequence[str], references: Sequence[Sequence[str]], *, stress: bool = True
 ) -> Tally:
-    """Edits and reference phonemes of each item; `stress` as above."""
-    prepare, options = _phonemes(stress=stress), _stress(stress=stress)
-    return _edits("phoneme_error_rate", answers, references, prepare, options)
+    """Phoneme edits per phoneme of the references.
+
+    Args:
+        predictions: One sequence of phonemes per word, separated by spaces.
+        references: One list of such sequences per word.
+        stress: Whether stress counts; if not, AH0 equals AH.
+    """
+    return _edits("phoneme_error_rate", predictions, references, _phonemes(stress=stress))
 
 
 exact_match = scored(exact_match_tally)
@@ -85,7 +112,7 @@ phoneme_error_rate = scored(phoneme_error_rate_tally)
 
 
 def without_stress(phonemes: str) -> str:
-    """The phonemes without ARPAbet's stress digits and the stress marks of IPA.
+    """Remove the stress digits of ARPAbet and the stress marks of IPA.
 
     >>> without_stress("AH0 B AW1 T")
     'AH B AW T'
@@ -94,79 +121,61 @@ def without_stress(phonemes: str) -> str:
 
 
 def _equality(
-    name: str,
-    answers: Sequence[str],
-    references: Sequence[Sequence[str]],
-    prepare: Callable[[str], _Symbols],
-    options: str,
+    name: str, predictions: Sequence[str], references: Sequence[Sequence[str]], unit: _Unit
 ) -> Tally:
-    """Of right items or of wrong ones, by the name; each item counts 1 in the denominator."""
-    require_items(answers, references)
-    wanted = name == "exact_match"
+    """Count right items for exact match, wrong items for an error rate."""
+    require_items(predictions, references)
+    match = name == "exact_match"
     counts = []
-    for answer, of_item in zip(answers, references, strict=True):
-        given = prepare(answer)
-        equal = any(given == prepare(reference) for reference in of_item)
-        counts.append((float(equal == wanted), 1.0))
-    return _rate(name, counts, references, options, higher_is_better=wanted)
+    for prediction, of_item in zip(predictions, references, strict=True):
+        symbols = unit.split(prediction)
+        equal = any(symbols == unit.split(reference) for reference in of_item)
+        counts.append((float(equal == match), 1.0))
+    signature = signature_of(unit.options, references)
+    return Tally(name=name, counts=np.array(counts), signature=signature, higher_is_better=match)
 
 
 def _edits(
-    name: str,
-    answers: Sequence[str],
-    references: Sequence[Sequence[str]],
-    prepare: Callable[[str], _Symbols],
-    options: str,
+    name: str, predictions: Sequence[str], references: Sequence[Sequence[str]], unit: _Unit
 ) -> Tally:
-    """Of edits to the closest reference, and its length."""
-    require_items(answers, references)
+    """Count the edits to the closest reference, and its length."""
+    require_items(predictions, references)
     counts = []
-    for answer, of_item in zip(answers, references, strict=True):
-        given = prepare(answer)
-        wanted = [prepare(reference) for reference in of_item]
-        edits, length = min((Levenshtein.distance(given, one), -len(one)) for one in wanted)
+    for prediction, of_item in zip(predictions, references, strict=True):
+        symbols = unit.split(prediction)
+        targets = [unit.split(reference) for reference in of_item]
+        edits, length = min((Levenshtein.distance(symbols, one), -len(one)) for one in targets)
         counts.append((float(edits), float(-length)))
-    return _rate(name, counts, references, options, higher_is_better=False)
-
-
-def _rate(
-    name: str,
-    counts: list[tuple[float, float]],
-    references: Sequence[Sequence[str]],
-    options: str,
-    *,
-    higher_is_better: bool,
-) -> Tally:
-    numbers = {len(of_item) for of_item in references}
     return Tally(
         name=name,
-        counts=np.array(counts, dtype=np.float64),
-        value=_ratio,
-        signature=signature_of(options, numbers.pop() if len(numbers) == 1 else "var"),
-        higher_is_better=higher_is_better,
+        counts=np.array(counts),
+        value=_rate,
+        signature=signature_of(unit.options, references),
+        higher_is_better=False,
     )
 
 
-def _ratio(sums: Float[np.ndarray, " numbers"]) -> float:
-    part, whole = sums.tolist()
-    return part / whole if whole else float(part > 0)
+def _rate(sums: Float[np.ndarray, " numbers"]) -> float:
+    edits, length = sums.tolist()
+    return edits / length if length else float(edits > 0)
 
 
-def _characters(*, lowercase: bool) -> Callable[[str], _Symbols]:
-    return lambda text: _lowered(text, lowercase=lowercase).strip()
+def _characters(*, lowercase: bool) -> _Unit:
+    return _Unit(lambda text: _cased(text, lowercase).strip(), _case(lowercase=lowercase))
 
 
-def _phonemes(*, stress: bool) -> Callable[[str], _Symbols]:
-    return lambda text: (text if stress else without_stress(text)).split()
+def _words(*, lowercase: bool) -> _Unit:
+    return _Unit(lambda text: _cased(text, lowercase).split(), _case(lowercase=lowercase))
 
 
-def _lowered(text: str, *, lowercase: bool) -> str:
+def _phonemes(*, stress: bool) -> _Unit:
+    options = f"stress:{'yes' if stress else 'no'}"
+    return _Unit(lambda text: (text if stress else without_stress(text)).split(), options)
+
+
+def _cased(text: str, lowercase: bool) -> str:  # noqa: FBT001
     return text.lower() if lowercase else text
 
 
 def _case(*, lowercase: bool) -> str:
     return f"case:{'lc' if lowercase else 'mixed'}"
-
-
-def _stress(*, stress: bool) -> str:
-    return f"stress:{'yes' if stress else 'no'}"

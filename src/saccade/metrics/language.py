@@ -1,15 +1,15 @@
-"""Metrics of language models: how surprised one is by texts. Lower is better for all.
+"""Metrics of language models, from the negative log-likelihood of texts. Lower is better.
 
     loss                 nats per token
-    perplexity           exp(loss): among how many equally likely tokens it chose, on average
-    bits_per_character   surprise over characters, so that models with other tokens can be compared
+    perplexity           exp(loss): the number of equally likely tokens, on average
+    bits_per_character   bits per character, which compares models with different tokens
 
-Of each item (a text) they take the surprise, -Σ ln p(token | those before it) in nats, and how many
-tokens and characters it is of. Sums over all items are divided, not the numbers of each averaged.
+The negative log-likelihood of an item (a text) is -Σ ln p(token | tokens before it), in nats. It is
+summed over all items and divided by the number of all their tokens or characters.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Float
@@ -17,31 +17,47 @@ from jaxtyping import Float
 from saccade.errors import MetricError
 from saccade.metrics.resample import SAMPLES, SEED
 from saccade.metrics.score import (
-    Score,
+    MetricScore,
     Tally,
+    Value,
     ratio,
-    require_as_many,
     require_numbers,
+    require_same_length,
     scored,
     scores_of,
     signature_of,
 )
 
-_LARGEST_LOSS = 700.0  # exp of it is still a number
+_LARGEST_LOSS = 700.0  # its exp is still finite
 
 
 def loss_tally(nats: Sequence[float], tokens: Sequence[int]) -> Tally:
-    """Surprise and tokens of each item."""
+    """The loss: Σ nats / Σ tokens.
+
+    Args:
+        nats: The negative log-likelihood of each item.
+        tokens: The number of tokens of each item.
+    """
     return _tally("loss", "token", nats, tokens, ratio)
 
 
 def perplexity_tally(nats: Sequence[float], tokens: Sequence[int]) -> Tally:
-    """Surprise and tokens of each item. A loss above 700 has the perplexity of 700."""
+    """The perplexity: exp(Σ nats / Σ tokens). A loss above 700 counts as 700.
+
+    Args:
+        nats: The negative log-likelihood of each item.
+        tokens: The number of tokens of each item.
+    """
     return _tally("perplexity", "token", nats, tokens, _perplexity)
 
 
 def bits_per_character_tally(nats: Sequence[float], characters: Sequence[int]) -> Tally:
-    """Surprise and characters of each item."""
+    """The bits per character: Σ nats / (ln 2 · Σ characters).
+
+    Args:
+        nats: The negative log-likelihood of each item.
+        characters: The number of characters of each item.
+    """
     return _tally("bits_per_character", "character", nats, characters, _bits)
 
 
@@ -56,8 +72,16 @@ def language_scores(
     *,
     samples: int = SAMPLES,
     seed: int = SEED,
-) -> dict[str, Score]:
-    """Every metric of language models over all items, with intervals unless `samples` is 0."""
+) -> dict[str, MetricScore]:
+    """Return loss, perplexity and bits per character over all items, by name.
+
+    Args:
+        nats: The negative log-likelihood of each item.
+        tokens: The number of tokens of each item.
+        characters: The number of characters of each item.
+        samples: The number of resamples for the confidence intervals; 0 leaves them out.
+        seed: The seed of the resamples.
+    """
     tallies = (
         loss_tally(nats, tokens),
         perplexity_tally(nats, tokens),
@@ -67,19 +91,15 @@ def language_scores(
 
 
 def _tally(
-    name: str,
-    unit: str,
-    nats: Sequence[float],
-    units: Sequence[int],
-    value: Callable[[Float[np.ndarray, " numbers"]], float],
+    name: str, unit: str, nats: Sequence[float], units: Sequence[int], value: Value
 ) -> Tally:
-    require_as_many(**{"nats": len(nats), f"{unit}s": len(units)})
+    require_same_length(**{"nats": len(nats), f"{unit}s": len(units)})
     counts = np.stack((np.array(nats, dtype=np.float64), np.array(units, dtype=np.float64)), 1)
-    require_numbers("nll", counts[:, 0])
+    require_numbers("negative log-likelihood", counts[:, 0])
     if min(units) < 0 or sum(units) == 0:
         raise MetricError(
-            f"{name} divides by the number of {unit}s, of which no item has less than 0 and all "
-            f"together at least 1; got {min(units)} as the least and {sum(units)} together"
+            f"{name} divides by the number of {unit}s, which must be 0 or more per item and at "
+            f"least 1 in total; got a minimum of {min(units)} and a total of {sum(units)}"
         )
     return Tally(
         name=name,

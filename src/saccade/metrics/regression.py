@@ -1,10 +1,10 @@
-"""Metrics of numbers: how answered ones agree with the right ones.
+"""Metrics of predicted numbers.
 
     pearson              correlation of the numbers, -1 to 1
-    spearman             correlation of their ranks, -1 to 1; equal numbers share their mean rank
+    spearman             correlation of their ranks, -1 to 1; equal numbers have their mean rank
     mean_squared_error   in the square of the numbers' unit
 
-A correlation is undefined where all answers or all references are the same; it is 0 there.
+A correlation is undefined where all predictions or all references are equal; it is 0 there.
 """
 
 import math
@@ -13,44 +13,49 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float
 
-from saccade.metrics.resample import SAMPLES, SEED
-from saccade.metrics.score import (
-    Score,
-    Tally,
-    ratio,
-    require_as_many,
-    require_numbers,
-    scored,
-    scores_of,
-    signature_of,
-)
+from saccade.metrics.score import Tally, require_numbers, require_same_length, scored, signature_of
 
-_NO_SPREAD = 1e-12  # of a variance over the mean square: what rounding alone leaves
+_NO_SPREAD = 1e-12  # variance over mean square that rounding alone leaves
 
 
-def pearson_tally(answers: Sequence[float], references: Sequence[float]) -> Tally:
-    """Of both numbers their values, squares and product."""
-    given, right = _pairs(answers, references)
-    return _correlation_tally("pearson", given, right, "numbers:as_given")
+def pearson_tally(predictions: Sequence[float], references: Sequence[float]) -> Tally:
+    """Pearson's correlation coefficient, -1 to 1.
 
+        r = Σ (x - x̄)(y - ȳ) / √(Σ (x - x̄)² · Σ (y - ȳ)²)
 
-def spearman_tally(answers: Sequence[float], references: Sequence[float]) -> Tally:
-    """The same of their ranks.
-
-    Ranks are taken once, over all items: the score of some of the items, and that of resamples,
-    is the correlation of the ranks which they have among all.
+    Args:
+        predictions: One number per item.
+        references: The right number of each item.
     """
-    given, right = _pairs(answers, references)
-    return _correlation_tally("spearman", ranks(given), ranks(right), "numbers:ranks")
+    x, y = _pairs(predictions, references)
+    return _correlation_tally("pearson", x, y, "numbers:as_given")
 
 
-def mean_squared_error_tally(answers: Sequence[float], references: Sequence[float]) -> Tally:
-    """The square of the difference of each item."""
-    given, right = _pairs(answers, references)
+def spearman_tally(predictions: Sequence[float], references: Sequence[float]) -> Tally:
+    """Spearman's rank correlation, -1 to 1: Pearson's correlation of the ranks.
+
+    Ranks are taken once, over all items: the score of some items, and of resamples, is the
+    correlation of their ranks among all.
+
+    Args:
+        predictions: One number per item.
+        references: The right number of each item.
+    """
+    x, y = _pairs(predictions, references)
+    return _correlation_tally("spearman", ranks(x), ranks(y), "numbers:ranks")
+
+
+def mean_squared_error_tally(predictions: Sequence[float], references: Sequence[float]) -> Tally:
+    """The mean of (prediction - reference)².
+
+    Args:
+        predictions: One number per item.
+        references: The right number of each item.
+    """
+    x, y = _pairs(predictions, references)
     return Tally(
         name="mean_squared_error",
-        counts=np.stack(((given - right) ** 2, np.ones_like(given)), 1),
-        value=ratio,
+        counts=np.stack(((x - y) ** 2, np.ones_like(x)), 1),
         signature=signature_of("numbers:as_given"),
         higher_is_better=False,
     )
@@ -61,25 +66,14 @@ spearman = scored(spearman_tally)
 mean_squared_error = scored(mean_squared_error_tally)
 
 
-def score_numbers(
-    answers: Sequence[float],
-    references: Sequence[float],
-    *,
-    samples: int = SAMPLES,
-    seed: int = SEED,
-) -> dict[str, Score]:
-    """Every metric of numbers over all items, with intervals unless `samples` is 0."""
-    return scores_of(number_tallies(answers, references), samples, seed)
-
-
-def number_tallies(answers: Sequence[float], references: Sequence[float]) -> dict[str, Tally]:
-    """What every metric of numbers counts for each item."""
+def number_tallies(predictions: Sequence[float], references: Sequence[float]) -> dict[str, Tally]:
+    """Return the tallies of all metrics of numbers, by name."""
     kinds = pearson_tally, spearman_tally, mean_squared_error_tally
-    return {tally.name: tally for tally in (kind(answers, references) for kind in kinds)}
+    return {tally.name: tally for tally in (kind(predictions, references) for kind in kinds)}
 
 
 def ranks(numbers: Float[np.ndarray, " items"]) -> Float[np.ndarray, " items"]:
-    """The place of each number in their order, from 1; equal ones share the mean of their places.
+    """Return the rank of each number, from 1; equal numbers have the mean of their ranks.
 
     >>> ranks(np.array([3.0, 1.0, 3.0])).tolist()
     [2.5, 1.0, 2.5]
@@ -90,13 +84,13 @@ def ranks(numbers: Float[np.ndarray, " items"]) -> Float[np.ndarray, " items"]:
 
 
 def _pairs(
-    answers: Sequence[float], references: Sequence[float]
+    predictions: Sequence[float], references: Sequence[float]
 ) -> tuple[Float[np.ndarray, " items"], Float[np.ndarray, " items"]]:
-    require_as_many(answers=len(answers), references=len(references))
-    given, right = np.array(answers, dtype=np.float64), np.array(references, dtype=np.float64)
-    require_numbers("answer", given)
-    require_numbers("reference", right)
-    return given, right
+    require_same_length(predictions=len(predictions), references=len(references))
+    x, y = np.array(predictions, dtype=np.float64), np.array(references, dtype=np.float64)
+    require_numbers("prediction", x)
+    require_numbers("reference", y)
+    return x, y
 
 
 def _correlation_tally(
@@ -108,12 +102,11 @@ def _correlation_tally(
         counts=np.stack((np.ones_like(x), x, y, x * x, y * y, x * y), 1),
         value=_correlation,
         signature=signature_of(options),
-        higher_is_better=True,
     )
 
 
 def _centred(numbers: Float[np.ndarray, " items"]) -> Float[np.ndarray, " items"]:
-    """Around 0 and up to 1 in size: no correlation changes, and sums of squares stay exact."""
+    """Shift to the mean 0 and scale to at most 1: correlations stay, sums of squares are exact."""
     if np.ptp(numbers) == 0:
         return np.zeros_like(numbers)
     apart = numbers - numbers.mean()
@@ -125,5 +118,5 @@ def _correlation(sums: Float[np.ndarray, " numbers"]) -> float:
     spread_x, spread_y = n * xx - x * x, n * yy - y * y
     if spread_x <= _NO_SPREAD * n * xx or spread_y <= _NO_SPREAD * n * yy:
         return 0.0
-    found = (n * xy - x * y) / (math.sqrt(spread_x) * math.sqrt(spread_y))
-    return min(1.0, max(-1.0, found))
+    r = (n * xy - x * y) / (math.sqrt(spread_x) * math.sqrt(spread_y))
+    return min(1.0, max(-1.0, r))

@@ -1,10 +1,12 @@
-"""Bootstrap resampling: how far a score would move with other items of the same kind.
+"""Bootstrap resampling: how much a score would vary with other items of the same kind.
 
-    confidence interval   the middle 95 % of the scores of corpora drawn from the items with return
+    confidence interval   the middle 95 % of the scores of corpora sampled from the items with
+                          replacement
     paired bootstrap      the same for the difference of two systems on the same items
-                          (Koehn 2004, "Statistical significance tests for MT evaluation")
+                          (Koehn 2004, "Statistical significance tests for machine translation
+                          evaluation")
 
-The items are drawn as sacreBLEU draws them, so its seed gives its intervals.
+Items are sampled as in sacreBLEU, so the same seed gives the same intervals.
 """
 
 from collections.abc import Callable
@@ -17,27 +19,31 @@ from saccade.errors import MetricError
 
 SAMPLES = 1000
 SEED = 12345
-_DRAWN_AT_ONCE = 1 << 20  # keeps the memory of large corpora in bounds
+_AT_ONCE = 1 << 20  # sampled items at a time, which limits the memory for large corpora
 
 
 @dataclass(frozen=True, kw_only=True)
 class PairedDifference:
-    """Whether system a differs from system b, as far as these items can tell.
+    """The difference of two systems, a and b, on the same items.
 
-    `difference` is score(a) - score(b) and `interval` its 95 % confidence interval.
-    `p_value` is two-sided: how often resampling alone, were the systems equal, would move the
-    difference at least as far from 0. Two systems with the same score have 1.
-    `sacrebleu_p_value` is what `sacrebleu --paired-bs` prints. It subtracts the mean after taking
-    the absolute value, so it looks at one side only, comes to about half of `p_value`, and calls
-    equal systems different.
-    `share_above` is Koehn's number: the share of resamples in which a's score is the higher one.
+    Attributes:
+        difference: score(a) - score(b).
+        interval: The 95 % confidence interval of the difference.
+        p_value: The two-sided p-value: how often resampling alone, if the systems were equal,
+            moves the difference at least as far from 0. It is 1 for equal scores.
+        sacrebleu_p_value: The p-value that `sacrebleu --paired-bs` prints. It subtracts the mean
+            after taking the absolute value, so it is one-sided, about half of `p_value`, and calls
+            equal systems different.
+        fraction_above: The fraction of resamples in which a has the higher score (Koehn 2004).
+        samples: The number of resamples.
+        seed: The seed of the resamples.
     """
 
     difference: float
     interval: tuple[float, float]
     p_value: float
     sacrebleu_p_value: float
-    share_above: float
+    fraction_above: float
     samples: int
     seed: int
 
@@ -50,72 +56,82 @@ def paired_bootstrap(
     samples: int = SAMPLES,
     seed: int = SEED,
 ) -> PairedDifference:
-    """Compare two systems by a metric that `value` computes from sums of what was counted.
+    """Compare two systems by a metric.
 
-    Row i of both is the same item. With tallies: `paired_bootstrap(a.counts, b.counts, a.value)`.
+    With tallies: `paired_bootstrap(a.counts, b.counts, a.value)`.
+
+    Args:
+        counts_a: The counts (items, numbers) of system a.
+        counts_b: The counts of system b for the same items in the same order.
+        value: Computes the metric from sums of counts.
+        samples: The number of resamples, at least 1.
+        seed: The seed of the resamples.
+
+    Raises:
+        MetricError: The counts differ in shape, or there are no items or resamples.
     """
     if counts_a.shape != counts_b.shape:
         raise MetricError(
             "two systems are compared by the same metric on the same items; "
-            f"got counts {counts_a.shape} and {counts_b.shape} (items, numbers for each)"
+            f"got counts {counts_a.shape} and {counts_b.shape} (items, numbers)"
         )
     if samples < 1:
         raise MetricError(f"a paired bootstrap needs at least 1 resample, got {samples}")
     both = resampled_sums(np.concatenate((counts_a, counts_b), 1), samples, seed)
-    real = value(counts_a.sum(0)) - value(counts_b.sum(0))
+    difference = value(counts_a.sum(0)) - value(counts_b.sum(0))
     width = counts_a.shape[1]
-    drawn = np.array([value(row[:width]) - value(row[width:]) for row in both])
-    return paired_difference(float(real), drawn, seed=seed)
+    resampled = np.array([value(row[:width]) - value(row[width:]) for row in both])
+    return paired_difference(float(difference), resampled, seed=seed)
 
 
 def paired_difference(
-    real: float, drawn: Float[np.ndarray, " samples"], *, seed: int = SEED
+    difference: float, resampled: Float[np.ndarray, " samples"], *, seed: int = SEED
 ) -> PairedDifference:
-    """The same from the difference of two scores, and what it was in each resample."""
-    # a resample as far off as the difference itself counts, also where its last bit says otherwise
-    reached = np.abs(drawn - drawn.mean()) >= abs(real) * (1 - 1e-9)
-    one_sided = np.abs(drawn) - np.abs(drawn).mean() > abs(real)
+    """Return the statistics of a difference of two scores and its values in resamples."""
+    # the tolerance counts a resample as far off as the difference itself despite rounding
+    reached = np.abs(resampled - resampled.mean()) >= abs(difference) * (1 - 1e-9)
+    one_sided = np.abs(resampled) - np.abs(resampled).mean() > abs(difference)
     return PairedDifference(
-        difference=real,
-        interval=percentiles(drawn),
-        p_value=_share(reached) if real else 1.0,
-        sacrebleu_p_value=_share(one_sided),
-        share_above=float((drawn > 0).mean()),
-        samples=len(drawn),
+        difference=difference,
+        interval=percentiles(resampled),
+        p_value=_p_value(reached) if difference else 1.0,
+        sacrebleu_p_value=_p_value(one_sided),
+        fraction_above=float((resampled > 0).mean()),
+        samples=len(resampled),
         seed=seed,
     )
 
 
-def _share(happened: np.ndarray) -> float:
-    """The share, with one more for the real one, so that it is never 0."""
-    return (int(happened.sum()) + 1) / (len(happened) + 1)
+def _p_value(extreme: np.ndarray) -> float:
+    """Return the fraction of extreme resamples, counting the observed value, so it is never 0."""
+    return (int(extreme.sum()) + 1) / (len(extreme) + 1)
 
 
 def resampled_sums(
     counts: Float[np.ndarray, "items numbers"], samples: int, seed: int
 ) -> Float[np.ndarray, "samples numbers"]:
-    """The sums over `samples` corpora of as many items, drawn with return."""
+    """Return the sums over `samples` corpora of the same size, sampled with replacement."""
     items = len(counts)
     if items == 0 or samples < 0 or seed < 0:
         raise MetricError(
-            "resampling needs at least 1 item, a number of samples and a seed that are not "
-            f"negative; got {items} items, samples = {samples}, seed = {seed}"
+            "resampling needs at least 1 item, and samples and seed of 0 or more; got "
+            f"{items} items, samples = {samples}, seed = {seed}"
         )
     generator = np.random.default_rng(seed)
-    at_once = max(1, _DRAWN_AT_ONCE // items)
+    at_once = max(1, _AT_ONCE // items)
     sums = [np.empty((0, counts.shape[1]))]
     for begin in range(0, samples, at_once):
         rows = min(at_once, samples - begin)
-        drawn = generator.integers(items, size=(rows, items))
-        # how often each item was drawn: a product then sums without copying the items
-        drawn += items * np.arange(rows)[:, None]
-        times = np.bincount(drawn.ravel(), minlength=rows * items).reshape(rows, items)
+        chosen = generator.integers(items, size=(rows, items))
+        # count how often each item was sampled: a product then sums without copying the items
+        chosen += items * np.arange(rows)[:, None]
+        times = np.bincount(chosen.ravel(), minlength=rows * items).reshape(rows, items)
         sums.append(times @ counts)
     return np.concatenate(sums)
 
 
 def percentiles(values: Float[np.ndarray, " samples"]) -> tuple[float, float]:
-    """The ends of the middle 95 %: a fortieth is left out on each side, as sacreBLEU does it."""
+    """Return the ends of the middle 95 %, without a fortieth on each side, as in sacreBLEU."""
     ordered = np.sort(values)
     out = len(ordered) // 40
     return float(ordered[out]), float(ordered[-1 - out])

@@ -1,4 +1,4 @@
-"""The metrics of a task that answers with text, chosen in its recipe."""
+"""The metrics of a task that generates text, chosen in its recipe."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -46,24 +46,27 @@ TextMetric = Literal[
     "cider",
     "rouge_l",
 ]
-READERS = {
+USERS = {
     "tokenize": ("bleu",),
     "lowercase": ("bleu", "chrf", "exact_match", "character_error_rate", "word_edit_rate"),
     "stress": ("word_error_rate", "phoneme_error_rate"),
 }
-"""The metrics that each option is for."""
-_Count = Callable[[Sequence[str], Sequence[Sequence[str]]], Tally]
+"""The metrics that use each option."""
+_TallyOf = Callable[[Sequence[str], Sequence[Sequence[str]]], Tally]
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextMetricsConfig:
-    """Which metrics, and how texts are made ready for them.
+    """The metrics of generated text.
 
-    `tokenize` is that of bleu alone. `lowercase` holds for bleu, chrf, exact_match,
-    character_error_rate and word_edit_rate; phonemes always tell capitals from small letters, ter
-    and the metrics of captions (bleu_1 to bleu_4, cider, rouge_l) never do. `stress` tells whether
-    word_error_rate and phoneme_error_rate heed it. `samples` are the resamples of each confidence
-    interval; 0 leaves the intervals out.
+    names       metrics to report; the first selects the best weights
+    tokenize    tokenizer of sacreBLEU for bleu: 13a for most languages, zh for Chinese, char for
+                characters, none for text that is tokenised already
+    lowercase   ignore case in bleu, chrf, exact_match, character_error_rate and word_edit_rate.
+                ter and the metrics of captions always do, those of phonemes never
+    stress      count stress in word_error_rate and phoneme_error_rate; if false, AH0 equals AH
+    samples     number of resamples per confidence interval; 0 leaves the intervals out
+    seed        seed of the resamples
     """
 
     names: tuple[TextMetric, ...] = ("bleu", "chrf")
@@ -81,30 +84,30 @@ class TextMetricsConfig:
             raise MetricError(f"tokenize must be one of {allowed}; got {self.tokenize!r}")
 
     def conflicts(self) -> Iterator[Conflict]:
-        """Options of metrics that are not asked for."""
-        for option, metrics in READERS.items():
+        """Yield the options of metrics that are not reported."""
+        for option, metrics in USERS.items():
             if not set(metrics) & set(self.names):
                 reason = f"unless names contains one of {', '.join(metrics)}"
                 yield from without_effect(self, [option], reason)
 
     def tally(
-        self, answers: Sequence[str], references: Sequence[Sequence[str]]
+        self, predictions: Sequence[str], references: Sequence[Sequence[str]]
     ) -> dict[str, Tally]:
-        """What each metric counts for each item, to be summed over all or some of them."""
-        require_items(answers, references)
-        count = self._counters()
-        return {name: count[name](answers, references) for name in self.names}
+        """Return the tally of each metric."""
+        require_items(predictions, references)
+        tallies = self._tallies()
+        return {name: tallies[name](predictions, references) for name in self.names}
 
-    def _counters(self) -> Mapping[str, _Count]:
-        def cased(count: Callable[..., Tally]) -> _Count:
-            return lambda answers, refs: count(answers, refs, lowercase=self.lowercase)
+    def _tallies(self) -> Mapping[str, _TallyOf]:
+        def cased(tally: Callable[..., Tally]) -> _TallyOf:
+            return lambda predictions, refs: tally(predictions, refs, lowercase=self.lowercase)
 
-        def stressed(count: Callable[..., Tally]) -> _Count:
-            return lambda answers, refs: count(answers, refs, stress=self.stress)
+        def stressed(tally: Callable[..., Tally]) -> _TallyOf:
+            return lambda predictions, refs: tally(predictions, refs, stress=self.stress)
 
         return {
-            "bleu": lambda answers, refs: bleu_tally(
-                answers, refs, tokenize=self.tokenize, lowercase=self.lowercase
+            "bleu": lambda predictions, refs: bleu_tally(
+                predictions, refs, tokenize=self.tokenize, lowercase=self.lowercase
             ),
             "chrf": cased(chrf_tally),
             "ter": ter_tally,

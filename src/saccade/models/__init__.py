@@ -1,15 +1,17 @@
-"""The models: assembly of readers and writers, no arithmetic of their own.
+"""Models, assembled from encoders, decoders and heads.
 
-Translator(source, target, source_mask=None) -> logits        text -> text
-Captioner(image, target) -> logits                            image -> text
-TextClassifier(tokens, mask=None, segments=None) -> logits    text -> label
-Tagger(tokens, mask=None, segments=None) -> logits            text -> a label a token
-TextEncoder(tokens, mask=None, segments=None) -> states       text -> vectors
-MaskedLanguageModel(tokens, mask=None, segments=None)         text with holes -> text
-LanguageModel(tokens) -> logits                               text -> how it goes on
-ImageClassifier(image) -> logits                              image -> label
-ImageEncoder(image) -> states                                 image -> vectors
-Transformer(source, target, source_mask=None) -> vectors      vectors -> vectors
+    Translator(source, target, source_mask=None) → logits          text → text
+    Captioner(image, target) → logits                              image → text
+    TextClassifier(tokens, mask=None, segments=None) → logits      text → label
+    Tagger(tokens, mask=None, segments=None) → logits              text → one label per token
+    TextEncoder(tokens, mask=None, segments=None) → states         text → vectors
+    MaskedLanguageModel(tokens, mask=None, segments=None) → logits text with masked tokens → text
+    LanguageModel(tokens) → logits                                 text → next tokens
+    ImageClassifier(image) → logits                                image → label
+    ImageEncoder(image) → states                                   image → vectors
+    Transformer(source, target, source_mask=None) → vectors        vectors → vectors
+
+Every model is built by its options, such as `TranslatorConfig.build`, or from modules of your own.
 """
 
 from saccade.models.captioner import Captioner, CaptionerConfig

@@ -1,4 +1,4 @@
-"""Readers of images with a head, and without."""
+"""Image classifiers, and image encoders without a head."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -10,29 +10,39 @@ from saccade.encoders.convolutional import GridNorm, ResNetOptions
 from saccade.encoders.patches import PatchOptions
 from saccade.interfaces import Memory
 from saccade.layers.dropout import Dropout
-from saccade.layers.pooling import Pooling
-from saccade.models.pooled import read_as_one
+from saccade.models.pooling import Pooling, encode_pooled
 from saccade.shapes import Float, Tensor
 
 
 class ImageEncoder(nn.Module):
-    """Reads an image: one vector a patch or cell, after the class token's where there is one."""
+    """Encoder of images without a head: one vector per patch or cell.
+
+    Args:
+        encoder: A module `encoder(image) → Memory`.
+    """
 
     def __init__(self, encoder: nn.Module) -> None:
         super().__init__()
         self.encoder = encoder
 
     def forward(self, image: Float[Tensor, "b c height width"]) -> Float[Tensor, "b n d"]:
-        """The states."""
+        """Return the states (b, n, d), that of a class token first if there is one."""
         return self.read(image).states
 
     def read(self, image: Float[Tensor, "b c height width"]) -> Memory:
-        """The image, read."""
+        """Encode images."""
         return self.encoder(image)
 
 
 class ImageClassifier(ImageEncoder):
-    """Reads an image and labels it (with patches: ViT, Dosovitskiy et al. 2021)."""
+    """Image classifier; with patches, a Vision Transformer (Dosovitskiy et al. 2021).
+
+    Args:
+        encoder: A module `encoder(image) → Memory`.
+        head: A module from the pooled vector to logits.
+        pooling: Which vector stands for the image: "first", "mean" or "summary".
+        dropout: Dropout before the head.
+    """
 
     def __init__(
         self,
@@ -48,17 +58,17 @@ class ImageClassifier(ImageEncoder):
         self.head = head
 
     def forward(self, image: Float[Tensor, "b c height width"]) -> Float[Tensor, "b classes"]:
-        """The logits of the classes."""
-        return self.head(self.dropout(read_as_one(self.encoder, self.pooling, image)))
+        """Return the logits of the classes."""
+        return self.head(self.dropout(encode_pooled(self.encoder, self.pooling, image)))
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImageClassifierConfig(PatchOptions):
-    """A Vision Transformer with a head.
+    """Options of a Vision Transformer with a head.
 
-    pooling   "first": a class token is read with the patches, and labelled; "mean": the mean of all
-              patches is
-    dropout   on what is labelled
+    pooling   which vector the head reads: "first", that of a class token; "mean", the mean of all
+              patches
+    dropout   dropout before the head, a fraction; raise it for small data
     """
 
     pooling: Literal["first", "mean"] = "first"
@@ -66,11 +76,11 @@ class ImageClassifierConfig(PatchOptions):
 
     @property
     def class_token(self) -> bool:
-        """Whether a class token stands before the patches."""
+        """True if there is a class token before the patches."""
         return self.pooling == "first"
 
     def build(self, num_classes: int) -> ImageClassifier:
-        """The classifier."""
+        """Build the classifier."""
         return ImageClassifier(
             self.make_reader(class_token=self.class_token),
             nn.Linear(self.dim, num_classes),
@@ -81,12 +91,16 @@ class ImageClassifierConfig(PatchOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class ConvolutionalClassifierConfig(ResNetOptions):
-    """A ResNet with a head over the mean of its cells."""
+    """Options of a ResNet with a head over the mean of its cells.
+
+    norm   "batch" normalises all images of a batch together; "group" each image alone, for very
+           small batches
+    """
 
     class_token: ClassVar[bool] = False
     norm: GridNorm = "batch"
 
     def build(self, num_classes: int) -> ImageClassifier:
-        """The classifier."""
+        """Build the classifier."""
         head = nn.Linear(self.memory_dim, num_classes)
         return ImageClassifier(self.make_reader(), head, pooling="summary")

@@ -1,25 +1,41 @@
-"""Language models: how a text goes on, and what its holes hold."""
+"""Language models: next-token prediction, and prediction of masked tokens."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from torch import nn
 
 from saccade.attention import masks
 from saccade.config import Conflict, Count, Fraction
-from saccade.decoders.transformer import TransformerDecoder, TransformerDecoderConfig
+from saccade.decoders.transformer import (
+    TransformerDecoder,
+    TransformerDecoderConfig,
+    TransformerState,
+)
 from saccade.encoders.transformer import TransformerEncoderConfig
 from saccade.layers.activations import Activation, activation
 from saccade.layers.dropout import Dropout
 from saccade.layers.embeddings import OutputProjection, TokenEmbedding
+from saccade.models.seq2seq import decoder_conflicts
 from saccade.models.text_classifier import TextEncoder, TextReaderConfig
-from saccade.models.writer import decoder_conflicts
 from saccade.shapes import Bool, Float, Int, Tensor
 
 
 class LanguageModel(nn.Module):
-    """Says what follows each token: a decoder without a memory (Radford et al. 2018)."""
+    """Language model: a Transformer decoder without a memory (Radford et al. 2018).
+
+    Args:
+        decoder: A decoder without cross-attention.
+
+    Examples:
+        >>> import torch
+        >>> from saccade.decoders.transformer import TransformerDecoderConfig
+        >>> from saccade.models import LanguageModelConfig
+        >>> options = TransformerDecoderConfig(num_layers=2, num_heads=2, hidden_dim=32)
+        >>> model = LanguageModelConfig(dim=16, decoder=options).build(100)
+        >>> model(torch.randint(100, (2, 7))).shape
+        torch.Size([2, 7, 100])
+    """
 
     def __init__(self, decoder: TransformerDecoder) -> None:
         super().__init__()
@@ -27,49 +43,60 @@ class LanguageModel(nn.Module):
 
     @property
     def output(self) -> OutputProjection:
-        """What turns hidden states into logits."""
+        """The projection from states to logits."""
         return self.decoder.output
 
     def forward(
         self, tokens: Int[Tensor, "b t"], documents: Int[Tensor, "b t"] | None = None
     ) -> Float[Tensor, "b t v"]:
-        """Logits of what follows each token."""
+        """Return the logits (b, t, v); logits[:, t] predict the token after tokens[:, t].
+
+        Args:
+            tokens: Token ids.
+            documents: The document of each token, if a row contains several.
+        """
         return self.output(self.hidden(tokens, documents))
 
     def hidden(
         self, tokens: Int[Tensor, "b t"], documents: Int[Tensor, "b t"] | None = None
     ) -> Float[Tensor, "b t d"]:
-        """What `output` turns into logits.
+        """Return the states before the output projection.
 
-        Where a row holds several documents, `documents` tells of which each token is, and no
-        document sees another. Positions do not begin anew with each: they count from the beginning
-        of the row, which makes no difference to relative and rotary ones.
+        If a row contains several documents, `documents` gives the document of each token, and no
+        document sees another. Positions count from the beginning of the row, not of the document,
+        which makes no difference to relative and rotary positions.
         """
         if documents is None:
             return self.decoder.hidden(tokens)
         same = documents.unsqueeze(2) == documents.unsqueeze(1)
         return self.decoder.hidden(tokens, mask=masks.causal() & masks.dense(same))
 
-    def start(self, prompt: Int[Tensor, "b n"] | None = None) -> Any:
-        """The state after a prompt, whose last token is left for the first step to write."""
+    def start(self, prompt: Int[Tensor, "b n"] | None = None) -> TransformerState:
+        """Return the state after a prompt without its last token, which is for the first step."""
         state = self.decoder.start()
         if prompt is not None and prompt.shape[1] > 1:
             _, state = self.decoder.extend(prompt[:, :-1], state)
         return state
 
-    def step(self, tokens: Int[Tensor, " b"], state: Any) -> tuple[Float[Tensor, "b v"], Any]:
-        """One more token for each row; the logits of what follows, and the state after it."""
+    def step(
+        self, tokens: Int[Tensor, " b"], state: TransformerState
+    ) -> tuple[Float[Tensor, "b v"], TransformerState]:
+        """Append one token per row; return the logits of the next token and the new state."""
         return self.decoder.step(tokens, state)
 
-    def select(self, state: Any, rows: Int[Tensor, " n"]) -> Any:
-        """The state of these rows, in this order."""
+    def select(self, state: TransformerState, rows: Int[Tensor, " n"]) -> TransformerState:
+        """Return the state of these rows, in this order."""
         return self.decoder.select(state, rows)
 
 
 class MaskedLanguageModel(TextEncoder):
-    """Says what stood where tokens are masked (Devlin et al. 2019).
+    """Masked language model: predicts the original of masked tokens (Devlin et al. 2019).
 
-    `transform` stands between the states and the output (BERT: linear, activation, norm).
+    Args:
+        encoder: A module `encoder(tokens, segments, mask=mask) → Memory`.
+        output: Projection to logits.
+        transform: A module between the states and the projection (BERT: linear, activation, norm);
+            none if None.
     """
 
     def __init__(
@@ -85,7 +112,13 @@ class MaskedLanguageModel(TextEncoder):
         mask: Bool[Tensor, "b s"] | None = None,
         segments: Int[Tensor, "b s"] | None = None,
     ) -> Float[Tensor, "b s v"]:
-        """Logits of each token."""
+        """Return the logits (b, s, v) of the token at every place.
+
+        Args:
+            tokens: Token ids.
+            mask: True at real tokens; all are real if None.
+            segments: Segment of each token, counted from 0; all 0 if None.
+        """
         return self.output(self.hidden(tokens, mask, segments))
 
     def hidden(
@@ -94,18 +127,20 @@ class MaskedLanguageModel(TextEncoder):
         mask: Bool[Tensor, "b s"] | None = None,
         segments: Int[Tensor, "b s"] | None = None,
     ) -> Float[Tensor, "b s d"]:
-        """What `output` turns into logits; a loss needs it at the masked places only."""
+        """Return the states before the output projection; a loss needs only masked places."""
         return self.transform(self.read(tokens, mask, segments).states)
 
 
 @dataclass(frozen=True, kw_only=True)
 class LanguageModelConfig:
-    """A decoder without a memory.
+    """Options of a language model.
 
-    dim                the width throughout
-    tie_output         the embedding is also the output's matrix
-    scale_embedding    embeddings are multiplied by √dim
-    embedding_dropout  on the embeddings, where it differs from the decoder's dropout
+    decoder             the Transformer decoder
+    dim                 width of the model, in numbers per token
+    tie_output          whether the output projection shares the matrix of the embedding; saves
+                        parameters
+    scale_embedding     whether embeddings are multiplied by √dim; GPT-2 does not
+    embedding_dropout   dropout on the embeddings, a fraction; default: dropout of the decoder
     """
 
     decoder: TransformerDecoderConfig = TransformerDecoderConfig()
@@ -115,12 +150,12 @@ class LanguageModelConfig:
     embedding_dropout: Fraction | None = None
 
     def conflicts(self) -> Iterator[Conflict]:
-        """Options of the decoder that do not fit."""
+        """Yield the options of the decoder that do not fit."""
         yield from decoder_conflicts(self.decoder, tie_output=self.tie_output)
 
     def build(self, vocabulary: int) -> LanguageModel:
-        """The model over this vocabulary."""
-        width = self.decoder.position.token_dim(self.dim)
+        """Build the model for a vocabulary of this size."""
+        width = self.decoder.token_dim(self.dim)
         embedding = TokenEmbedding(vocabulary, width, scale=self.scale_embedding)
         tied = embedding if self.tie_output and width == self.dim else None
         output = OutputProjection(self.dim, vocabulary, tied=tied)
@@ -132,17 +167,18 @@ class LanguageModelConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class MaskedLanguageModelConfig(TextReaderConfig):
-    """A reader of text and an output over its vocabulary.
+    """Options of a masked language model.
 
-    head_activation  between the states and the output; the norm there is as the encoder's
-    tie_output       the embedding is also the output's matrix
+    head_activation   activation between the states and the output projection; BERT uses gelu
+    tie_output        whether the output projection shares the matrix of the embedding; saves
+                      parameters
     """
 
     head_activation: Activation = "gelu"
     tie_output: bool = True
 
     def conflicts(self) -> Iterator[Conflict]:
-        """Those of the reader, and an output that cannot be tied."""
+        """Yield the conflicts of the encoder, and an output that cannot be tied."""
         yield from super().conflicts()
         if self.tie_output and self.dim - self.encoder.position.widening != self.memory_dim:
             yield Conflict(
@@ -154,7 +190,7 @@ class MaskedLanguageModelConfig(TextReaderConfig):
             )
 
     def build(self, vocabulary: int) -> MaskedLanguageModel:
-        """The model over this vocabulary."""
+        """Build the model for a vocabulary of this size."""
         embedding, width = self.make_embedding(vocabulary), self.memory_dim
         tied = embedding if self.tie_output and embedding.dim == width else None
         eps = self.encoder.norm_eps if isinstance(self.encoder, TransformerEncoderConfig) else 1e-5

@@ -1,4 +1,4 @@
-"""Readers of text with a head: for the whole text, for each token, or none."""
+"""Encoders of text with a head for the text, a head for each token, or none."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,14 +12,17 @@ from saccade.encoders.transformer import TransformerEncoder, TransformerEncoderC
 from saccade.interfaces import Memory
 from saccade.layers.dropout import Dropout
 from saccade.layers.embeddings import TokenEmbedding
-from saccade.layers.pooling import Pooling
-from saccade.models.pooled import read_as_one
+from saccade.models.pooling import Pooling, encode_pooled
 from saccade.positions.config import text_conflicts
 from saccade.shapes import Bool, Float, Int, Tensor
 
 
 class TextEncoder(nn.Module):
-    """Reads a text: one vector a token."""
+    """Encoder of text without a head: one vector per token.
+
+    Args:
+        encoder: A module `encoder(tokens, segments, mask=mask) → Memory`.
+    """
 
     def __init__(self, encoder: nn.Module) -> None:
         super().__init__()
@@ -31,7 +34,13 @@ class TextEncoder(nn.Module):
         mask: Bool[Tensor, "b s"] | None = None,
         segments: Int[Tensor, "b s"] | None = None,
     ) -> Float[Tensor, "b s d"]:
-        """The states."""
+        """Return the states (b, s, d).
+
+        Args:
+            tokens: Token ids.
+            mask: True at real tokens; all are real if None.
+            segments: Segment of each token, counted from 0; all 0 if None.
+        """
         return self.read(tokens, mask, segments).states
 
     def read(
@@ -40,14 +49,20 @@ class TextEncoder(nn.Module):
         mask: Bool[Tensor, "b s"] | None = None,
         segments: Int[Tensor, "b s"] | None = None,
     ) -> Memory:
-        """The text, read."""
+        """Encode texts."""
         return self.encoder(tokens, segments, mask=mask)
 
 
 class TextClassifier(TextEncoder):
-    """Reads a text, or two as segments, and labels it: many to one.
+    """Text classifier: one label for a text, or for two texts as segments (Devlin et al. 2019).
 
-    `pooler` is what stands between the pooled vector and the head (BERT: a linear layer and tanh).
+    Args:
+        encoder: A module `encoder(tokens, segments, mask=mask) → Memory`.
+        head: A module from the pooled vector to logits.
+        pooling: Which vector stands for the text: "first", "mean" or "summary".
+        pooler: A module between the pooled vector and the head (BERT: a linear layer and tanh);
+            none if None.
+        dropout: Dropout before the head.
     """
 
     def __init__(
@@ -71,13 +86,25 @@ class TextClassifier(TextEncoder):
         mask: Bool[Tensor, "b s"] | None = None,
         segments: Int[Tensor, "b s"] | None = None,
     ) -> Float[Tensor, "b c"]:
-        """The logits of the classes."""
-        pooled = read_as_one(self.encoder, self.pooling, tokens, segments, mask=mask)
+        """Return the logits (b, c) of the classes.
+
+        Args:
+            tokens: Token ids.
+            mask: True at real tokens; all are real if None.
+            segments: Segment of each token, counted from 0; all 0 if None.
+        """
+        pooled = encode_pooled(self.encoder, self.pooling, tokens, segments, mask=mask)
         return self.head(self.dropout(self.pooler(pooled)))
 
 
 class Tagger(TextEncoder):
-    """Reads a text and labels each token: many to many, one for one."""
+    """Tagger: one label for each token of a text.
+
+    Args:
+        encoder: A module `encoder(tokens, segments, mask=mask) → Memory`.
+        head: A module from a state to logits.
+        dropout: Dropout before the head.
+    """
 
     def __init__(self, encoder: nn.Module, head: nn.Module, *, dropout: float = 0.0) -> None:
         super().__init__(encoder)
@@ -90,17 +117,24 @@ class Tagger(TextEncoder):
         mask: Bool[Tensor, "b s"] | None = None,
         segments: Int[Tensor, "b s"] | None = None,
     ) -> Float[Tensor, "b s c"]:
-        """The logits of the classes of each token."""
+        """Return the logits (b, s, c) of the classes of each token.
+
+        Args:
+            tokens: Token ids.
+            mask: True at real tokens; all are real if None.
+            segments: Segment of each token, counted from 0; all 0 if None.
+        """
         return self.head(self.dropout(self.read(tokens, mask, segments).states))
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextReaderConfig:
-    """The options that all readers of text share.
+    """Options of all encoders of text.
 
-    dim              the width of embeddings, and of a Transformer throughout
-    num_segments     number of token segments; 2 for models that read pairs
-    scale_embedding  a Transformer multiplies its embeddings by √dim
+    encoder           the encoder: transformer, or recurrent for very small data
+    dim               width of the embeddings, and of a Transformer throughout
+    num_segments      number of segments with an embedding of their own; 2 to read pairs of texts
+    scale_embedding   whether a Transformer multiplies its embeddings by √dim; BERT does not
     """
 
     encoder: TransformerEncoderConfig | RecurrentEncoderConfig = TransformerEncoderConfig()
@@ -109,7 +143,7 @@ class TextReaderConfig:
     scale_embedding: bool = True
 
     def conflicts(self) -> Iterator[Conflict]:
-        """Positions of images, and options of Transformers."""
+        """Yield positions of images, and options that concern Transformers only."""
         yield from text_conflicts(self.encoder.position, "encoder.position")
         if self.encoder.kind == "recurrent":
             reason = "on the embeddings of a recurrent encoder"
@@ -118,40 +152,39 @@ class TextReaderConfig:
     @property
     def memory_dim(self) -> int:
         """The width of the states."""
-        if isinstance(self.encoder, RecurrentEncoderConfig):
-            return self.encoder.memory_dim
-        return self.dim
+        return self.encoder.states_dim(self.dim)
 
     def make_embedding(self, vocabulary: int) -> TokenEmbedding:
-        """The embedding of its tokens."""
+        """Build the embedding of the tokens."""
         return TokenEmbedding(
             vocabulary,
-            self.encoder.position.token_dim(self.dim),
+            self.encoder.token_dim(self.dim),
             scale=self.scale_embedding and self.encoder.kind == "transformer",
             num_segments=self.num_segments,
         )
 
     def make_encoder(self, embedding: TokenEmbedding) -> TransformerEncoder | RecurrentEncoder:
-        """The encoder behind this embedding."""
+        """Build the encoder behind an embedding."""
         return self.encoder.build(TokenStem(embedding), self.dim)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextEncoderConfig(TextReaderConfig):
-    """A reader of text, without a head."""
+    """Options of an encoder of text without a head."""
 
     def build(self, vocabulary: int) -> TextEncoder:
-        """The reader over this vocabulary."""
+        """Build the encoder for a vocabulary of this size."""
         return TextEncoder(self.make_encoder(self.make_embedding(vocabulary)))
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextClassifierConfig(TextReaderConfig):
-    """A reader of text and a head for its label.
+    """Options of a text classifier.
 
-    pooling  which vector stands for the text
-    pooler   a linear layer and tanh between that vector and the head
-    dropout  before the head
+    pooling   which vector stands for the text: "first", that of the first token; "mean", the mean
+              of all tokens; "summary", the last state of a recurrent encoder
+    pooler    whether a linear layer and tanh stand between that vector and the head, as in BERT
+    dropout   dropout before the head, a fraction; raise it for small data
     """
 
     pooling: Pooling = "first"
@@ -159,7 +192,7 @@ class TextClassifierConfig(TextReaderConfig):
     dropout: Fraction = 0.1
 
     def build(self, vocabulary: int, num_classes: int) -> TextClassifier:
-        """The classifier over this vocabulary."""
+        """Build the classifier for a vocabulary and a number of classes."""
         width = self.memory_dim
         return TextClassifier(
             self.make_encoder(self.make_embedding(vocabulary)),

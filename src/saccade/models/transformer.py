@@ -1,4 +1,4 @@
-"""Transformer: the whole encoder-decoder over vectors, as torch.nn has it."""
+"""The encoder-decoder Transformer over vectors, like `torch.nn.Transformer`."""
 
 from torch import nn
 
@@ -12,9 +12,22 @@ from saccade.shapes import Bool, Float, Tensor
 
 
 class Transformer(nn.Module):
-    """Vectors in, vectors out: (b, s, d) and (b, t, d) -> (b, t, d), causal in the target.
+    """Encoder-decoder Transformer over vectors, causal in the target (Vaswani et al. 2017).
 
-    The defaults of Vaswani et al. (2017) as torch.nn.Transformer has them, last norms included.
+    The defaults are those of `torch.nn.Transformer`, including the norms after both stacks.
+
+    Args:
+        dim: Width of the vectors.
+        num_encoder_layers: Number of encoder layers.
+        num_decoder_layers: Number of decoder layers.
+        config: Options of the blocks.
+
+    Examples:
+        >>> import torch
+        >>> from saccade.models import Transformer
+        >>> model = Transformer(dim=16, num_encoder_layers=1, num_decoder_layers=1).eval()
+        >>> model(torch.randn(2, 5, 16), torch.randn(2, 3, 16)).shape
+        torch.Size([2, 3, 16])
     """
 
     def __init__(
@@ -39,7 +52,7 @@ class Transformer(nn.Module):
 
     @classmethod
     def from_torch(cls, twin: nn.Transformer) -> "Transformer":
-        """The same model with the weights of torch's (ours is always batch first)."""
+        """Return the same model with the weights of torch's module, but always batch first."""
         ours = cls(twin.d_model, 0, 0)
         ours.encoder = TransformerEncoder.from_torch(twin.encoder)
         ours.decoder = TransformerStack.from_torch(twin.decoder)
@@ -51,6 +64,12 @@ class Transformer(nn.Module):
         target: Float[Tensor, "b t d"],
         source_mask: Bool[Tensor, "b s"] | None = None,
     ) -> Float[Tensor, "b t d"]:
-        """The target's vectors, each having read those before it, and the source."""
+        """Return a vector (b, t, d) for each target vector.
+
+        Args:
+            source: Vectors (b, s, d).
+            target: Vectors (b, t, d); each sees itself, those before it, and the source.
+            source_mask: True at real source vectors; all are real if None.
+        """
         memory: Memory = self.encoder(source, mask=source_mask)
         return self.decoder(target, memory, masks.causal())

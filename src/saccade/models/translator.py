@@ -1,29 +1,51 @@
-"""Translator: text in, text out."""
+"""The translator: text in, text out."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from saccade.config import Conflict, Count, without_effect
-from saccade.decoders.recurrent import RecurrentDecoderConfig
 from saccade.encoders.recurrent import RecurrentEncoderConfig
 from saccade.encoders.stems import TokenStem
 from saccade.encoders.transformer import TransformerEncoderConfig
 from saccade.errors import ShapeError
 from saccade.interfaces import Memory
 from saccade.layers.embeddings import TokenEmbedding
-from saccade.models.writer import DecoderConfig, Writer, build_decoder, decoder_conflicts
+from saccade.models.seq2seq import (
+    DecoderConfig,
+    DecoderState,
+    Seq2SeqModel,
+    build_decoder,
+    decoder_conflicts,
+)
 from saccade.positions.config import text_conflicts
 from saccade.shapes import Bool, Float, Int, Tensor
 
 EncoderConfig = TransformerEncoderConfig | RecurrentEncoderConfig
 
 
-class Translator(Writer):
-    """Reads a source text and writes a target text.
+class Translator(Seq2SeqModel):
+    """Text-to-text model: an encoder of the source and a decoder of the target.
 
-    `target` is the writer's input, start token first; logits[:, t] predict what follows
-    target[:, t]. `source_mask` is True at real tokens.
+    Encoder and decoder may each be recurrent (Sutskever et al. 2014; Bahdanau et al. 2015; Luong et
+    al. 2015) or a Transformer (Vaswani et al. 2017).
+
+    Args:
+        encoder: A module `encoder(source, mask=mask) → Memory`.
+        decoder: The decoder.
+
+    Examples:
+        >>> import torch
+        >>> from saccade.decoders.transformer import TransformerDecoderConfig
+        >>> from saccade.encoders.transformer import TransformerEncoderConfig
+        >>> from saccade.models import TranslatorConfig
+        >>> model = TranslatorConfig(
+        ...     encoder=TransformerEncoderConfig(num_layers=1, num_heads=2, hidden_dim=32),
+        ...     decoder=TransformerDecoderConfig(num_layers=1, num_heads=2, hidden_dim=32),
+        ...     dim=16,
+        ... ).build(source_vocabulary=100, target_vocabulary=90)
+        >>> source, target = torch.randint(100, (2, 7)), torch.randint(90, (2, 5))
+        >>> model(source, target).shape
+        torch.Size([2, 5, 90])
     """
 
     def forward(
@@ -32,7 +54,16 @@ class Translator(Writer):
         target: Int[Tensor, "b t"],
         source_mask: Bool[Tensor, "b s"] | None = None,
     ) -> Float[Tensor, "b t v"]:
-        """Logits of every next token, all at once (teacher forcing)."""
+        """Return the logits of the next token at every place, all at once (teacher forcing).
+
+        Args:
+            source: Token ids of the source.
+            target: Input of the decoder, start token first.
+            source_mask: True at real source tokens; all are real if None.
+
+        Returns:
+            Logits (b, t, v); logits[:, t] predict the token after target[:, t].
+        """
         return self.decoder(target, self.read(source, source_mask))
 
     def hidden(
@@ -41,31 +72,35 @@ class Translator(Writer):
         target: Int[Tensor, "b t"],
         source_mask: Bool[Tensor, "b s"] | None = None,
     ) -> Float[Tensor, "b t d"]:
-        """What `output` turns into logits; a loss may do that for a part at a time."""
+        """Return the states before the output projection, which a loss may apply in parts."""
         return self.decoder.hidden(target, self.read(source, source_mask))
 
     def read(
         self, source: Int[Tensor, "b s"], source_mask: Bool[Tensor, "b s"] | None = None
     ) -> Memory:
-        """The source, read."""
+        """Encode source texts."""
         return self.encoder(source, mask=source_mask)
 
     def start(
         self, source: Int[Tensor, "b s"], source_mask: Bool[Tensor, "b s"] | None = None
-    ) -> Any:
-        """The state before the first token."""
+    ) -> DecoderState:
+        """Return the state before the first token, for `step` and `select`."""
         return self.decoder.start(self.read(source, source_mask))
 
 
 @dataclass(frozen=True, kw_only=True)
 class TranslatorConfig:
-    """A reader and a writer of text.
+    """Options of a translator.
 
-    dim                 the width of embeddings, and of a Transformer throughout
-    share_embeddings    one embedding for source and target, which then share a vocabulary
-    tie_output          the target's embedding is also the output's matrix
-    scale_embedding     a Transformer multiplies its embeddings by √dim
-    output_bias         each token has a number of its own, added to its logit
+    encoder            the encoder of the source: transformer or recurrent
+    decoder            the decoder of the target: transformer or recurrent
+    dim                width of the embeddings, and of a Transformer throughout
+    share_embeddings   whether source and target share one embedding and one vocabulary; good for
+                       languages with the same script
+    tie_output         whether the output projection shares the matrix of the target embedding;
+                       saves parameters
+    scale_embedding    whether a Transformer multiplies its embeddings by √dim
+    output_bias        whether each token has a bias that is added to its logit, as in Marian
     """
 
     encoder: EncoderConfig = TransformerEncoderConfig()
@@ -77,8 +112,8 @@ class TranslatorConfig:
     output_bias: bool = False
 
     def conflicts(self) -> Iterator[Conflict]:
-        """Options of the two sides that do not fit each other."""
-        if self.share_embeddings and _widening(self.encoder) != _widening(self.decoder):
+        """Yield the options of encoder and decoder that do not fit each other."""
+        if self.share_embeddings and self.encoder.position.widening != self.decoder.widening:
             yield Conflict("share_embeddings", _UNSHARED)
         yield from text_conflicts(self.encoder.position, "encoder.position")
         yield from decoder_conflicts(self.decoder, tie_output=self.tie_output)
@@ -87,21 +122,26 @@ class TranslatorConfig:
             yield from without_effect(self, ["scale_embedding"], reason)
 
     def build(self, source_vocabulary: int, target_vocabulary: int) -> Translator:
-        """The model over these vocabularies."""
+        """Build the model.
+
+        Args:
+            source_vocabulary: Number of source tokens.
+            target_vocabulary: Number of target tokens.
+
+        Raises:
+            ShapeError: If the two cannot share an embedding although `share_embeddings` is set.
+        """
         if self.share_embeddings and source_vocabulary != target_vocabulary:
             raise ShapeError(
                 f"shared embeddings need one vocabulary, got {source_vocabulary} source and "
-                f"{target_vocabulary} target tokens"
+                f"{target_vocabulary} target tokens; use one vocabulary, or set share_embeddings = "
+                "false"
             )
-        if self.share_embeddings and _widening(self.encoder) != _widening(self.decoder):
+        if self.share_embeddings and self.encoder.position.widening != self.decoder.widening:
             raise ShapeError(f"share_embeddings: {_UNSHARED}")
         embedding = self._embedding(self.encoder, source_vocabulary)
         encoder = self.encoder.build(TokenStem(embedding), self.dim)
-        width = (
-            self.encoder.memory_dim
-            if isinstance(self.encoder, RecurrentEncoderConfig)
-            else self.dim
-        )
+        width = self.encoder.states_dim(self.dim)
         if not self.share_embeddings:
             embedding = self._embedding(self.decoder, target_vocabulary)
         decoder = build_decoder(
@@ -118,10 +158,7 @@ class TranslatorConfig:
 
     def _embedding(self, side: EncoderConfig | DecoderConfig, vocabulary: int) -> TokenEmbedding:
         scale = self.scale_embedding and side.kind == "transformer"
-        width = self.dim
-        if not isinstance(side, RecurrentDecoderConfig):
-            width = side.position.token_dim(width)
-        return TokenEmbedding(vocabulary, width, scale=scale)
+        return TokenEmbedding(vocabulary, side.token_dim(self.dim), scale=scale)
 
 
 _UNSHARED = (
@@ -129,7 +166,3 @@ _UNSHARED = (
     'the other does not (position.fuse = "concat"), or of another width; set share_embeddings = '
     "false, or give both the same fuse and width"
 )
-
-
-def _widening(side: EncoderConfig | DecoderConfig) -> int:
-    return 0 if isinstance(side, RecurrentDecoderConfig) else side.position.widening

@@ -1,20 +1,19 @@
-"""Positional encodings: what tells attention where things stand.
+"""Positional encodings, which give attention the order of its inputs.
 
-Attention by itself reads a set. A `Position` brings order into it through three hooks, of which
-each family overrides its own: `embed` on the tokens, `rotate` on queries and keys, `bias` on the
-scores. Places are counted from 0 in text; in images they are a `Grid` of rows and columns.
+Attention by itself reads a set. A `Position` adds order through three hooks, of which each family
+overrides its own: `embed` on the tokens, `rotate` on queries and keys, `bias` on the scores. Places
+count from 0 in text; in images they are a `Grid` of rows and columns.
 
-    Sinusoidal    waves of falling frequency, added or concatenated     (Vaswani et al. 2017)
-    Learned       a table, added or concatenated                        (Gehring et al. 2017)
-    Relative      by distance in text                                   (Shaw et al. 2018)
-    Relative2d    by distance in rows and in columns                    (Bello et al. 2019)
-    Rotary        queries and keys turned by their place                (Su et al. 2021)
-    Complex       tokens turned by their place at learned frequencies   (Wang et al. 2019)
-    Conditional   computed from the neighbourhood                       (Chu et al. 2021)
-    Position      none: what the others start from
+    Sinusoidal    waves of decreasing frequency, added or concatenated    (Vaswani et al. 2017)
+    Learned       a learned table, added or concatenated                  (Gehring et al. 2017)
+    Relative      a bias by distance in text                              (Shaw et al. 2018)
+    Relative2d    a bias by distance in rows and columns                  (Bello et al. 2019)
+    Rotary        queries and keys rotated by their place                 (Su et al. 2021)
+    Complex       tokens rotated by their place at learned frequencies    (Wang et al. 2019)
+    Conditional   a convolution over neighbouring tokens                  (Chu et al. 2021)
+    Position      no positions, the base class of the others
 
-Beside each class stand its options, such as `RotaryConfig`; `PositionConfig` is any of them.
-`rejected` holds schemes that do not work, to show why.
+The options of each class stand beside it, such as `RotaryConfig`; `PositionConfig` is any of them.
 """
 
 from saccade.positions.base import Grid, NoPositionConfig, Placed, Position

@@ -1,4 +1,4 @@
-"""Position: the seam that every positional encoding fills, and the places it is asked about."""
+"""The base class of positional encodings, their options, and the places of tokens."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -19,7 +19,17 @@ Fuse = Literal["add", "concat"]
 class Grid:
     """Places in an image: the row and the column of each token, counted from 0.
 
-    A token that stands nowhere (a class token) has row and column -1.
+    A token without a place, such as a class token, has row and column -1.
+
+    Attributes:
+        rows: Row of each token.
+        columns: Column of each token.
+
+    Examples:
+        >>> from saccade.positions import Grid
+        >>> cells = Grid.of(2, 3, nowhere=1)  # a class token, then 2 x 3 patches
+        >>> cells.rows.tolist(), cells.columns.tolist()
+        ([-1, 0, 0, 0, 1, 1, 1], [-1, 0, 1, 2, 0, 1, 2])
     """
 
     rows: Int[Tensor, " n"]
@@ -34,7 +44,14 @@ class Grid:
         nowhere: int = 0,
         device: torch.device | str | None = None,
     ) -> "Grid":
-        """All cells of a grid row by row, after `nowhere` tokens that stand nowhere."""
+        """Return all cells of a grid row by row, after `nowhere` tokens without a place.
+
+        Args:
+            height: Number of rows.
+            width: Number of columns.
+            nowhere: Number of tokens without a place before the cells.
+            device: Device of the tensors.
+        """
         rows = torch.arange(height, device=device).repeat_interleave(width)
         columns = torch.arange(width, device=device).repeat(height)
         first = torch.full((nowhere,), -1, device=device)
@@ -48,24 +65,27 @@ class Grid:
 
     @property
     def placed(self) -> Tensor:
-        """True for the tokens that stand somewhere."""
+        """True for tokens that have a place."""
         return self.rows >= 0
 
 
-# (n,) for the whole batch, or (b, n)
+# (n,) for all rows of the batch, or (b, n)
 Places = Int[Tensor, "..."] | Grid
 
 
 class Position(nn.Module):
-    """No position: tokens, queries and keys pass as they are. Subclasses override their hook.
+    """Base class of positional encodings; by itself, it adds no positions.
 
-    Models ask each encoding for these facts:
+    Subclasses override one of the hooks `embed`, `rotate` and `bias`. `position(x)` encodes the
+    tokens of a text.
 
-    on_text, on_grids   whether it works on text and on the cells of an image
-    acts_inside         whether it works inside attention, by `rotate` or `bias`
-    mixes_tokens        whether `embed` reads the neighbours of a token, so that padding must be
-                        zero and no text can be written step by step
-    widening            by how much `embed` makes the tokens wider
+    Attributes:
+        on_text: True if it works on text.
+        on_grids: True if it works on the cells of an image.
+        acts_inside: True if it acts inside attention, by `rotate` or `bias`.
+        mixes_tokens: True if `embed` reads the neighbours of a token. Then padding must be zero,
+            and text cannot be generated step by step.
+        widening: By how much `embed` makes tokens wider.
     """
 
     on_text: ClassVar[bool] = True
@@ -76,11 +96,11 @@ class Position(nn.Module):
 
     @classmethod
     def can_write(cls) -> bool:
-        """Whether a decoder can use it: it works on text, and no token reads a later one."""
+        """Return whether a decoder can use it: it works on text, and no token reads a later one."""
         return cls.on_text and not cls.mixes_tokens
 
     def embed(self, x: Float[Tensor, "*b n d"], at: Places) -> Float[Tensor, "*b n e"]:
-        """The tokens with their places in them."""
+        """Return the tokens (..., n, d) with their places `at` encoded in them."""
         return x
 
     def rotate(
@@ -90,19 +110,19 @@ class Position(nn.Module):
         at_q: Places,
         at_k: Places,
     ) -> tuple[Float[Tensor, "*b q d"], Float[Tensor, "*c k d"]]:
-        """Queries and keys of a head, each turned by its place."""
+        """Return the queries and keys of a head, each rotated by its place."""
         return query, keys
 
     def bias(
         self, query: Float[Tensor, "*b q d"], at_q: Places, at_k: Places
     ) -> Float[Tensor, "*b q k"] | None:
-        """What the places add to the scores of a head; None for nothing."""
+        """Return the bias that the places add to the scores of a head, or None for no bias."""
         return None
 
     def encode(
         self, x: Float[Tensor, "*b n d"], at: Places, mask: Bool[Tensor, "*b n"] | None = None
     ) -> Float[Tensor, "*b n e"]:
-        """Return the tokens with their places in them; tokens hidden by `mask` change no other."""
+        """Return the tokens with their places encoded; tokens hidden by `mask` affect no other."""
         if self.mixes_tokens and mask is not None:
             x = x.masked_fill(~mask.unsqueeze(-1), 0.0)
         return self.embed(x, at)
@@ -110,15 +130,27 @@ class Position(nn.Module):
     def forward(
         self, x: Float[Tensor, "*b n d"], mask: Bool[Tensor, "*b n"] | None = None
     ) -> Float[Tensor, "*b n e"]:
-        """Return the tokens of a text from its beginning, with their places in them."""
+        """Return the tokens of a text with their places 0, 1, 2, … encoded.
+
+        Args:
+            x: Tokens (..., n, d).
+            mask: True at real tokens; those hidden affect no other.
+
+        Returns:
+            Tokens (..., n, d), or (..., n, d + widening) if positions are concatenated.
+
+        Raises:
+            PositionError: If the text is longer than the encoding covers.
+            ShapeError: If the width of the tokens does not fit.
+        """
         return self.encode(x, torch.arange(x.shape[-2], device=x.device), mask)
 
     def on(self, places: Places) -> "Placed":
-        """This encoding for tokens that stand at `places`, not at 0, 1, 2, …"""
+        """Bind this encoding to tokens at `places` instead of 0, 1, 2, …"""
         return Placed(self, places)
 
     def inside(self, places: Places | None = None) -> "Position | Placed | None":
-        """What attention needs to be given: this, on its places, or None where it has no say."""
+        """Return the `positions` argument for attention: this at `places`, or None if unused."""
         if not self.acts_inside:
             return None
         return self if places is None else self.on(places)
@@ -126,7 +158,7 @@ class Position(nn.Module):
 
 @dataclass(frozen=True)
 class Placed:
-    """An encoding bound to places: attention counts its tokens, `places` says where they stand."""
+    """A positional encoding bound to the places of the tokens that attention numbers 0, 1, 2, …"""
 
     position: Position
     places: Places
@@ -153,19 +185,26 @@ class Placed:
 
 
 class Absolute(Position):
-    """An encoding that is one vector a place, added to the tokens or concatenated to them."""
+    """Base class of encodings with one vector per place, added or concatenated to the tokens.
+
+    Args:
+        dim: Width of the vectors.
+        fuse: "add" or "concat".
+    """
 
     def __init__(self, dim: int, fuse: Fuse) -> None:
         super().__init__()
         if fuse not in ("add", "concat"):
-            raise PositionError(f'fuse must be "add" or "concat", got {fuse!r}')
+            raise PositionError(
+                f'fuse must be "add" or "concat", got {fuse!r}; leave it out for "add"'
+            )
         self.dim = dim
         self.fuse = fuse
         self.widening = dim if fuse == "concat" else 0
 
     @abstractmethod
     def table(self, at: Places, dtype: torch.dtype) -> Float[Tensor, "*b n d"]:
-        """The vector of each place."""
+        """Return the vector of each place."""
 
     def embed(self, x: Float[Tensor, "*b n d"], at: Places) -> Float[Tensor, "*b n e"]:
         vectors = self.table(at, x.dtype)
@@ -187,10 +226,13 @@ Config = TypeVar("Config", bound="BasePositionConfig")
 
 @dataclass(frozen=True, kw_only=True)
 class BasePositionConfig(ABC):
-    """The part that the options of all positional encodings share.
+    """Base class of the options of positional encodings.
 
-    `encoding` is the class they build, whose facts say where it works. `text_only` and `grid_only`
-    name the keys that have no effect elsewhere.
+    kind   the encoding; sinusoidal or rotary need no fixed length, learned covers a fixed number
+           of places, relative and rotary act inside attention
+
+    `encoding` is the class that the options build. `text_only` and `grid_only` name the keys that
+    have no effect elsewhere.
     """
 
     encoding: ClassVar[type[Position]]
@@ -201,12 +243,12 @@ class BasePositionConfig(ABC):
 
     @property
     def widening(self) -> int:
-        """By how much the tokens get wider: their own width is the model's less this."""
+        """By how much tokens get wider; their own vectors have the model's width minus this."""
         return 0
 
     @property
     def places(self) -> int | None:
-        """The number of places in a text; None if it is unlimited."""
+        """The number of places in a text; None if unlimited."""
         return None
 
     def token_dim(self, dim: int) -> int:
@@ -219,29 +261,37 @@ class BasePositionConfig(ABC):
         return dim - self.widening
 
     def with_cells(self: Config, cells: tuple[int, int]) -> Config:
-        """Return the same options with places for the cells (down, across) of an image."""
+        """Return the same options with places for the cells (rows, columns) of an image."""
         return self
 
     def wave_dim(self, dim: int, head_dim: int) -> int | None:
-        """The width that is filled with waves, of these two; None if there are no waves."""
+        """Return which of the two widths the waves fill; None if there are no waves."""
         return None
 
     def room_conflict(self, key: str, tokens: int, limit: str) -> Iterator[Conflict]:
-        """Yield a conflict if texts of `tokens`, as `limit` of a recipe allows, find no place."""
+        """Yield a conflict if texts of `tokens` tokens, which `limit` allows, do not fit."""
         if self.places is not None and self.places < tokens:
             reason = f"{limit} allows {tokens} tokens, the end-of-sequence token included; change "
             yield Conflict(f"{key}.length", f"{reason}one of them")
 
     def require_room(self, tokens: int, key: str) -> None:
-        """Raise if texts of `tokens`, as `key` of a recipe allows, find no place."""
+        """Raise `RecipeError` if texts of `tokens` tokens, which `key` allows, do not fit."""
         if self.places is not None and self.places < tokens:
             raise RecipeError(
                 f"{key} = {tokens} needs as many learned positions, but position.length is "
-                f"{self.places}; change one of them"
+                f"{self.places}; lower {key} or raise position.length"
             )
 
     def build(self, dim: int, head_dim: int) -> Position:
-        """The encoding for tokens of width `dim` (positions included) in heads of `head_dim`."""
+        """Build the encoding.
+
+        Args:
+            dim: Width of the tokens, concatenated positions included.
+            head_dim: Width of a head.
+
+        Raises:
+            ShapeError: If a width does not fit; the message names the key.
+        """
         try:
             return self.make(dim, head_dim)
         except ShapeError as error:
@@ -249,15 +299,16 @@ class BasePositionConfig(ABC):
 
     @abstractmethod
     def make(self, dim: int, head_dim: int) -> Position:
-        """The same, with errors that do not name the key."""
+        """Build the encoding, with errors that do not name the key."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AbsoluteConfig(BasePositionConfig):
-    """The options that all encodings with one vector a place share.
+    """Options of encodings with one vector per place.
 
-    fuse    "add" to the tokens, or "concat" to them, which leaves the tokens less width
-    width   the width of concatenated positions
+    fuse    "add" the positions to the tokens, or "concat" them, which leaves less width for the
+            tokens; change it to compare the two
+    width   width of concatenated positions, in numbers per token
     """
 
     fuse: Fuse = "add"
@@ -265,31 +316,32 @@ class AbsoluteConfig(BasePositionConfig):
 
     @property
     def widening(self) -> int:
-        """The width of what is concatenated."""
+        """The width of the concatenated positions."""
         return self.width if self.fuse == "concat" else 0
 
     def conflicts(self) -> Iterator[Conflict]:
-        """Positions that are added have the tokens' width."""
+        """Yield a conflict if `width` is set although positions are added."""
         if self.fuse == "add":
             yield from without_effect(self, ["width"], 'with position.fuse = "add"')
 
 
 @dataclass(frozen=True, kw_only=True)
 class NoPositionConfig(BasePositionConfig):
-    """No position: attention reads a set."""
+    """Options of no positions: attention reads a set."""
 
     encoding: ClassVar[type[Position]] = Position
     kind: Literal["none"] = "none"
 
     def make(self, dim: int, head_dim: int) -> Position:
-        """Tokens pass as they are."""
+        """Build the encoding that changes nothing."""
         return Position()
 
 
 def grid_for(grid: tuple[int, int] | None, cells: tuple[int, int]) -> tuple[int, int]:
-    """Return the grid of a table for an image with these cells (down, across).
+    """Return the grid (rows, columns) of a table for an image with these cells.
 
-    A grid that is left out is as large as the image; one that is smaller raises.
+    Raises:
+        RecipeError: If `grid` is given and smaller than the image.
     """
     if grid is None:
         return cells

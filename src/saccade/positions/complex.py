@@ -1,4 +1,4 @@
-"""Complex: a token is a wave r·e^(i(ωp + θ)) of its place p (Wang et al. 2019)."""
+"""Complex word embeddings with positions (Wang et al. 2019)."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -8,16 +8,22 @@ from torch import nn
 
 from saccade.errors import PositionError, ShapeError
 from saccade.positions.base import BasePositionConfig, Grid, Places, Position
-from saccade.positions.waves import frequencies, require_even, turned
+from saccade.positions.waves import frequencies, require_even, rotated
 from saccade.shapes import Float, Tensor
 
 
 class Complex(Position):
-    """f(p) = r e^(i(ωp + θ)) with learned ω, hence f(p + n) = f(p) e^(iωn).
+    """Complex positions: every token is a wave over places (Wang et al. 2019).
 
-    The pairs of numbers of a token's embedding are r e^(iθ), its amplitude and phase; ω is one
-    learned number a pair, shared by all words (the paper's word-sharing scheme), starting at the
-    frequencies of `Sinusoidal`. Real and imaginary parts go on as ordinary numbers.
+        f(p) = r e^(i(ωp + θ)),    hence f(p + n) = f(p) e^(iωn)
+
+    The pairs of numbers of an embedding are r e^(iθ), its amplitude and phase. ω is one learned
+    number per pair, shared by all words (the paper's word-sharing scheme), and starts at the
+    frequencies of `Sinusoidal`. Real and imaginary parts continue as ordinary numbers. For text.
+
+    Args:
+        dim: Width of the tokens, an even number.
+        base: Base of the initial frequencies ω_j = base^(-2j/dim).
     """
 
     on_grids = False
@@ -30,13 +36,15 @@ class Complex(Position):
 
     def embed(self, x: Float[Tensor, "*b n d"], at: Places) -> Float[Tensor, "*b n d"]:
         if isinstance(at, Grid):
-            raise PositionError("Complex is for text; an image takes Sinusoidal or Rotary")
+            raise PositionError(
+                "Complex works on text, got the places of an image; use Sinusoidal or Rotary there"
+            )
         if x.shape[-1] != 2 * len(self.frequency):
             raise ShapeError(
                 f"Complex was built for tokens of width {2 * len(self.frequency)}, "
-                f"got {x.shape[-1]}"
+                f"got {x.shape[-1]}; build it with dim={x.shape[-1]}"
             )
-        return turned(x, at.unsqueeze(-1) * self.frequency)
+        return rotated(x, at.unsqueeze(-1) * self.frequency)
 
     def extra_repr(self) -> str:
         return f"{2 * len(self.frequency)}"
@@ -44,11 +52,11 @@ class Complex(Position):
 
 @dataclass(frozen=True, kw_only=True)
 class ComplexConfig(BasePositionConfig):
-    """Tokens turned by their place at learned frequencies."""
+    """Options of complex positions, which rotate tokens at learned frequencies; it has none."""
 
     encoding: ClassVar[type[Position]] = Complex
     kind: Literal["complex"] = "complex"
 
     def make(self, dim: int, head_dim: int) -> Complex:
-        """The encoding of tokens of width `dim`."""
+        """Build the encoding for tokens of width `dim`."""
         return Complex(dim)

@@ -1,4 +1,4 @@
-"""Conditional: a place is known by its neighbours (Chu et al. 2021, CPE by a PEG)."""
+"""Conditional positional encodings, computed from neighbouring tokens (Chu et al. 2021)."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -12,11 +12,17 @@ from saccade.shapes import Float, Tensor
 
 
 class Conditional(Position):
-    """x + depthwise convolution of x over the grid it stands on, borders padded with zeros.
+    """Conditional positions: each token plus a convolution of its neighbours (Chu et al. 2021).
 
-    There is no table, so any resolution works; away from the borders a moved image gives moved
-    encodings. Tokens that stand nowhere pass as they are. Text is a grid of one row; since every
-    token reads its neighbours on both sides this is for encoders, not for generation.
+        x + depthwise_convolution(x), over the grid of the tokens, zeros beyond its borders
+
+    It has no table, so any resolution works; away from the borders a shifted image gives shifted
+    encodings. Tokens without a place are left unchanged. Text is a grid of one row. Every token
+    reads its neighbours on both sides, so this is for encoders, not for generation.
+
+    Args:
+        dim: Width of the tokens.
+        kernel_size: Side of the neighbourhood, an odd number of cells.
     """
 
     mixes_tokens = True
@@ -24,7 +30,9 @@ class Conditional(Position):
     def __init__(self, dim: int, kernel_size: int = 3) -> None:
         super().__init__()
         if kernel_size % 2 == 0:
-            raise PositionError(f"Conditional needs an odd kernel_size, got {kernel_size}")
+            raise PositionError(
+                f"Conditional needs an odd kernel_size, got {kernel_size}; use {kernel_size + 1}"
+            )
         self.convolution = nn.Conv2d(
             dim, dim, kernel_size, padding=kernel_size // 2, groups=dim, bias=True
         )
@@ -34,7 +42,10 @@ class Conditional(Position):
             rows, columns, placed = at.rows, at.columns, at.placed
         else:
             if at.ndim != 1:
-                raise PositionError("Conditional takes one row of places for the whole batch")
+                raise PositionError(
+                    f"Conditional takes places (n,) that all rows of the batch share, got shape "
+                    f"{tuple(at.shape)}; call it once per row"
+                )
             rows, columns, placed = at * 0, at - at.min(), at >= 0
         height, width = int(rows.max()) + 1, int(columns.max()) + 1
         cell = (rows * width + columns)[placed]
@@ -42,17 +53,18 @@ class Conditional(Position):
         grid = x.new_zeros(*batch, height * width, dim)
         grid[..., cell, :] = x[..., placed, :]
         image = grid.reshape(-1, height, width, dim).permute(0, 3, 1, 2)
-        read = self.convolution(image).permute(0, 2, 3, 1).reshape(*batch, height * width, dim)
+        encoded = self.convolution(image).permute(0, 2, 3, 1).reshape(*batch, height * width, dim)
         out = x.clone()
-        out[..., placed, :] = x[..., placed, :] + read[..., cell, :]
+        out[..., placed, :] = x[..., placed, :] + encoded[..., cell, :]
         return out
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConditionalConfig(BasePositionConfig):
-    """Positions computed from the neighbourhood.
+    """Options of positions computed from neighbouring tokens.
 
-    kernel_size   the side of the neighbourhood that a token reads, an odd number of cells
+    kernel_size   side of the neighbourhood that a token reads, an odd number of cells; raise it to
+                  see farther
     """
 
     encoding: ClassVar[type[Position]] = Conditional
@@ -62,10 +74,10 @@ class ConditionalConfig(BasePositionConfig):
     def __post_init__(self) -> None:
         if self.kernel_size % 2 == 0:
             raise RecipeError(
-                f"kernel_size is {self.kernel_size}, and a token has as many neighbours on either "
-                "side; use an odd number"
+                f"kernel_size is {self.kernel_size}, but a token has as many neighbours on either "
+                f"side; use an odd number, such as {self.kernel_size + 1}"
             )
 
     def make(self, dim: int, head_dim: int) -> Conditional:
-        """The encoding of tokens of width `dim`."""
+        """Build the encoding for tokens of width `dim`."""
         return Conditional(dim, self.kernel_size)

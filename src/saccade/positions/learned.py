@@ -1,4 +1,4 @@
-"""Learned: one vector a place, learned like any other weight (Gehring et al. 2017; Devlin 2019)."""
+"""Learned positions (Gehring et al. 2017; Devlin et al. 2019)."""
 
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
@@ -21,10 +21,15 @@ from saccade.shapes import Float, Tensor
 
 
 class Learned(Absolute):
-    """A table of `length` vectors; a place beyond it is an error, never a silent wrap.
+    """Learned positions: one learned vector per place (Gehring et al. 2017; Devlin et al. 2019).
 
-    For images `length` is (height, width): the table then has a vector for every cell, row by
-    row, after one for the tokens that stand nowhere.
+    A place beyond the table raises `PositionError`.
+
+    Args:
+        dim: Width of the vectors.
+        length: Number of places in a text. For images (height, width) in cells: the table has one
+            vector for tokens without a place, then one per cell, row by row.
+        fuse: "add" the vectors to the tokens, or "concat" them.
     """
 
     def __init__(self, dim: int, length: int | tuple[int, int], *, fuse: Fuse = "add") -> None:
@@ -41,13 +46,16 @@ class Learned(Absolute):
         if isinstance(self.length, int):
             if isinstance(at, Grid):
                 raise PositionError(
-                    "this learned table is for text; for an image build it with "
+                    "this learned table is for text, got the places of an image; build it with "
                     "length=(height, width)"
                 )
             _require_below(at, self.length, "place")
             return at
         if not isinstance(at, Grid):
-            raise PositionError("this learned table is for an image and needs a Grid of places")
+            raise PositionError(
+                "this learned table is for an image and needs a Grid of places; build it with an "
+                "integer length for text"
+            )
         height, width = self.length
         _require_below(at.rows, height, "row")
         _require_below(at.columns, width, "column")
@@ -65,10 +73,11 @@ def _require_below(at: Tensor, length: int, name: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class LearnedConfig(AbsoluteConfig):
-    """A learned table.
+    """Options of a learned table of positions.
 
-    length   the number of places in a text
-    grid     (height, width) in cells for an image; left out, it is as large as the image
+    length   number of places in a text, in tokens; raise it to read longer texts
+    grid     (height, width) of the table for images, in cells; default: as large as the image. Set
+             it to read larger images later
     """
 
     encoding: ClassVar[type[Position]] = Learned
@@ -85,9 +94,9 @@ class LearnedConfig(AbsoluteConfig):
         return self.length
 
     def with_cells(self, cells: tuple[int, int]) -> "LearnedConfig":
-        """A table for these cells."""
+        """Return the options of a table for these cells."""
         return replace(self, grid=grid_for(self.grid, cells))
 
     def make(self, dim: int, head_dim: int) -> Learned:
-        """A table for an image if there is a grid, else for text."""
+        """Build a table for an image if there is a grid, else for text."""
         return Learned(self.widening or dim, self.grid or self.length, fuse=self.fuse)

@@ -1,4 +1,4 @@
-"""Relative: the distance between query and key, in text (Shaw et al. 2018)."""
+"""Relative positions in text (Shaw et al. 2018)."""
 
 import math
 from dataclasses import dataclass
@@ -14,12 +14,17 @@ from saccade.shapes import Float, Int, Tensor
 
 
 class Relative(Position):
-    """b(q_i, j) = q_i · a_{clip(j - i)} / √d, with 2·max_distance + 1 vectors a.
+    """Relative positions: a bias by the distance between query and key (Shaw et al. 2018, eq. 4).
 
-    Shaw et al. eq. 4 with its key vectors a^K, clipped at `max_distance` on either side, shared by
-    the heads; the value vectors a^V of their eq. 3 are left out, since their table 3 finds no use
-    in them beside a^K. q · a is computed once for every distance and looked up for every pair, so
-    no (q, k, d) tensor exists.
+        b(q_i, j) = q_i · a_{clip(j - i)} / √d,    with 2 · max_distance + 1 vectors a
+
+    These are the key vectors a^K of the paper, shared by the heads. The value vectors a^V of its
+    eq. 3 are left out: its table 3 finds no use for them beside a^K. q · a is computed once per
+    distance and looked up for every pair, so no (q, k, d) tensor exists. For text.
+
+    Args:
+        head_dim: Width of a head.
+        max_distance: Distances beyond this, on either side, share one vector.
     """
 
     on_grids = False
@@ -35,7 +40,9 @@ class Relative(Position):
         self, query: Float[Tensor, "*b q d"], at_q: Places, at_k: Places
     ) -> Float[Tensor, "*b q k"]:
         if isinstance(at_q, Grid) or isinstance(at_k, Grid):
-            raise PositionError("Relative is for text; an image takes Relative2d")
+            raise PositionError(
+                "Relative works on text, got the places of an image; use Relative2d there"
+            )
         distance = at_k.unsqueeze(-2) - at_q.unsqueeze(-1)
         reach = self.max_distance
         return by_distance(query, self.weight, distance.clamp(-reach, reach) + reach)
@@ -47,23 +54,24 @@ class Relative(Position):
 def by_distance(
     query: Float[Tensor, "*b q d"], table: Float[Tensor, "m e"], index: Int[Tensor, "*c q k"]
 ) -> Float[Tensor, "*b q k"]:
-    """query · table[index] / √d, without ever gathering the vectors themselves."""
+    """Return query · table[index] / √d, without gathering the vectors themselves."""
     if query.shape[-1] != table.shape[-1]:
         raise ShapeError(
             f"relative positions of width {table.shape[-1]} do not fit heads of width "
-            f"{query.shape[-1]}"
+            f"{query.shape[-1]}; build them with head_dim={query.shape[-1]}"
         )
-    every = (query @ table.T) / math.sqrt(query.shape[-1])
-    while 2 < index.ndim < every.ndim:
+    by_index = (query @ table.T) / math.sqrt(query.shape[-1])
+    while 2 < index.ndim < by_index.ndim:
         index = index.unsqueeze(-3)
-    return every.gather(-1, index.expand(*every.shape[:-1], index.shape[-1]))
+    return by_index.gather(-1, index.expand(*by_index.shape[:-1], index.shape[-1]))
 
 
 @dataclass(frozen=True, kw_only=True)
 class RelativeConfig(BasePositionConfig):
-    """The distance between query and key, in text.
+    """Options of relative positions in text.
 
-    max_distance   distances beyond this are not told apart
+    max_distance   largest distance with a vector of its own, in tokens; larger distances share it.
+                   Raise it if the order of distant words matters
     """
 
     encoding: ClassVar[type[Position]] = Relative
@@ -71,5 +79,5 @@ class RelativeConfig(BasePositionConfig):
     max_distance: Count = 16
 
     def make(self, dim: int, head_dim: int) -> Relative:
-        """The encoding for heads of this width."""
+        """Build the encoding for heads of width `head_dim`."""
         return Relative(head_dim, self.max_distance)

@@ -1,4 +1,4 @@
-"""Relative2d: the distance in rows and in columns, in images (Bello et al. 2019)."""
+"""Relative positions in images (Bello et al. 2019)."""
 
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
@@ -14,11 +14,17 @@ from saccade.shapes import Float, Tensor
 
 
 class Relative2d(Position):
-    """b(q_i, j) = (q_i · r^H_{row j - row i} + q_i · r^W_{column j - column i}) / √d.
+    """Relative positions: a bias by the distance in rows and columns (Bello et al. 2019, eq. 3).
 
-    Bello et al. eq. 3, for grids of at most `height` x `width` cells: 2·height - 1 vectors r^H and
-    2·width - 1 vectors r^W, shared by the heads. A token that stands nowhere has no distance to
-    any other: its bias is 0.
+        b(q_i, j) = (q_i · r^H_{row j - row i} + q_i · r^W_{column j - column i}) / √d
+
+    There are 2 · height - 1 vectors r^H and 2 · width - 1 vectors r^W, shared by the heads. The
+    bias of a token without a place is 0. For images.
+
+    Args:
+        head_dim: Width of a head.
+        height: Largest number of rows.
+        width: Largest number of columns.
     """
 
     on_text = False
@@ -36,7 +42,9 @@ class Relative2d(Position):
         self, query: Float[Tensor, "*b q d"], at_q: Places, at_k: Places
     ) -> Float[Tensor, "*b q k"]:
         if not (isinstance(at_q, Grid) and isinstance(at_k, Grid)):
-            raise PositionError("Relative2d is for images and needs a Grid of places")
+            raise PositionError(
+                "Relative2d works on images and needs a Grid of places; use Relative for text"
+            )
         rows = self._index(at_q.rows, at_k.rows, self.height, "rows")
         columns = self._index(at_q.columns, at_k.columns, self.width, "columns")
         both = by_distance(query, self.row_weight, rows) + by_distance(
@@ -50,7 +58,8 @@ class Relative2d(Position):
         farthest = int(distance.abs().max())
         if farthest >= size:
             raise PositionError(
-                f"two cells are {farthest} {name} apart, this encoding was built for {size} {name}"
+                f"two cells are {farthest} {name} apart, this encoding was built for {size} {name};"
+                " use a smaller image, or build it for a larger grid"
             )
         return distance + size - 1
 
@@ -60,9 +69,10 @@ class Relative2d(Position):
 
 @dataclass(frozen=True, kw_only=True)
 class Relative2dConfig(BasePositionConfig):
-    """The distance in rows and in columns, in images.
+    """Options of relative positions in images.
 
-    grid   (height, width) in cells; left out, it is as large as the image
+    grid   (height, width) of the largest image, in cells; default: that of the images of the data.
+           Set it to read larger images later
     """
 
     encoding: ClassVar[type[Position]] = Relative2d
@@ -70,11 +80,11 @@ class Relative2dConfig(BasePositionConfig):
     grid: tuple[Count, Count] | None = None
 
     def with_cells(self, cells: tuple[int, int]) -> "Relative2dConfig":
-        """Distances between these cells."""
+        """Return the options for distances between these cells."""
         return replace(self, grid=grid_for(self.grid, cells))
 
     def make(self, dim: int, head_dim: int) -> Relative2d:
-        """The encoding for heads of this width; the grid must be known."""
+        """Build the encoding for heads of width `head_dim`; the grid must be known."""
         if self.grid is None:
             raise PositionError(
                 'position.kind = "relative_2d" needs the size of the image in cells; give '

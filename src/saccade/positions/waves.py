@@ -1,4 +1,4 @@
-"""The waves that sinusoidal, rotary and complex encodings share: ω_j = base^(-2j/dim)."""
+"""Frequencies and rotations that sinusoidal, rotary and complex positions share."""
 
 from typing import Literal
 
@@ -12,32 +12,35 @@ Layout = Literal["interleaved", "halves"]
 
 
 def require_even(dim: int, name: str, *, parts: int = 2) -> None:
-    """Waves come in pairs, on a grid in pairs for the rows and pairs for the columns."""
+    """Raise `ShapeError` unless `dim` is divisible by `parts`: 2 for text, 4 for a grid."""
     if dim < parts or dim % parts:
-        raise ShapeError(f"{name} needs a width divisible by {parts}, got {dim}")
+        raise ShapeError(
+            f"{name} needs a width divisible by {parts}, got {dim}; use "
+            f"{max(1, round(dim / parts)) * parts}"
+        )
 
 
 def frequencies(dim: int, base: float, device: torch.device) -> Float[Tensor, " j"]:
-    """ω_j = base^(-2j/dim) for j = 0 … dim/2 - 1: the two numbers of a pair share one."""
+    """Return ω_j = base^(-2j/dim) for j = 0 … dim/2 - 1, one for each pair of numbers."""
     return base ** -(torch.arange(0, dim, 2, dtype=precise(device), device=device) / dim)
 
 
 def angles(at: Places, dim: int, base: float) -> Float[Tensor, "*b n j"]:
-    """ω_j · place. On a grid the first half of the pairs turns by row, the second by column.
+    """Return the angles ω_j · place; 0 for a token without a place.
 
-    A token that stands nowhere gets angle 0.
+    On a grid the first half of the pairs is rotated by row, the second by column.
     """
     if isinstance(at, Grid):
-        require_even(dim, "a grid of waves", parts=4)
+        require_even(dim, "an encoding of rows and columns by waves", parts=4)
         by_row = angles(at.rows.clamp(min=0), dim // 2, base)
         return torch.cat((by_row, angles(at.columns.clamp(min=0), dim // 2, base)), -1)
     return at.unsqueeze(-1) * frequencies(dim, base, at.device)
 
 
-def turned(
+def rotated(
     x: Float[Tensor, "*b n d"], angle: Float[Tensor, "*c n j"], layout: Layout = "interleaved"
 ) -> Float[Tensor, "*b n d"]:
-    """Each pair of numbers (a, b) as the complex a + ib, times e^(i·angle).
+    """Return each pair of numbers (a, b), as the complex a + ib, times e^(i·angle).
 
     "interleaved" pairs neighbours (0, 1), (2, 3) …; "halves" pairs (0, d/2), (1, d/2 + 1) …
     """
@@ -51,5 +54,5 @@ def turned(
 
 
 def precise(device: torch.device) -> torch.dtype:
-    """Angles are computed in double precision, where the device has it: they grow with length."""
+    """Return the dtype for angles: float64 if the device has it, since angles grow with length."""
     return torch.float32 if device.type == "mps" else torch.float64

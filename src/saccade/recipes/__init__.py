@@ -1,1 +1,1 @@
-"""The built-in recipes: TOML files, read by saccade.training.recipe."""
+"""The built-in recipes: TOML files that `saccade.training.recipe` reads."""

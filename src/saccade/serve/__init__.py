@@ -1,5 +1,6 @@
-"""The server: runs answer over HTTP. It knows the Task seam and nothing of any task.
+"""HTTP server for trained runs. It uses the Task interface and knows no single task.
 
-A request goes through `gate` (who asks, and how much), a file of `routes` (what is asked)
-and `models` (is there room, is it allowed) to `batcher`, which answers what has come together.
+A request passes through `middleware` (authorization and size limits), a route in `routes` (its API
+shape) and `models` (queue and request limits) to `batcher`, which answers compatible requests
+together.
 """

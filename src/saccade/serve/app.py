@@ -1,4 +1,4 @@
-"""The server put together: routes, the shape of errors, and the gate before them."""
+"""The server's application: routes, error responses and the middleware around them."""
 
 from fastapi import FastAPI, Security
 from fastapi.exceptions import RequestValidationError
@@ -10,65 +10,77 @@ from starlette.responses import Response
 
 from saccade._version import __version__
 from saccade.serve import page
-from saccade.serve.auth import Guard
-from saccade.serve.json_body import invalid, usual
-from saccade.serve.limits import Limits
-from saccade.serve.middleware import Gate
-from saccade.serve.models import Models
+from saccade.serve.auth import Authorization
+from saccade.serve.limits import RequestLimits
+from saccade.serve.middleware import RequestMiddleware
+from saccade.serve.models import ModelRegistry
 from saccade.serve.problems import Problem
-from saccade.serve.prometheus import Measures
+from saccade.serve.prometheus import ServerMetrics
 from saccade.serve.routes import completions, health, predict, translate
 
-ABOUT = (
-    "Trained models answer. All errors have one shape: a code for programs and a sentence. "
-    "The codes stand with the statuses of each route."
+DESCRIPTION = (
+    "Predictions of trained attention models. All errors have one shape, a machine-readable code "
+    "and a message for people; the codes are listed with the statuses of each route."
 )
 
 
 def open_paths() -> tuple[str, ...]:
-    """The paths that need no token."""
-    return (*health.OPEN, *page.paths())
+    """Return the paths that need no token."""
+    return (*health.OPEN_PATHS, *page.paths())
 
 
 def build(
-    models: Models,
+    models: ModelRegistry,
     *,
-    guard: Guard,
-    limits: Limits,
-    measures: Measures,
+    authorization: Authorization,
+    limits: RequestLimits,
+    metrics: ServerMetrics,
     log_text: bool = False,
-) -> Gate:
-    """The server as an ASGI application."""
+) -> RequestMiddleware:
+    """Return the server as an ASGI application.
+
+    Args:
+        models: Models to serve.
+        authorization: Check of every request's headers.
+        limits: Limits of requests.
+        metrics: Metrics of the server.
+        log_text: Whether the log includes what users write.
+    """
     app = FastAPI(
         title="Saccade",
         version=__version__,
-        description=ABOUT,
-        docs_url=None,  # both would load scripts from elsewhere
+        description=DESCRIPTION,
+        docs_url=None,  # both would load scripts from other hosts
         redoc_url=None,
         redirect_slashes=False,
     )
     app.state.log_text = log_text
     token: list[Depends] = []
-    if guard.token is not None:  # checked at the gate; this describes it
+    if authorization.token is not None:  # the middleware checks it; this describes it
         token.append(Security(HTTPBearer(auto_error=False)))
-    gate = Gate(app, guard=guard, limits=limits, measures=measures, models=models)
     for routes in (predict.router(models), translate.router(models), completions.router(models)):
         app.include_router(routes, dependencies=token)
-    app.include_router(health.router(measures, lambda: gate.ending, token))
+    app.include_router(health.router(models, metrics, token))
     app.include_router(page.router())
-    gate.uploads = frozenset(predict.UPLOADS)
-    gate.paths = frozenset((*app.openapi()["paths"], *page.paths(), str(app.openapi_url)))
 
     @app.exception_handler(RequestValidationError)
-    async def wrong_fields(request: Request, error: RequestValidationError) -> Response:
-        return invalid(error).response()
+    async def invalid_fields(request: Request, error: RequestValidationError) -> Response:
+        return Problem.from_validation(error).response()
 
     @app.exception_handler(HTTPException)
-    async def wrong_request(request: Request, error: HTTPException) -> Response:
-        return usual(error).response()
+    async def http_error(request: Request, error: HTTPException) -> Response:
+        return Problem.from_http(error).response()
 
     @app.exception_handler(Exception)
-    async def failed(request: Request, error: Exception) -> Response:
-        return Problem("failed", "the server failed; its log says more").response()
+    async def internal_error(request: Request, error: Exception) -> Response:
+        return Problem("failed", "internal error; the server's log has details").response()
 
-    return gate
+    return RequestMiddleware(
+        app,
+        authorization=authorization,
+        limits=limits,
+        metrics=metrics,
+        models=models,
+        paths=(*app.openapi()["paths"], *page.paths(), str(app.openapi_url)),
+        upload_paths=predict.UPLOAD_PATHS,
+    )

@@ -1,9 +1,10 @@
-"""Answers together what has come together: one thread for each model.
+"""Dynamic batching: one queue and one thread per model.
 
-Work that wants the same is answered in one call of `predict`. Where that fails, each is answered
-alone, so that only what is wrong fails. A future is cancelled when the deadline has passed, the
-client has left or the server ends: then its work leaves the queue. Running work is cancelled when
-fewer than half of its inputs are still wanted, and those are answered again without the others.
+Jobs with equal options are answered in one call of `predict`. If that call fails, each job is
+answered alone, so that only the invalid one fails. A job's future is cancelled when its deadline
+has passed, its client has left or the server stops; the job then leaves the queue. A running batch
+is cancelled when fewer than half of its inputs are still wanted, and those are answered again
+without the others.
 """
 
 import threading
@@ -18,161 +19,175 @@ from typing import Any
 import torch
 
 from saccade.cancellation import Cancelled, cancellable, raise_if_cancelled
-from saccade.decoders.quick import Layouts, sharing
-from saccade.serve.limits import Limits
-from saccade.tasks import Task
+from saccade.decoders.fast_path import Layouts, sharing
+from saccade.serve.limits import RequestLimits
+from saccade.tasks import Answer, Task
 
-Observe = Callable[[int, float], None]
-"""Told of each batch: its rows and the seconds it took."""
+GenerationOptions = Mapping[str, Any]
+"""Options of `predict` such as beam and max_length, by their names."""
+OnBatch = Callable[[int, float], None]
+"""Called after each batch with its number of inputs and its seconds."""
 
 
 @dataclass(frozen=True, eq=False)
-class Work:
-    """The inputs of one request, and the future that gets their answers.
+class PredictionJob:
+    """Inputs of one request, and the future of their answers.
 
-    `alone` is for what depends on the place of an input among others, such as a drawn text.
-    `pixels` are those of its images, `weights` those that its attention can have.
+    Attributes:
+        inputs: Inputs as the task reads them.
+        options: Options of `predict`.
+        attention: Whether the answers carry attention records.
+        alone: Whether it must not share a batch, because its answers depend on the position of an
+            input in the batch, as sampled texts do.
+        pixels: Pixels of its images.
+        weights: Attention weights that its records can have.
+        future: Future of the answers.
+        arrived: Monotonic time at which it was created.
     """
 
-    inputs: Sequence[Any]
-    options: Mapping[str, Any] = field(default_factory=dict)
+    inputs: Sequence[object]
+    options: GenerationOptions = field(default_factory=dict)
     attention: bool = False
     alone: bool = False
     pixels: int = 0
     weights: int = 0
-    future: Future[list[Any]] = field(default_factory=Future)
+    future: Future[list[Answer]] = field(default_factory=Future)
     arrived: float = field(default_factory=time.monotonic)
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """The quantities that are bounded when several requests share a batch."""
-        length = sum(characters(each) for each in self.inputs)
-        return len(self.inputs), length, self.pixels, self.weights
+        """Inputs, characters, pixels and weights, which are bounded for each batch."""
+        return len(self.inputs), sum(map(characters, self.inputs)), self.pixels, self.weights
 
     @property
-    def kind(self) -> Hashable:
-        """What others must have in common with it to be answered with it."""
+    def batch_key(self) -> Hashable:
+        """Jobs share a batch only if this value is equal."""
         if self.alone:
             return id(self)
         return self.attention, tuple(sorted(self.options.items()))
 
 
 class Batcher:
-    """The queue of one model, and the thread that empties it."""
+    """Queue of one model, and the thread that works through it.
 
-    def __init__(self, task: Task, limits: Limits, observe: Observe) -> None:
-        self._task, self._limits, self._observe = task, limits, observe
+    Args:
+        task: Task that answers.
+        limits: Limits of a batch.
+        on_batch: Called after each batch with its number of inputs and its seconds.
+    """
+
+    def __init__(self, task: Task, limits: RequestLimits, on_batch: OnBatch) -> None:
+        self._task, self._limits, self._on_batch = task, limits, on_batch
         self._layouts: Layouts = {}  # a served model keeps its weights
-        self._waiting: deque[Work] = deque()
+        self._queue: deque[PredictionJob] = deque()
         self._changed = threading.Condition()
         self._closed = False
-        self._thread = threading.Thread(target=self._work, daemon=True)
+        self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
-    def submit(self, work: Work) -> None:
-        """Let it wait for its turn."""
+    def submit(self, job: PredictionJob) -> None:
+        """Add a job to the queue."""
         with self._changed:
-            self._waiting.append(work)
+            self._queue.append(job)
             self._changed.notify()
-        work.future.add_done_callback(lambda _: self._forget(work))
+        job.future.add_done_callback(lambda _: self._remove(job))
 
     def close(self, seconds: float) -> bool:
-        """Answer what is waiting, then end; whether that was done in this time."""
+        """Answer the jobs in the queue, then end the thread.
+
+        Returns:
+            Whether the thread ended within `seconds`.
+        """
         with self._changed:
             self._closed = True
             self._changed.notify()
         self._thread.join(seconds)
         return not self._thread.is_alive()
 
-    def _forget(self, work: Work) -> None:
+    def _remove(self, job: PredictionJob) -> None:
         with self._changed, suppress(ValueError):
-            self._waiting.remove(work)
+            self._queue.remove(job)
 
-    def _work(self) -> None:
-        torch.get_num_threads()  # settled for this thread, whatever others set for theirs
+    def _run(self) -> None:
+        torch.get_num_threads()  # fixes the number for this thread, whatever others set for theirs
         while batch := self._next():
             self._answer(batch)
 
-    def _next(self) -> list[Work]:
-        """What is answered next, as soon as there is anything; nothing at the end."""
+    def _next(self) -> list[PredictionJob]:
+        """Wait for the next batch; return an empty one at the end."""
         with self._changed:
             while True:
-                batch = self._alike()
+                batch = self._compatible()
                 if not batch:
                     if self._closed:
                         return []
                     self._changed.wait()
                     continue
-                left = batch[0].arrived + self._limits.linger - time.monotonic()
-                if left <= 0 or self._closed or _rows(batch) >= self._limits.rows:
-                    for work in batch:
-                        self._waiting.remove(work)
+                left = batch[0].arrived + self._limits.linger_seconds - time.monotonic()
+                if left <= 0 or self._closed or _count(batch) >= self._limits.batch_size:
+                    for job in batch:
+                        self._queue.remove(job)
                     return batch
                 self._changed.wait(left)
 
-    def _alike(self) -> list[Work]:
-        """The oldest, and those like it in their order, as far as there is room."""
+    def _compatible(self) -> list[PredictionJob]:
+        """Return the oldest job and those with its key, in their order, as far as they fit."""
         limits = self._limits
-        left = [limits.rows, limits.characters, limits.pixels, limits.weights]
-        batch: list[Work] = []
-        for work in self._waiting:
-            if batch and work.kind != batch[0].kind:
+        left = [limits.batch_size, limits.characters, limits.pixels, limits.weights]
+        batch: list[PredictionJob] = []
+        for job in self._queue:
+            if batch and job.batch_key != batch[0].batch_key:
                 continue
-            left = [room - size for room, size in zip(left, work.sizes, strict=True)]
+            left = [room - size for room, size in zip(left, job.sizes, strict=True)]
             if batch and min(left) < 0:
                 break
-            batch.append(work)
+            batch.append(job)
         return batch
 
-    def _answer(self, batch: list[Work]) -> None:
+    def _answer(self, batch: list[PredictionJob]) -> None:
         started = time.monotonic()
         try:
             answers = self._predict(batch)
         except Cancelled:
-            if wanted := [work for work in batch if not work.future.done()]:
+            if wanted := [job for job in batch if not job.future.done()]:
                 self._answer(wanted)
             return
         except BaseException as error:
             if len(batch) > 1:
-                for work in batch:
-                    self._answer([work])
-            else:
-                _settle(batch[0].future, error)
+                for job in batch:
+                    self._answer([job])
+                return
+            with suppress(InvalidStateError):  # cancelled meanwhile
+                batch[0].future.set_exception(error)
             return
-        self._observe(_rows(batch), time.monotonic() - started)
+        self._on_batch(_count(batch), time.monotonic() - started)
         at = 0
-        for work in batch:
-            _settle(work.future, answers[at : at + len(work.inputs)])
-            at += len(work.inputs)
+        for job in batch:
+            with suppress(InvalidStateError):
+                job.future.set_result(answers[at : at + len(job.inputs)])
+            at += len(job.inputs)
 
-    def _predict(self, batch: list[Work]) -> list[Any]:
+    def _predict(self, batch: list[PredictionJob]) -> list[Answer]:
         def mostly_unwanted() -> bool:
-            return 2 * _rows([work for work in batch if not work.future.done()]) < _rows(batch)
+            return 2 * _count([job for job in batch if not job.future.done()]) < _count(batch)
 
         with cancellable(mostly_unwanted), sharing(self._layouts):
             raise_if_cancelled()
             return self._task.predict(
-                [given for work in batch for given in work.inputs],
+                [value for job in batch for value in job.inputs],
                 attention=batch[0].attention,
-                batch_size=self._limits.rows,
+                batch_size=self._limits.batch_size,
                 **batch[0].options,
             )
 
 
-def characters(given: Any) -> int:
-    """The length of the texts of an input."""
-    if isinstance(given, str):
-        return len(given)
-    return sum(map(characters, given)) if isinstance(given, tuple) else 0
+def characters(value: object) -> int:
+    """Return the number of characters in the texts of an input."""
+    if isinstance(value, str):
+        return len(value)
+    return sum(map(characters, value)) if isinstance(value, tuple) else 0
 
 
-def _rows(batch: Sequence[Work]) -> int:
-    return sum(len(work.inputs) for work in batch)
-
-
-def _settle(future: Future[list[Any]], outcome: list[Any] | BaseException) -> None:
-    with suppress(InvalidStateError):  # cancelled meanwhile
-        if isinstance(outcome, BaseException):
-            future.set_exception(outcome)
-        else:
-            future.set_result(outcome)
+def _count(batch: Sequence[PredictionJob]) -> int:
+    """Return the number of inputs in a batch."""
+    return sum(len(job.inputs) for job in batch)

@@ -1,8 +1,8 @@
-"""HTTP connections: how many may be open, and how long one may keep the server waiting.
+"""HTTP connections: how many may be open, and how long a client may keep the server waiting.
 
 Anyone who can reach the port can open a connection, with or without a token, so an open connection
 must cost little and must not last. A connection without a running request is idle. It is closed
-when its time runs out, and the one that has been idle longest is closed when there are too many.
+when its time runs out; if there are too many, the one that has been idle longest is closed.
 """
 
 import asyncio
@@ -13,34 +13,44 @@ from typing import Any, cast
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from saccade.serve.limits import Limits
-from saccade.serve.logs import note
+from saccade.serve.limits import RequestLimits
+from saccade.serve.logs import log_event
 from saccade.serve.problems import Problem
-from saccade.serve.prometheus import Measures
+from saccade.serve.prometheus import ServerMetrics
 
 HEAD_BYTES = 2**14
-"""Headers of a request. As much is read at once, because h11 counts only heads without an end."""
+"""Bytes of the headers of a request. As much is read at once, because h11 counts only incomplete
+headers."""
 CHUNKS, CHUNK_BYTES = 256, 256
-"""A chunked body may have this many chunks, and one more for each so many bytes: h11 needs about
-as long for a chunk of one byte as for a large one."""
+"""A chunked body may have CHUNKS chunks, and one more per CHUNK_BYTES bytes: h11 needs about as
+long for a chunk of one byte as for a large one."""
 LINGER_SECONDS = 5.0
-"""How long a client has to read why its request was not read to the end."""
+"""Time that a client has to read the response to a request that was not read to its end."""
 LOG_SECONDS = 60.0
-"""At most one line about the limit of connections is logged in this time."""
+"""Time between two log lines about the limit of connections."""
 
 
-class Pool:
-    """All connections of a server: which of them are idle, and whether there is room for more."""
+class ConnectionPool:
+    """All connections of a server.
 
-    def __init__(self, limit: int, limits: Limits, measures: Measures) -> None:
-        self.limit, self.limits, self._measures = limit, limits, measures
+    Args:
+        limit: Connections that may be open.
+        limits: Limits of the server, for timeouts.
+        metrics: Metrics of the server.
+
+    Attributes:
+        open: Open connections.
+        idle: Connections without a running request, in the order in which they became idle.
+    """
+
+    def __init__(self, limit: int, limits: RequestLimits, metrics: ServerMetrics) -> None:
+        self.limit, self.limits, self._metrics = limit, limits, metrics
         self.open: set[Connection] = set()
         self.idle: dict[Connection, None] = {}
-        """Those without a running request, in the order in which they became idle."""
         self._logged = float("-inf")
 
     def admit(self, connection: "Connection") -> bool:
-        """Take another connection, in place of an idle one if need be; False if there is none."""
+        """Add a connection, in place of an idle one if the pool is full; return whether it fits."""
         if len(self.open) >= self.limit:
             self._log()
             if not self.idle:
@@ -52,31 +62,31 @@ class Pool:
         return True
 
     def drop(self, connection: "Connection", reason: str) -> None:
-        """Close a connection at once and count why."""
-        self._measures.dropped.labels(reason).inc()
+        """Close a connection at once and count the reason."""
+        self._metrics.dropped.labels(reason).inc()
         self.forget(connection)
         connection.abort()
 
     def forget(self, connection: "Connection") -> None:
-        """A connection is closed."""
+        """Remove a closed connection."""
         self.open.discard(connection)
         self.idle.pop(connection, None)
 
     def _log(self) -> None:
         if time.monotonic() - self._logged >= LOG_SECONDS:
             self._logged = time.monotonic()
-            note("connection limit reached", limit=self.limit, idle=len(self.idle))
+            log_event("connection limit reached", limit=self.limit, idle=len(self.idle))
 
 
-class Parser(h11.Connection):
-    """h11's parser, which also rejects bodies in a great many tiny chunks."""
+class ChunkLimitingParser(h11.Connection):
+    """h11's parser, which also rejects bodies in very many tiny chunks."""
 
     def __init__(self) -> None:
         super().__init__(h11.SERVER, HEAD_BYTES)
         self._chunks = self._bytes = 0
 
     def next_event(self) -> Any:
-        """Return what has come."""
+        """Return the next event of the connection."""
         event = super().next_event()
         if isinstance(event, h11.Request):
             self._chunks = self._bytes = 0
@@ -88,11 +98,14 @@ class Parser(h11.Connection):
         return event
 
 
-class Transport:
-    """A transport whose `close` lets the client read the answer.
+class LingeringTransport:
+    """Transport whose `close` lets the client read the response.
 
-    To close a socket while the client still sends resets the connection, and the answer is lost.
-    So only the sending side is closed, and what comes is thrown away for a while (RFC 9112, 9.6).
+    Closing a socket while the client still sends resets the connection, and the response is lost.
+    So only the sending side is closed, and what arrives is discarded for a while (RFC 9112, 9.6).
+
+    Attributes:
+        lingers: Whether the sending side is closed.
     """
 
     def __init__(self, transport: asyncio.Transport, connection: "Connection") -> None:
@@ -103,11 +116,11 @@ class Transport:
         return getattr(self._transport, name)
 
     def is_closing(self) -> bool:
-        """Whether nothing more is sent."""
+        """Return whether nothing more will be sent."""
         return self.lingers or self._transport.is_closing()
 
     def close(self) -> None:
-        """Close, at once if the client has sent all of its request."""
+        """Close the connection, at once if the client has sent its complete request."""
         if self.is_closing():
             return
         if self._connection.conn.their_state not in (h11.SEND_BODY, h11.ERROR):
@@ -124,11 +137,17 @@ class Transport:
 
 
 class Connection(H11Protocol, asyncio.BufferedProtocol):
-    """One connection, which is closed when it keeps the server waiting."""
+    """One connection, which is closed when its client keeps the server waiting.
 
-    def __init__(self, *args: Any, pool: Pool, **kwargs: Any) -> None:
+    Args:
+        args: Arguments of uvicorn's protocol.
+        pool: All connections of the server.
+        kwargs: Keyword arguments of uvicorn's protocol.
+    """
+
+    def __init__(self, *args: Any, pool: ConnectionPool, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.conn = Parser()
+        self.conn = ChunkLimitingParser()
         self._pool, self._limits = pool, pool.limits
         self._buffer = bytearray(HEAD_BYTES)
         self._timer: asyncio.TimerHandle | None = None
@@ -141,14 +160,14 @@ class Connection(H11Protocol, asyncio.BufferedProtocol):
         return self.cycle is not None and not self.cycle.response_complete
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """A client has connected."""
+        """Add the new connection to the pool and wait for its first request."""
         self._link = transport
-        super().connection_made(cast(asyncio.Transport, Transport(transport, self)))
+        super().connection_made(cast(asyncio.Transport, LingeringTransport(transport, self)))
         if self._pool.admit(self):
             self._expect(self._limits.head_seconds)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection is closed."""
+        """Stop all timers and leave the pool."""
         self._expect(None)
         if self._stalled is not None:
             self._stalled.cancel()
@@ -156,40 +175,42 @@ class Connection(H11Protocol, asyncio.BufferedProtocol):
         super().connection_lost(exc)
 
     def get_buffer(self, sizehint: int) -> bytearray:
-        """Where the next bytes go."""
+        """Return the buffer for the next bytes."""
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Bytes have come."""
+        """Handle bytes in the buffer."""
         if not self.transport.is_closing():
             self.data_received(bytes(self._buffer[:nbytes]))
 
     def data_received(self, data: bytes) -> None:
-        """Handle bytes that have come."""
+        """Handle bytes from the client."""
         super().data_received(data)
         if self.transport.is_closing():
             return
         if self.busy:
             self._expect(None)
             self._pool.idle.pop(self, None)
-        elif self._timer is None:  # the first bytes of the next request; more of them buy no time
+        elif (
+            self._timer is None
+        ):  # the first bytes of the next request; later ones do not extend its time
             self._expect(self._limits.head_seconds)
 
     def on_response_complete(self) -> None:
-        """An answer has been sent."""
+        """Mark the connection as idle after a response."""
         super().on_response_complete()
         if not self.busy and self in self._pool.open:
             self._pool.idle[self] = None
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what is not valid HTTP, in the shape of all errors."""
+        """Respond to invalid HTTP, in the shape of all errors."""
         if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
-            self.abort()  # an answer has begun already
+            self.abort()  # a response has begun already
             return
         problem = Problem(
             "bad_request",
-            f"this is not a valid HTTP/1.1 request, or its headers have more than {HEAD_BYTES:,} "
-            "bytes, or its body comes in too many small chunks",
+            f"the request is not valid HTTP/1.1, or its headers have more than {HEAD_BYTES:,} "
+            "bytes, or its body has too many small chunks",
         )
         body = json.dumps(problem.body()).encode()
         headers = [("content-type", "application/json"), ("content-length", str(len(body)))]
@@ -201,7 +222,7 @@ class Connection(H11Protocol, asyncio.BufferedProtocol):
         self.transport.close()
 
     def linger(self) -> None:
-        """The answer is sent, and the client still sends: give it time to read."""
+        """Give a client that still sends time to read the response."""
         self._expect(LINGER_SECONDS)
         self._pool.idle[self] = None
         if self.busy:  # nobody needs the rest of the body
@@ -209,31 +230,31 @@ class Connection(H11Protocol, asyncio.BufferedProtocol):
             self.cycle.message_event.set()
 
     def shutdown(self) -> None:
-        """The server ends."""
-        if isinstance(self.transport, Transport) and self.transport.lingers:
+        """Close the connection because the server stops."""
+        if isinstance(self.transport, LingeringTransport) and self.transport.lingers:
             self.abort()
         else:
             super().shutdown()
 
     def pause_writing(self) -> None:
-        """The client does not read as fast as it is answered."""
+        """Start to watch a client that reads slower than the server writes."""
         super().pause_writing()
         self._watch_reading(None)
 
     def resume_writing(self) -> None:
-        """The client has read."""
+        """Stop watching a client that has read everything."""
         super().resume_writing()
         if self._stalled is not None:
             self._stalled.cancel()
             self._stalled = None
 
     def abort(self) -> None:
-        """Close at once."""
+        """Close the connection at once."""
         if self._link is not None:
             self._link.abort()
 
     def _expect(self, seconds: float | None) -> None:
-        """Close in this time unless a request comes; None: not at all."""
+        """Close the connection in this time unless a request arrives; None stops the timer."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = None
@@ -241,7 +262,7 @@ class Connection(H11Protocol, asyncio.BufferedProtocol):
             self._timer = self.loop.call_later(seconds, self._pool.drop, self, "timeout")
 
     def _watch_reading(self, unread: int | None) -> None:
-        """Close if the client has read nothing since there was so much to read."""
+        """Close the connection if the client has read nothing since `unread` bytes were left."""
         left = self.transport.get_write_buffer_size()
         if unread is not None and left >= unread:
             self._pool.drop(self, "stalled")

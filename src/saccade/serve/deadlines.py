@@ -1,4 +1,4 @@
-"""Waiting for an answer, as long as somebody wants it and its time has not run out."""
+"""Deadlines of requests: wait for an answer until its time runs out or its client leaves."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -10,42 +10,57 @@ from starlette.requests import Request
 from saccade.serve.problems import Problem
 
 Result = TypeVar("Result")
-QUICK = 2**16
-"""Bytes of a request that is handled at once, without a thread."""
+SMALL_BODY = 2**16
+"""Bytes of a request body that is handled in the event loop, without a thread."""
 
 
-class Waiting:
-    """One request that is waiting: until when, and for whom.
+class Deadline:
+    """Deadline of one request, which also ends when its client disconnects.
 
-    `size` is how many bytes it has, and tells whether it is worth a thread.
+    Args:
+        request: The request.
+        time: Time of the event loop at which it must be answered.
+        size: Bytes of its body.
+
+    Attributes:
+        satisfied: Set when the client has all it asked for, although the model could continue.
     """
 
-    def __init__(self, request: Request, deadline: float, size: int) -> None:
-        self._request, self._deadline, self._size = request, deadline, size
-        self.enough = False
-        """Set when what was wanted has come, though there might be more."""
+    def __init__(self, request: Request, time: float, size: int) -> None:
+        self._request, self._time, self._size = request, time, size
+        self.satisfied = False
 
-    async def thread(self, call: Callable[[], Result]) -> Result:
-        """What the call gives; in a thread, if the request is so large that it may take long."""
-        return call() if self._size <= QUICK else await run_in_threadpool(call)
+    async def run(self, call: Callable[[], Result]) -> Result:
+        """Return the result of a call, which runs in a thread if the request is large."""
+        return call() if self._size <= SMALL_BODY else await run_in_threadpool(call)
 
-    async def until(self, answer: Awaitable[Result]) -> Result:
-        """The answer, which is cancelled when the client is gone or its time is over."""
-        wanted = asyncio.ensure_future(answer)
-        gone = asyncio.ensure_future(self._gone())
-        left = self._deadline - asyncio.get_running_loop().time()
+    async def wait_for(self, awaitable: Awaitable[Result]) -> Result:
+        """Return the result of an awaitable, or cancel it at the deadline.
+
+        Raises:
+            Problem: The time ran out ("too_late"), or the client disconnected ("gone").
+        """
+        result = asyncio.ensure_future(awaitable)
+        disconnect = asyncio.ensure_future(self._disconnected())
+        left = self._time - asyncio.get_running_loop().time()
         try:
-            await asyncio.wait({wanted, gone}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
-            if wanted.done():
-                return wanted.result()
-            if gone.done():
-                raise Problem("gone", "the client has gone")
-            raise Problem("too_late", "there was no answer in time; ask for less, or try again")
+            await asyncio.wait(
+                {result, disconnect}, timeout=left, return_when=asyncio.FIRST_COMPLETED
+            )
+            if result.done():
+                return result.result()
+            if disconnect.done():
+                raise Problem("gone", "the client closed the connection")
+            raise Problem(
+                "too_late",
+                "the answer was not ready in time; send fewer or shorter inputs, or a smaller "
+                "beam or max_length, or try again later",
+            )
         finally:
-            wanted.cancel()
-            gone.cancel()
-            await asyncio.wait({wanted, gone})
+            result.cancel()
+            disconnect.cancel()
+            await asyncio.wait({result, disconnect})
 
-    async def _gone(self) -> None:
+    async def _disconnected(self) -> None:
         while (await self._request.receive())["type"] != "http.disconnect":
             pass

@@ -1,4 +1,4 @@
-"""What one request may ask for, and how many may wait."""
+"""Limits on what one request may ask for, and on how many requests may wait."""
 
 from dataclasses import dataclass
 
@@ -6,53 +6,55 @@ MIB = 2**20
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
-    """The caps of a server.
+class RequestLimits:
+    """Limits of a server.
 
-    queue          requests of one model that wait or are being answered; more get 429
-    rows           inputs that are answered together
-    characters     of all texts of a request, and of those answered together
-    linger         seconds that an input waits for others to be answered with
-    seconds        until a request must be answered
-    streams        texts of one model that are written at the same time, piece by piece
-    inputs         of one request
-    tokens         of an answer, unless the run's own recipe allows more
-    beam           and also the most answers for one input
-    request_tokens inputs x beam x max_length of one request; one input may always have the largest
-                   beam and max_length
-    pixels         of all images of a request, and of those answered together
-    weights        attention weights of one request, and of those answered together
-    json           bytes of a JSON body
-    values         items, keys and nested lists of a JSON body, counted before it is parsed
-    body           bytes of an upload
-    body_seconds   until they must have come
-    bodies         bytes of all requests that are being read or answered
-    connections    that may be open; half the open files of the process if that is less
-    head_seconds   until the headers of a request must have come
-    idle_seconds   that a connection may wait for its next request
-    stall_seconds  that a client may read nothing of its answer
-    grace          seconds that are left to running work when the server is told to end
+    Attributes:
+        queue: Requests per model that wait or are being answered. Further ones get status 429.
+        batch_size: Inputs answered together.
+        characters: Characters of all texts of a request, and of all texts in a batch.
+        linger_seconds: Seconds that an input waits for others to be batched with.
+        timeout: Seconds until a request must be answered.
+        streams: Texts per model that are streamed at the same time.
+        inputs: Inputs per request.
+        max_length: Tokens of an answer. A recipe's own larger value is always allowed.
+        max_beam: Beam width, and the number of answers per input. A recipe's own larger values are
+            always allowed.
+        request_tokens: Inputs x beam x max_length of a request. A single input may always use the
+            largest beam and max_length.
+        pixels: Pixels of all images of a request, and of all images in a batch.
+        weights: Attention weights of a request, and of a batch.
+        json_bytes: Bytes of a JSON body.
+        json_values: Items, keys and nested lists of a JSON body, counted before it is parsed.
+        upload_bytes: Bytes of a multipart upload.
+        body_seconds: Seconds until the complete body must have arrived.
+        total_bytes: Bytes of all request bodies that are being read or answered.
+        connections: Open connections. Half of the process's file limit applies if it is lower.
+        head_seconds: Seconds until the headers of a request must have arrived.
+        idle_seconds: Seconds that a connection may stay open without a request.
+        stall_seconds: Seconds that a client may leave its response unread.
+        grace_seconds: Seconds that running requests get to finish when the server stops.
     """
 
     queue: int = 128
-    rows: int = 64
+    batch_size: int = 64
     characters: int = 50_000
-    linger: float = 0.004
-    seconds: float = 30.0
+    linger_seconds: float = 0.004
+    timeout: float = 30.0
     streams: int = 4
     inputs: int = 64
-    tokens: int = 512
-    beam: int = 16
+    max_length: int = 512
+    max_beam: int = 16
     request_tokens: int = 131_072
     pixels: int = 50_000_000
     weights: int = 4_000_000
-    json: int = MIB
-    values: int = 2_000
-    body: int = 8 * MIB
+    json_bytes: int = MIB
+    json_values: int = 2_000
+    upload_bytes: int = 8 * MIB
     body_seconds: float = 10.0
-    bodies: int = 256 * MIB
+    total_bytes: int = 256 * MIB
     connections: int = 1_024
     head_seconds: float = 10.0
     idle_seconds: float = 5.0
     stall_seconds: float = 30.0
-    grace: float = 20.0
+    grace_seconds: float = 20.0

@@ -1,35 +1,37 @@
-"""The models that are served: their names, who may ask, and what is asked of them."""
+"""Models of a server: their names, their queues, and the limits on requests for them."""
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from saccade.data.sources.images import image_size
 from saccade.decoding import GenerationConfig
 from saccade.errors import SaccadeError, ServeError
 from saccade.interfaces import HasEngine
-from saccade.serve.batcher import Batcher, Work, characters
-from saccade.serve.deadlines import Waiting
-from saccade.serve.limits import Limits
+from saccade.serve.batcher import Batcher, GenerationOptions, PredictionJob, characters
+from saccade.serve.deadlines import Deadline
+from saccade.serve.limits import RequestLimits
 from saccade.serve.problems import Problem
-from saccade.serve.prometheus import Measures
-from saccade.serve.streamer import End, Streamer
+from saccade.serve.prometheus import ServerMetrics
+from saccade.serve.streamer import Streamer, StreamPiece
 from saccade.tasks import Aligns, Answer, Streams, Task
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-PAIR = re.compile(r"([a-z]{2,3})-([a-z]{2,3})")
+LANGUAGE_PAIR = re.compile(r"([a-z]{2,3})-([a-z]{2,3})")
 
 
 @dataclass(frozen=True)
-class Served:
-    """A run folder and the name that clients know it by.
+class ServedRun:
+    """A run folder and the name by which clients address it.
 
-    `languages` are those it translates from and to, if its name was given and says so.
+    Attributes:
+        name: Name of the model.
+        folder: Run folder.
+        languages: Source and target language, if the name was given and is a language pair.
     """
 
     name: str
@@ -37,108 +39,136 @@ class Served:
     languages: tuple[str, str] | None = None
 
     @classmethod
-    def parse(cls, text: str) -> "Served":
-        """From RUN or NAME=RUN; without a name it is that of the folder."""
+    def parse(cls, text: str) -> "ServedRun":
+        """Parse RUN or NAME=RUN; without a name, the model is called like its folder.
+
+        Example:
+            >>> ServedRun.parse("en-fr=runs/first").languages
+            ('en', 'fr')
+        """
         name, equals, folder = text.partition("=")
         if not equals or Path(text).is_dir():
             path = Path(text)
             return cls(_checked_name(path.resolve().name, text), path)
-        pair = PAIR.fullmatch(name)
+        pair = LANGUAGE_PAIR.fullmatch(name)
         languages = (pair[1], pair[2]) if pair else None
         return cls(_checked_name(name, text), Path(folder), languages)
 
 
-class Model:
-    """A task that answers requests: caps on what they may ask, a bounded line, a batcher."""
+class ServedModel:
+    """A task that answers requests through a bounded queue.
+
+    Args:
+        name: Name by which clients address it.
+        task: Task that answers.
+        limits: Limits of its requests.
+        metrics: Metrics of the server.
+        languages: Source and target language of a translator.
+
+    Attributes:
+        pending: Requests that wait or are being answered.
+    """
 
     def __init__(
         self,
         name: str,
         task: Task,
         *,
-        limits: Limits,
-        measures: Measures,
+        limits: RequestLimits,
+        metrics: ServerMetrics,
         languages: tuple[str, str] | None = None,
     ) -> None:
         self.name, self.task, self.limits = name, task, limits
         self.languages = languages if isinstance(task, Aligns) else None
         self.pending = 0
-        self._measures = measures
-        self._batcher = Batcher(task, limits, self._observe)
+        self._metrics = metrics
+        self._batcher = Batcher(task, limits, self._count_batch)
         self._streamer = Streamer(limits.streams)
 
     @property
     def full(self) -> bool:
-        """Whether another request would have to be refused."""
+        """Whether its queue has no room for another request."""
         return self.pending >= self.limits.queue
 
     @property
     def engine(self) -> str:
-        """What writes its answers."""
+        """Name of the engine that generates its answers."""
         return self.task.engine.name if isinstance(self.task, HasEngine) else "eager"
 
     @property
     def streams(self) -> bool:
-        """Whether its answers can be had while they are written."""
+        """Whether its answers can be streamed."""
         return isinstance(self.task, Streams)
 
-    async def answers(
+    async def predict(
         self,
-        given: Sequence[Any],
-        options: Mapping[str, Any],
-        waiting: Waiting,
+        values: Sequence[object],
+        options: GenerationOptions,
+        deadline: Deadline,
         *,
         attention: bool = False,
     ) -> list[Answer]:
-        """An answer for each input, which is a value of JSON."""
-        with self._in_line():
-            work = await waiting.thread(partial(self._work, given, options, attention=attention))
-            self._batcher.submit(work)
+        """Return an answer for each input.
+
+        Args:
+            values: Inputs as JSON values, or the bytes of images.
+            options: Options of `predict`.
+            deadline: Deadline of the request.
+            attention: Whether the answers carry attention records.
+
+        Raises:
+            Problem: The queue is full, an input or option is invalid, or the deadline has passed.
+        """
+        with self._queue_place():
+            job = await deadline.run(partial(self._job, values, options, attention=attention))
+            self._batcher.submit(job)
             try:
-                found = await waiting.until(asyncio.wrap_future(work.future))
+                answers = await deadline.wait_for(asyncio.wrap_future(job.future))
             except SaccadeError as error:
                 raise Problem("invalid", str(error)) from error
             finally:
-                if work.future.cancel():
-                    self._measures.abandoned.labels(self.name).inc()
-        records = (answer.attention for answer in found if answer.attention is not None)
+                if job.future.cancel():
+                    self._metrics.abandoned.labels(self.name).inc()
+        records = (answer.attention for answer in answers if answer.attention is not None)
         count = sum(layer.size for record in records for layer in record.weights.values())
         self._require_few_weights(count, "has")
-        return found
+        return answers
 
-    async def pieces(
-        self, prompt: str, options: Mapping[str, Any], waiting: Waiting
-    ) -> AsyncGenerator[str | End, None]:
-        """The answer as it is written, and its end."""
+    async def stream(
+        self, prompt: str, options: GenerationOptions, deadline: Deadline
+    ) -> AsyncGenerator[StreamPiece, None]:
+        """Yield the answer piece by piece."""
         task = self.task
         if not isinstance(task, Streams):
-            raise Problem("invalid", f"{self.name} gives its answers whole, not as a stream")
-        with self._in_line():
-            work = self._work([prompt], options, attention=False)
-            begin = partial(task.stream, work.inputs[0], **work.options)
-            said: str | End = ""
-            async with aclosing(self._streamer.pieces(begin)) as written:
+            raise Problem("invalid", f"{self.name} cannot stream its answers; ask without stream")
+        with self._queue_place():
+            self._job([prompt], options, attention=False)  # checks the limits
+            start = partial(task.stream, prompt, **options)
+            piece = StreamPiece("")
+            async with aclosing(self._streamer.stream(start)) as pieces:
                 try:
-                    while not isinstance(said, End):
-                        said = await waiting.until(anext(written))
-                        yield said
+                    while piece.finished is None:
+                        piece = await deadline.wait_for(anext(pieces))
+                        yield piece
                 except SaccadeError as error:
                     raise Problem("invalid", str(error)) from error
                 finally:
-                    if not (isinstance(said, End) or waiting.enough):
-                        self._measures.abandoned.labels(self.name).inc()
+                    if piece.finished is None and not deadline.satisfied:
+                        self._metrics.abandoned.labels(self.name).inc()
 
     def close(self, seconds: float) -> bool:
-        """End its threads; whether they have ended in this time."""
+        """End its threads; return whether they ended within `seconds`."""
         streams_ended = self._streamer.close(seconds)
         return self._batcher.close(seconds) and streams_ended
 
     @contextmanager
-    def _in_line(self) -> Iterator[None]:
-        """A place in the line, for as long as a request is answered."""
+    def _queue_place(self) -> Iterator[None]:
+        """Occupy a place in the queue while a request is answered."""
         if self.full:
             raise Problem(
-                "full", f"{self.limits.queue} requests for {self.name} are waiting; try again"
+                "full",
+                f"{self.limits.queue} requests for {self.name} are waiting already; "
+                "try again later",
             )
         self.pending += 1
         try:
@@ -146,28 +176,31 @@ class Model:
         finally:
             self.pending -= 1
 
-    def _work(self, given: Sequence[Any], options: Mapping[str, Any], *, attention: bool) -> Work:
-        """What is asked, if it is allowed."""
-        if len(given) > self.limits.inputs:
+    def _job(
+        self, values: Sequence[object], options: GenerationOptions, *, attention: bool
+    ) -> PredictionJob:
+        """Return the job of a request; raise if it exceeds a limit."""
+        if len(values) > self.limits.inputs:
             raise Problem(
                 "invalid",
-                f"a request may have {self.limits.inputs} inputs, this one has {len(given)}",
+                f"the request has {len(values)} inputs, more than the {self.limits.inputs} "
+                "allowed; send several requests",
             )
         self._require_modest(options)
         try:
-            inputs = [self.task.from_json(value) for value in given]
+            inputs = [self.task.from_json(value) for value in values]
             length = sum(map(characters, inputs))
             if length > self.limits.characters:
                 raise Problem(
                     "invalid",
-                    f"the texts of a request may have {self.limits.characters:,} characters "
-                    f"together, these have {length:,}",
+                    f"the texts of the request have {length:,} characters together, more than the "
+                    f"{self.limits.characters:,} allowed; send fewer or shorter texts",
                 )
             generation = self.task.generation
             settings = None if generation is None else generation.changed(options)
             if settings is not None:
                 self._require_few_tokens(len(inputs), settings)
-            return Work(
+            return PredictionJob(
                 inputs,
                 options,
                 attention,
@@ -179,70 +212,83 @@ class Model:
             raise Problem("invalid", str(error)) from error
 
     def _require_few_tokens(self, inputs: int, settings: GenerationConfig) -> None:
-        """Raise if inputs, beam and length are too much together; never for one input alone."""
+        """Raise if inputs x beam x max_length is too large; never for a single input."""
         own, limits = self.task.generation or settings, self.limits
-        largest = max(limits.beam, own.beam) * max(limits.tokens, own.max_length)
+        largest = max(limits.max_beam, own.beam) * max(limits.max_length, own.max_length)
         most = max(limits.request_tokens, largest)
         count = inputs * settings.beam * settings.max_length
         if count > most:
             raise Problem(
                 "invalid",
-                f"inputs x beam x max_length may be {most:,} in a request, this one has {inputs} x "
-                f"{settings.beam} x {settings.max_length} = {count:,}; send fewer inputs, or a "
-                "smaller beam or max_length",
+                f"inputs x beam x max_length is {inputs} x {settings.beam} x {settings.max_length} "
+                f"= {count:,}, more than the {most:,} allowed; send fewer inputs, or a smaller "
+                "beam or max_length",
             )
 
-    def _pixels(self, inputs: Sequence[Any]) -> int:
-        """Those of all images, by their headers, if they are not too many."""
-        images = [(number, each) for number, each in enumerate(inputs, 1) if type(each) is bytes]
+    def _pixels(self, inputs: Sequence[object]) -> int:
+        """Return the pixels of all images, read from their headers; raise if there are too many."""
+        images = [(number, data) for number, data in enumerate(inputs, 1) if type(data) is bytes]
         sizes = (image_size(data, f"input {number}") for number, data in images)
         pixels = sum(width * height for width, height in sizes)
         if pixels > self.limits.pixels:
             raise Problem(
                 "invalid",
-                f"the images of a request may have {self.limits.pixels:,} pixels together, these "
-                f"have {pixels:,}; send fewer images, or make them smaller",
+                f"the images of the request have {pixels:,} pixels together, more than the "
+                f"{self.limits.pixels:,} allowed; send fewer or smaller images",
             )
         return pixels
 
-    def _weights(self, inputs: Sequence[Any], options: Mapping[str, Any]) -> int:
-        """Those that the attention can have, if they are not too many."""
+    def _weights(self, inputs: Sequence[object], options: GenerationOptions) -> int:
+        """Return how many attention weights the answers can have; raise if there are too many."""
         weights = self.task.attention_size(inputs, options)
         self._require_few_weights(weights, "can have")
         return weights
 
-    def _require_modest(self, options: Mapping[str, Any]) -> None:
-        """Refuse options beyond the caps; a recipe's own are always allowed."""
+    def _require_modest(self, options: GenerationOptions) -> None:
+        """Raise if an option exceeds its limit; a recipe's own values are always allowed."""
         own, limits = self.task.generation, self.limits
-        caps = {"beam": limits.beam, "num_best": limits.beam, "max_length": limits.tokens}
+        caps = {
+            "beam": limits.max_beam,
+            "num_best": limits.max_beam,
+            "max_length": limits.max_length,
+        }
         for name, most in caps.items():
             allowed = max(most, getattr(own, name, 0))
             if options.get(name, 0) > allowed:
-                raise Problem("invalid", f"{name} may be {allowed} at most, got {options[name]}")
+                raise Problem("invalid", f"{name} must be at most {allowed}, got {options[name]}")
 
     def _require_few_weights(self, count: int, verb: str) -> None:
         if count > self.limits.weights:
             raise Problem(
                 "invalid",
-                f"the attention of a request may have {self.limits.weights:,} weights, this one "
-                f"{verb} {count:,}; send fewer or shorter inputs or a smaller max_length, or ask "
-                "without attention",
+                f"the attention of the request {verb} {count:,} weights, more than the "
+                f"{self.limits.weights:,} allowed; send fewer or shorter inputs or a smaller "
+                "max_length, or ask without attention",
             )
 
-    def _observe(self, rows: int, seconds: float) -> None:
-        self._measures.rows.labels(self.name).observe(rows)
-        self._measures.batch_seconds.labels(self.name).observe(seconds)
+    def _count_batch(self, rows: int, seconds: float) -> None:
+        self._metrics.batch_rows.labels(self.name).observe(rows)
+        self._metrics.batch_seconds.labels(self.name).observe(seconds)
 
 
-class Models:
-    """All models of a server, by their names."""
+class ModelRegistry:
+    """All models of a server, by their names.
 
-    def __init__(self, models: Sequence[Model], measures: Measures) -> None:
+    Args:
+        models: The models, each with a name of its own.
+        metrics: Metrics of the server.
+
+    Attributes:
+        draining: Set when the server stops: from then on no new requests are accepted.
+    """
+
+    def __init__(self, models: Sequence[ServedModel], metrics: ServerMetrics) -> None:
         self._by_name = {model.name: model for model in models}
+        self.draining = False
         for model in models:
-            measures.pending.labels(model.name).set_function(partial(getattr, model, "pending"))
+            metrics.pending.labels(model.name).set_function(partial(getattr, model, "pending"))
 
-    def __iter__(self) -> Iterator[Model]:
+    def __iter__(self) -> Iterator[ServedModel]:
         return iter(self._by_name.values())
 
     @property
@@ -250,61 +296,78 @@ class Models:
         """Whether no model has room for another request."""
         return all(model.full for model in self)
 
-    def find(self, name: str | None) -> Model:
-        """The model of this name; where there is only one, it may be left out."""
+    def find(self, name: str | None) -> ServedModel:
+        """Return the model with this name, or the only one if `name` is None."""
         if name is None and len(self._by_name) == 1:
             return next(iter(self))
         if name not in self._by_name:
-            asked = "model is missing" if name is None else "there is no such model"
-            raise Problem("no_such_model", f"{asked}; there are: {', '.join(self._by_name)}")
+            mistake = "the field model is missing" if name is None else "no model has this name"
+            raise Problem("no_such_model", f"{mistake}; available: {', '.join(self._by_name)}")
         return self._by_name[name]
 
-    def translator(self, source: str, target: str) -> Model:
-        """The model that translates so."""
+    def translator(self, source: str, target: str) -> ServedModel:
+        """Return the model that translates from `source` to `target`."""
         for model in self:
             if model.languages == (source, target):
                 return model
-        known = ", ".join("-".join(model.languages) for model in self if model.languages)
-        raise Problem("invalid", f"this pair of languages is not served; there are: {known}")
+        pairs = ", ".join("-".join(model.languages) for model in self if model.languages)
+        raise Problem(
+            "invalid", f"this language pair is not available; available: {pairs or 'none'}"
+        )
 
     def close(self, seconds: float) -> bool:
-        """End all threads; whether they have ended in this time."""
+        """End the threads of all models; return whether they ended within `seconds` each."""
         ended = [model.close(seconds) for model in self]
         return all(ended)
 
 
 def load(
-    served: Sequence[Served],
+    runs: Sequence[ServedRun],
     *,
     device: str,
     engine: str,
-    limits: Limits,
-    measures: Measures,
+    limits: RequestLimits,
+    metrics: ServerMetrics,
     notify: Callable[[str], None] | None = None,
-) -> Models:
-    """The models of some run folders, each answering by this engine as far as it can."""
+) -> ModelRegistry:
+    """Load the models of run folders.
+
+    Args:
+        runs: Run folders and their names.
+        device: Device of the models.
+        engine: Engine to use where it supports the model.
+        limits: Limits of requests.
+        metrics: Metrics of the server.
+        notify: Called with one line per decision about an engine.
+
+    Raises:
+        ServeError: Two runs have the same name.
+    """
     from saccade import engines
 
-    names = [each.name for each in served]
-    if double := next((name for name in names if names.count(name) > 1), None):
-        raise ServeError(f"two runs are named {double}; give one another name: other={double}")
-    models = [
-        Model(
-            each.name,
-            engines.load(each.folder, device=device, engine=engine, notify=notify),
-            limits=limits,
-            measures=measures,
-            languages=each.languages,
+    names = [run.name for run in runs]
+    if repeated := next((name for name in names if names.count(name) > 1), None):
+        raise ServeError(
+            f"two runs are named {repeated}; give one of them another name, as in: "
+            f"other-{repeated}=RUN"
         )
-        for each in served
+    models = [
+        ServedModel(
+            run.name,
+            engines.load(run.folder, device=device, engine=engine, notify=notify),
+            limits=limits,
+            metrics=metrics,
+            languages=run.languages,
+        )
+        for run in runs
     ]
-    return Models(models, measures)
+    return ModelRegistry(models, metrics)
 
 
-def _checked_name(name: str, given: str) -> str:
+def _checked_name(name: str, text: str) -> str:
     if not NAME.fullmatch(name):
         raise ServeError(
-            f"{name!r} cannot be the name of a model: letters, digits and . _ - are allowed; "
-            f"give one, as in: mymodel={given}"
+            f"{name!r} is not a valid name of a model: use letters, digits and . _ -, and begin "
+            f"with a letter or digit. Pass a name, as in: mymodel={text}"
         )
     return name

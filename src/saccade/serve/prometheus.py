@@ -1,4 +1,4 @@
-"""Counts and times of the server, for Prometheus."""
+"""Metrics of the server in Prometheus' format: counts and times."""
 
 from prometheus_client import (
     CollectorRegistry,
@@ -10,15 +10,15 @@ from prometheus_client import (
 )
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4 as CONTENT_TYPE
 
-__all__ = ["CONTENT_TYPE", "Measures"]
+__all__ = ["CONTENT_TYPE", "ServerMetrics"]
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-ROWS = (1, 2, 4, 8, 16, 32, 64)
+BATCH_SIZES = (1, 2, 4, 8, 16, 32, 64)
 
 disable_created_metrics()  # no series that hold only the time at which a counter was created
 
 
-class Measures:
+class ServerMetrics:
     """All metrics of one server, in a registry of their own."""
 
     def __init__(self) -> None:
@@ -31,17 +31,21 @@ class Measures:
         )
         self.seconds = Histogram(
             "saccade_request_seconds",
-            "Time from a request to its response.",
+            "Seconds from a request to its response.",
             ("route",),
             registry=registry,
             buckets=SECONDS,
         )
-        self.rows = Histogram(
-            "saccade_batch_rows", "Inputs per batch.", ("model",), registry=registry, buckets=ROWS
+        self.batch_rows = Histogram(
+            "saccade_batch_rows",
+            "Inputs per batch.",
+            ("model",),
+            registry=registry,
+            buckets=BATCH_SIZES,
         )
         self.batch_seconds = Histogram(
             "saccade_batch_seconds",
-            "Time to answer a batch.",
+            "Seconds to answer a batch.",
             ("model",),
             registry=registry,
             buckets=SECONDS,

@@ -1,13 +1,18 @@
-"""What requests and answers look like; what is not named here is refused."""
+"""Schemas of request and response bodies. Fields that are not named here are rejected."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from annotated_types import Ge, Le, MaxLen, MinLen
 from pydantic import BaseModel, ConfigDict, FailFast, Field
 
+from saccade.serve.batcher import GenerationOptions
+
 
 class FirstError(FailFast):
-    """Validate a list up to its first wrong item; unlike the original, it may stand in a union."""
+    """Validate a list up to its first invalid item.
+
+    Unlike `FailFast` itself, it can be used in a union.
+    """
 
     __hash__ = object.__hash__
 
@@ -17,9 +22,19 @@ Texts = Annotated[list[Text], FirstError()]
 Count = Annotated[int, Ge(1)]
 Seed = Annotated[int, Ge(0), Le(2**32)]
 Temperature = Annotated[float, Ge(0), Le(100)]
+TopP = Annotated[float, Ge(1e-6), Le(1)]
 Zero = Annotated[float, Ge(0), Le(0)]
 ATTENTION = (
-    "Also say where each answer looked: every layer and head, in the form of a saved record."
+    "Also return the attention weights of every layer and head, in the format of a saved attention "
+    "record (`AttentionRecord.from_json` reads it)."
+)
+TEMPERATURE = (
+    "Divides the logits before sampling: below 1 sharpens the distribution, above 1 flattens it, 0 "
+    "is greedy search. Default: the recipe's value."
+)
+TOP_P = (
+    "Nucleus sampling: sample from the smallest set of tokens whose probabilities sum to this "
+    "value. Default: the recipe's value."
 )
 RECORD = {
     "format": 1,
@@ -29,160 +44,239 @@ RECORD = {
 }
 
 
-class Asked(BaseModel):
-    """A request: nothing is converted, and nothing unknown is let through."""
+class RequestBody(BaseModel):
+    """Base of request bodies: values are not converted, unknown fields are rejected."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
 
 
-class PredictRequest(Asked):
-    """Inputs for a model. The options are those of `saccade predict`; the recipe's if left out."""
+class PredictRequest(RequestBody):
+    """Inputs for a model, and the options of `saccade predict`."""
 
-    model: Text | None = Field(None, description="May be left out if there is only one.")
-    inputs: Annotated[list[Any], MinLen(1)] = Field(
+    model: Text | None = Field(
+        None, description="Name of the model. May be omitted if only one model is served."
+    )
+    inputs: Annotated[list[object], MinLen(1)] = Field(
         description=(
-            'By what the model reads: a text; two texts in a list ("pair"); an image as base64.'
+            "Inputs of the kind that the model reads: a text, a list of two texts (`pair`), or an "
+            "image as base64 or as a data URI."
         ),
         examples=[["my cat sleeps"]],
     )
     attention: bool = Field(default=False, description=ATTENTION)
-    beam: Count | None = None
-    num_best: Count | None = Field(None, description="Answers for each input.")
-    sample: bool | None = Field(None, description="Draw; also if one of the next three is given.")
-    temperature: Temperature | None = None
-    top_k: Annotated[int, Ge(1), Le(10**6)] | None = None
-    top_p: Annotated[float, Ge(1e-6), Le(1)] | None = None
-    max_length: Count | None = Field(None, description="Tokens of an answer.")
-    seed: Seed | None = Field(None, description="Of the first input; the next has the next.")
+    beam: Count | None = Field(
+        None, description="Beam width; 1 is greedy search. Default: the recipe's value."
+    )
+    num_best: Count | None = Field(
+        None, description="Answers per input, at most the beam width. Default: 1."
+    )
+    sample: bool | None = Field(
+        None,
+        description="Sample tokens at random. Implied by temperature, top_k and top_p. Default: "
+        "the recipe's value.",
+    )
+    temperature: Temperature | None = Field(None, description=TEMPERATURE)
+    top_k: Annotated[int, Ge(1), Le(10**6)] | None = Field(
+        None,
+        description="Sample from this many of the most likely tokens. Default: the recipe's value.",
+    )
+    top_p: TopP | None = Field(None, description=TOP_P)
+    max_length: Count | None = Field(
+        None, description="Maximum length of an answer, in tokens. Default: the recipe's value."
+    )
+    seed: Seed | None = Field(
+        None,
+        description="Random seed of the first input; each further input uses the next integer. "
+        "Default: the recipe's value.",
+    )
 
     @property
-    def options(self) -> dict[str, Any]:
-        """Those that were given, as tasks know them."""
+    def options(self) -> GenerationOptions:
+        """Options that the request sets, as tasks take them."""
         options = self.model_dump(exclude={"model", "inputs", "attention"}, exclude_none=True)
-        drawn = {"temperature", "top_k", "top_p"} & options.keys()
-        return {"sample": True, **options} if drawn else options
+        samples = {"temperature", "top_k", "top_p"} & options.keys()
+        return {"sample": True, **options} if samples else options
 
 
-class TranslateRequest(Asked):
-    """A text or several for the model that translates between two languages."""
+class TranslateRequest(RequestBody):
+    """Texts for the model that translates between two languages."""
 
-    q: Text | Texts = Field(description="What to translate.", examples=["my cat sleeps"])
-    source: Text = Field(description="Languages are not guessed: no auto.", examples=["en"])
-    target: Text = Field(examples=["fr"])
-    format: Literal["text"] = "text"
-    alternatives: Annotated[int, Ge(0), Le(100)] = Field(0, description="Further answers.")
-    api_key: Literal[""] | None = Field(None, description="Send a bearer token instead.")
+    q: Text | Texts = Field(
+        description="Text to translate, or a list of texts.", examples=["my cat sleeps"]
+    )
+    source: Text = Field(
+        description="Code of the source language. It is not detected: `auto` is rejected.",
+        examples=["en"],
+    )
+    target: Text = Field(description="Code of the target language.", examples=["fr"])
+    format: Literal["text"] = Field("text", description="Format of the texts: plain text only.")
+    alternatives: Annotated[int, Ge(0), Le(100)] = Field(
+        0, description="Number of further translations per text."
+    )
+    api_key: Literal[""] | None = Field(
+        None, description="Not supported; send a bearer token instead."
+    )
     attention: bool = Field(default=False, description=ATTENTION)
 
+    @property
+    def texts(self) -> list[str]:
+        """Texts to translate, also if it is a single one."""
+        return as_list(self.q)
 
-class CompletionRequest(Asked):
-    """A text or several that a language model goes on with.
 
-    Of the fields that change nothing, only the values that change nothing are taken.
+class CompletionRequest(RequestBody):
+    """Prompts that a language model continues, in the shape of OpenAI's completions API.
+
+    `best_of` and the penalties are accepted for compatibility, with their neutral values only.
     """
 
-    model: Text
+    model: Text = Field(description="Name of a language model.", examples=["book"])
     prompt: Text | Annotated[Texts, MinLen(1), MaxLen(1000)] = Field(
-        "", examples=["Once upon a time"]
+        "",
+        description="Text to continue, or a list of texts. An empty text starts a new one.",
+        examples=["Once upon a time"],
     )
-    max_tokens: Count = 16
-    temperature: Temperature | None = Field(None, description="0: greedily. The recipe's if null.")
-    top_p: Annotated[float, Ge(1e-6), Le(1)] | None = None
-    n: Annotated[int, Ge(1), Le(100)] | None = Field(1, description="Texts for each prompt.")
+    max_tokens: Count = Field(16, description="Maximum length of a completion, in tokens.")
+    temperature: Temperature | None = Field(None, description=TEMPERATURE)
+    top_p: TopP | None = Field(None, description=TOP_P)
+    n: Annotated[int, Ge(1), Le(100)] | None = Field(1, description="Completions per prompt.")
     stop: Text | Annotated[Texts, MaxLen(4)] | None = Field(
-        None, description="Ends before the first of these."
+        None,
+        description="Stop sequence, or up to four. A completion ends before the first of them.",
     )
-    seed: Seed | None = Field(None, description="Drawn if left out.")
-    stream: bool | None = Field(default=False, description="Pieces as server-sent events.")
-    echo: bool | None = Field(default=False, description="Put the prompt before the text.")
-    user: Text | None = Field(None, description="Not looked at.")
-    attention: bool = Field(default=False, description=f"{ATTENTION} Not with stream.")
-    best_of: Annotated[int, Ge(1), Le(1)] | None = 1
-    frequency_penalty: Zero | None = 0
-    presence_penalty: Zero | None = 0
+    seed: Seed | None = Field(None, description="Random seed. Default: a random one.")
+    stream: bool | None = Field(
+        default=False, description="Send the text as server-sent events while it is generated."
+    )
+    echo: bool | None = Field(default=False, description="Prepend the prompt to the completion.")
+    user: Text | None = Field(None, description="Ignored.")
+    attention: bool = Field(default=False, description=f"{ATTENTION} Not available with stream.")
+    best_of: Annotated[int, Ge(1), Le(1)] | None = Field(1, description="Only 1 is supported.")
+    frequency_penalty: Zero | None = Field(0, description="Only 0 is supported.")
+    presence_penalty: Zero | None = Field(0, description="Only 0 is supported.")
+
+    @property
+    def prompts(self) -> list[str]:
+        """Prompts, also if it is a single one."""
+        return as_list(self.prompt)
+
+    @property
+    def stop_sequences(self) -> list[str]:
+        """Stop sequences that are not empty."""
+        return [stop for stop in as_list(self.stop or []) if stop]
 
 
-class Answered(BaseModel):
-    """An answer."""
+def as_list(texts: str | list[str]) -> list[str]:
+    """Return a list of texts, also for a single text."""
+    return [texts] if isinstance(texts, str) else texts
+
+
+class ResponseBody(BaseModel):
+    """Base of response bodies."""
 
     model_config = ConfigDict(extra="forbid")
 
 
-class PredictAnswer(Answered):
-    """An answer for each input."""
+class PredictAnswer(ResponseBody):
+    """Answers in the order of the inputs."""
 
-    model: str = Field(examples=["en-fr"])
-    answers: list[dict[str, Any]] = Field(
+    model: str = Field(description="Name of the model.", examples=["en-fr"])
+    answers: list[dict[str, object]] = Field(
         description=(
-            "As `saccade predict --json` gives them: text, score and alternatives of what writes; "
-            "label, score and probabilities of what labels. With attention, the record, or null "
-            "for an empty input."
+            "One object per input, as `saccade predict --json` prints it. Models that generate "
+            "text: `text`, `score` (mean log-probability per token) and `alternatives`. "
+            "Classifiers: `label`, `score` and `probabilities`. With attention: `attention`, which "
+            "is null for an empty input."
         ),
         examples=[[{"text": "mon chat dort", "score": -0.07}]],
     )
 
 
-class TranslateAnswer(Answered):
-    """A translation, or a list of them if a list was asked for."""
+class TranslateAnswer(ResponseBody):
+    """Translation of a text, or of a list of texts."""
 
-    translatedText: str | list[str] = Field(examples=["mon chat dort"])  # noqa: N815
-    alternatives: list[str] | list[list[str]] | None = None
-    attention: Any = Field(None, examples=[RECORD])
-
-
-class Language(Answered):
-    """A language, and those it can be translated into."""
-
-    code: str = Field(examples=["en"])
-    name: str = Field(examples=["en"])
-    targets: list[str] = Field(examples=[["fr"]])
-
-
-class Choice(Answered):
-    """One text."""
-
-    index: int
-    text: str
-    finish_reason: Literal["stop", "length"] | None
-    logprobs: None = None
-    attention: Any = None
+    translatedText: str | list[str] = Field(  # noqa: N815
+        description="Translation; a list if the request had a list.", examples=["mon chat dort"]
+    )
+    alternatives: list[str] | list[list[str]] | None = Field(
+        None, description="Further translations, if the request asked for some."
+    )
+    attention: object = Field(
+        None,
+        description="Attention record, or a list of them, if the request asked for it.",
+        examples=[RECORD],
+    )
 
 
-class CompletionAnswer(Answered):
-    """Texts that go on from the prompts, the `n` of the first prompt first."""
+class Language(ResponseBody):
+    """Source language, and the languages it can be translated into."""
 
-    id: str = Field(examples=["cmpl-1f0c"])
-    object: Literal["text_completion"] = "text_completion"
-    created: int = Field(description="Seconds since 1970.")
-    model: str
-    choices: list[Choice]
+    code: str = Field(description="Code of the language.", examples=["en"])
+    name: str = Field(description="Name of the language: the code again.", examples=["en"])
+    targets: list[str] = Field(description="Codes of the target languages.", examples=[["fr"]])
 
 
-class ModelEntry(Answered):
+class Choice(ResponseBody):
+    """One completion."""
+
+    index: int = Field(description="Position of the completion, from 0.")
+    text: str = Field(description="Generated text.")
+    finish_reason: Literal["stop", "length"] | None = Field(
+        description=(
+            "`stop`: the model ended the text, or a stop sequence was reached. `length`: "
+            "max_tokens was reached. null in a stream: more follows."
+        )
+    )
+    logprobs: None = Field(None, description="Not supported.")
+    attention: object = Field(
+        None, description="Attention record, if the request asked for it.", examples=[RECORD]
+    )
+
+
+class CompletionAnswer(ResponseBody):
+    """Completions of the prompts: the `n` completions of the first prompt, then of the second."""
+
+    id: str = Field(description="Random id.", examples=["cmpl-1f0c"])
+    object: Literal["text_completion"] = Field(default="text_completion", description="Constant.")
+    created: int = Field(description="Unix time of the response, in seconds.")
+    model: str = Field(description="Name of the model.")
+    choices: list[Choice] = Field(description="Completions.")
+
+
+class ModelEntry(ResponseBody):
     """A model that is served."""
 
-    id: str = Field(description="What a request calls it.", examples=["en-fr"])
-    object: Literal["model"] = "model"
-    created: int = Field(description="When it was loaded, in seconds since 1970.")
-    owned_by: Literal["saccade"] = "saccade"
-    task: str = Field(examples=["text_to_text"])
-    reads: str = Field(description='"text", "pair" or "image"', examples=["text"])
-    engine: str = Field(
-        description="What writes its answers; streams are always eager's.", examples=["eager"]
+    id: str = Field(description="Name of the model in requests.", examples=["en-fr"])
+    object: Literal["model"] = Field(default="model", description="Constant.")
+    created: int = Field(description="Unix time at which it was loaded, in seconds.")
+    owned_by: Literal["saccade"] = Field(default="saccade", description="Constant.")
+    task: str = Field(description="Name of its task.", examples=["text_to_text"])
+    reads: str = Field(
+        description="Kind of its inputs: `text`, `pair` or `image`.", examples=["text"]
     )
-    writes: bool = Field(description="Whether its answers are texts: it takes beam and the like.")
-    streams: bool = Field(description="Whether /v1/completions takes it.")
-    languages: tuple[str, str] | None = Field(description="From and to, for /translate.")
+    engine: str = Field(
+        description="Engine that generates its answers. Streams always use `eager`.",
+        examples=["eager"],
+    )
+    writes: bool = Field(
+        description="Whether it generates text, and so takes beam, max_length and sampling options."
+    )
+    streams: bool = Field(description="Whether it is a language model, for /v1/completions.")
+    languages: tuple[str, str] | None = Field(
+        description="Source and target language, for /translate."
+    )
 
 
-class ModelList(Answered):
+class ModelList(ResponseBody):
     """All models that are served."""
 
-    object: Literal["list"] = "list"
-    data: list[ModelEntry]
+    object: Literal["list"] = Field(default="list", description="Constant.")
+    data: list[ModelEntry] = Field(description="Models, in the order of the command line.")
 
 
-class State(Answered):
-    """How the server is."""
+class ServerStatus(ResponseBody):
+    """State of the server."""
 
-    status: Literal["ok", "ready", "ending"]
+    status: Literal["ok", "ready"] = Field(
+        description="`ok`: the process runs. `ready`: it accepts requests."
+    )

@@ -1,11 +1,10 @@
-"""Texts of one model piece by piece, each in a thread of its own, a few at the same time."""
+"""Streaming: texts of one model piece by piece, a few at the same time, each in a thread."""
 
 import asyncio
 import threading
 from collections.abc import AsyncGenerator, Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
@@ -13,68 +12,79 @@ from saccade.cancellation import Cancelled, cancellable, raise_if_cancelled
 
 
 @dataclass(frozen=True)
-class End:
-    """Stands after the last piece; a text that is not `finished` was cut."""
+class StreamPiece:
+    """A piece of a stream.
 
-    finished: bool
+    Attributes:
+        text: Text of the piece; empty for the last one.
+        finished: None while more follows. For the last piece, whether the text is complete; False
+            if it was cut at its maximum length.
+    """
+
+    text: str
+    finished: bool | None = None
 
 
-Pieces = Callable[[], Generator[str, None, bool]]
-"""Begins to write."""
+StartStream = Callable[[], Generator[str, None, bool]]
+"""Starts to generate a text; the generator returns whether it finished."""
 
 
 class Streamer:
-    """Threads in which texts are written."""
+    """Thread pool that generates texts.
+
+    Args:
+        threads: Texts generated at the same time.
+    """
 
     def __init__(self, threads: int) -> None:
-        # steps are too small to be divided: a text is written by one thread of the processor
+        # decoding steps are too small to be split: each text uses one thread of the processor
         self._pool = ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))
         self._running: set[Future[None]] = set()
-        self._ending = threading.Event()
+        self._closing = threading.Event()
 
-    async def pieces(self, begin: Pieces) -> AsyncGenerator[str | End, None]:
-        """Each piece as it is written, and the end.
+    async def stream(self, start: StartStream) -> AsyncGenerator[StreamPiece, None]:
+        """Yield each piece as it is generated.
 
-        When nobody iterates any more, writing is cancelled.
+        Generation is cancelled when the iterator is closed.
         """
         loop = asyncio.get_running_loop()
-        written: asyncio.Queue[Any] = asyncio.Queue()
-        left = threading.Event()
+        items: asyncio.Queue[StreamPiece | BaseException] = asyncio.Queue()
+        closed = threading.Event()
 
-        def tell(said: str | End | BaseException) -> None:
-            loop.call_soon_threadsafe(written.put_nowait, said)
+        def put(item: StreamPiece | BaseException) -> None:
+            loop.call_soon_threadsafe(items.put_nowait, item)
 
-        def write() -> None:
+        def generate() -> None:
             try:
-                with cancellable(lambda: left.is_set() or self._ending.is_set()):
-                    text = begin()
+                with cancellable(lambda: closed.is_set() or self._closing.is_set()):
+                    pieces = start()
                     while True:
-                        tell(next(text))
+                        put(StreamPiece(next(pieces)))
                         raise_if_cancelled()
             except StopIteration as end:
-                tell(End(end.value))
+                put(StreamPiece("", end.value))
             except Cancelled:
                 return
             except BaseException as error:
-                tell(error)
+                put(error)
 
-        waiting = self._pool.submit(write)
-        self._running.add(waiting)
-        waiting.add_done_callback(self._running.discard)
+        running = self._pool.submit(generate)
+        self._running.add(running)
+        running.add_done_callback(self._running.discard)
         try:
             while True:
-                said = await written.get()
-                if isinstance(said, BaseException):
-                    raise said
-                yield said
-                if isinstance(said, End):
+                item = await items.get()
+                if isinstance(item, BaseException):
+                    raise item
+                yield item
+                if item.finished is not None:
                     return
         finally:
-            left.set()
-            waiting.cancel()
+            closed.set()
+            running.cancel()
 
     def close(self, seconds: float) -> bool:
-        """End what is being written; whether it has ended in this time."""
-        self._ending.set()
+        """Cancel all texts; return whether their threads ended within `seconds`."""
+        self._closing.set()
         self._pool.shutdown(wait=False, cancel_futures=True)
         return not wait(self._running, seconds).not_done

@@ -19,7 +19,7 @@ from saccade.data.corpus import Item, Row, Split
 from saccade.data.sources.columns import Column
 from saccade.data.store.cache import Encoded
 from saccade.data.transforms.augment import AugmentConfig, augment
-from saccade.decoding import Begun, Eager, GenerationConfig, GenerationRequest, Hypothesis
+from saccade.decoding import DecodingStart, Eager, GenerationConfig, GenerationRequest, Hypothesis
 from saccade.encoders.efficientnet import EfficientNetConfig
 from saccade.errors import RecipeError, RunError
 from saccade.interfaces import Engine
@@ -173,8 +173,8 @@ class ImageToTextConfig(TaskConfig):
         """Return a task with new weights, and with the vocabulary of this data or of a folder."""
         if isinstance(self.model.encoder, EfficientNetConfig):
             require_weights(self.model.encoder.weights)
-        texts = (row.values[1] for row in train)
-        tokenizer = vocabulary_from(vocabulary, texts, self.text.vocabulary, progress)
+        texts = (row.values[1] for row in train.read(progress))
+        tokenizer = vocabulary_from(vocabulary, texts, self.text.vocabulary)
         return ImageToText(self, self._new_view(train), tokenizer)
 
     def restore(self, folder: Path) -> ImageToText:
@@ -259,7 +259,7 @@ class ImageToText(ImageTask, WritingTask):
         if not (self.training and options.doubly_stochastic):
             hidden = self.model.hidden(self.view.read(images), before)
             return self.written_loss(hidden, batch.target, batch.places, options.label_smoothing)
-        with watch(self.model, detach=False, layers=self.model.crossings()) as seen:
+        with watch(self.model, detach=False, layers=self.model.cross_attentions()) as seen:
             hidden = self.model.hidden(self.view.read(images), before)
         loss = self.written_loss(hidden, batch.target, batch.places, options.label_smoothing)
         looks = torch.stack([entry.weights.mean(1) for entry in seen.values()]).mean(0)
@@ -302,7 +302,7 @@ class ImageToText(ImageTask, WritingTask):
     def attention_size(self, inputs: Sequence[Picture], options: Options) -> int:
         """Return the number of weights if each written token looks at each cell of the image."""
         written = self.config.generation.changed(options).max_length + 1
-        heads = count_heads(self.model, self.model.crossings())
+        heads = count_heads(self.model, self.model.cross_attentions())
         return heads * len(inputs) * written * self.grid[0] * self.grid[1]
 
     def prepare(
@@ -336,11 +336,11 @@ class ImageToText(ImageTask, WritingTask):
             [side_of(self.target, ids) for ids in texts],
         )
 
-    def _begin(self, images: Tensor) -> Begun:
+    def _begin(self, images: Tensor) -> DecodingStart:
         """Return the model after reading these images."""
         state = self.model.start(self.view.read(images.to(self.device)))
         first = torch.full((len(images),), self.target.start, device=self.device)
-        return Begun(self.model, state, first)
+        return DecodingStart(self.model, state, first)
 
     def measure(self, items: list[Item], answers: Sequence[Answer], *, quick: bool) -> Evaluation:
         """Return the metrics of captions, and of attention if the boxes of objects are known."""
@@ -358,7 +358,7 @@ class ImageToText(ImageTask, WritingTask):
         )
         row = {
             "object words": pointing.count,
-            "looked at their object": pointing.share,
+            "looked at their object": pointing.rate,
             "by chance": pointing.chance,
         }
         return replace(
@@ -382,7 +382,7 @@ class ImageToText(ImageTask, WritingTask):
         It is None if the images have no boxes, or the model has no attention.
         """
         boxes = [builtin.boxes(item.inputs[0]) for item in items]
-        if not self.model.crossings() or not any(boxes):
+        if not self.model.cross_attentions() or not any(boxes):
             return None
         maps = []
         for at in range(0, len(items), POINTED):

@@ -21,7 +21,7 @@ from saccade.data.batches.collate import mask_of, pad
 from saccade.data.corpus import Item, Row, Split
 from saccade.data.sources.columns import Column
 from saccade.data.store.cache import Encode, Encoded, encode_once
-from saccade.decoding import Begun, Eager, GenerationConfig, TextEngine, Windowed, stream
+from saccade.decoding import DecodingStart, Eager, GenerationConfig, TextEngine, Windowed, stream
 from saccade.errors import DataError, RecipeError
 from saccade.layers.cross_entropy import cross_entropy
 from saccade.lens.record import AttentionRecord, Side
@@ -129,8 +129,8 @@ class LanguageModelingConfig(TaskConfig):
         self, train: Split, progress: Progress | None = None, vocabulary: Path | None = None
     ) -> LanguageModeling:
         """Return a task with new weights, and with the vocabulary of this data or of a folder."""
-        texts = (row.values[0] for row in train)
-        tokenizer = vocabulary_from(vocabulary, texts, self.text.vocabulary, progress)
+        texts = (row.values[0] for row in train.read(progress))
+        tokenizer = vocabulary_from(vocabulary, texts, self.text.vocabulary)
         return LanguageModeling(self, tokenizer)
 
     def restore(self, folder: Path) -> LanguageModeling:
@@ -458,11 +458,11 @@ class LanguageModeling(GeneratingTask):
             self._blocks[examples.key] = blocks
         return self._blocks[examples.key]
 
-    def _start(self, contexts: Sequence[list[int]]) -> Begun:
+    def _start(self, contexts: Sequence[list[int]]) -> DecodingStart:
         """Return the model after reading these contexts, which have one length."""
         window = Windowed(self.model, self._size)
         read = torch.tensor([ids[-self._size :] for ids in contexts], device=self.device)
-        return Begun(window, window.start(read), read[:, -1])
+        return DecodingStart(window, window.start(read), read[:, -1])
 
     def _continuation(self, context: list[int], written: list[int]) -> str:
         """Return the generated text; all is decoded, or the space after the prompt were lost."""

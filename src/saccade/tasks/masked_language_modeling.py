@@ -127,8 +127,8 @@ class MaskedLanguageModelingConfig(TaskConfig):
         self, train: Split, progress: Progress | None = None, vocabulary: Path | None = None
     ) -> MaskedLanguageModeling:
         """Return a task with new weights, and with the vocabulary of this data or of a folder."""
-        texts = (row.values[0] for row in train)
-        tokenizer = vocabulary_from(vocabulary, texts, self.text.vocabulary, progress)
+        texts = (row.values[0] for row in train.read(progress))
+        tokenizer = vocabulary_from(vocabulary, texts, self.text.vocabulary)
         return MaskedLanguageModeling(self, tokenizer)
 
     def restore(self, folder: Path) -> MaskedLanguageModeling:

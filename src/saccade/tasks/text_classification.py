@@ -134,8 +134,8 @@ class TextClassificationConfig(TaskConfig):
     ) -> TextClassification:
         """Return a task with new weights, with the labels and the vocabulary of this data."""
         labels, pairs = learn_labels(train, self.labels), PAIR.name in train.columns
-        texts = (text for row in train for text in row.values[:-1])
-        tokenizer = vocabulary_from(vocabulary, texts, self.text.vocabulary, progress)
+        texts = (text for row in train.read(progress) for text in row.values[:-1])
+        tokenizer = vocabulary_from(vocabulary, texts, self.text.vocabulary)
         return TextClassification(self, tokenizer, labels, pairs=pairs)
 
     def restore(self, folder: Path) -> TextClassification:

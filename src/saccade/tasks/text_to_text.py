@@ -20,7 +20,7 @@ from saccade.data.corpus import Row, Split
 from saccade.data.sources.columns import Column
 from saccade.data.store.cache import Encoded, encode_once
 from saccade.decoders.recurrent import RecurrentDecoderConfig
-from saccade.decoding import Begun, Eager, GenerationConfig, TextEngine
+from saccade.decoding import DecodingStart, Eager, GenerationConfig, TextEngine
 from saccade.errors import RunError, brief
 from saccade.files import read_json
 from saccade.lens.alignment.extraction import AlignBy
@@ -117,13 +117,13 @@ class TextToTextConfig(TaskConfig):
             task = self.restore(vocabulary)
             task.align_by = AlignBy()  # chosen again after training
             return task
-        rows = (row.values for row in train)
+        rows = (row.values for row in train.read(progress))
         if self.text.target is None:
             both = chain.from_iterable(rows)
-            shared = Tokenizer.train(both, self.text.source, progress=progress)
+            shared = Tokenizer.train(both, self.text.source)
             return TextToText(self, shared, shared)
         sources = (values[0] for values in rows)
-        source = Tokenizer.train(sources, self.text.source, progress=progress)
+        source = Tokenizer.train(sources, self.text.source)
         targets = (row.values[1] for row in train)
         return TextToText(self, source, Tokenizer.train(targets, self.text.target))
 
@@ -250,7 +250,7 @@ class TextToText(WritingTask):
 
     def finish(self, examples: Encoded) -> str:
         """Choose the attention that aligns words best, without gold alignments."""
-        if not self.model.crossings():
+        if not self.model.cross_attentions():
             return ""
         self.ensure_eval()
         lengths = self.sizes(examples).max(1)
@@ -271,7 +271,7 @@ class TextToText(WritingTask):
         generation, most = self.config.generation.changed(options), self.config.text.max_length
         lengths = [min(len(ids), most) for ids in self.source.encode_batch(list(inputs))]
         pairs = sum((generation.longest(length) + 1) * (length + 1) for length in lengths)
-        return count_heads(self.model, self.model.crossings()) * pairs
+        return count_heads(self.model, self.model.cross_attentions()) * pairs
 
     def prepare(
         self, inputs: Sequence[str], options: Options = NO_OPTIONS, *, first: int = 0
@@ -328,12 +328,12 @@ class TextToText(WritingTask):
         known = {} if self.align_by == AlignBy() else {ALIGNMENT: json.dumps(chosen, indent=1)}
         return {**self.describe().vocabulary_files(), **known}
 
-    def _begin(self, tokens: Sequence[list[int]]) -> Begun:
+    def _begin(self, tokens: Sequence[list[int]]) -> DecodingStart:
         """Return the model after reading these sources."""
         source, mask = pad(tokens, end=self.source.stop)
         state = self.model.start(source.to(self.device), mask.to(self.device))
         first = torch.full((len(tokens),), self.target.start, device=self.device)
-        return Begun(self.model, state, first)
+        return DecodingStart(self.model, state, first)
 
     def _forced(self, sources: list[list[int]], targets: list[list[int]]) -> Pairs:
         source = pad(sources, end=self.source.stop)

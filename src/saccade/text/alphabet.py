@@ -2,8 +2,8 @@
 
 Byte-level vocabularies (Radford et al. 2019) write each byte of the UTF-8 text as one visible
 letter: printable Latin-1 characters stand for themselves, the other bytes for the characters from
-U+0100 on, in order. A name with any other character in it can therefore never come out of text,
-which is what keeps the control tokens apart.
+U+0100 on, in order. A name that contains any other character can never result from text, which
+keeps the control tokens separate.
 """
 
 _VISIBLE = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
@@ -14,19 +14,21 @@ BYTES = {letter: byte for byte, letter in enumerate(LETTERS)}
 
 
 def spell(text: str) -> str:
-    """The text in letters, one for each byte of its UTF-8.
+    """Return the text in letters, one for each byte of its UTF-8.
 
-    >>> spell(" né")
-    'ĠnÃ©'
+    Examples:
+        >>> spell(" né")
+        'ĠnÃ©'
     """
     return "".join(LETTERS[byte] for byte in text.encode())
 
 
 def readable(piece: str) -> str:
-    """A piece of letters as a person reads it: spaces as ▁, what cannot be shown escaped.
+    """Return a piece of letters as people read it: spaces as ▁, invisible characters escaped.
 
-    >>> readable("ĠnÃ©"), readable("Ã"), readable("Ċ")
-    ('▁né', '\\\\xc3', '\\\\n')
+    Examples:
+        >>> readable("ĠnÃ©"), readable("Ã"), readable("Ċ")
+        ('▁né', '\\\\xc3', '\\\\n')
     """
     if not all(letter in BYTES for letter in piece):
         return piece
@@ -35,10 +37,10 @@ def readable(piece: str) -> str:
 
 
 def visible(text: str) -> str:
-    """The text with control characters, line ends and the like escaped."""
+    """Return the text with control characters, line ends and the like escaped."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def unspell(piece: str) -> bytes:
-    """The bytes that a piece of letters stands for."""
+    """Return the bytes that a piece of letters stands for."""
     return bytes(BYTES[letter] for letter in piece)

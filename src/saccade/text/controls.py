@@ -1,12 +1,12 @@
-"""The control tokens: ids that are not text."""
+"""Control tokens: ids that do not stand for text."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
-# The names in our own files hold characters outside the byte alphabet, so no text becomes one.
+# names in our own files contain characters outside the byte alphabet, so no text becomes one
 OURS = ("⟨pad⟩", "⟨start⟩", "⟨stop⟩", "⁇", "⟨cls⟩", "⟨sep⟩", "⟨mask⟩")
 
-# What other tools call them, the surest name first.
+# names in files of other tools, the most certain first
 _ELSEWHERE = {
     "pad": ("[PAD]", "<pad>", "<|pad|>"),
     "start": ("<s>", "[BOS]", "<bos>", "<|startoftext|>", "<|endoftext|>"),
@@ -20,11 +20,16 @@ _ELSEWHERE = {
 
 @dataclass(frozen=True, kw_only=True)
 class Controls:
-    """The ids of the control tokens; None where a vocabulary of another tool has no such token.
+    """The ids of the control tokens; None if a vocabulary of another tool has no such token.
 
-    pad fills short rows, start and stop stand around a text that is written, unknown stands for
-    what the vocabulary lacks, cls is what a classifier reads, sep parts two texts, mask is what a
-    masked language model fills in.
+    Attributes:
+        pad: Fills short rows.
+        start: Begins a generated text.
+        stop: Ends a generated text.
+        unknown: Stands for text that the vocabulary lacks.
+        cls: The token whose state a classifier reads.
+        sep: Separates two texts.
+        mask: Stands for tokens that a masked language model predicts.
     """
 
     pad: int | None = 0
@@ -37,23 +42,23 @@ class Controls:
 
     @property
     def ids(self) -> set[int]:
-        """Those that there are, without unknown, which stands for text."""
+        """The ids of all that exist, except unknown, which stands for text."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {id for name, id in values.items() if id is not None and name != "unknown"}
 
 
 def is_ours(vocabulary: Mapping[str, int]) -> bool:
-    """Whether the vocabulary was trained here: our names stand at 0 to 6."""
-    found = {id: name.strip() for name, id in vocabulary.items() if id < len(OURS)}
-    return [found.get(id) for id in range(len(OURS))] == [*OURS]
+    """Return whether the vocabulary was trained by Saccade: our names have the ids 0 to 6."""
+    names = {id: name.strip() for name, id in vocabulary.items() if id < len(OURS)}
+    return [names.get(id) for id in range(len(OURS))] == [*OURS]
 
 
 def guess(vocabulary: Mapping[str, int], unknown: int | None) -> Controls:
-    """The control tokens of another tool's vocabulary, by their usual names."""
-    found = {
-        name: next((vocabulary[there] for there in usual if there in vocabulary), None)
+    """Return the control tokens of another tool's vocabulary, by their usual names."""
+    ids = {
+        name: next((vocabulary[entry] for entry in usual if entry in vocabulary), None)
         for name, usual in _ELSEWHERE.items()
     }
     if unknown is not None:
-        found["unknown"] = unknown
-    return Controls(**found)
+        ids["unknown"] = unknown
+    return Controls(**ids)

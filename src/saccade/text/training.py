@@ -1,8 +1,8 @@
-"""A vocabulary from texts: the library's own tokenizer, built the same way every time.
+"""Build a vocabulary from texts with the tokenizers library, the same file every time.
 
 Every kind writes its pieces in the byte alphabet, and the control tokens are plain entries whose
-names are not in that alphabet: nothing in a text, whatever it says, can become one, and no setting
-that a file might lose is needed for it.
+names are not in that alphabet: no text can become one, and this needs no setting that a file could
+lose.
 """
 
 from collections import Counter
@@ -18,17 +18,21 @@ from saccade.text.controls import OURS
 from saccade.text.counting import count_pieces
 from saccade.text.unigram import unigram_pieces
 
-# Words, numbers and punctuation, each with the one space before it; then what white space is left.
-# Marks belong to words, or the scripts of India would fall apart.
+# words, numbers and punctuation, each with one space before it; then the remaining white space;
+# marks belong to words, as the scripts of India need
 _WORDS = r" ?[\p{L}\p{M}]+| ?\p{N}+| ?[^\s\p{L}\p{M}\p{N}]+|\s+(?!\S)|\s+"
 
-_PACK = 4096  # copies of a word that the library is fed at a time
+_PACK = 4096  # copies of a word that are passed to the library at a time
 
 
 def train(
     texts: Iterable[str], config: VocabularyConfig, *, progress: Callable[[int], None] | None
 ) -> Backend:
-    """The tokenizer of the texts, with everything it needs inside."""
+    """Return the tokenizer of the texts.
+
+    Raises:
+        TextError: If the texts are empty, or an item is not valid text.
+    """
     steps = _normalizers(config)
     normalizer, splitter = normalizers.Sequence(steps), _splitter(config.kind)
 
@@ -43,10 +47,11 @@ def train(
     counts = count_pieces(texts, split, prefix=prefix, progress=progress)
     if not counts:
         raise TextError(
-            "a vocabulary cannot be made of no text: the texts are none, empty or white space"
+            "a vocabulary cannot be built without text: there are no texts, or all are empty or "
+            "white space; check the data"
         )
     backend = Backend(_model(counts, config))
-    # always one space more at the start, taken off again: a word is the same piece everywhere
+    # a space at the start, which decoding removes: a word is the same piece everywhere
     backend.normalizer = normalizers.Sequence(
         [*steps, normalizers.Prepend(" ")] if prefix else steps
     )
@@ -64,7 +69,7 @@ def _begins_with_space(kind: Kind) -> bool:
 
 
 def _normalizers(config: VocabularyConfig) -> list[normalizers.Normalizer]:
-    # composed last: J̌ has no single character, its lower case ǰ has
+    # compose last: J̌ has no single character, but its lower case ǰ has
     return [*([normalizers.Lowercase()] if config.lowercase else []), normalizers.NFC()]
 
 
@@ -94,13 +99,13 @@ def _model(counts: Counter[str], config: VocabularyConfig) -> models.Model:
 
 
 def _list(counts: Counter[str], config: VocabularyConfig, *, unknown: str) -> models.Model:
-    """The most frequent pieces, as they are."""
+    """Return a vocabulary of the most frequent pieces."""
     names = [unknown if name == OURS[3] else name for name in OURS]
     frequent = [piece for piece, count in counts.items() if count >= config.min_count]
     if not frequent:
         raise TextError(
-            f"nothing occurs min_count = {config.min_count} times, at most "
-            f"{max(counts.values())}; every {config.kind} would be unknown"
+            f"no {config.kind} occurs min_count = {config.min_count} times, the most frequent "
+            f"{max(counts.values())} times; lower min_count, else all would be unknown"
         )
     frequent.sort(key=lambda piece: (-counts[piece], piece))
     entries = [*names, *frequent[: config.size - len(names)]]
@@ -108,14 +113,14 @@ def _list(counts: Counter[str], config: VocabularyConfig, *, unknown: str) -> mo
 
 
 def _bpe(counts: Counter[str], size: int, least: int) -> models.Model:
-    """Merges of the most frequent pairs (Sennrich et al. 2016), of bytes.
+    """Return byte-level merges of the most frequent pairs (Sennrich et al. 2016).
 
-    The library breaks ties by the ids of a pair. These come from the sorted alphabet and the order
-    of merges, as long as no prefix or suffix marks parts of words: then they would come from a
-    hash map, and differ from run to run.
+    The library breaks ties by the ids of a pair. Without a prefix or suffix that marks parts of
+    words they come from the sorted alphabet and the order of merges; with one, they would come from
+    a hash map and differ from run to run.
     """
     backend = Backend(models.BPE())
-    backend.pre_tokenizer = pre_tokenizers.Split("\n", "removed")  # which no piece holds
+    backend.pre_tokenizer = pre_tokenizers.Split("\n", "removed")  # no piece contains it
     trainer = trainers.BpeTrainer(
         vocab_size=size,
         min_frequency=least,
@@ -134,16 +139,16 @@ def _repeated(counts: Counter[str]) -> Iterator[str]:
 
 
 def _unigram(counts: Counter[str], size: int, least: int) -> models.Model:
-    """The likeliest pieces, always of whole characters, and every byte for all other text."""
+    """Return the likeliest pieces, always of complete characters, and every byte."""
     words = {unspell(word).decode(): count for word, count in counts.items()}
-    ascii_too = sum(ord(character) < 128 for character in set().union(*words))
+    ascii_count = sum(ord(character) < 128 for character in set().union(*words))
     room = size - len(OURS) - len(LETTERS)
-    found = {
+    scores = {
         spell(piece): score
-        for piece, score in unigram_pieces(words, room + ascii_too, min_count=least)
+        for piece, score in unigram_pieces(words, room + ascii_count, min_count=least)
     }
-    floor = min(found.values()) - 1
-    letters = [(letter, found.pop(letter, floor)) for letter in LETTERS]
+    floor = min(scores.values()) - 1
+    letters = [(letter, scores.pop(letter, floor)) for letter in LETTERS]
     controls = [(name, 0.0) for name in OURS]
-    entries = [*controls, *letters, *list(found.items())[:room]]
+    entries = [*controls, *letters, *list(scores.items())[:room]]
     return models.Unigram(entries, unk_id=3, byte_fallback=False)

@@ -1,15 +1,15 @@
-"""The pieces of a unigram vocabulary and their log-probabilities, by EM and pruning.
+"""The pieces of a unigram vocabulary and their log-probabilities, by EM and pruning (Kudo 2018).
 
-Kudo 2018, "Subword Regularization": a word w is a sequence of pieces x with
+A word w is a sequence of pieces x ("Subword Regularization") with
 
     P(w) = Σ over x of Π p(xᵢ),        p maximised by EM over the words and their counts
 
-Starting from every frequent substring, the pieces whose loss is smallest are dropped, a share each
-round, until few enough are left. The loss of a piece is what its share of the corpus would lose in
-log-probability if the piece had to be spelled with the others. Single characters are kept to the
-end, so every word can always be spelled.
+Starting from every frequent substring, each round drops a fraction of the pieces, those with the
+smallest loss, until few enough are left. The loss of a piece is the log-probability that the corpus
+would lose if the piece had to be spelled with others. Single characters are kept to the end, so
+every word can always be spelled.
 
-The tokenizers library has a trainer for this too, but its sums and ties follow the order of a hash
+The tokenizers library also has a trainer for this, but its sums and ties follow the order of a hash
 map, so that no two runs give the same file. Here every order is fixed: words and pieces are sorted,
 and each step runs over all words at once in numpy.
 """
@@ -27,16 +27,22 @@ Ints = NDArray[np.int64]
 
 _LONGEST = 16  # characters of a piece
 _CUT = 64  # longer words are learned from in parts of this length
-_SEEDS = 20  # candidates for each piece that is wanted, before pruning
-_KEPT = 0.75  # share of the pieces that a round leaves
-_MORE = 1.1  # pruning ends at this share of the size; the last few go by their probability
+_SEEDS = 20  # candidates per piece of the vocabulary, before pruning
+_KEPT = 0.75  # fraction of the pieces that a round keeps
+_MORE = 1.1  # pruning ends at this multiple of the size; the rest is dropped by probability
 _ROUNDS = 2  # EM steps between two prunings
 
 
 def unigram_pieces(
     counts: Mapping[str, int], size: int, *, min_count: int = 2
 ) -> list[tuple[str, float]]:
-    """The at most `size` best pieces of the counted words, with log-probabilities, best first."""
+    """Return the best pieces of words, with log-probabilities, best first.
+
+    Args:
+        counts: Words and how often each occurs.
+        size: Largest number of pieces.
+        min_count: Longer pieces must occur this often.
+    """
     words = _parts(counts)
     weights = np.array([words[word] for word in sorted(words)], dtype=np.float64)
     pieces = _seeds(words, _SEEDS * size, min_count)
@@ -44,16 +50,16 @@ def unigram_pieces(
     alive = np.ones(len(pieces), dtype=bool)
     corpus = _Lattices(sorted(words), {piece: i for i, piece in enumerate(pieces)})
     scores = np.log(np.maximum(corpus.uses(weights), 1.0) / weights.sum())
-    wanted = max(int(_MORE * size), int(single.sum()))
+    target = max(int(_MORE * size), int(single.sum()))
     while True:
         for _ in range(_ROUNDS):
             expected = corpus.expected(scores, weights)
             rest = np.flatnonzero(alive & ~single)
-            unused = min(int((expected[rest] < 0.5).sum()), max(0, int(alive.sum()) - wanted))
+            unused = min(int((expected[rest] < 0.5).sum()), max(0, int(alive.sum()) - target))
             alive[_least(expected[rest], rest, unused)] = False
             corpus.keep(alive)
-            scores = _log_shares(expected, alive)
-        excess = int(alive.sum()) - max(wanted, int(_KEPT * alive.sum()))
+            scores = _log_probabilities(expected, alive)
+        excess = int(alive.sum()) - max(target, int(_KEPT * alive.sum()))
         if excess <= 0:
             break
         rest = np.flatnonzero(alive & ~single)
@@ -62,7 +68,7 @@ def unigram_pieces(
         loss = expected[rest] * (scores[rest] - spelled.log_probability(scores))
         alive[_least(loss, rest, excess)] = False
         corpus.keep(alive)
-        scores = _log_shares(expected, alive)
+        scores = _log_probabilities(expected, alive)
 
     best = [(piece, round(float(scores[i]), 6)) for i, piece in enumerate(pieces) if alive[i]]
     best.sort(key=lambda entry: (-entry[1], entry[0]))
@@ -70,14 +76,14 @@ def unigram_pieces(
 
 
 def _cut_to(best: list[tuple[str, float]], size: int) -> list[tuple[str, float]]:
-    """The first `size`, characters before all others, so that few words fall back to bytes."""
+    """Return the first `size`, characters before longer pieces, so that bytes are rarely needed."""
     ranked = sorted(best, key=lambda entry: len(entry[0]) > 1)
     kept = {piece for piece, _ in ranked[:size]}
     return [entry for entry in best if entry[0] in kept]
 
 
 def _least(values: Floats, of: Ints, count: int) -> Ints:
-    """The `count` of `of` with the least values; rounded, so that equals stay equal."""
+    """Return the `count` items of `of` with the smallest values, rounded so that ties stay ties."""
     return of[np.argsort(np.round(values, 6), kind="stable")[:count]]
 
 
@@ -90,30 +96,30 @@ def _parts(counts: Mapping[str, int]) -> Counter[str]:
 
 
 def _seeds(words: Mapping[str, int], most: int, min_count: int) -> list[str]:
-    """All characters, and the longer substrings that cover the most text; sorted."""
+    """Return all characters and the longer substrings that cover the most text, sorted."""
     characters: set[str] = set().union(*words)
-    found: dict[str, int] = {}
+    covered: dict[str, int] = {}
     frequent = characters
     for length in range(2, _LONGEST + 1):
         level: Counter[str] = Counter()
         for word, count in words.items():
             for start in range(len(word) - length + 1):
-                # what is frequent begins with something frequent
+                # a frequent string begins with a frequent one
                 if word[start : start + length - 1] in frequent:
                     level[word[start : start + length]] += count
         frequent = {piece for piece, count in level.items() if count >= min_count}
         if not frequent:
             break
-        found.update((piece, level[piece] * length) for piece in frequent)
-    best = sorted(found, key=lambda piece: (-found[piece], piece))[:most]
+        covered.update((piece, level[piece] * length) for piece in frequent)
+    best = sorted(covered, key=lambda piece: (-covered[piece], piece))[:most]
     return sorted({*characters, *best})
 
 
-def _log_shares(expected: Floats, alive: NDArray[np.bool_]) -> Floats:
-    """log p of each piece, as the mean under a Dirichlet prior would have it (digamma, not log)."""
-    least = np.maximum(expected, 0.5)  # characters stay, however seldom they are used alone
-    shares: Floats = _digamma(least) - _digamma(np.array([least[alive].sum()]))
-    return shares
+def _log_probabilities(expected: Floats, alive: NDArray[np.bool_]) -> Floats:
+    """Return log p of each piece as the mean under a Dirichlet prior (digamma instead of log)."""
+    counts = np.maximum(expected, 0.5)  # characters stay, however rarely they are used alone
+    log_p: Floats = _digamma(counts) - _digamma(np.array([counts[alive].sum()]))
+    return log_p
 
 
 def _digamma(x: Floats) -> Floats:
@@ -125,16 +131,19 @@ def _digamma(x: Floats) -> Floats:
 
 
 class _Lattices:
-    """Every way to spell each of many words with the pieces: an edge is a piece at its place.
+    """Every way to spell many words with the pieces, as a graph whose edges are pieces.
 
     The nodes are the places between characters, word after word. Edges that end at the same place
-    of their words are dealt with in one go, from left to right or from right to left.
+    of their words are processed together, from left to right or from right to left.
     """
 
     def __init__(
         self, words: Sequence[str], number: Mapping[str, int], *, whole: bool = True
     ) -> None:
-        """`number` has the pieces; unless `whole`, none may be the whole word."""
+        """Build the graph; `number` maps pieces to numbers.
+
+        Unless `whole`, a word is not spelled with a piece equal to the word itself.
+        """
         edges = array("q")
         node = 0
         for word in words:
@@ -159,24 +168,24 @@ class _Lattices:
         self.backward = _Sweep(np.lexsort((begin, start)), begin, start)
 
     def keep(self, alive: NDArray[np.bool_]) -> None:
-        """Drops the edges of pieces that are no longer alive."""
+        """Drop the edges of pieces that are no longer alive."""
         kept = alive[self.table[:, 2]]
         if not kept.all():
             self._arrange(self.table[kept])
 
     def uses(self, weights: Floats) -> Floats:
-        """How often each piece stands in the words at all."""
+        """Return how often each piece occurs in the words."""
         word = np.searchsorted(self.last, self.table[:, 0])
         counts: Floats = np.bincount(self.table[:, 2], weights[word], self.pieces).astype(float)
         return counts
 
     def log_probability(self, scores: Floats) -> Floats:
-        """log P of each word, summed over all ways to spell it."""
+        """Return log P of each word, summed over all ways to spell it."""
         total: Floats = self._alpha(scores)[self.last]
         return total
 
     def expected(self, scores: Floats, weights: Floats) -> Floats:
-        """How often each piece is used, by the posterior of the spellings."""
+        """Return the expected number of uses of each piece, by the posterior of the spellings."""
         begin, finish, piece = self.table[:, 0], self.table[:, 1], self.table[:, 2]
         alpha = self._alpha(scores)
         beta = np.full(self.nodes, -np.inf)
@@ -195,7 +204,7 @@ class _Lattices:
 
 
 class _Sweep:
-    """The edges in the order of one direction: by place, and within it by the node they reach."""
+    """The edges in the order of one direction: by place, then by the node they reach."""
 
     def __init__(self, order: Ints, node: Ints, place: Ints) -> None:
         self.order = order
@@ -205,7 +214,7 @@ class _Sweep:
         self.levels = np.flatnonzero(np.diff(places[self.groups], prepend=-1))
 
     def run(self, total: Floats, other: Ints, scores: Floats, *, reverse: bool) -> None:
-        """total[node] = log Σ exp(total[other end] + score) over the edges of each node."""
+        """Set total[node] = log Σ exp(total[other end] + score) over the edges of each node."""
         bounds = [*self.levels.tolist(), len(self.groups)]
         edges = [*self.groups.tolist(), len(self.order)]
         levels = list(pairwise(bounds))

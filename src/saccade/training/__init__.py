@@ -1,19 +1,21 @@
-"""Training: from a recipe and data to a run folder that nothing can damage.
+"""Training: from a recipe and data to a run folder that a crash cannot damage.
 
+session       train, load, evaluate: from a recipe's name to a trained task, and back from a run
 recipe        all options in one TOML file
+upgrade       recipes of earlier formats
 loop          the training loop, on one screen
+progress      how far a training has come, and its measurements
 optim         AdamW, learning rates over time, averages of weights
-run           the run folder: what lies in it, who may write to it, what fits it
-checkpoint    everything to go on from a step, whole or not there
-manifest      sizes and SHA-256 of a run's files, by which damage is found
-outline       models without memory, to be compared with the weights first
-tensor_files  safetensors files, written and read one tensor after another
-files         writing that a crash cannot tear
-distributed   several processes on one model
-machine       what the memory allocator should know
+precision     devices, and precisions that work on this machine; `trial` tries them
+distributed   several processes that train one model
 interruption  Ctrl-C and SIGTERM
-track         measurements, to metrics.jsonl and TensorBoard
-screen        progress, for people and for logs
-report        report.html: curves and sample answers
-session       the whole job, from a recipe's name to a trained task
+run           the run folder: its files, its lock, and whether a resumed training fits it
+warm_start    weights and vocabularies of another model to start from
+checkpoint    everything to resume from a step, complete or not there
+manifest      sizes and SHA-256 of a run's files, by which damage is detected
+tensor_files  safetensors files, written and read one tensor after another
+outline       models without memory, to be compared with the weights first
+metric_log    measurements, to metrics.jsonl and TensorBoard
+console       messages and progress bars
+report        the numbers of report.html
 """

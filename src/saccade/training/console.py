@@ -1,109 +1,131 @@
-"""What people see of a training: a bar on a terminal, a line now and then in a log."""
+"""Progress of a training on the console: a bar on a terminal, a line now and then in a log."""
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich import console as rich_console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 if TYPE_CHECKING:
-    from saccade.tasks import Evaluation
-    from saccade.training import loop
+    from saccade.training.progress import TrainingProgress, Update, Validation
     from saccade.training.recipe import TrainingConfig
 
 LINES_EVERY = 30.0
 """Seconds between lines where there is no terminal."""
 WINDOW = 50
 """Updates over which the speed is averaged."""
+NOT_METRICS = ("step", "epoch", "seconds", "train_loss", "valid_loss")
+"""Names in the record of a validation that are printed in their own way."""
 
 
 class Console:
-    """Progress on stderr; `quiet` shows nothing."""
+    """Messages and progress bars on stderr.
+
+    Args:
+        quiet: print nothing.
+    """
 
     def __init__(self, *, quiet: bool = False) -> None:
         self.console = rich_console.Console(stderr=True, quiet=quiet, highlight=False)
-        self._bar: Progress | None = None
-        self._recent: deque[tuple[float, int, float]] = deque(maxlen=WINDOW)
-        self._said = time.monotonic()
 
-    def __enter__(self) -> Console:
+    def notify(self, text: str) -> None:
+        """Print a line."""
+        self.console.print(text, markup=False, soft_wrap=True)
+
+    def counting(self, label: str, total: int | None = None) -> Counting:
+        """Return a bar that counts something, such as rows."""
+        return Counting(self.console, label, total)
+
+    def training(
+        self, progress: TrainingProgress, config: TrainingConfig, unit: str = "tokens"
+    ) -> TrainingBar:
+        """Return the bar of a training that continues from `progress`.
+
+        Args:
+            progress: how far it has come.
+            config: its budget.
+            unit: what it predicts, in the plural.
+        """
+        if progress.step:
+            self.notify(f"resuming from step {progress.step}")
+        return TrainingBar(self, progress, config, unit)
+
+
+class TrainingBar:
+    """The progress of a training; see `Console.training`."""
+
+    def __init__(
+        self, console: Console, progress: TrainingProgress, config: TrainingConfig, unit: str
+    ) -> None:
+        self._console, self._config, self._unit = console, config, unit
+        self._recent: deque[tuple[float, int, float]] = deque(maxlen=WINDOW)
+        self._last_line = time.monotonic()
+        self._bar = Progress(
+            SpinnerColumn(),
+            TextColumn("step {task.fields[step]}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.percentage:>3.0f} %"),
+            TextColumn("{task.fields[status]}"),
+            TimeRemainingColumn(compact=True),
+            console=console.console,
+            transient=True,
+            disable=not console.console.is_terminal,
+        )
+        self._row = self._bar.add_task("", total=1.0, step=progress.step, status="")
+
+    def __enter__(self) -> TrainingBar:
+        self._bar.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-            self._bar = None
+        self._bar.stop()
 
-    def notify(self, text: str) -> None:
-        """A line for people."""
-        self.console.print(text, markup=False, soft_wrap=True)
-
-    def counting(self, what: str, total: int | None = None) -> Counting:
-        """A bar for something that is counted, such as rows read."""
-        return Counting(self.console, what, total)
-
-    def begin(self, progress: loop.Progress, config: TrainingConfig, unit: str = "tokens") -> None:
-        """Show a training that goes from here to its budget's end; `unit` is what it predicts."""
-        self._config, self._unit = config, unit
-        if progress.step:
-            self.notify(f"going on from step {progress.step}")
-        if self.console.is_terminal:
-            self._bar = Progress(
-                SpinnerColumn(),
-                TextColumn("step {task.fields[step]}"),
-                BarColumn(bar_width=24),
-                TextColumn("{task.percentage:>3.0f} %"),
-                TextColumn("{task.fields[told]}"),
-                TimeRemainingColumn(compact=True),
-                console=self.console,
-                transient=True,
-            )
-            self._row = self._bar.add_task("", total=1.0, step=progress.step, told="")
-            self._bar.start()
-
-    def updated(self, progress: loop.Progress, update: loop.Update) -> float:
-        """Show an update; gives the speed in predictions a second."""
+    def updated(self, progress: TrainingProgress, update: Update) -> float:
+        """Show an update; return the speed in predictions per second."""
         now = time.monotonic()
         self._recent.append((now, update.predictions, update.loss))
         seconds = now - self._recent[0][0]
-        tokens = sum(count for _, count, _ in list(self._recent)[1:])
-        speed = tokens / seconds if seconds > 0 else 0.0
+        predictions = sum(count for _, count, _ in list(self._recent)[1:])
+        speed = predictions / seconds if seconds > 0 else 0.0
         loss = sum(loss for *_, loss in self._recent) / len(self._recent)
-        told = f"loss {loss:.3f} · {speed:,.0f} {self._unit}/s · padding {update.padding:.0%}"
-        share = min(1.0, progress.share(self._config))
-        if self._bar is not None:
-            self._bar.update(self._row, completed=share, step=progress.step, told=told)
-        elif now - self._said > LINES_EVERY:
-            self._said = now
-            left = progress.seconds * (1 - share) / share if share else 0.0
-            self.notify(f"step {progress.step} · {share:.0%} · {told} · {_duration(left)} left")
+        status = f"loss {loss:.3f} · {speed:,.0f} {self._unit}/s"
+        if update.padding:  # images have none
+            status += f" · padding {update.padding:.0%}"
+        fraction = min(1.0, progress.fraction(self._config))
+        self._bar.update(self._row, completed=fraction, step=progress.step, status=status)
+        if self._bar.disable and now - self._last_line > LINES_EVERY:
+            self._last_line = now
+            left = progress.seconds * (1 - fraction) / fraction if fraction else 0.0
+            self._console.notify(
+                f"step {progress.step} · {fraction:.0%} · {status} · {_duration(left)} left"
+            )
         return round(speed, 1)
 
-    def validated(
-        self, record: Mapping[str, Any], evaluation: Evaluation | None, *, better: bool
-    ) -> None:
+    def validated(self, validation: Validation) -> None:
         """Show a validation."""
-        scores = {} if evaluation is None else evaluation.values()
-        told = " · ".join(f"{name} {value:.4g}" for name, value in scores.items())
-        mark = " · best so far" if better else ""
-        self.notify(
-            f"step {record['step']} · epoch {record['epoch']:.1f} · {_duration(record['seconds'])}"
-            f" · train loss {record['train_loss']:.3f} · valid loss {record['valid_loss']:.3f}"
-            + (f" · {told}" if told else "")
-            + mark
-        )
+        record = validation.record
+        parts = [
+            f"step {record['step']}",
+            f"epoch {record['epoch']:.1f}",
+            _duration(record["seconds"]),
+            f"train loss {record['train_loss']:.3f}",
+            f"valid loss {record['valid_loss']:.3f}",
+            *(f"{name} {value:.4g}" for name, value in record.items() if name not in NOT_METRICS),
+        ]
+        if validation.better:
+            parts.append("best so far")
+        self._console.notify(" · ".join(parts))
 
 
 class Counting:
-    """A bar that counts, as a context whose `to` is called with the number so far."""
+    """A bar that counts; `to` sets the count inside its `with` block."""
 
-    def __init__(self, console: rich_console.Console, what: str, total: int | None) -> None:
+    def __init__(self, console: rich_console.Console, label: str, total: int | None) -> None:
         self._bar = Progress(
-            TextColumn(what),
+            TextColumn(label),
             BarColumn(bar_width=24),
             TextColumn("{task.completed:,.0f}"),
             console=console,
@@ -120,7 +142,7 @@ class Counting:
         self._bar.stop()
 
     def to(self, count: int) -> None:
-        """Show that it has come this far."""
+        """Set the count."""
         self._bar.update(self._row, completed=count)
 
 

@@ -5,9 +5,9 @@
 Each process reads its own part of the batches, which follows from (batches read, rank, world). When
 one dies, torchrun restarts all of them, and they resume from the newest checkpoint.
 
-Processes exchange numbers by collectives, which have a time limit, since nobody should wait long
-in an update. What one process does alone (vocabularies, validations, checkpoints) may take any
-time: the others then wait at a key of the store, without a limit.
+Processes exchange numbers by collectives, which have a timeout, since an update is short. What one
+process does alone (vocabularies, validations, checkpoints) may take any time: the others then wait
+for a key of the store, without a timeout.
 """
 
 import itertools
@@ -15,10 +15,10 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import distributed, nn
@@ -28,23 +28,29 @@ from torch.nn.parallel import DistributedDataParallel
 from saccade.errors import RunError, SaccadeError, StoppedError
 
 MISTAKE, FAILURE = "saccade/mistake", "saccade/failure"
-"""Keys under which the first process leaves its error: to all later attempts, if they would fail
-with it too, and to the other processes of this attempt."""
+"""Keys of the store under which the first process leaves its error: for all later attempts, if they
+would fail in the same way, and for the other processes of this attempt."""
 LIMIT = timedelta(minutes=30)
-"""How long a collective waits for the other processes."""
+"""Timeout of a collective."""
 PAUSE, HEARD, GRACE = 0.05, 0.5, 5.0
-"""Seconds between two looks at a key; those in which the others hear that the first has failed; and
-those in which it then ends."""
+"""Seconds between two looks at a key, for the others to read that the first process has failed, and
+for the first process to end after that."""
 
 Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
 class World:
-    """Which process this is, of how many, and the device it computes on.
+    """This process among those that train one model.
 
-    `store` holds the keys at which the processes of one attempt wait for each other; `meetings`
-    numbers them.
+    Args:
+        rank: its number, from 0.
+        size: how many processes there are.
+        local_rank: its number among those on this machine.
+        attempt: how often torchrun has restarted the processes.
+        device: what it computes on.
+        store: holds the keys that the processes of one attempt wait for.
+        meetings: numbers those keys.
     """
 
     rank: int = 0
@@ -57,7 +63,7 @@ class World:
 
     @property
     def first(self) -> bool:
-        """Whether this is the process that writes files and speaks."""
+        """Whether this is the process that writes files and prints messages."""
         return self.rank == 0
 
     @property
@@ -66,38 +72,43 @@ class World:
         return self.device.type == "cuda"
 
     def wrap(self, task: nn.Module) -> nn.Module:
-        """The task, with its gradients averaged over all processes."""
+        """Return the task, with its gradients averaged over all processes."""
         if self.size == 1:
             return task
         return DistributedDataParallel(task, device_ids=[self.device] if self.on_cuda else None)
 
-    def alone(self, learner: nn.Module) -> Any:
-        """A block in which gradients are added up but not yet exchanged."""
+    def alone(self, learner: nn.Module) -> AbstractContextManager[None]:
+        """Return a context in which gradients are added up but not exchanged yet."""
         return learner.no_sync() if isinstance(learner, DistributedDataParallel) else nullcontext()
 
     def sum(self, values: Sequence[float]) -> list[float]:
-        """Each value added up over all processes."""
+        """Return each value added up over all processes."""
         if self.size == 1:
             return list(values)
         place = self.device if self.on_cuda else torch.device("cpu")
-        both = torch.tensor(values, dtype=torch.float64, device=place)
-        distributed.all_reduce(both)
-        return both.tolist()
+        sums = torch.tensor(values, dtype=torch.float64, device=place)
+        distributed.all_reduce(sums)
+        return sums.tolist()
 
     def wait(self) -> None:
-        """Wait until all processes are here: for the first as long as it takes."""
+        """Wait until all processes are here; for the first one without a timeout."""
         self.from_first(lambda: None)
         self.sum([0.0])
 
     def from_first(self, work: Callable[[], Result]) -> Result:
-        """Let the first process do some work; every process gets the result, in plain values.
+        """Let the first process do some work, and return its result in every process.
 
-        The others wait as long as it takes. They raise if the work fails, and when the first
-        process dies.
+        The others wait without a timeout.
+
+        Args:
+            work: returns plain values, which pass through JSON to the other processes.
+
+        Raises:
+            RunError: in the other processes, if the work fails or the first process dies.
         """
         if self.size == 1:
             return work()
-        assert self.store is not None, "the processes have not been joined"
+        assert self.store is not None, "the processes have not joined"
         key = f"saccade/meeting/{next(self.meetings)}"
         if self.first:
             result = work()
@@ -110,13 +121,13 @@ class World:
             return json.loads(self.store.get(key))
         except RuntimeError as error:
             raise RunError(
-                "the connection to the first of the processes was lost, so it has probably died. "
-                "The newest checkpoint is kept; continue with --resume"
+                "the connection to the first process was lost, so it has probably died. The newest "
+                "checkpoint is kept; continue with --resume"
             ) from error
 
 
 def from_environment() -> World:
-    """What torchrun says, or a world of one."""
+    """Return the world that torchrun describes, or a world of one process."""
     get = os.environ.get
     return World(
         rank=int(get("RANK", "0")),
@@ -128,12 +139,12 @@ def from_environment() -> World:
 
 @contextmanager
 def joined(world: World) -> Iterator[World]:
-    """The processes in one group for the length of the block; gives the world they meet in.
+    """Join the processes into one group for the length of the block; give the joined world.
 
-    torchrun keeps one store for all attempts, in which a new attempt would find what the last one
-    left; so each attempt has a prefix of its own. What stopped the first process stands there, so
-    that the others end with it. If it was a mistake, it also stands outside of the prefix: all
-    later attempts end with it, since starting again would not mend it.
+    torchrun keeps one store for all attempts, so each attempt has a prefix of its own in it. The
+    error that stopped the first process is left there, so that the others end with it. If it was a
+    user's mistake, it is also left outside the prefix: all later attempts end with it, since
+    another attempt would not help.
     """
     if world.on_cuda:
         torch.cuda.set_device(world.device)
@@ -167,7 +178,7 @@ def joined(world: World) -> Iterator[World]:
         if world.first:
             _report(error, root, store)
         elif not isinstance(error, SaccadeError) and (mistake := _mistake(root)):
-            raise RunError(mistake) from error  # than that the first process is lost
+            raise RunError(mistake) from error  # says more than a lost connection
         raise
     finally:
         if world.size > 1:
@@ -175,7 +186,7 @@ def joined(world: World) -> Iterator[World]:
 
 
 def _report(error: Exception, root: Store, store: Store) -> None:
-    """Leave the error of the first process to the others; they hear of a stop by themselves."""
+    """Leave the error of the first process for the others, unless it is a stop, which all share."""
     if isinstance(error, StoppedError):
         return
     if isinstance(error, SaccadeError):
@@ -184,8 +195,8 @@ def _report(error: Exception, root: Store, store: Store) -> None:
     else:
         store.set(
             FAILURE,
-            f"the first of the processes failed ({type(error).__name__}: {error}); its own message "
-            "says where. The newest checkpoint is kept; continue with --resume",
+            f"the first process failed ({type(error).__name__}: {error}); its own message shows "
+            "where. The newest checkpoint is kept; continue with --resume",
         )
     time.sleep(HEARD)  # the store may end with this process
 
@@ -199,8 +210,8 @@ def _mistake(store: Store) -> str:
 def _require_first(store: Store) -> None:
     """Raise the error that has stopped the first process, if one has.
 
-    The first process reports it and should end before the others; where it holds the store, its
-    end is that of the connection.
+    The first process prints it and should end before the others; if it holds the store, the
+    connection ends with it.
     """
     if not store.check([FAILURE]):
         return

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: what can be done again is left at once, the loop saves before it leaves."""
+"""Ctrl-C and SIGTERM: what can be repeated stops at once, the training loop saves first."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from saccade.errors import StoppedError
 
 
 class Interruption:
-    """Listens for SIGINT and SIGTERM in a `with` block, which then ends with a StoppedError.
+    """Listen for SIGINT and SIGTERM in a `with` block, which then ends with a StoppedError.
 
-    A signal leaves the block at once. Inside `heeded` it is only noted, for a loop that asks and
-    saves; a second Ctrl-C leaves that too.
+    A signal leaves the block at once. Inside `heeded` it only sets `requested`, for a loop that
+    looks at it and saves; a second Ctrl-C leaves that, too.
     """
 
     def __init__(self) -> None:
-        self.asked = False
+        self.requested = False
         self._heeded = False
         self._before: dict[int, object] = {}
 
     def __enter__(self) -> Interruption:
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, signal.SIGTERM):
-                self._before[number] = signal.signal(number, self._hear)
+                self._before[number] = signal.signal(number, self._on_signal)
         return self
 
     def __exit__(
@@ -39,12 +39,12 @@ class Interruption:
     ) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)  # type: ignore[arg-type]
-        if kind is KeyboardInterrupt and self.asked:
-            raise StoppedError("stopped; what was saved before is kept") from None
+        if kind is KeyboardInterrupt and self.requested:
+            raise StoppedError("stopped; everything saved before is kept") from None
 
     @contextmanager
     def heeded(self) -> Iterator[None]:
-        """A block that asks by itself whether to stop."""
+        """Do not leave the block on a signal: it looks at `requested` by itself."""
         self._heeded = True
         try:
             yield
@@ -53,18 +53,18 @@ class Interruption:
 
     @contextmanager
     def cancelling(self) -> Iterator[None]:
-        """A block that a signal cancels, such as a validation, which can be repeated."""
+        """Cancel the block on a signal; for work that can be repeated, such as a validation."""
         try:
-            with cancellable(lambda: self.asked):
+            with cancellable(lambda: self.requested):
                 yield
         except Cancelled:
             raise StoppedError("stopped") from None
 
     def error(self, folder: Path, step: int) -> StoppedError:
-        """What ends the loop after the checkpoint is written."""
+        """Return the error that ends the loop after the checkpoint is written."""
         return StoppedError(f"stopped at step {step}; everything is saved in {folder}")
 
-    def _hear(self, number: int, frame: FrameType | None) -> None:
-        again, self.asked = self.asked, True
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        again, self.requested = self.requested, True
         if not self._heeded or (again and number == signal.SIGINT):
-            raise KeyboardInterrupt  # no `except Exception` on the way can swallow it
+            raise KeyboardInterrupt  # which no `except Exception` on the way can swallow

@@ -3,9 +3,9 @@
     MANIFEST.json  {"files": {"model.safetensors": {"bytes": ..., "sha256": ...}, ...}}
 
 A file is replaced in three steps: the manifest lists the new fingerprint beside the old one (under
-"replaced"), the file gets its name, the manifest forgets the old fingerprint. So a crash at any
-moment leaves a file that the manifest knows. Files that a manifest does not list, and all files of
-runs from before there were manifests, are not checked.
+"replaced"), the file gets its name, the manifest drops the old fingerprint. So a crash at any
+moment leaves a file that the manifest accepts. Files that a manifest does not list, and all files
+of runs from before there were manifests, are not checked.
 """
 
 from __future__ import annotations
@@ -13,24 +13,25 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from saccade.errors import RunError, brief
 from saccade.files import (
-    PARTIAL,
+    KEPT,
+    Content,
     Fingerprint,
+    atomic_file,
     fingerprint,
     read_json,
-    sync_folder,
     write_file,
-    write_synced,
+    write_pieces,
 )
 
 MANIFEST = "MANIFEST.json"
 TRIES = 3
-"""How often a file is compared while a training replaces it."""
+"""Attempts at comparing a file while a training replaces it."""
 
 
 @dataclass(frozen=True)
@@ -42,16 +43,19 @@ class Manifest:
 
     @classmethod
     def read(cls, folder: Path) -> Manifest:
-        """The manifest of a folder; an empty one if there is none."""
+        """Return the manifest of a folder; an empty one if there is none."""
         path = folder / MANIFEST
         try:
             table = read_json(path)
             if not isinstance(table, dict) or not table.keys() <= {"files", "replaced"}:
                 raise ValueError('it must hold "files" and at most "replaced"')
-            files = {_plain_name(name): Fingerprint.of(x) for name, x in table["files"].items()}
+            files = {
+                _plain_name(name): Fingerprint.from_json(entry)
+                for name, entry in table["files"].items()
+            }
             replaced = {
-                _plain_name(name): tuple(map(Fingerprint.of, some))
-                for name, some in table.get("replaced", {}).items()
+                _plain_name(name): tuple(map(Fingerprint.from_json, entries))
+                for name, entries in table.get("replaced", {}).items()
             }
             return cls(files, replaced)
         except (FileNotFoundError, NotADirectoryError):
@@ -62,14 +66,12 @@ class Manifest:
                 f"`saccade accept {folder}` to trust the files as they are now"
             ) from None
 
-    def write(self, folder: Path) -> None:
-        """Put it into a folder."""
-        table: dict[str, Any] = {"files": {n: found.plain() for n, found in self.files.items()}}
+    def write(self, folder: Path, kept: str = KEPT) -> None:
+        """Write the manifest into a folder."""
+        table: dict[str, object] = {"files": {n: x.to_json() for n, x in self.files.items()}}
         if self.replaced:
-            table["replaced"] = {
-                name: [found.plain() for found in some] for name, some in self.replaced.items()
-            }
-        write_file(folder / MANIFEST, json.dumps(table, indent=1).encode())
+            table["replaced"] = {n: [x.to_json() for x in old] for n, old in self.replaced.items()}
+        write_file(folder / MANIFEST, json.dumps(table, indent=1).encode(), kept)
 
     def accepts(self, name: str) -> tuple[Fingerprint, ...]:
         """Return the accepted fingerprints of a file; none if it is not listed."""
@@ -77,31 +79,36 @@ class Manifest:
         return listed + self.replaced.get(name, ())
 
 
-def replace_files(
-    folder: Path, contents: Mapping[str, bytes | Iterable[bytes | memoryview]]
-) -> None:
-    """Write files of a run and list them; a crash leaves each as it was or as it is to be."""
-    partial = {name: folder / f"{PARTIAL}{os.getpid()}-{name}" for name in contents}
-    try:
-        new = {name: write_synced(partial[name], content) for name, content in contents.items()}
+def replace_files(folder: Path, contents: Mapping[str, Content], kept: str = KEPT) -> None:
+    """Write files of a run and list them; a crash leaves each as it was or as it is to be.
+
+    Args:
+        folder: the run folder.
+        contents: what to write, by the files' names.
+        kept: part of an error, about the old files.
+    """
+    with ExitStack() as stack:
+        new = {
+            name: write_pieces(stack.enter_context(atomic_file(folder / name, kept)), content)
+            for name, content in contents.items()
+        }
         before = Manifest.read(folder)
         old = {name: before.accepts(name) for name in new if before.accepts(name)}
         files = {**before.files, **new}
-        Manifest(files, {**before.replaced, **old}).write(folder)
-        for name in contents:
-            os.replace(partial[name], folder / name)
-        sync_folder(folder)
-        left = {name: some for name, some in before.replaced.items() if name not in new}
-        Manifest(files, left).write(folder)
-    finally:
-        for path in partial.values():
-            path.unlink(missing_ok=True)
+        Manifest(files, {**before.replaced, **old}).write(folder, kept)
+    left = {name: listed for name, listed in before.replaced.items() if name not in new}
+    Manifest(files, left).write(folder, kept)
 
 
 def require_intact(folder: Path, names: Iterable[str] | None = None) -> None:
-    """Raise if a file is not what the manifest lists; all files that it lists, or these."""
+    """Raise a RunError if a file is not what the manifest lists.
+
+    Args:
+        folder: the run folder.
+        names: the files to check; all that the manifest lists if left out.
+    """
     listed = Manifest.read(folder)
-    if names is None:  # a file that is needed but missing is missed by whoever reads it
+    if names is None:  # a listed file that is missing fails where it is read, if it is needed
         names = [name for name in os.listdir(folder) if name in listed.files]
     for name in names:
         path = folder / name
@@ -118,7 +125,7 @@ def require_intact(folder: Path, names: Iterable[str] | None = None) -> None:
 
 
 def accept(folder: Path) -> list[str]:
-    """List the files as they are now; gives the names of those that have changed."""
+    """List the files as they are now; return the names of those that have changed."""
     try:
         before = Manifest.read(folder).files
     except RunError:
@@ -127,11 +134,13 @@ def accept(folder: Path) -> list[str]:
     names = [path.name for path in folder.glob("*.safetensors")]
     names += [path.name for path in folder.glob("*.json") if path.name not in other]
     try:
-        found = {name: fingerprint(folder / name) for name in sorted(names)}
+        now = {name: fingerprint(folder / name) for name in sorted(names)}
     except OSError as error:
-        raise RunError(f"{error.filename} cannot be read: {error.strerror}") from None
-    Manifest(found).write(folder)
-    return [name for name in found if found[name] != before.get(name)]
+        raise RunError(
+            f"{error.filename} cannot be read: {error.strerror}. Restore it from a copy"
+        ) from None
+    Manifest(now).write(folder)
+    return [name for name in now if now[name] != before.get(name)]
 
 
 def _fingerprint(path: Path, accepted: tuple[Fingerprint, ...]) -> Fingerprint | None:
@@ -141,7 +150,7 @@ def _fingerprint(path: Path, accepted: tuple[Fingerprint, ...]) -> Fingerprint |
             return None
         return fingerprint(path)
     except OSError as error:
-        raise RunError(f"{path} cannot be read: {error.strerror}") from None
+        raise RunError(f"{path} cannot be read: {error.strerror}. Restore it from a copy") from None
 
 
 def _plain_name(name: str) -> str:

@@ -1,7 +1,7 @@
-"""Where measurements go: metrics.jsonl and, if the package is there, TensorBoard.
+"""Measurements of a run: metrics.jsonl and, if the package is installed, TensorBoard.
 
-Its events are written one by one by tensorboard's own record writer. torch's SummaryWriter leaves
-that to a thread, which cannot tell the loop that the disk is full.
+Events are written one by one by tensorboard's own record writer. torch's SummaryWriter leaves that
+to a thread, which cannot tell the loop that the disk is full.
 """
 
 from __future__ import annotations
@@ -13,35 +13,40 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
-from saccade.files import room_on_disk
+from saccade.files import disk_errors
 from saccade.training.run import Run
 
 
 class MetricLog:
-    """Takes the measurements of a run that goes on after update `step`."""
+    """The measurements of a run.
+
+    Args:
+        run: the run folder that they are written to.
+        step: the step that the run is resumed from, or 0.
+    """
 
     def __init__(self, run: Run, step: int) -> None:
         self._run, self._step = run, step
         self._board: Board | None = None
-        self._began = False
+        self._opened = False
 
-    def note(self, record: Mapping[str, Any]) -> None:
-        """Add the measurements of a step; `record` holds the step and numbers by their names."""
+    def note(self, record: Mapping[str, object]) -> None:
+        """Add the measurements of a step: `record` holds the step, and numbers by name."""
         self._run.note(record)
-        if not self._began:  # a run that is over writes nothing
-            self._began = True
+        if not self._opened:  # only now, since a finished run writes nothing
+            self._opened = True
             self._board = open_board(self._run, self._step)
         if self._board is not None:
             self._board.note(record)
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the file of events, if one was opened."""
         if self._board is not None:
             self._board.close()
 
 
 def open_board(run: Run, step: int) -> Board | None:
-    """A file of events for what comes after `step`; none without the package tensorboard."""
+    """Return a new file of events for the steps after `step`; None without tensorboard."""
     try:
         return Board(run, step)
     except ImportError:
@@ -49,7 +54,7 @@ def open_board(run: Run, step: int) -> Board | None:
 
 
 class Board:
-    """One file of TensorBoard events. What older files hold of later steps is to be forgotten."""
+    """A file of TensorBoard events, which replaces what older files hold of later steps."""
 
     def __init__(self, run: Run, step: int) -> None:
         events = import_module("tensorboard.compat.proto.event_pb2")
@@ -57,7 +62,7 @@ class Board:
         self._event = events.Event
         self._summary = import_module("tensorboard.compat.proto.summary_pb2").Summary
         self._path = run.folder / "tensorboard" / f"events.out.tfevents.{time.time_ns()}"
-        with room_on_disk(self._path, "everything before is kept"):
+        with disk_errors(self._path):
             self._path.parent.mkdir(exist_ok=True)
             self._file = self._path.open("xb")
         self._writer = records.RecordWriter(self._file)
@@ -66,8 +71,8 @@ class Board:
             start = events.SessionLog(status=events.SessionLog.START)
             self._write(step=step + 1, session_log=start)
 
-    def note(self, record: Mapping[str, Any]) -> None:
-        """Add the numbers of a record."""
+    def note(self, record: Mapping[str, object]) -> None:
+        """Add the finite numbers of a record."""
         values = [
             self._summary.Value(tag=name, simple_value=value)
             for name, value in record.items()
@@ -76,11 +81,11 @@ class Board:
         self._write(step=record["step"], summary=self._summary(value=values))
 
     def close(self) -> None:
-        """Let go of the file."""
-        with suppress(OSError):  # what the disk had no room for was said
+        """Close the file."""
+        with suppress(OSError):  # a full disk was reported when it was written
             self._file.close()
 
     def _write(self, **event: Any) -> None:
-        with room_on_disk(self._path, "everything before is kept"):
+        with disk_errors(self._path):
             self._writer.write(self._event(wall_time=time.time(), **event).SerializeToString())
             self._writer.flush()

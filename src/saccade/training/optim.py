@@ -15,23 +15,36 @@ from saccade.config import Conflict, Count, Fraction, NotNegative, Positive, Who
 from saccade.errors import RecipeError
 from saccade.shapes import Tensor
 
-WARMEST = 0.1
-"""The share of the budget at which a warm-up is over in any case."""
+LATEST = 0.1
+"""The fraction of the budget at which a warm-up is over at the latest."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class OptimConfig:
-    """How weights are changed.
+    """AdamW (Loshchilov and Hutter 2019) and the learning rate over time.
 
-    schedule       after the warm-up: "constant", "inverse_sqrt" (Vaswani et al. 2017), or
-                   "cosine" or "linear" down to `final_rate` of the learning rate at the end of
-                   the budget, be it steps or minutes, whichever is further on
+    betas          decay rates of AdamW's averages of the gradient and of its square, per update;
+                   a second value nearer to 1 suits small batches
+    eps            added to the square root that AdamW divides by; raise it (1e-6) if the loss
+                   jumps in low precision
+    weight_decay   fraction of a weight, times the learning rate, that is taken off at each update;
+                   biases, norms and other vectors are left out. Raise it (0.05 to 0.1) if the
+                   model learns its training data by heart
+    schedule       learning rate after the warm-up: "constant", "inverse_sqrt" (Vaswani et al.
+                   2017), or "cosine" or "linear", which fall to `final_rate` at the end of the
+                   budget, be it steps or minutes, whichever is further on. "constant" if the
+                   budget may grow later
     warmup         updates over which the learning rate rises from 0; with "cosine" and "linear" it
-                   is over when a tenth of the budget is used up
-    clip           gradients longer than this are shortened to it; 0 leaves them
-    layer_decay    each layer learns at this share of the rate of the one above it, embeddings the
-                   slowest: for fine-tuning (Howard and Ruder 2018)
-    freeze         parts that do not learn, by how their names begin: ["encoder.stem"]
+                   is over at the latest when a tenth of the budget is used. Raise it if the loss
+                   jumps in the first updates
+    final_rate     learning rate at the end of "cosine" and "linear", as a fraction of the highest
+    clip           longest gradient (Euclidean norm over all weights): a longer one is scaled down
+                   to it; 0 clips nothing
+    layer_decay    learning rate of a layer as a fraction of that of the layer above, so that
+                   embeddings learn slowest (Howard and Ruder 2018); 1 is the same rate for all.
+                   Try 0.9 when fine-tuning
+    freeze         parts that do not learn, by how their names begin, such as ["encoder.stem"]; for
+                   fine-tuning with little data
     """
 
     betas: tuple[Fraction, Fraction] = (0.9, 0.98)
@@ -45,32 +58,36 @@ class OptimConfig:
     freeze: tuple[str, ...] = ()
 
     def conflicts(self) -> Iterator[Conflict]:
-        """The end of a learning rate that does not fall to one."""
+        """Yield `final_rate` if the schedule does not fall."""
         if self.schedule not in ("cosine", "linear"):
             reason = f'with schedule = "{self.schedule}"'
             yield from without_effect(self, ["final_rate"], reason)
 
-    def make(self, model: nn.Module, learning_rate: float) -> torch.optim.AdamW:
-        """AdamW; weights decay, biases, norms and other vectors do not.
+    def build(self, model: nn.Module, learning_rate: float) -> torch.optim.Optimizer:
+        """Return AdamW over the weights that learn.
 
-        Each group of weights has a `scale`, its share of the learning rate.
+        Each group of weights has a `scale`, its fraction of the learning rate.
+
+        Raises:
+            RecipeError: if no weight learns.
         """
-        freeze(model, self.freeze)
-        shares = layer_shares(model, self.layer_decay)
+        fractions = layer_fractions(model, self.layer_decay)
         groups: dict[tuple[float, bool], list[nn.Parameter]] = {}
         for name, parameter in model.named_parameters():
             if parameter.requires_grad:
-                groups.setdefault((shares[name], parameter.ndim <= 1), []).append(parameter)
+                groups.setdefault((fractions[name], parameter.ndim <= 1), []).append(parameter)
         if not groups:
-            raise RecipeError(f"optim.freeze = {list(self.freeze)} leaves nothing to learn")
+            raise RecipeError(
+                f"optim.freeze = {list(self.freeze)} leaves nothing to learn; freeze fewer parts"
+            )
         return torch.optim.AdamW(
             [
                 {
                     "params": parameters,
                     "weight_decay": 0.0 if is_vector else self.weight_decay,
-                    "scale": share,
+                    "scale": fraction,
                 }
-                for (share, is_vector), parameters in groups.items()
+                for (fraction, is_vector), parameters in groups.items()
             ],
             lr=learning_rate,
             betas=self.betas,
@@ -79,16 +96,19 @@ class OptimConfig:
         )
 
     def factor(self, step: int, progress: float) -> float:
-        """What the learning rate is multiplied with in update `step` (from 0).
+        """Return what the learning rate is multiplied by in an update.
 
-        `progress` is the share of the budget that is used up.
+        Args:
+            step: number of the update, from 0.
+            progress: fraction of the budget that is used.
 
-        >>> OptimConfig(schedule="inverse_sqrt", warmup=100).factor(399, 0.0)
-        0.5
+        Example:
+            >>> OptimConfig(schedule="inverse_sqrt", warmup=100).factor(399, 0.0)
+            0.5
         """
         risen = (step + 1) / max(1, self.warmup)
-        if self.schedule in ("cosine", "linear"):  # which know how long a training will be
-            risen = max(risen, progress / WARMEST)
+        if self.schedule in ("cosine", "linear"):  # these know how long a training will be
+            risen = max(risen, progress / LATEST)
         if risen < 1:
             return risen
         match self.schedule:
@@ -103,50 +123,63 @@ class OptimConfig:
         return self.final_rate + (1 - self.final_rate) * falling
 
 
-def freeze(model: nn.Module, beginnings: Sequence[str]) -> None:
-    """Keep the weights whose names begin so as they are."""
-    names = [name for name, _ in model.named_parameters()]
-    for beginning in beginnings:
-        if not any(name.startswith(beginning) for name in names):
-            parts = dict.fromkeys(".".join(name.split(".")[:2]) for name in names)
+def freeze(model: nn.Module, prefixes: Sequence[str]) -> list[nn.Parameter]:
+    """Turn off the gradients of weights whose names begin with a prefix; return those weights.
+
+    Raises:
+        RecipeError: if no weight begins with one of the prefixes.
+    """
+    weights = dict(model.named_parameters())
+    for prefix in prefixes:
+        if not any(name.startswith(prefix) for name in weights):
+            parts = dict.fromkeys(".".join(name.split(".")[:2]) for name in weights)
             raise RecipeError(
-                f"optim.freeze: nothing of the model begins with {beginning!r}; its parts are "
+                f"optim.freeze: no part of the model begins with {prefix!r}; its parts are "
                 f"{', '.join(parts)}"
             )
-    for name, parameter in model.named_parameters():
-        if name.startswith(tuple(beginnings)):
-            parameter.requires_grad = False
+    frozen = [
+        weight
+        for name, weight in weights.items()
+        if name.startswith(tuple(prefixes)) and weight.requires_grad
+    ]
+    for weight in frozen:
+        weight.requires_grad = False
+    return frozen
 
 
-def layer_shares(model: nn.Module, decay: float) -> dict[str, float]:
-    """Of the learning rate, by the name of each weight: decay to the power of what lies above it.
+def layer_fractions(model: nn.Module, decay: float) -> dict[str, float]:
+    """Return the fraction of the learning rate of each weight, by its name.
 
-    What stands before the layers of a stack is its lowest place, what comes after them is above.
+    It is `decay` to the power of the number of layers above. Parts before the layers of a stack
+    count as its lowest layer, parts after them have no layer above.
     """
     names = [name for name, _ in model.named_parameters()]
-    places = {name: (found[1], int(found[2])) for name in names if (found := _LAYER.match(name))}
+    places = {name: (match[1], int(match[2])) for name in names if (match := _LAYER.match(name))}
     heights: dict[str, int] = {}
     for stack, number in places.values():
         heights[stack] = max(heights.get(stack, 0), number + 1)
     for name in names:
-        if (found := _BEFORE.match(name)) and found[1] in heights:
-            places[name] = (found[1], -1)
+        if (match := _BEFORE.match(name)) and match[1] in heights:
+            places[name] = (match[1], -1)
     above = {name: heights[stack] - number for name, (stack, number) in places.items()}
     return {name: decay ** above.get(name, 0) for name in names}
 
 
 _LAYER = re.compile(r"(.*?)\.layers\.(\d+)\.")
 _BEFORE = re.compile(r"(.*?)\.(?:stem|stem_norm|embedding|position)\.")
-"""The parts that stand before the layers of a stack."""
+"""Parts that come before the layers of a stack."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AverageConfig:
-    """Which weights are validated and kept: the plain ones, or an average of the recent ones.
+    """The weights that are validated and kept: the plain ones, or an average of recent ones.
 
-    kind    "none"; "ema": an exponential moving average over the updates; "last": the mean of
-            those at the last `last` validations (the checkpoints of Vaswani et al. 2017)
-    decay   how much of the average is kept at each update; less in the beginning
+    kind    "none": the weights of the moment; "ema": an exponential moving average over the
+            updates, good for most trainings; "last": the mean of the weights at the last `last`
+            validations (the checkpoints of Vaswani et al. 2017)
+    decay   with "ema", the fraction of the average that is kept at each update; it starts lower.
+            Nearer to 1 for trainings of many thousand updates
+    last    with "last", how many validations are averaged
     """
 
     kind: Literal["none", "ema", "last"] = "ema"
@@ -154,30 +187,35 @@ class AverageConfig:
     last: Count = 5
 
     def conflicts(self) -> Iterator[Conflict]:
-        """Options of another kind of average."""
+        """Yield options of another kind of average."""
         unused = {"none": ["decay", "last"], "ema": ["last"], "last": ["decay"]}[self.kind]
         yield from without_effect(self, unused, f'with kind = "{self.kind}"')
 
 
 class Average:
-    """The running average of a model's weights, made from snapshots of them by step.
+    """The running average of a model's weights.
 
-    With the weights go the statistics that batch norm keeps: they are of the weights of the moment.
+    It is made from snapshots by step. The statistics of batch norm are averaged with the weights
+    they belong to.
+
+    Args:
+        config: the kind of average.
+        model: the model, whose weights are read after each update.
     """
 
     def __init__(self, config: AverageConfig, model: nn.Module) -> None:
         self.config = config
-        kept = model.state_dict(keep_vars=True).values()  # not the tables that can be made anew
-        others = [tensor for tensor in kept if tensor.is_floating_point()]
-        each = {id(tensor): tensor for tensor in (*model.parameters(), *others)}
-        self._tensors = list(each.values())
+        saved = model.state_dict(keep_vars=True).values()  # not the tables that can be rebuilt
+        buffers = [tensor for tensor in saved if tensor.is_floating_point()]
+        unique = {id(tensor): tensor for tensor in (*model.parameters(), *buffers)}
+        self._tensors = list(unique.values())
         self.snapshots: dict[int, list[Tensor]] = {}
         if config.kind == "ema":
             self.snapshots[0] = self._copy()
 
     @torch.no_grad()
     def after_update(self, step: int) -> None:
-        """Take in the weights after update `step` (from 0)."""
+        """Take in the weights after an update; `step` counts from 0."""
         if self.config.kind == "ema":
             decay = min(self.config.decay, (1 + step) / (10 + step))
             now = [tensor.detach() for tensor in self._tensors]
@@ -192,7 +230,7 @@ class Average:
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
-        """The average in the place of the model's weights, for the length of a `with` block."""
+        """Put the average in the place of the model's weights inside the block."""
         own = [tensor.data for tensor in self._tensors]
         averaged = [
             torch.stack(parts).mean(0) for parts in zip(*self.snapshots.values(), strict=True)
@@ -206,7 +244,7 @@ class Average:
                 tensor.data = mine
 
     def tensors(self) -> dict[str, Tensor]:
-        """All snapshots, for a checkpoint: "last.500.3" is the fourth weight at step 500."""
+        """Return all snapshots by name: "last.500.3" is the fourth weight at step 500."""
         return {
             f"{self.config.kind}.{step}.{i}": tensor
             for step, tensors in self.snapshots.items()
@@ -214,15 +252,15 @@ class Average:
         }
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        """Take the snapshots of a checkpoint; those of another kind of average are of no use."""
-        found: dict[int, dict[int, Tensor]] = {}
+        """Restore the snapshots of a checkpoint; those of another kind of average are ignored."""
+        snapshots: dict[int, dict[int, Tensor]] = {}
         for name, tensor in tensors.items():
             kind, step, i = name.split(".")
             if kind == self.config.kind:
-                found.setdefault(int(step), {})[int(i)] = tensor
+                snapshots.setdefault(int(step), {})[int(i)] = tensor
         self.snapshots = {
             step: [parts[i].to(p.device) for i, p in enumerate(self._tensors)]
-            for step, parts in found.items()
+            for step, parts in snapshots.items()
         } or self.snapshots
 
     def _copy(self) -> list[Tensor]:

@@ -1,4 +1,4 @@
-"""Models without memory, to be compared with a file of weights before memory is asked for."""
+"""Models without memory, to be compared with a file of weights before memory is allocated."""
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -13,16 +13,23 @@ from torch.overrides import TorchFunctionMode
 from saccade.errors import RunError
 
 RANDOM = ("normal_", "uniform_", "trunc_normal_", "exponential_", "random_")
-"""Ways to fill a tensor: without memory there is nothing to fill, and torch would load its compiler
-for it, which takes a second.
+"""Functions that fill a tensor at random: without memory there is nothing to fill, and torch would
+load its compiler for it, which takes a second.
 """
 
 
 @contextmanager
 def without_memory(most: int, where: str) -> Iterator[None]:
-    """Build modules on torch's meta device; a RunError once they have more than `most` tensors.
+    """Build modules inside the block on torch's meta device, which allocates nothing.
 
-    So neither a width nor a number of layers that makes no sense takes memory or time.
+    A width or a number of layers that makes no sense then costs neither memory nor time.
+
+    Args:
+        most: the largest number of tensors.
+        where: the file that describes the model, for the error.
+
+    Raises:
+        RunError: as soon as there are more than `most` tensors.
     """
     count, thread = 0, threading.get_ident()
 
@@ -31,7 +38,10 @@ def without_memory(most: int, where: str) -> Iterator[None]:
         if threading.get_ident() == thread:
             count += 1
             if count > most:
-                raise RunError(f"{where} describes a model of more than {most} tensors")
+                raise RunError(
+                    f"{where} describes a model of more than {most} tensors. Restore recipe.toml "
+                    "from a copy"
+                )
 
     hook = register_module_parameter_registration_hook(counted)
     try:
@@ -42,7 +52,7 @@ def without_memory(most: int, where: str) -> Iterator[None]:
 
 
 class _Unfilled(TorchFunctionMode):
-    """Leaves tensors without memory as they are where they would be filled at random."""
+    """Leave tensors without memory as they are where they would be filled at random."""
 
     def __torch_function__(
         self,

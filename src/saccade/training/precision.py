@@ -1,7 +1,7 @@
-"""The precision that training computes with, and whether the machine supports it.
+"""The device and precision of a training, and whether this machine supports them.
 
-A processor may advertise a precision and die of using it. So every precision but float32 is first
-tried in a process of its own, with what a training does (see `trial`).
+A processor may advertise a precision and crash when it is used. So every precision other than
+float32 is first tried in a process of its own, with what a training does (see `trial`).
 """
 
 from __future__ import annotations
@@ -17,31 +17,38 @@ import torch
 
 from saccade.errors import RecipeError
 
-Name = Literal["auto", "float32", "bfloat16"]
-
 
 @dataclass(frozen=True)
 class Precision:
-    """float32, or bfloat16 where it is safe with float32 kept for weights and sums."""
+    """float32, or bfloat16 for operations that are safe in it; weights and sums stay float32."""
 
     name: Literal["float32", "bfloat16"]
     device: str
 
     def autocast(self) -> AbstractContextManager[object]:
-        """A block that computes in this precision."""
+        """Return a context that computes in this precision."""
         if self.name == "float32":
             return nullcontext()
         return torch.autocast(self.device, dtype=torch.bfloat16)
 
 
 def choose(name: str, device: torch.device) -> Precision:
-    """The precision that was asked for; "auto" is bfloat16 on a GPU that can, else float32."""
+    """Return a precision by its name.
+
+    Args:
+        name: "auto", "float32" or "bfloat16"; "auto" is bfloat16 on a GPU that supports it, else
+            float32.
+        device: where training computes.
+
+    Raises:
+        RecipeError: if the name is unknown, or the device does not support the precision.
+    """
     if name not in ("auto", "float32", "bfloat16"):
         raise RecipeError(f"precision cannot be {name!r}; it can be: auto, float32, bfloat16")
     if name == "bfloat16" and not works(str(device)):
         raise RecipeError(
             f"bfloat16 does not work on {device} of this machine: a short training in a process of "
-            "its own failed. Supported here is float32: train with --precision float32"
+            "its own failed. Use --precision float32"
         )
     if name == "bfloat16" or (name == "auto" and device.type == "cuda" and works(str(device))):
         return Precision("bfloat16", device.type)
@@ -50,7 +57,7 @@ def choose(name: str, device: torch.device) -> Precision:
 
 @cache
 def works(device: str) -> bool:
-    """Whether a child process survives training in bfloat16 on this device."""
+    """Return whether a child process survives training in bfloat16 on this device."""
     command = [sys.executable, "-m", "saccade.training.trial", device]
     try:
         trial = subprocess.run(command, capture_output=True, timeout=120, check=False)
@@ -60,9 +67,15 @@ def works(device: str) -> bool:
 
 
 def pick_device(name: str, process: int | None = None) -> torch.device:
-    """The device of this name; "auto" is a GPU if there is one.
+    """Return a device by its name.
 
-    Of several processes on a machine, each has the GPU of its own number `process`.
+    Args:
+        name: "auto", "cpu", "cuda" or "mps"; "auto" is a GPU if there is one.
+        process: number of this process on the machine, if there are several: each has the GPU of
+            its own number.
+
+    Raises:
+        RecipeError: if the device cannot be used.
     """
     if name == "auto" and not torch.cuda.is_available():
         return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
@@ -81,10 +94,9 @@ def pick_device(name: str, process: int | None = None) -> torch.device:
 
 
 def _require_gpu(process: int) -> None:
-    """Raise unless there is a GPU for this process."""
     count = torch.cuda.device_count()
     if 0 < count <= process:
         raise RecipeError(
-            f"process {process} of this machine needs a GPU of its own, but there are {count}. "
-            f"Start at most {count} processes, or train with --device cpu"
+            f"process {process} of this machine needs a GPU of its own, but the number of GPUs is "
+            f"{count}. Start at most that many processes, or train with --device cpu"
         )

@@ -1,6 +1,6 @@
 """Recipes: all options of a training in one TOML file.
 
-    task = "text_to_text"        which job; the other tables but [training] are that task's options
+    task = "text_to_text"        the other tables, except [training], are that task's options
     [model] ...
     [training] ...
 
@@ -28,28 +28,36 @@ from saccade.training.optim import AverageConfig, OptimConfig
 from saccade.training.upgrade import upgraded
 
 Seed = Annotated[int, Ge(0), Lt(2**32)]
-"""As many as torch tells apart."""
+"""As many seeds as torch tells apart."""
 LARGEST = 2**18
-"""Bytes of a recipe; a complete one has a few thousand."""
+"""Bytes of a recipe at most; a complete one has a few thousand."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
-    """How long, how fast, and how often to look.
+    """The budget of a training, the size of its updates, and how often it validates and saves.
 
-    max_steps          updates at most
-    minutes            and minutes at most, over all resumptions together
-    learning_rate      the highest, after the warm-up
-    batch_tokens       tokens of a batch, padding included, all sides together
-    accumulate         batches of each process that make one update
+    max_steps          updates at most; raise it and resume to train longer
+    minutes            minutes at most, over all resumptions together, measured on the wall clock;
+                       the training ends with whichever of steps and minutes runs out first
+    learning_rate      highest learning rate, reached after the warm-up; lower it (by 3 to 10 times)
+                       if the loss jumps or becomes NaN, and for fine-tuning
+    batch_tokens       tokens of a batch on all sides, padding included; lower it if memory runs
+                       out, and raise `accumulate` by the same factor
+    accumulate         batches per update and process; raise it for larger updates in the same
+                       memory
     validate_every     updates between validations
-    validate_items     items that are answered and measured at each, greedily; 0 for none
-    checkpoint_every   updates between checkpoints
-    keep_checkpoints   how many are kept
-    select_by          the best weights have the lowest "loss" or the best "metric"
-    log_every          updates between lines of metrics.jsonl
-    patience           stop after this many validations without a better one; 0 never does
-    seed               of everything that is drawn: first weights, order of the data, dropout
+    validate_items     validation items that are predicted greedily and measured at each
+                       validation; 0 measures the loss only
+    checkpoint_every   updates between checkpoints; a crash loses no more than this
+    keep_checkpoints   how many checkpoints are kept on the disk
+    select_by          the best weights have the lowest validation "loss" or the best "metric" of
+                       the task; "metric" where the loss and the metric disagree
+    log_every          updates between two lines of metrics.jsonl
+    patience           validations in a row without an improvement after which training stops; 0
+                       never stops early
+    seed               random seed of the first weights, the order of the data and dropout; change
+                       it to see how much a result depends on chance
     """
 
     max_steps: Whole = 20_000
@@ -71,14 +79,29 @@ class TrainingConfig:
     def __post_init__(self) -> None:
         if self.select_by == "metric" and self.validate_items == 0:
             raise RecipeError(
-                'select_by = "metric" needs answers to measure: set validate_items above 0, '
+                'select_by = "metric" needs predictions to measure: set validate_items above 0, '
                 'or select_by = "loss"'
             )
 
 
+FINE_TUNING = TrainingConfig(learning_rate=5e-5)
+"""Training options of an imported model: a low learning rate, for fine-tuning."""
+
+
 @dataclass(frozen=True)
 class Recipe:
-    """A task's options and how to train it."""
+    """All options of a training.
+
+    Args:
+        task: name of the task, such as "text_to_text".
+        options: the options of the task: its model, text, generation and metrics.
+        training: the budget, the optimizer, and how often to validate and save.
+
+    Example:
+        >>> recipe = load("transformer-tiny", ["training.max_steps=100"])
+        >>> recipe.task, recipe.training.max_steps
+        ('text_to_text', 100)
+    """
 
     task: str
     options: TaskConfig
@@ -90,7 +113,7 @@ class Recipe:
         yield from config.conflicts(self.training, "training")
 
     def table(self) -> dict[str, Any]:
-        """As tables of plain values."""
+        """Return the recipe as tables of plain values."""
         return {
             "task": self.task,
             **config.plain(self.options),
@@ -98,7 +121,7 @@ class Recipe:
         }
 
     def to_toml(self) -> str:
-        """As the text of a TOML file, every key written out."""
+        """Return the recipe as the text of a TOML file, every key written out."""
         import tomlkit
 
         return tomlkit.dumps(self.table())
@@ -107,10 +130,25 @@ class Recipe:
 def load(
     name: str | Path, changes: Sequence[str] = (), model: Mapping[str, Any] | None = None
 ) -> Recipe:
-    """The recipe of this name or file, with `changes` such as "training.seed=3".
+    """Load a built-in recipe or a recipe file.
 
-    `model` holds options of another model, which replace the recipe's where it has such; `changes`
-    come last.
+    Args:
+        name: name of a built-in recipe, or path of a .toml file.
+        changes: assignments such as "training.seed=3", made last.
+        model: options of another model, which replace the recipe's own where it has such keys.
+
+    Returns:
+        The recipe, with a default for every key that it leaves out.
+
+    Raises:
+        RecipeError: if there is no such recipe, a key is unknown, a value cannot be used, or a key
+            has no effect together with the others. The message names the key.
+
+    Example:
+        >>> recipe = load("rnn-attention", ["training.seed=3"])
+        >>> recipe.training.seed
+        3
+        >>> model = recipe.options.model.build(100, 100)  # sizes of the vocabularies
     """
     table = upgraded(parse(_text(name), str(name)))
     if model is not None:
@@ -126,17 +164,17 @@ def load(
         config.set_key(table, change)
     recipe = from_table(table, str(name))
     for conflict in recipe.conflicts():
-        # a change may make another key of the recipe idle, and that is nobody's mistake
-        asked = not conflict.idle or _changes(changes, conflict.key)
-        if asked or conflict in _conflicts_of(unchanged):
+        # a change may make another key of the recipe idle, which is not a mistake
+        mistake = not conflict.idle or _sets(changes, conflict.key)
+        if mistake or conflict in _conflicts_of(unchanged):
             raise RecipeError(f"{name}: {conflict.reason}")
     return recipe
 
 
-def _changes(changes: Sequence[str], key: str) -> bool:
-    """Whether one of "a.b=v" sets this key, a key inside it, or the table that it stands in."""
-    keys = [f"{change.partition('=')[0].strip()}." for change in changes]
-    return any(each.startswith(f"{key}.") or f"{key}.".startswith(each) for each in keys)
+def _sets(changes: Sequence[str], key: str) -> bool:
+    """Return whether one of "a.b=v" sets this key, a key inside it, or the table it stands in."""
+    paths = [f"{change.partition('=')[0].strip()}." for change in changes]
+    return any(path.startswith(f"{key}.") or f"{key}.".startswith(path) for path in paths)
 
 
 def _conflicts_of(table: dict[str, Any]) -> list[config.Conflict]:
@@ -147,7 +185,7 @@ def _conflicts_of(table: dict[str, Any]) -> list[config.Conflict]:
 
 
 def parse(text: str, name: str) -> dict[str, Any]:
-    """The tables of a TOML file."""
+    """Return the tables of a TOML text; `name` is for the error."""
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
 
@@ -158,7 +196,12 @@ def parse(text: str, name: str) -> dict[str, Any]:
 
 
 def from_table(table: dict[str, Any], name: str) -> Recipe:
-    """The recipe in tables of plain values."""
+    """Return the recipe in tables of plain values.
+
+    Args:
+        table: the tables, as `Recipe.table` gives them.
+        name: name of the recipe or file, for errors.
+    """
     options = dict(table)
     _require_task(options, name)
     task, training = options.pop("task"), options.pop("training", {})
@@ -178,13 +221,17 @@ def from_table(table: dict[str, Any], name: str) -> Recipe:
 
 
 def names() -> list[str]:
-    """The built-in recipes."""
+    """Return the names of the built-in recipes.
+
+    >>> "transformer-tiny" in names()
+    True
+    """
     files = resources.files("saccade.recipes").iterdir()
     return sorted(file.name.removesuffix(".toml") for file in files if file.name.endswith(".toml"))
 
 
 def description(name: str) -> str:
-    """What a built-in recipe says of itself: its first line."""
+    """Return the first line of a built-in recipe, which describes it."""
     first = _text(name).splitlines()[0]
     return first.lstrip("# ") if first.startswith("#") else ""
 
@@ -208,12 +255,14 @@ def _text(name: str | Path) -> str:
         try:
             return read_text(path, LARGEST)
         except (OSError, UnicodeDecodeError) as error:
-            raise RecipeError(f"the recipe {path} cannot be read: {error}") from None
+            raise RecipeError(
+                f"the recipe {path} cannot be read: {error}. Give a TOML file in UTF-8"
+            ) from None
     if str(name) not in names():
         near = get_close_matches(str(name), names(), n=1)
         hint = f" Did you mean {near[0]}?" if near else ""
         raise RecipeError(
-            f"there is no recipe {str(name)!r}.{hint} There are: {', '.join(names())}; "
+            f"there is no recipe {str(name)!r}.{hint} Built-in recipes: {', '.join(names())}; "
             "or give a file that ends with .toml"
         )
     return (resources.files("saccade.recipes") / f"{name}.toml").read_text(encoding="utf-8")

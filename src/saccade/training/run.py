@@ -1,4 +1,4 @@
-"""The run folder: what lies in it, who may write to it, and whether a resumption fits it."""
+"""The run folder: its files, its lock, and whether a resumed training fits it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from torch import nn
 from saccade._version import __version__
 from saccade.data.corpus import Item
 from saccade.errors import RunError, SaccadeError, brief
-from saccade.files import parse_json, read_json, read_text, remove_partial, room_on_disk, write_file
+from saccade.files import clean_up, disk_errors, parse_json, read_json, read_text, write_file
 from saccade.shapes import Tensor
 from saccade.tasks import Task
 from saccade.training import manifest
@@ -39,73 +39,99 @@ FREE = (
     "keep_checkpoints",
     "patience",
 )
-"""The training options that may change in a resumption without a word."""
+"""Keys of `[training]` that may change when a run is resumed, without a warning."""
 
 SAMPLES, SAMPLE_LENGTH = 64, 500
-"""How many validation items are kept, and the characters of one that has no right answer."""
+"""Validation items that a run keeps, and characters of an item without a reference."""
 
 SPARE = 100
 """Tensors that a model may make and not keep, such as those that are replaced by shared ones."""
 
 BEGINNING = ".beginning"
-"""Stands in a folder while the first files of a run are written."""
+"""Name of a file that is there while the first files of a run are written."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """A folder with a recipe, weights, checkpoints and metrics."""
+    """A run folder: recipe, vocabularies, weights, checkpoints and metrics.
+
+    Args:
+        folder: its path; it need not exist yet.
+
+    Example:
+        >>> run = Run(Path("runs/en-de"))
+        >>> run.exists()
+        False
+        >>> run.weights.name
+        'model.safetensors'
+    """
 
     folder: Path
 
     @property
     def checkpoints(self) -> Path:
-        """Where the checkpoints are."""
+        """Folder of the checkpoints."""
         return self.folder / "checkpoints"
 
     @property
     def metrics(self) -> Path:
-        """One JSON object a line: what was measured at each step."""
+        """File of the measurements, one JSON object per line."""
         return self.folder / "metrics.jsonl"
 
     @property
     def weights(self) -> Path:
-        """The best weights."""
+        """File of the best weights."""
         return self.folder / "model.safetensors"
 
     @property
     def initial(self) -> Path:
-        """The weights that were taken from another model to begin with, if any were."""
+        """File of the weights that were taken from another model, if there was a warm start."""
         return self.folder / "initial.safetensors"
 
     @property
     def sampled(self) -> Path:
-        """Some validation items, by which engines are compared."""
+        """File of some validation items, by which engines are compared."""
         return self.folder / "samples.jsonl"
 
     def exists(self) -> bool:
-        """Whether there is a run in this folder."""
+        """Return whether the folder holds a run."""
         return (self.folder / "run.json").exists()
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """The folder for this process alone; the system lets go of it however the process ends."""
+        """Lock the folder for this process, which may write to it inside the block.
+
+        The system releases the lock however the process ends.
+
+        Raises:
+            RunError: if another process holds the lock, or the folder cannot be made.
+        """
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError):
-            raise RunError(f"{self.folder} is a file; --out needs a folder") from None
+            raise RunError(
+                f"{self.folder} is a file; --out needs a folder. Choose another one"
+            ) from None
         except OSError as error:
-            raise RunError(f"{self.folder} cannot be made: {error.strerror}") from None
+            raise RunError(
+                f"the folder {self.folder} cannot be made: {error.strerror}. Choose another one "
+                "with --out"
+            ) from None
         lock = filelock.FileLock(self.folder / ".lock", timeout=0)
         try:
             lock.acquire()
         except filelock.Timeout:
             raise RunError(
-                f"another process is training in {self.folder}; wait for it, or take another --out"
+                f"another process is training in {self.folder}; wait until it ends, or choose "
+                "another folder with --out"
             ) from None
         except OSError as error:
-            raise RunError(f"{self.folder} cannot be written: {error.strerror}") from None
+            raise RunError(
+                f"{self.folder} cannot be written: {error.strerror}. Choose another folder with "
+                "--out"
+            ) from None
         try:
-            remove_partial(self.folder)
+            clean_up(self.folder)
             yield
         finally:
             lock.release()
@@ -114,46 +140,82 @@ class Run:
         self,
         recipe: Recipe,
         task: Task,
-        facts: Mapping[str, Any],
+        facts: Mapping[str, object],
         initial: Mapping[str, Tensor] | None = None,
     ) -> None:
-        """Write what a run begins with; run.json last, for it makes the folder a run.
+        """Write the first files of a run; run.json comes last, since it makes the folder a run.
 
-        `initial` are weights of another model that replace the new ones.
+        Args:
+            recipe: the resolved recipe.
+            task: the task, whose vocabularies and labels are written.
+            facts: what run.json records, such as digests of the data.
+            initial: weights of another model that replace the new ones.
         """
-        with room_on_disk(self.folder, "the run was not begun"):
-            write_file(self.folder / BEGINNING, b"")
-            self.keep_parts(task)
-            write_file(self.folder / "recipe.toml", recipe.to_toml().encode())
-            write_file(self.metrics, b"")
+        kept = "the run was not begun"
+        with disk_errors(self.folder, kept):
+            write_file(self.folder / BEGINNING, b"", kept)
+            self.keep_parts(task, kept)
+            write_file(self.folder / "recipe.toml", recipe.to_toml().encode(), kept)
+            write_file(self.metrics, b"", kept)
             if initial is not None:
-                manifest.replace_files(self.folder, {self.initial.name: serialized(initial)})
+                contents = {self.initial.name: serialized(initial)}
+                manifest.replace_files(self.folder, contents, kept)
             about = {"format": FORMAT, "saccade": __version__, **facts}
-            write_file(self.folder / "run.json", json.dumps(about, indent=1).encode())
+            write_file(self.folder / "run.json", json.dumps(about, indent=1).encode(), kept)
             (self.folder / BEGINNING).unlink()
 
-    def keep_parts(self, task: Task) -> None:
-        """Write what the task needs besides recipe and weights."""
-        contents = {name: content.encode() for name, content in task.files().items()}
-        with room_on_disk(self.folder, "what was there is kept"):
-            manifest.replace_files(self.folder, contents)
+    def create(self, recipe: Recipe, task: Task, facts: Mapping[str, object]) -> None:
+        """Write a new run of a task that has its weights already, such as an imported one.
 
-    def strangers(self) -> list[str]:
-        """What lies in a folder that is no run yet, and was not put there by beginning one."""
-        if (self.folder / BEGINNING).exists():
+        Args:
+            recipe: the recipe with the options of the task.
+            task: the task with its weights.
+            facts: what run.json records.
+
+        Raises:
+            RunError: if the folder holds a run or other files.
+        """
+        self.require_new()
+        with self.locked():
+            self.require_new()
+            self.keep_best(task.model)
+            self.begin(recipe, task, facts)
+
+    def require_new(self) -> None:
+        """Raise a RunError if the folder holds a run or other files."""
+        if self.exists():
+            raise RunError(f"{self.folder} already holds a run; choose another folder with --out")
+        if others := self.other_files():
+            raise RunError(
+                f"{self.folder} is not empty ({', '.join(others[:4])}) and not a run; choose a new "
+                "folder with --out"
+            )
+
+    def other_files(self) -> list[str]:
+        """Return the files of a folder without a run, unless they were left by beginning one."""
+        if not self.folder.is_dir() or (self.folder / BEGINNING).exists():
             return []
         return sorted(name for name in os.listdir(self.folder) if not name.startswith("."))
 
+    def keep_parts(self, task: Task, kept: str = "the files before are kept") -> None:
+        """Write the vocabularies, labels and other files that the task needs to be restored."""
+        contents = {name: content.encode() for name, content in task.files().items()}
+        manifest.replace_files(self.folder, contents, kept)
+
     def about(self) -> dict[str, Any]:
-        """What the run was begun with: its format, data and threads."""
+        """Return what the run began with: its format, data, threads.
+
+        Raises:
+            RunError: if the folder is not a run, is damaged, or was written by a newer version.
+        """
         path = self.folder / "run.json"
         try:
             about = read_json(path)
             number = int(about["format"])
         except (FileNotFoundError, NotADirectoryError):
-            raise RunError(self._no_run()) from None
+            raise RunError(self._not_a_run()) from None
         except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
-            raise RunError(f"{path} is damaged: {brief(error)}") from None
+            raise RunError(f"{path} is damaged: {brief(error)}. Restore it from a copy") from None
         if number > FORMAT:
             raise RunError(
                 f"{self.folder} was written by a newer Saccade ({about.get('saccade')}, run format "
@@ -162,29 +224,27 @@ class Run:
         return dict(about)
 
     def recipe(self) -> Recipe:
-        """The recipe as it was resolved."""
+        """Return the resolved recipe of the run."""
         number = int(self.about()["format"])
         path = self.folder / "recipe.toml"
         try:
             text = read_text(path, recipes.LARGEST)
         except (OSError, UnicodeDecodeError) as error:
-            raise RunError(f"the run's recipe {path} cannot be read: {brief(error)}") from None
+            raise RunError(
+                f"the run's recipe {path} cannot be read: {brief(error)}. Restore it from a copy"
+            ) from None
         with _damage_as_error(f"{path} cannot be used"):
             table = upgraded(recipes.parse(text, str(path)), number)
             return recipes.from_table(table, str(path))
 
     def task(self) -> Task:
-        """The trained task, with the best weights there are.
+        """Return the trained task with its best weights, ready to predict.
 
-        Its model is first built without memory, and compared with the header of the weights: a
-        damaged recipe or vocabulary may ask for more memory than there is.
+        Its model is first built without memory and compared with the header of the weights, since
+        a damaged recipe or vocabulary may ask for more memory than there is.
         """
         recipe = self.recipe()
-        if not self.weights.exists():
-            raise RunError(
-                f"{self.folder} has no weights yet: its training has not come to a first "
-                "validation; go on with `saccade train ... --resume`"
-            )
+        self._require_weights()
         shapes = read_shapes(self.weights)
         most = 2 * len(shapes) + SPARE
         with without_memory(most, f"{self.weights} has {len(shapes)} tensors; recipe.toml"):
@@ -195,19 +255,8 @@ class Run:
         put_tensors(task.model, read_tensors(self.weights), str(self.weights))
         return task.eval()
 
-    def best_tensors(self) -> dict[str, Tensor]:
-        """The best weights, by name."""
-        manifest.require_intact(self.folder, [self.weights.name])
-        return read_tensors(self.weights)
-
-    def accept(self) -> list[str]:
-        """Trust the files as they are now; gives the names of those that have changed."""
-        self.about()
-        with self.locked(), room_on_disk(self.folder, "what was there is kept"):
-            return manifest.accept(self.folder)
-
-    def beginning(self, seed: int) -> Task:
-        """The task as the run began: new weights by the seed, but for those taken from another."""
+    def initial_task(self, seed: int) -> Task:
+        """Return the task as the run began: with weights by the seed, or from a warm start."""
         recipe = self.recipe()
         manifest.require_intact(self.folder)
         torch.manual_seed(seed)
@@ -216,28 +265,37 @@ class Run:
             task.model.load_state_dict(read_tensors(self.initial), strict=False)
         return task
 
-    def _restored(self, recipe: Recipe) -> Task:
-        """The task of the folder, with new weights; whatever cannot be built is a RunError."""
-        what = f"{self.folder}: the model that recipe.toml and the vocabularies describe"
-        with _damage_as_error(f"{what} cannot be built"):
-            return recipe.options.restore(self.folder)
+    def load_best(self, model: nn.Module) -> None:
+        """Replace the weights of a model with the best of the run."""
+        put_tensors(model, self.best_tensors(), str(self.weights))
+
+    def best_tensors(self) -> dict[str, Tensor]:
+        """Return the best weights, by name."""
+        self._require_weights()
+        manifest.require_intact(self.folder, [self.weights.name])
+        return read_tensors(self.weights)
+
+    def accept(self) -> list[str]:
+        """Trust the files as they are now; return the names of those that have changed."""
+        self.about()
+        with self.locked():
+            return manifest.accept(self.folder)
 
     def keep_best(self, model: nn.Module) -> None:
-        """Write the weights that are the best so far."""
-        with room_on_disk(self.weights, "the best weights before are kept"):
-            manifest.replace_files(self.folder, {self.weights.name: serialized(tensors_of(model))})
+        """Write the weights of a model as the best so far."""
+        contents = {self.weights.name: serialized(tensors_of(model))}
+        manifest.replace_files(self.folder, contents, "the best weights before are kept")
 
     def keep_samples(self, items: Sequence[Item]) -> None:
-        """Keep some items of text; of those without a right answer the beginning is enough."""
+        """Keep some validation items; without a reference, only the beginning of the text."""
         lines = []
         for item in items[:SAMPLES]:
             inputs = [text if item.references else text[:SAMPLE_LENGTH] for text in item.inputs]
             lines.append(json.dumps({"inputs": inputs, "references": item.references}) + "\n")
-        with room_on_disk(self.sampled, "the run itself is kept"):
-            write_file(self.sampled, "".join(lines).encode())
+        write_file(self.sampled, "".join(lines).encode(), "the run itself is kept")
 
     def samples(self) -> list[Item]:
-        """What was kept; nothing where a run is older, imported, or its samples cannot be read."""
+        """Return the kept items; none if the run is older, imported, or the file is damaged."""
         try:
             rows = [parse_json(line) for line in read_text(self.sampled).splitlines()]
             return [
@@ -248,60 +306,80 @@ class Run:
             return []
 
     def cut_metrics(self, size: int) -> None:
-        """Forget what was measured after a checkpoint, since those steps are done again."""
+        """Drop the measurements after a checkpoint, since those steps are done again."""
         with self.metrics.open("ab") as file:
-            if file.tell() > size:  # what is as it should be is not touched
+            if file.tell() > size:  # a file that is right already keeps its time
                 file.truncate(size)
 
     def sync_metrics(self) -> int:
-        """Wait until the disk has all that was measured; how many bytes that is."""
-        with room_on_disk(self.metrics, "everything before is kept"), self.metrics.open("ab") as f:
-            os.fsync(f.fileno())
-            return f.tell()
+        """Wait until the disk has all measurements; return the size of their file in bytes."""
+        with disk_errors(self.metrics), self.metrics.open("ab") as file:
+            os.fsync(file.fileno())
+            return file.tell()
 
-    def note(self, record: Mapping[str, Any]) -> None:
-        """Add a line to metrics.jsonl; what is no number, such as a NaN, is null there."""
+    def note(self, record: Mapping[str, object]) -> None:
+        """Add a line to metrics.jsonl; NaN and infinity become null."""
         line = json.dumps({name: _finite(value) for name, value in record.items()})
-        with room_on_disk(self.metrics, "everything before is kept"), self.metrics.open("ab") as f:
-            f.write(line.encode() + b"\n")
+        with disk_errors(self.metrics), self.metrics.open("ab") as file:
+            file.write(line.encode() + b"\n")
 
-    def require_fit(self, recipe: Recipe, facts: Mapping[str, Any]) -> Recipe:
-        """Say what has changed since the run began; refuse what its weights cannot follow."""
+    def resume_with(self, recipe: Recipe, facts: Mapping[str, object]) -> None:
+        """Check a recipe against the run's own, warn about changes, and keep it as the run's.
+
+        Args:
+            recipe: the recipe to resume with.
+            facts: the data, threads, processes, device and precision of this training.
+
+        Raises:
+            RunError: if the recipe differs in a key that the weights depend on.
+        """
         before, now = flat(self.recipe().table()), flat(recipe.table())
         changed = {k for k in before.keys() | now.keys() if before.get(k) != now.get(k)}
-        fixed = sorted(key for key in changed if not key.startswith(("training.", "generation.")))
-        fixed = [key for key in fixed if not key.startswith(("metrics.", "loss."))]
+        fixed = [k for k in sorted(changed) if not k.startswith(_CHANGEABLE)]
         if fixed:
             raise RunError(
-                f"{self.folder} was begun with another recipe: "
-                + differences(fixed, before, now)
-                + "; resume it with the recipe it has, or train into another folder"
+                f"{self.folder} was begun with another recipe: {differences(fixed, before, now)}. "
+                "Resume it with its own recipe, or train into another folder with --out"
             )
-        free = {f"training.{name}" for name in FREE}
-        if said := sorted(changed - free):
-            log.warning("the recipe has changed: %s", differences(said, before, now))
+        if noted := sorted(changed - {f"training.{name}" for name in FREE}):
+            log.warning("the recipe has changed: %s", differences(noted, before, now))
         about = self.about()
         for name, value in facts.items():
             if name in about and about[name] != value:
-                log.warning(
-                    "%s",
-                    _MEANING.get(name, "{name} changed").format(
-                        name=name, before=about[name], now=value
-                    ),
-                )
+                text = _CHANGES.get(name, f"{name} has changed from {{before}} to {{now}}")
+                log.warning("%s", text.format(before=about[name], now=value))
         if changed:
-            with room_on_disk(self.folder, "the recipe before is kept"):
-                write_file(self.folder / "recipe.toml", recipe.to_toml().encode())
-        return recipe
+            write_file(
+                self.folder / "recipe.toml", recipe.to_toml().encode(), "the old recipe is kept"
+            )
 
-    def _no_run(self) -> str:
+    def _require_weights(self) -> None:
+        if not self.weights.exists():
+            raise RunError(
+                f"{self.folder} has no weights yet: its training has not reached its first "
+                "validation. Resume it with `saccade train ... --resume`"
+            )
+
+    def _restored(self, recipe: Recipe) -> Task:
+        """Return the task of the folder with new weights; a RunError if it cannot be built."""
+        what = f"{self.folder}: the model that recipe.toml and the vocabularies describe"
+        with _damage_as_error(f"{what} cannot be built"):
+            return recipe.options.restore(self.folder)
+
+    def _not_a_run(self) -> str:
         if not self.folder.exists():
-            return f"there is no run folder {self.folder}"
+            return f"there is no run folder {self.folder}; check the path"
         if not self.folder.is_dir():
-            return f"{self.folder} is a file, not a run folder"
-        inside = ", ".join(sorted(os.listdir(self.folder))[:6]) or "nothing"
-        return f"{self.folder} is not a run folder: it has no run.json, but {inside}"
+            return f"{self.folder} is a file, not a run folder; give the folder it lies in"
+        content = ", ".join(sorted(os.listdir(self.folder))[:6]) or "nothing"
+        return (
+            f"{self.folder} is not a run folder: it has no run.json, but {content}. Give a folder "
+            "that `saccade train` or `saccade import` wrote"
+        )
 
+
+_CHANGEABLE = ("training.", "generation.", "metrics.", "loss.")
+"""Tables of a recipe that the shapes and the meaning of the weights do not depend on."""
 
 _DAMAGE = (
     ArithmeticError,
@@ -313,22 +391,23 @@ _DAMAGE = (
     TypeError,
     ValueError,
 )
-"""The errors of building a model from files that make no sense."""
+"""Errors of building a model from files that make no sense."""
 
-_MEANING = {
-    "data": "the data has changed since the run began; it goes on with the new data",
-    "threads": "the run began with {before} threads and goes on with {now}: "
-    "the last bits of its sums may differ",
-    "world": "the run began with {before} processes and goes on with {now}: "
-    "its updates are of another size",
-    "device": "the run began on {before} and goes on on {now}",
-    "precision": "the run began in {before} and goes on in {now}",
+_CHANGES = {
+    "data": "the data has changed since the run began; training resumes with the new data",
+    "threads": "the number of threads has changed from {before} to {now}: the last bits of sums "
+    "may differ",
+    "world": "the number of processes has changed from {before} to {now}, and with it the size of "
+    "an update",
+    "device": "the device has changed from {before} to {now}",
+    "precision": "the precision has changed from {before} to {now}",
 }
+"""Warnings about a resumed training, by the fact that has changed."""
 
 
 @contextmanager
 def _damage_as_error(what: str) -> Iterator[None]:
-    """Errors of files that make no sense become a RunError, which begins with `what`."""
+    """Raise errors of files that make no sense as a RunError that begins with `what`."""
     try:
         yield
     except SaccadeError:
@@ -340,7 +419,7 @@ def _damage_as_error(what: str) -> Iterator[None]:
 
 
 def tensors_of(model: nn.Module) -> dict[str, Tensor]:
-    """The weights of a model where they are; those with several names under the first of them."""
+    """Return the weights of a model without a copy; shared ones under their first name only."""
     names = {
         id(p): name for name, p in reversed(list(model.named_parameters(remove_duplicate=False)))
     }
@@ -349,41 +428,46 @@ def tensors_of(model: nn.Module) -> dict[str, Tensor]:
 
 
 def require_shapes(model: nn.Module, shapes: Mapping[str, tuple[int, ...]], where: str) -> None:
-    """Raise unless these are the names and shapes of the model's own weights."""
-    wanted = tensors_of(model)
-    if wanted.keys() != shapes.keys():
-        odd = sorted(wanted.keys() ^ shapes.keys())[:4]
+    """Raise a RunError unless these are the names and shapes of the model's own weights."""
+    own = tensors_of(model)
+    if own.keys() != shapes.keys():
+        odd = sorted(own.keys() ^ shapes.keys())[:4]
         raise RunError(
-            f"{where} holds the weights of another model: they differ in {', '.join(odd)}"
+            f"{where} holds the weights of another model: they differ in {', '.join(odd)}. "
+            "Restore the file from a copy"
         )
-    for name, value in wanted.items():
+    for name, value in own.items():
         if value.shape != shapes[name]:
             raise RunError(
-                f"{where}: {name} has shape {tuple(shapes[name])}, "
-                f"the model needs {tuple(value.shape)}"
+                f"{where}: {name} has shape {tuple(shapes[name])}, the model needs "
+                f"{tuple(value.shape)}. Restore the file, or recipe.toml, from a copy"
             )
 
 
 def put_tensors(model: nn.Module, tensors: Mapping[str, Tensor], where: str) -> None:
-    """Give a model these weights; all of its own must be there, and no other."""
+    """Replace the weights of a model; a RunError unless names and shapes are its own."""
     shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     require_shapes(model, shapes, where)
     model.load_state_dict(dict(tensors), strict=False)
 
 
-def _finite(value: Any) -> Any:
+def _finite(value: object) -> object:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def flat(table: Mapping[str, Any], path: str = "") -> dict[str, Any]:
-    """A recipe's tables as one, with keys such as "model.dim"."""
-    found: dict[str, Any] = {}
-    for key, value in table.items():
-        here = f"{path}.{key}" if path else key
-        found.update(flat(value, here) if isinstance(value, Mapping) else {here: value})
-    return found
+    """Return the tables of a recipe as one, with keys such as "model.dim".
+
+    >>> flat({"task": "x", "model": {"dim": 8}})
+    {'task': 'x', 'model.dim': 8}
+    """
+    keys: dict[str, Any] = {}
+    for name, value in table.items():
+        key = f"{path}.{name}" if path else name
+        keys.update(flat(value, key) if isinstance(value, Mapping) else {key: value})
+    return keys
 
 
 def differences(keys: list[str], before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """What these keys were and are, for a message."""
+    """Return how the values of these keys differ, for a message."""
     return ", ".join(f"{key} was {before.get(key)!r}, is {now.get(key)!r}" for key in keys)

@@ -1,4 +1,4 @@
-"""The whole job: from a recipe's name and a data folder to a trained task, and back from a run."""
+"""Training, loading and evaluation: the functions behind `saccade.train`, `load` and `evaluate`."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ from saccade.data.batches.plan import Plan
 from saccade.data.corpus import Corpus, Item, Split
 from saccade.data.sources.columns import Column
 from saccade.data.sources.layout import SPLITS
+from saccade.data.sources.text_files import read_lines
 from saccade.errors import DataError, RunError
 from saccade.interfaces import HasEngine
+from saccade.lens.alignment.gold import Gold, GoldFile, SentencePair, parse_gold
 from saccade.tasks import Aligns, Evaluation, Task
 from saccade.tasks.measures import require_measurable, with_attention
 from saccade.training import checkpoint, distributed
@@ -26,13 +28,15 @@ from saccade.training import precision as precisions
 from saccade.training import recipe as recipes
 from saccade.training.console import Console
 from saccade.training.distributed import World
-from saccade.training.golds import ALIGNMENT, GoldFile, golds_of
 from saccade.training.interruption import Interruption
 from saccade.training.loop import Trainer, TrainingData
 from saccade.training.recipe import Recipe
 from saccade.training.report import report_due, write_report
 from saccade.training.run import Run, tensors_of
 from saccade.training.warm_start import WarmStart, open_warm_start
+
+ALIGNMENT = Column("alignment", ("alignments", "links"), required=False)
+"""The column of gold alignments, which an evaluation of attention may read."""
 
 
 def train(
@@ -54,24 +58,59 @@ def train(
     world: World | None = None,
     console: Console | None = None,
 ) -> Task:
-    """Train a recipe on data into the run folder `out`; gives the task with its best weights.
+    """Train a recipe on data into a run folder.
 
-    `changes` are assignments such as "model.dim=256". `init` is a run or a Hugging Face folder
-    whose model and vocabulary training begins with; its head is new. `cache` is where encoded data
-    is kept for the next time.
+    Args:
+        recipe: name of a built-in recipe, or path of a .toml file.
+        data: file or folder of data, `builtin:NAME` or `hf:NAME`.
+        out: the run folder to write.
+        changes: assignments to keys of the recipe, such as "model.dim=256".
+        max_steps: updates at most, in place of the recipe's `training.max_steps`.
+        minutes: minutes at most, over all resumptions together.
+        seed: random seed, in place of the recipe's `training.seed`.
+        resume: resume the run in `out` from its newest checkpoint; a run that has none, or does
+            not exist, begins at step 0.
+        init: a run folder or a Hugging Face folder whose model and vocabulary training starts
+            from; the head is new.
+        device: "auto", "cpu", "cuda" or "mps"; "auto" is a GPU if there is one.
+        precision: "auto", "float32" or "bfloat16".
+        pair: for parallel text files, the two languages, such as "en-de".
+        columns: names of columns in the data by the names that the task knows them by.
+        cache: where encoded data is kept for the next training; `~/.cache/saccade` if left out.
+        world: this process among several that train together; see `training.distributed`.
+        console: where messages and progress go; stderr if left out.
+
+    Returns:
+        The task with its best weights.
+
+    Raises:
+        RecipeError: if the recipe has an unknown key or a value that cannot be used.
+        DataError: if the data is missing or malformed.
+        RunError: if `out` holds a run and `resume` is false, or does not fit this training.
+        TrainingError: if the loss becomes NaN or infinite.
+        StoppedError: if a signal requested a stop; everything is saved.
+        DiskFullError: if the disk is full; the last checkpoint is kept.
+
+    Example:
+        >>> import tempfile
+        >>> out = tempfile.mkdtemp() + "/run"
+        >>> task = train("reverse", data="builtin:reverse", out=out, max_steps=1,
+        ...              console=Console(quiet=True))
+        >>> task.name
+        'text_to_text'
     """
     world, console = world or World(), console or Console()
     budget = {"max_steps": max_steps, "minutes": minutes, "seed": seed}
-    asked = [f"training.{name}={value}" for name, value in budget.items() if value is not None]
+    overrides = [f"training.{name}={value}" for name, value in budget.items() if value is not None]
     keep_freed_memory()
     with Interruption() as interruption:
         run, initial = Run(Path(out)), None
-        if resume and run.initial.exists():  # what it began with is all in its own folder
+        if resume and run.initial.exists():  # the run folder holds all that it started from
             model = config.plain(run.recipe().options)["model"]
         else:
             initial = None if init is None else open_warm_start(init)
             model = None if initial is None else initial.model
-        chosen = recipes.load(recipe, [*changes, *asked], model)
+        chosen = recipes.load(recipe, [*changes, *overrides], model)
         place = precisions.pick_device(device, world.local_rank if world.size > 1 else None)
         job = _Job(
             run=run,
@@ -79,25 +118,39 @@ def train(
             initial=initial,
             corpus=sources.open_corpus(data, chosen.options.columns, pair=pair, columns=columns),
             world=replace(world, device=place),
-            numbers=precisions.choose(precision, place),
+            precision=precisions.choose(precision, place),
             console=console,
             interruption=interruption,
             cache=Path(cache or default_cache()),
         )
-        return job.do(resume=resume or world.attempt > 0)
+        return job.run_all(resume=resume or world.attempt > 0)
 
 
 def load(run: str | Path, *, device: str = "cpu") -> Task:
-    """The trained task of a run folder, ready to answer by its own model."""
+    """Load the trained task of a run folder, which predicts with its own model.
+
+    `saccade.load` is this with a choice of engine.
+
+    Args:
+        run: the run folder.
+        device: "cpu", "cuda", "mps" or "auto".
+
+    Returns:
+        The task with its best weights, in evaluation mode.
+
+    Raises:
+        RunError: if the folder is not a run, is damaged, or has no weights yet.
+    """
     return Run(Path(run)).task().to(precisions.pick_device(device))
 
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionOptions:
-    """What attention is measured by.
+    """Options of measuring attention.
 
-    gold      a file of gold alignments; if left out, the data's own column `alignment`
-    reverse   a run of the other direction, whose alignments are joined with this one's
+    Args:
+        gold: a file of gold alignments; the data's column `alignment` if left out.
+        reverse: a run of the other direction, whose alignments are joined with this one's.
     """
 
     gold: GoldFile | None = None
@@ -113,10 +166,28 @@ def evaluate(
     columns: Mapping[str, str] | None = None,
     **options: Any,
 ) -> dict[str, float]:
-    """The metrics of a run, or of a loaded task, on a split of some data; a file is taken whole."""
+    """Measure a run on data.
+
+    Args:
+        run: a run folder, or a task that is loaded already.
+        data: file or folder of data, `builtin:NAME` or `hf:NAME`; all rows of a file are used.
+        split: which split of a folder: "train", "valid" or "test".
+        pair: for parallel text files, the two languages, such as "en-de".
+        columns: names of columns in the data by the names that the task knows them by.
+        options: further options of `assess` and of the task's `evaluate`, such as `attention` or
+            `beam`.
+
+    Returns:
+        The metrics by name: `bleu`, `chrf` and `ter` from 0 to 100, error rates and accuracies as
+        fractions.
+
+    Raises:
+        DataError: if there is no such split, or nothing in it.
+        RunError: if the run cannot be loaded.
+    """
     task = run if isinstance(run, Task) else load(run)
-    found = assess(task, data=data, split=split, pair=pair, columns=columns, **options)
-    return found.values()
+    evaluation = assess(task, data=data, split=split, pair=pair, columns=columns, **options)
+    return evaluation.values()
 
 
 def assess(
@@ -130,13 +201,26 @@ def assess(
     notify: Callable[[str], None] = lambda text: None,
     **options: Any,
 ) -> Evaluation:
-    """The same with answers, confidence intervals, and quality by length.
+    """Measure a task on data, with predictions, confidence intervals and quality by length.
 
-    With `attention` also how far to believe the task's attention. `say` is told what was understood
-    of the data, and what is done.
+    Args:
+        task: the task.
+        data: file or folder of data, `builtin:NAME` or `hf:NAME`; all rows of a file are used.
+        split: which split of a folder: "train", "valid" or "test".
+        pair: for parallel text files, the two languages, such as "en-de".
+        columns: names of columns in the data by the names that the task knows them by.
+        attention: also measure how far to believe the task's attention.
+        notify: called with a line of text about the data and about each long step.
+        options: options of the task's `evaluate`, such as `beam`.
+
+    Returns:
+        The evaluation: scores, predictions, items and tables.
+
+    Raises:
+        DataError: if there is no such split, nothing in it, or gold alignments that do not fit.
     """
     if split not in SPLITS:
-        raise DataError(f"there is no split {split!r}; there are: {', '.join(SPLITS)}")
+        raise DataError(f"there is no split {split!r}; choose one of {', '.join(SPLITS)}")
 
     def rows(wanted: Sequence[Column]) -> tuple[Split, str]:
         corpus = sources.open_corpus(
@@ -148,7 +232,9 @@ def assess(
     notify(summary)
     asked = list(task.items(chosen))
     if not asked:
-        raise DataError(f"there is nothing to evaluate in {data}")
+        raise DataError(
+            f"there is nothing to evaluate in {data}: its {split} split has no usable row"
+        )
     if attention is None:
         return task.evaluate(asked, **options)
     require_measurable(task)
@@ -171,8 +257,27 @@ def load_translator(run: str | Path, *, device: str = "cpu") -> Aligns:
     return task
 
 
+def golds_of(split: Split, items: Sequence[Item], file: GoldFile | None) -> list[Gold] | None:
+    """Return the gold alignment of each item: of the first row that has its source.
+
+    It comes from the file, or without one from the column `alignment`; None if there is neither.
+    """
+    rows = list(split)
+    pairs = [SentencePair(row.values[0], row.values[1], row.where) for row in rows]
+    if file is not None:
+        if not file.path.is_file():
+            raise DataError(f"there is no file {file.path} of gold alignments; check --gold")
+        golds = file.parse(read_lines(file.path), pairs)
+    elif ALIGNMENT.name in split.columns:
+        golds = [parse_gold(row.values[-1], pair) for row, pair in zip(rows, pairs, strict=True)]
+    else:
+        return None
+    first = {pair.source: gold for pair, gold in reversed([*zip(pairs, golds, strict=True)])}
+    return [first[item.inputs[0]] for item in items]
+
+
 def default_cache() -> Path:
-    """Where encoded data is kept if nothing else is said."""
+    """Return the folder of encoded data that is used unless another is given."""
     return Path.home() / ".cache" / "saccade"
 
 
@@ -185,104 +290,111 @@ class _Job:
     initial: WarmStart | None
     corpus: Corpus
     world: World
-    numbers: precisions.Precision
+    precision: precisions.Precision
     console: Console
     interruption: Interruption
     cache: Path
 
-    def do(self, *, resume: bool) -> Task:
-        """Train; the first process makes the vocabularies and the run, then all read them."""
+    def run_all(self, *, resume: bool) -> Task:
+        """Train; the first process writes vocabularies and the run, then all read them."""
         self.notify(self.corpus.summary)
         with distributed.joined(self.world) as world:
             job = replace(self, world=world)
             with self.run.locked() if world.first else nullcontext():
-                world.from_first(lambda: job.open(resume=resume))
-                return job.fit()
+                task = job.begin(resume=resume) if world.first else None
+                world.wait()
+                if task is None:
+                    task = self.run.initial_task(self.recipe.training.seed)
+                return job.fit(task)
 
-    @property
-    def device(self) -> torch.device:
-        """The device of this process."""
-        return self.world.device
-
-    def open(self, *, resume: bool) -> None:
-        """Begin the run, or see that a resumption fits it."""
+    def begin(self, *, resume: bool) -> Task | None:
+        """Begin the run and return its task; None if there is a run that can be resumed."""
         splits = self.corpus.splits
         facts = {
             "data": {name: split.digest() for name, split in splits.items() if name != "test"},
             "threads": torch.get_num_threads(),
             "world": self.world.size,
-            "device": self.device.type,
-            "precision": self.numbers.name,
+            "device": self.world.device.type,
+            "precision": self.precision.name,
         }
         if self.run.exists():
-            if not resume:
-                raise RunError(
-                    f"{self.run.folder} holds a run already; go on with it by --resume, "
-                    "or choose another folder with --out"
-                )
-            if "imported" in self.run.about():
-                raise RunError(
-                    f"{self.run.folder} was imported, not trained here; begin a new run with it: "
-                    f"--init {self.run.folder} --out another"
-                )
-            self.run.require_fit(self.recipe, facts)
+            self.require_resumable(resume=resume)
+            self.run.resume_with(self.recipe, facts)
             if not checkpoint.steps(self.run.checkpoints):
-                self.notify(f"{self.run.folder} has no checkpoint yet, so it begins anew")
-            return
-        if others := self.run.strangers():
-            raise RunError(
-                f"{self.run.folder} is not empty ({', '.join(others[:4])}) and no run; "
-                "choose a new folder with --out"
-            )
-        with self.console.counting("making the vocabulary, rows read:") as bar:
-            folder = None if self.initial is None else self.initial.folder
+                self.notify(f"{self.run.folder} has no checkpoint yet; training starts from step 0")
+            return None
+        self.run.require_new()
+        torch.manual_seed(self.recipe.training.seed)
+        folder = None if self.initial is None else self.initial.folder
+        with self.console.counting("building the vocabulary, rows read:") as bar:
             task = self.recipe.options.create(splits["train"], bar.to, folder)
         if self.initial is None:
             self.run.begin(self.recipe, task, facts)
-            return
+            return task
         taken = self.initial.fitting(task)
         self.run.begin(self.recipe, task, {**facts, "init": str(folder)}, taken)
+        task.model.load_state_dict(taken, strict=False)
         new = [name for name in tensors_of(task.model) if name not in taken]
-        self.notify(f"{len(taken)} tensors taken from {folder}; new are {', '.join(new) or 'none'}")
+        count = "1 tensor" if len(taken) == 1 else f"{len(taken)} tensors"
+        self.notify(f"{count} taken from {folder}; new: {', '.join(new) or 'none'}")
+        return task
 
-    def fit(self) -> Task:
-        """Train the task of the run; gives it with its best weights."""
-        task = self.run.beginning(self.recipe.training.seed).to(self.device)
-        material = self.material(task)
+    def require_resumable(self, *, resume: bool) -> None:
+        """Raise a RunError if the run that is there may not be resumed."""
+        if not resume:
+            raise RunError(
+                f"{self.run.folder} already holds a run; resume it with --resume, or choose "
+                "another folder with --out"
+            )
+        if "imported" in self.run.about():
+            raise RunError(
+                f"{self.run.folder} was imported, not trained here, so it has nothing to resume "
+                f"from; start a new run from it with --init {self.run.folder} --out OTHER"
+            )
+
+    def fit(self, task: Task) -> Task:
+        """Train the task; return it with its best weights."""
+        task.to(self.world.device)
+        data = self.encode(task)
+        parameters = sum(p.numel() for p in task.parameters())
         self.notify(
-            f"{type(task.model).__name__} of {_parameters(task):,} parameters · "
-            f"{len(material.plan.lengths):,} examples, {len(material.valid):,} for validation · "
-            f"{self.device}, {self.numbers.name}, threads: {torch.get_num_threads()}"
+            f"{type(task.model).__name__} with {parameters:,} parameters · "
+            f"{len(data.plan.lengths):,} training examples, {len(data.valid):,} for validation · "
+            f"{self.world.device}, {self.precision.name}, threads: {torch.get_num_threads()}"
         )
         progress = Trainer(
-            task,
-            material,
-            self.recipe.training,
-            self.run,
-            self.world,
-            self.device,
-            self.numbers,
-            self.console,
-            self.interruption,
+            task=task,
+            data=data,
+            config=self.recipe.training,
+            run=self.run,
+            world=self.world,
+            precision=self.precision,
+            console=self.console,
+            interruption=self.interruption,
         ).fit()
         self.world.wait()
-        best = self.run.task().to(self.device)
+        self.run.load_best(task.model)
+        task.eval()
         self.notify(
             f"{progress.ended}, at step {progress.step}; the best weights are those of step "
             f"{progress.best_step}, in {self.run.weights}"
         )
         if self.world.first and report_due(self.run):
-            self.notify("measuring the best weights once more, for the report")
-            if said := best.finish(material.valid):
-                self.run.keep_parts(best)
-                self.notify(said)
-            write_report(self.run, best, material.items)
-            if isinstance(best, HasEngine):
-                self.run.keep_samples(material.items)
-        return best
+            self.finish(task, data)
+        return task
 
-    def material(self, task: Task) -> TrainingData:
-        """The data as numbers, and the plan in which it is read."""
+    def finish(self, task: Task, data: TrainingData) -> None:
+        """Calibrate the task, write its report, and keep some items to compare engines by."""
+        self.notify("measuring the best weights for the report")
+        if remark := task.finish(data.valid):
+            self.run.keep_parts(task)
+            self.notify(remark)
+        write_report(self.run, task, data.items)
+        if isinstance(task, HasEngine):
+            self.run.keep_samples(data.items)
+
+    def encode(self, task: Task) -> TrainingData:
+        """Encode the data, and plan the order in which it is read."""
         config = self.recipe.training
         encoded = {}
         for name in ("train", "valid"):
@@ -291,7 +403,10 @@ class _Job:
             for remark in task.remarks(encoded[name]):
                 self.notify(f"{name}: {remark}")
             if len(encoded[name]) == 0:
-                raise DataError(f"no row of {name} can be used: all are empty or too long")
+                raise DataError(
+                    f"no row of {name} can be used: all are empty or too long. Check the columns, "
+                    "or raise the recipe's limit of length"
+                )
         plan = Plan(
             lengths=task.sizes(encoded["train"]),
             budget=config.batch_tokens,
@@ -300,22 +415,18 @@ class _Job:
             world=self.world.size,
             accumulate=config.accumulate,
         )
-        some = _spread(list(task.items(self.corpus.splits["valid"])), config.validate_items)
-        return TrainingData(encoded["train"], plan, encoded["valid"], some)
+        items = _spread(list(task.items(self.corpus.splits["valid"])), config.validate_items)
+        return TrainingData(encoded["train"], plan, encoded["valid"], items)
 
     def notify(self, text: str) -> None:
-        """A line for people, once for all processes."""
+        """Print a line, once for all processes."""
         if self.world.first:
             self.console.notify(text)
 
 
-def _parameters(task: Task) -> int:
-    return sum(p.numel() for p in task.parameters())
-
-
-def _spread(asked: list[Item], count: int) -> list[Item]:
-    """`count` of the items, from all over them: files are often sorted."""
-    if count == 0 or not asked:
+def _spread(items: list[Item], count: int) -> list[Item]:
+    """Return `count` of the items, evenly spread over them, since files are often sorted."""
+    if count == 0 or not items:
         return []
-    step = max(1.0, len(asked) / count)
-    return [asked[int(i * step)] for i in range(min(count, len(asked)))]
+    step = max(1.0, len(items) / count)
+    return [items[int(i * step)] for i in range(min(count, len(items)))]

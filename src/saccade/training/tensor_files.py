@@ -1,7 +1,7 @@
-"""Tensors in safetensors files, written and read one after another, never all at once.
+"""Tensors in safetensors files, written and read one after another.
 
-safetensors' own `save` makes one string of everything, and a model's memory is then needed twice.
-The files are the same to the byte.
+safetensors' own `save` builds one string of everything, which takes a model's memory twice. The
+files are the same to the byte.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ TYPES = {
     torch.float64: "F64",
     torch.int64: "I64",
 }
-"""The format's names, in its own order: tensors of the last come first."""
+"""The format's names of types, in its own order: tensors of the last type come first."""
 
 
 def serialized(tensors: Mapping[str, Tensor]) -> Iterator[bytes | memoryview]:
-    """The content of a safetensors file in pieces: a header, then one tensor after another."""
+    """Yield the content of a safetensors file: a header, then one tensor after another."""
     ranks = {dtype: rank for rank, dtype in enumerate(TYPES)}
     names = sorted(tensors, key=lambda name: (-ranks[tensors[name].dtype], name.encode()))
     header, end = {}, 0
@@ -54,26 +54,40 @@ def serialized(tensors: Mapping[str, Tensor]) -> Iterator[bytes | memoryview]:
 
 
 def read_shapes(path: Path) -> dict[str, tuple[int, ...]]:
-    """The names and shapes of the tensors in a file, from its header alone."""
+    """Return the names and shapes of the tensors in a file, from its header alone.
+
+    Raises:
+        RunError: if the file cannot be read.
+    """
     with _opened(path) as file:
         return {name: tuple(file.get_slice(name).get_shape()) for name in _names(file)}
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """The tensors in a file, in memory of their own."""
+    """Return the tensors in a file, in memory of their own.
+
+    Raises:
+        RunError: if the file cannot be read.
+    """
     try:
         with _opened(path) as file:
             return {name: file.get_tensor(name).clone() for name in _names(file)}
     except (RuntimeError, AttributeError, TypeError) as error:  # a type that torch does not have
-        raise RunError(f"the weights {path} cannot be read: {brief(error)}") from None
+        raise _unreadable(path, error) from None
 
 
 def _opened(path: Path) -> safe_open:
     try:
-        open_file(path).close()  # safetensors itself would wait for a pipe
+        open_file(path).close()  # safetensors itself would block on a pipe
         return safe_open(path, "pt")
     except (OSError, SafetensorError, MemoryError) as error:
-        raise RunError(f"the weights {path} cannot be read: {brief(error)}") from None
+        raise _unreadable(path, error) from None
+
+
+def _unreadable(path: Path, error: Exception) -> RunError:
+    return RunError(
+        f"the weights {path} cannot be read: {brief(error)}. Restore the file from a copy"
+    )
 
 
 def _names(file: safe_open) -> list[str]:

@@ -1,8 +1,8 @@
 """Try bfloat16 as training uses it: `python -m saccade.training.trial cuda:0`.
 
-Small models of each kind make one update (forward pass, loss, backward pass, optimiser) and then
-answer, on the given device. The exit code is 0 if every number is finite. It runs in a process of
-its own, because a processor may advertise a precision and die of using it.
+Small models of each kind make one update (forward pass, loss, backward pass, optimizer) and then
+predict, on the given device. The exit code is 0 if every number is finite. It runs in a process of
+its own, because a processor may advertise a precision and crash when it is used.
 """
 
 import sys
@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from saccade.decoding import Limits, beam_search, greedy
+from saccade.decoding import GenerationLimits, beam_search, greedy
 from saccade.layers.cross_entropy import cross_entropy
 from saccade.models import Translator
 from saccade.shapes import Float, Tensor
@@ -23,7 +23,7 @@ WRITERS = {
     "rnn-attention": ("model.encoder.dim=64", "model.decoder.dim=64"),
     "luong": ("model.encoder.dim=64", "model.decoder.dim=64"),
 }
-"""Built-in recipes that differ in their operators, made smaller."""
+"""Built-in recipes that differ in their operators, and the changes that make them small."""
 ROWS, LENGTH, VOCABULARY, CLASSES, SIZE = 8, 8, 128, 10, 16
 
 
@@ -33,10 +33,10 @@ def main(device: torch.device, precision: Precision) -> None:
     for name, changes in WRITERS.items():
         config = recipes.load(name, ("model.dim=64", *changes))
         model = config.options.model.build(VOCABULARY, VOCABULARY)  # type: ignore[attr-defined]
-        write(model.to(device), config.training.optim.make(model, 1e-3), device, precision)
+        write(model.to(device), config.training.optim.build(model, 1e-3), device, precision)
     config = recipes.load("cnn-small", ("model.blocks=1",))
     model = config.options.model.build(CLASSES)  # type: ignore[attr-defined]
-    label(model.to(device), config.training.optim.make(model, 1e-3), device, precision)
+    label(model.to(device), config.training.optim.build(model, 1e-3), device, precision)
 
 
 def write(
@@ -45,7 +45,7 @@ def write(
     device: torch.device,
     precision: Precision,
 ) -> None:
-    """Train a translator on random tokens for one update, and let it write."""
+    """Train a translator on random tokens for one update, then generate."""
     source = torch.randint(1, VOCABULARY, (ROWS, LENGTH), device=device)
     mask = torch.ones_like(source, dtype=torch.bool)
     mask[0, LENGTH // 2 :] = False
@@ -53,7 +53,7 @@ def write(
         x = model.hidden(source, source, mask)
         loss = cross_entropy(x.flatten(0, 1), model.output, source.flatten(), smoothing=0.1).total
     update(model, optimizer, loss)
-    limits, first = Limits(stop=0, max_length=4), source[:, 0]
+    limits, first = GenerationLimits(stop=0, max_length=4), source[:, 0]
     model.eval()
     with torch.no_grad():
         greedy(model, model.start(source, mask), first, limits)
@@ -66,7 +66,7 @@ def label(
     device: torch.device,
     precision: Precision,
 ) -> None:
-    """Train a classifier on random images for one update, and let it label them."""
+    """Train a classifier on random images for one update, then predict."""
     image = torch.rand(ROWS, 1, SIZE, SIZE, device=device)
     labels = torch.randint(CLASSES, (ROWS,), device=device)
     with precision.autocast():
@@ -86,7 +86,7 @@ def update(model: nn.Module, optimizer: torch.optim.Optimizer, loss: Float[Tenso
 
 
 def require_finite(*tensors: Tensor) -> None:
-    """Raise unless every number is finite."""
+    """Raise a FloatingPointError unless every number is finite."""
     if not all(bool(tensor.isfinite().all()) for tensor in tensors):
         raise FloatingPointError("a number of the trial is infinite or NaN")
 

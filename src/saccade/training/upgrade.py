@@ -1,15 +1,15 @@
 """Recipes of earlier formats, as the option classes read them now.
 
 Format 1 had the keys of all kinds of positions in one table, and those of all scores in another. A
-run's recipe had all of them written out, and so has a recipe that was printed by `saccade recipes`
-then. The keys of other kinds had no effect, and are dropped.
+run's recipe had all of them written out, as did a recipe that `saccade recipes` printed. The keys
+of other kinds had no effect and are dropped.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
 FORMAT = 2
-"""Counts up when the contents of a run folder change their meaning."""
+"""Format of a run folder; it counts up when the meaning of the files changes."""
 
 _EFFECTIVE: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "position": {
@@ -30,7 +30,9 @@ _WRITTEN_OUT = {"kind", "fuse", "width", "length", "max_distance", "layout"}
 def upgraded(table: Mapping[str, Any], number: int | None = None) -> dict[str, Any]:
     """Return a recipe's tables without keys that had no effect in their format.
 
-    `number` is the format; without it, only tables that format 1 wrote out in full are changed.
+    Args:
+        table: the tables of the recipe.
+        number: the format; if left out, only tables that format 1 wrote out in full are changed.
     """
     return {
         key: _effective(key, upgraded(value, number), number) if isinstance(value, dict) else value

@@ -1,4 +1,4 @@
-"""Where a training may begin other than with new weights: a run, or a Hugging Face folder."""
+"""Warm starts: training from the weights of a run or of a Hugging Face folder."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from saccade import config
 from saccade.errors import RunError
 from saccade.interop import huggingface
-from saccade.interop.huggingface.fitting import with_rows
+from saccade.interop.huggingface.model_rewrites import with_rows
 from saccade.interop.huggingface.vocabulary import TOKENIZER, read_vocabulary
 from saccade.models import TranslatorConfig
 from saccade.shapes import Tensor
@@ -20,40 +20,59 @@ from saccade.training.run import Run, tensors_of
 
 @dataclass(frozen=True)
 class WarmStart:
-    """Another model: where its vocabularies lie, its options as a recipe has them, its weights."""
+    """Another model to start from.
+
+    Args:
+        folder: where its vocabularies are.
+        model: its options, as the `[model]` table of a recipe has them.
+        tensors: its weights, by name.
+    """
 
     folder: Path
     model: Mapping[str, Any]
     tensors: Mapping[str, Tensor]
 
     def fitting(self, task: Task) -> dict[str, Tensor]:
-        """Its weights for a task: all that go by the same name, but for what is always new."""
-        wanted = tensors_of(task.model)
+        """Return the weights that a task can start from: those of the same name and shape.
+
+        Parts that the task always initialises itself, such as a head, are left out.
+
+        Raises:
+            RunError: if there are none, or a shape differs.
+        """
+        own = tensors_of(task.model)
         taken = {
             name: self.tensors[name]
-            for name in wanted
+            for name in own
             if name in self.tensors and not name.startswith(task.reinitialised)
         }
         if not taken:
             raise RunError(
-                f"{self.folder} has nothing that a {type(task.model).__name__} could begin with"
+                f"{self.folder} has no weights that a {type(task.model).__name__} could start "
+                "from; use a run of the same kind of model with --init"
             )
         for name, tensor in taken.items():
-            if tensor.shape != wanted[name].shape:
+            if tensor.shape != own[name].shape:
                 raise RunError(
                     f"{self.folder}: {name} has shape {tuple(tensor.shape)}, the model needs "
-                    f"{tuple(wanted[name].shape)}; leave that part of the recipe as it is there"
+                    f"{tuple(own[name].shape)}. Leave that part of the recipe as it is there"
                 )
         return taken
 
 
 def open_warm_start(where: str | Path) -> WarmStart:
-    """The model of a run folder, or of a folder as transformers keeps it."""
+    """Open the model of a run folder or a Hugging Face folder.
+
+    Raises:
+        RunError: if the folder is neither, or holds no model that a recipe can start from.
+    """
     folder = Path(where)
     run = Run(folder)
     if run.exists():
         if not run.weights.exists():
-            raise RunError(f"{folder} has no weights yet, so nothing can begin with them")
+            raise RunError(
+                f"{folder} has no weights to start from yet; train it up to its first validation"
+            )
         model = config.plain(run.recipe().options)["model"]
         return WarmStart(folder, model, run.best_tensors())
     if not (folder / "config.json").is_file():
@@ -63,11 +82,14 @@ def open_warm_start(where: str | Path) -> WarmStart:
         )
     described = huggingface.describe(folder)
     if described.config is None:
-        raise RunError(f"{folder} holds a {described.architecture}, which no recipe can begin with")
+        raise RunError(
+            f"{folder} holds a {described.architecture}, which no recipe can start from. Give a "
+            "run, or a Hugging Face folder of bert, gpt2 or vit"
+        )
     if isinstance(described.config, TranslatorConfig):
         raise RunError(
-            f"{folder} holds a translator: make a run of it with `saccade import {folder} --out "
-            "RUN`, and begin with that"
+            f"{folder} holds a translator, which must be imported first: run `saccade import "
+            f"{folder} --out RUN`, then start with --init RUN"
         )
     tokenizer = read_vocabulary(folder / TOKENIZER, (), described.vocabulary or 0)
     count = len(tokenizer)

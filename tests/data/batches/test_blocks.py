@@ -11,13 +11,13 @@ START, STOP = 1, 2
 
 
 def documents(chance, count):
-    """Documents of 3 to 99, each with a stop, one after the other."""
-    found = [[*chance.integers(3, 99, chance.integers(0, 40)), STOP] for _ in range(count)]
-    return np.concatenate(found).astype(np.uint16), found
+    """Return documents of tokens 3 to 98 with stop tokens: concatenated, and as a list."""
+    texts = [[*chance.integers(3, 99, chance.integers(0, 40)), STOP] for _ in range(count)]
+    return np.concatenate(texts).astype(np.uint16), texts
 
 
 @pytest.mark.parametrize("length", [2, 3, 8, 9, 10, 16, 17, 57])
-def test_a_stream_by_hand(length):
+def test_a_stream_is_cut_into_blocks(length):
     tokens = np.arange(100, 100 + length, dtype=np.uint16)
     blocks = in_stream(tokens, 8)
     assert blocks.sizes.tolist() == [len(tokens[i + 1 : i + 9]) for i in range(0, length - 1, 8)]
@@ -34,7 +34,7 @@ def test_a_stream_without_anything_to_predict(length):
     assert len(blocks) == len(blocks.sizes) == 0
 
 
-def test_windows_move_on_as_far_as_the_text_goes():
+def test_shifted_blocks_stay_within_the_text():
     blocks = in_stream(np.arange(20, dtype=np.uint16), 8)
     taken = blocks.take([2, 0, 1, 1], [7, 3, 2, 7])
     assert taken.sizes.tolist() == [3, 8, 8, 8]
@@ -59,23 +59,23 @@ def test_packing_by_hand():
 
 @pytest.mark.parametrize("size", [1, 2, 7, 64])
 def test_every_token_of_every_document_is_predicted_once(size):
-    tokens, whole = documents(np.random.default_rng(size), 60)
+    tokens, texts = documents(np.random.default_rng(size), 60)
     blocks = packed(tokens, size, start=START, stop=STOP)
     assert blocks.sizes.max() <= size
     taken = blocks.take(np.arange(len(blocks)))
     assert sorted(taken.following.tolist()) == sorted(tokens.tolist())
-    before = [(a, b) for each in whole for a, b in zip([START, *each], each, strict=False)]
+    before = [(a, b) for text in texts for a, b in zip([START, *text], text, strict=False)]
     assert sorted(zip(taken.tokens, taken.following, strict=True)) == sorted(before)
 
 
-def test_a_document_without_an_end_and_no_document():
+def test_packing_of_an_incomplete_document_and_of_none():
     blocks = packed(np.array([5, 6, 7], np.uint16), 2, start=START, stop=STOP)
     assert blocks.take([0, 1]).following.tolist() == [5, 6, 7]
     assert len(packed(np.empty(0, np.uint16), 2, start=START, stop=STOP)) == 0
 
 
 def slow_pack(sizes, room):
-    """First-fit decreasing as it is told."""
+    """Pack by first-fit decreasing, one object at a time."""
     bins, free = np.empty(len(sizes), int), []
     for i in np.argsort(-sizes, kind="stable"):
         fitting = [b for b, left in enumerate(free) if left >= sizes[i]]
@@ -94,7 +94,7 @@ def test_packing_is_first_fit_decreasing(seed):
     assert pack(sizes, room).tolist() == slow_pack(sizes, room).tolist()
 
 
-def test_many_are_packed_quickly_and_tightly():
+def test_packing_of_many_pieces_is_fast_and_tight():
     sizes = np.random.default_rng(0).integers(1, 513, 100_000)
     began = time.process_time()
     bins = pack(sizes, 512)

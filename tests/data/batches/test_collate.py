@@ -1,4 +1,4 @@
-"""Padding by hand, and rows of a file like the same sequences in memory."""
+"""Padding: by hand, and of rows in a file."""
 
 import numpy as np
 import torch
@@ -15,14 +15,14 @@ def ragged_of(sequences):
     return Ragged(tokens, offsets)
 
 
-def test_by_hand():
+def test_padding_by_hand():
     tokens, mask = pad([[5, 6, 7], [8]], 9)
     assert tokens.dtype == torch.int64
     assert tokens.tolist() == [[5, 6, 7], [8, 9, 9]]
     assert mask.tolist() == [[True, True, True], [True, False, False]]
 
 
-def test_start_and_end_stand_around_each():
+def test_start_and_end_surround_each_sequence():
     tokens, mask = pad([[5, 6], [], [7]], 0, start=1, end=2)
     assert tokens.tolist() == [[1, 5, 6, 2], [1, 2, 0, 0], [1, 7, 2, 0]]
     assert mask.sum(1).tolist() == [4, 2, 3]
@@ -30,7 +30,7 @@ def test_start_and_end_stand_around_each():
     assert pad([[5], [6, 7]], start=3)[0].tolist() == [[3, 5, 0], [3, 6, 7]]
 
 
-def test_nothing_to_pad():
+def test_padding_of_no_sequences():
     tokens, mask = pad([])
     assert tokens.shape == mask.shape == (0, 0)
     assert pad([[], []])[0].shape == (2, 0)
@@ -48,7 +48,7 @@ ID = st.integers(0, 2**16 - 1)
     end=st.none() | ID,
     data=st.data(),
 )
-def test_rows_of_a_file_are_padded_alike(sequences, value, start, end, data):
+def test_pad_rows_equals_pad(sequences, value, start, end, data):
     rows = data.draw(st.lists(st.integers(0, len(sequences) - 1), max_size=8))
     chosen = [sequences[row] for row in rows]
     tokens, mask = pad_rows(ragged_of(sequences), rows, value, start=start, end=end)

@@ -1,4 +1,4 @@
-"""Batches by hand, their properties, and what each process reads at each update."""
+"""Batches: by hand, their properties, and their assignment to processes and updates."""
 
 from itertools import chain
 
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from saccade.data.batches.plan import Plan, batches, padding_share
+from saccade.data.batches.plan import Plan, batches, padding_fraction
 from saccade.errors import DataError
 
 
@@ -16,7 +16,7 @@ def lengths_of(*rows):
 
 
 def natural(count, seed=0):
-    """Lengths as of sentences and their translations."""
+    """Return lengths like those of sentences and their translations."""
     chance = np.random.default_rng(seed)
     first = 3 + chance.gamma(4, 3, count).astype(np.int64)
     return np.stack((first, np.maximum(1, first + chance.normal(0, 3, count).astype(np.int64))), 1)
@@ -26,19 +26,19 @@ def cost(lengths, rows):
     return len(rows) * int(lengths[rows].max(0).sum())
 
 
-def test_by_hand():
+def test_batches_by_hand():
     lengths = lengths_of((2, 3), (1, 2), (2, 1), (1, 9))
-    found = batches(lengths, 20, seed=0, epoch=0)
+    planned = batches(lengths, 20, seed=0, epoch=0)
     # sorted by the first field, the second down and then up: (1,9) (1,2) (2,1) (2,3);
     # 2 × (1 + 9) = 20 fits, a third row does not
-    assert sorted(sorted(rows.tolist()) for rows in found) == [[0, 2], [1, 3]]
-    assert padding_share(lengths, found) == pytest.approx(1 - (13 + 8) / (20 + 10))
+    assert sorted(sorted(rows.tolist()) for rows in planned) == [[0, 2], [1, 3]]
+    assert padding_fraction(lengths, planned) == pytest.approx(1 - (13 + 8) / (20 + 10))
 
 
 def test_one_field_by_hand():
     lengths = lengths_of(5, 1, 3, 2, 4)
-    found = batches(lengths, 6, seed=3, epoch=0)
-    assert sorted(sorted(rows.tolist()) for rows in found) == [[0], [1, 3], [2], [4]]
+    planned = batches(lengths, 6, seed=3, epoch=0)
+    assert sorted(sorted(rows.tolist()) for rows in planned) == [[0], [1, 3], [2], [4]]
 
 
 MANY = st.integers(1, 3).flatmap(
@@ -51,20 +51,20 @@ MANY = st.integers(1, 3).flatmap(
 @settings(max_examples=100, deadline=None)
 @given(lengths=MANY, budget=st.integers(1, 200), seed=st.integers(0, 5), epoch=st.integers(0, 3))
 def test_every_row_once_and_within_the_budget(lengths, budget, seed, epoch):
-    found = batches(lengths, budget, seed=seed, epoch=epoch)
-    assert sorted(np.concatenate(found).tolist()) == list(range(len(lengths)))
-    for rows in found:
+    planned = batches(lengths, budget, seed=seed, epoch=epoch)
+    assert sorted(np.concatenate(planned).tolist()) == list(range(len(lengths)))
+    for rows in planned:
         assert len(rows) == 1 or cost(lengths, rows) <= budget
-    assert len(found) == len(batches(lengths, budget, seed=seed + 1, epoch=epoch + 1))
-    assert 0 <= padding_share(lengths, found) <= 1
+    assert len(planned) == len(batches(lengths, budget, seed=seed + 1, epoch=epoch + 1))
+    assert 0 <= padding_fraction(lengths, planned) <= 1
 
 
-def test_a_row_beyond_the_budget_is_alone():
-    found = batches(lengths_of((1, 1), (50, 50), (1, 1)), 10, seed=0, epoch=0)
-    assert sorted(len(rows) for rows in found) == [1, 2]
+def test_a_row_beyond_the_budget_is_a_batch_of_its_own():
+    planned = batches(lengths_of((1, 1), (50, 50), (1, 1)), 10, seed=0, epoch=0)
+    assert sorted(len(rows) for rows in planned) == [1, 2]
 
 
-def test_pure_in_seed_and_epoch():
+def test_batches_depend_on_seed_and_epoch_only():
     lengths = natural(2000)
     order = [tuple(rows.tolist()) for rows in batches(lengths, 500, seed=1, epoch=2)]
     again = [tuple(rows.tolist()) for rows in batches(lengths.copy(), 500, seed=1, epoch=2)]
@@ -75,42 +75,42 @@ def test_pure_in_seed_and_epoch():
         assert {frozenset(rows) for rows in order} != {frozenset(rows) for rows in other}
 
 
-def test_batches_do_not_come_sorted():
+def test_batches_are_not_sorted_by_length():
     lengths = natural(5000)
     means = [lengths[rows].mean() for rows in batches(lengths, 500, seed=0, epoch=0)]
     assert abs(np.corrcoef(means, np.arange(len(means)))[0, 1]) < 0.3
 
 
 @pytest.mark.parametrize("budget", [1000, 4096])
-def test_little_is_padding(budget):
+def test_little_of_the_batches_is_padding(budget):
     lengths = natural(30_000)
-    found = batches(lengths, budget, seed=0, epoch=0)
-    assert padding_share(lengths, found) < 0.05
-    shuffled = np.array_split(np.random.default_rng(0).permutation(len(lengths)), len(found))
-    assert padding_share(lengths, shuffled) > 0.3
+    planned = batches(lengths, budget, seed=0, epoch=0)
+    assert padding_fraction(lengths, planned) < 0.05
+    shuffled = np.array_split(np.random.default_rng(0).permutation(len(lengths)), len(planned))
+    assert padding_fraction(lengths, shuffled) > 0.3
 
 
-def test_many_rows_are_quick_enough_to_plan():
-    found = batches(natural(200_000), 4096, seed=0, epoch=0)
-    assert sum(map(len, found)) == 200_000
+def test_planning_of_many_rows_is_fast():
+    planned = batches(natural(200_000), 4096, seed=0, epoch=0)
+    assert sum(map(len, planned)) == 200_000
 
 
 @pytest.mark.parametrize(
-    ("lengths", "budget", "said"),
+    ("lengths", "budget", "message"),
     [
         (lengths_of((1, 2)), 0, "at least 1 token, got 0"),
-        (np.array([1, 2]), 5, r"\(rows, fields\), got shape \(2,\)"),
-        (lengths_of((1, -2)), 5, "count from 0, got -2"),
+        (np.array([1, 2]), 5, r"\(rows, fields\), got \(2,\)"),
+        (lengths_of((1, -2)), 5, "0 or more, got -2"),
     ],
 )
-def test_wrong_lengths_and_budgets_are_refused(lengths, budget, said):
-    with pytest.raises(DataError, match=said):
+def test_raises_on_invalid_lengths_and_budgets(lengths, budget, message):
+    with pytest.raises(DataError, match=message):
         batches(lengths, budget, seed=0, epoch=0)
 
 
-def test_no_rows_no_batches():
+def test_no_rows_have_no_batches():
     assert batches(np.empty((0, 2), np.int64), 10, seed=0, epoch=0) == []
-    assert padding_share(np.empty((0, 2), np.int64), []) == 0
+    assert padding_fraction(np.empty((0, 2), np.int64), []) == 0
     with pytest.raises(DataError, match="no rows"):
         Plan(lengths=np.empty((0, 2), np.int64), budget=10, seed=0)
 
@@ -139,14 +139,14 @@ def test_updates_read_epoch_after_epoch():
 
 
 @pytest.mark.parametrize(("world", "accumulate"), [(2, 1), (1, 2), (2, 3), (3, 2)])
-def test_processes_share_what_one_alone_would_read(world, accumulate):
+def test_processes_together_read_the_batches_of_one(world, accumulate):
     lengths = natural(102)
     alone = Plan(lengths=lengths, budget=150, seed=1, accumulate=world * accumulate)
     ranks = [
         Plan(lengths=lengths, budget=150, seed=1, rank=rank, world=world, accumulate=accumulate)
         for rank in range(world)
     ]
-    assert alone.per_epoch % (world * accumulate)  # so that updates reach over ends of epochs
+    assert alone.per_epoch % (world * accumulate)  # so that updates cross the ends of epochs
     for read in range(0, 2 * alone.per_epoch * alone.size, alone.size):
         together = [flat(plan.update(read)) for plan in ranks]
         assert all(len(update) == accumulate for update in together)
@@ -154,7 +154,7 @@ def test_processes_share_what_one_alone_would_read(world, accumulate):
         assert ranks[0].epoch_of(read) == alone.epoch_of(read)
 
 
-def test_a_jump_reads_the_same_as_a_walk():
+def test_updates_in_any_order_equal_updates_in_sequence():
     lengths = natural(200)
     walked = Plan(lengths=lengths, budget=100, seed=2, accumulate=3)
     walk = [flat(walked.update(3 * step)) for step in range(200)]
@@ -165,7 +165,7 @@ def test_a_jump_reads_the_same_as_a_walk():
 
 
 def test_updates_of_changing_sizes_read_every_batch_once():
-    """As a training does that is resumed with other processes and another `accumulate`."""
+    """A training may be resumed with other processes and another `accumulate`."""
     lengths, read, seen = natural(200), 0, []
     for world, accumulate in ((1, 1), (2, 1), (1, 2), (3, 2), (1, 1), (2, 2)):
         for _ in range(5):
@@ -183,7 +183,7 @@ def test_updates_of_changing_sizes_read_every_batch_once():
     assert sorted(seen) == list(range(read))
 
 
-def test_one_batch_for_a_whole_epoch():
+def test_one_batch_may_hold_all_rows():
     plan = Plan(lengths=lengths_of((1, 1), (1, 1)), budget=100, seed=0, accumulate=5)
     assert [sorted(rows.tolist()) for _, rows in plan.update(7)] == [[0, 1]] * 5
 
@@ -191,11 +191,11 @@ def test_one_batch_for_a_whole_epoch():
 @pytest.mark.parametrize(
     "wrong", [{"rank": 1}, {"rank": -1}, {"world": 0}, {"accumulate": 0}, {"seed": -1}]
 )
-def test_a_wrong_plan_is_refused(wrong):
+def test_raises_on_an_invalid_plan(wrong):
     with pytest.raises(DataError, match="got"):
         Plan(**{"lengths": natural(5), "budget": 10, "seed": 0, **wrong})
 
 
-def test_a_negative_number_of_batches_raises():
+def test_raises_on_a_negative_number_of_batches():
     with pytest.raises(DataError, match="batches read must be 0 or more, got -1"):
         Plan(lengths=natural(5), budget=10, seed=0).update(-1)

@@ -1,4 +1,4 @@
-"""The sets that need no download: always the same, their splits apart, their answers right."""
+"""Built-in data sets: reproducible, with disjoint splits and right labels."""
 
 import hashlib
 import importlib.util
@@ -21,7 +21,7 @@ from saccade.data.builtin import _phrases_words as words
 from saccade.data.builtin import digits
 from saccade.data.sources import Column, open_corpus
 from saccade.errors import DataError
-from tests.data.wanted import PAIR
+from tests.data.task_columns import PAIR
 
 SPLITS = ("train", "valid", "test")
 PAIRS, LABELLED = ("source", "target"), ("text", "label")
@@ -33,26 +33,26 @@ needs_dictionary = pytest.mark.skipif(not has_dictionary, reason="pocketsphinx i
 
 
 def rows_of(name, columns=PAIRS, hash_seed="0"):
-    """The rows of every split, made in a process of its own, where no annotations are checked."""
+    """Return the rows of every split, read in a process without runtime type checks."""
     code = f"""
 import json
 from saccade.data.sources import Column, open_corpus
 corpus = open_corpus("builtin:{name}", [Column(name) for name in {columns}])
 print(json.dumps({{name: [row.values for row in split] for name, split in corpus.splits.items()}}))
 """
-    said = subprocess.run(
+    output = subprocess.run(
         [sys.executable, "-c", code],
         check=True,
         capture_output=True,
         env={**os.environ, "PYTHONHASHSEED": hash_seed},
     ).stdout
-    return {split: list(map(tuple, rows)) for split, rows in json.loads(said).items()}
+    return {split: list(map(tuple, rows)) for split, rows in json.loads(output).items()}
 
 
 read = lru_cache(rows_of)
 
 
-def test_each_file_is_a_set_with_a_line_about_it():
+def test_every_data_set_has_a_description():
     assert set(builtin.descriptions()) >= {
         "copy",
         "digits",
@@ -66,7 +66,7 @@ def test_each_file_is_a_set_with_a_line_about_it():
     assert all(line and "\n" not in line for line in builtin.descriptions().values())
 
 
-def test_the_list_is_light():
+def test_listing_data_sets_imports_no_heavy_packages():
     code = (
         "import sys; from saccade.data.builtin import descriptions; descriptions(); "
         "sys.exit(bool({'torch', 'pocketsphinx', 'sklearn', 'PIL'} & set(sys.modules)))"
@@ -74,33 +74,37 @@ def test_the_list_is_light():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_an_unknown_set_is_refused_with_those_there_are():
-    with pytest.raises(DataError, match="no builtin:nothing; there are copy, digits, mood"):
+def test_code_digest_covers_the_modules():
+    assert builtin.code_digest() != hashlib.sha256(b"").hexdigest()
+
+
+def test_raises_on_an_unknown_data_set_and_lists_the_known():
+    with pytest.raises(DataError, match=r"builtin:nothing does not exist; .* are copy, digits"):
         open_corpus("builtin:nothing", PAIR)
-    with pytest.raises(DataError, match="no builtin:_letters"):
-        open_corpus("builtin:_letters", PAIR)
+    with pytest.raises(DataError, match="builtin:_shared does not exist"):
+        open_corpus("builtin:_shared", PAIR)
     with pytest.raises(DataError, match=r'builtin:copy has no column "label"'):
         open_corpus("builtin:copy", (Column("label"),))
 
 
 @pytest.mark.parametrize("name", ["copy", "reverse"])
-def test_letters(name):
-    found = read(name)
-    assert [len(found[split]) for split in SPLITS] == [20_000, 500, 500]
-    every = [row for split in SPLITS for row in found[split]]
+def test_letter_pairs_are_right_and_distinct(name):
+    dataset = read(name)
+    assert [len(dataset[split]) for split in SPLITS] == [20_000, 500, 500]
+    every = [row for split in SPLITS for row in dataset[split]]
     assert len({source for source, _ in every}) == len(every)
     for source, target in every:
         letters = source.split(" ")
         assert 1 <= len(letters) <= 12
         assert all(re.fullmatch("[a-z]", letter) for letter in letters)
         assert target.split(" ") == (letters if name == "copy" else letters[::-1])
-    lengths = [len(source.split()) for source, _ in found["test"]]
+    lengths = [len(source.split()) for source, _ in dataset["test"]]
     assert min(lengths) <= 3
     assert max(lengths) == 12
 
 
 @pytest.mark.parametrize("name", ["copy", "reverse"])
-def test_letters_carry_their_gold_alignment(name):
+def test_letter_pairs_have_gold_alignments(name):
     for source, target, alignment in read(name, (*PAIRS, "alignment"))["test"]:
         letters, links = source.split(), [link.split("-") for link in alignment.split()]
         assert sorted(int(target) for _, target in links) == list(range(len(letters)))
@@ -110,17 +114,17 @@ def test_letters_carry_their_gold_alignment(name):
 
 
 @needs_dictionary
-def test_pronounce():
-    found = read("pronounce")
-    counts = [len(found[split]) for split in SPLITS]
+def test_pronounce_has_distinct_words_per_split():
+    dataset = read("pronounce")
+    counts = [len(dataset[split]) for split in SPLITS]
     assert sum(counts) > 130_000
     assert counts[0] / sum(counts) == pytest.approx(0.9, abs=0.01)
     assert counts[1] / sum(counts) == pytest.approx(0.05, abs=0.005)
-    word_sets = [{word for word, _ in found[split]} for split in SPLITS]
+    word_sets = [{word for word, _ in dataset[split]} for split in SPLITS]
     assert sum(map(len, word_sets)) == len(set().union(*word_sets))
     spoken = {}
     for split in SPLITS:
-        for word, phonemes in found[split]:
+        for word, phonemes in dataset[split]:
             assert re.fullmatch("[a-z']+", word)
             spoken.setdefault(word, []).append(phonemes)
     assert spoken["hello"] == ["HH AH L OW", "HH EH L OW"]
@@ -144,12 +148,12 @@ def test_pronounce_without_its_package_names_the_extra(monkeypatch):
         ("shapes", CAPTIONED),
     ],
 )
-def test_the_same_in_every_process(name, columns):
+def test_rows_are_the_same_in_every_process(name, columns):
     assert rows_of(name, columns, hash_seed="1") == read(name, columns)
 
 
-def test_made_sets_never_change():
-    """Scores on them are comparable from version to version only if the rows are the same."""
+def test_synthetic_data_sets_never_change():
+    """Scores are comparable between versions only if the rows are the same."""
     digests = {}
     for name, columns in (
         ("reverse", PAIRS),
@@ -157,8 +161,8 @@ def test_made_sets_never_change():
         ("mood", LABELLED),
         ("shapes", CAPTIONED),
     ):
-        found = read(name, columns)
-        rows = [row for split in SPLITS for row in found[split]]
+        dataset = read(name, columns)
+        rows = [row for split in SPLITS for row in dataset[split]]
         digests[name] = hashlib.sha256(repr(rows).encode()).hexdigest()[:16]
     assert digests == {
         "reverse": "ebc785b009a101b1",
@@ -173,18 +177,18 @@ def test_made_sets_never_change():
 
 @pytest.fixture(scope="module")
 def sentences():
-    found = read("phrases", ("source", "target", "alignment"))
-    return [row for split in SPLITS for row in found[split]]
+    dataset = read("phrases", ("source", "target", "alignment"))
+    return [row for split in SPLITS for row in dataset[split]]
 
 
-def test_phrases_are_distinct_and_their_splits_apart(sentences):
-    found = read("phrases")  # the third column, the alignment, is there only for those who ask
-    assert [len(found[split]) for split in SPLITS] == [7000, 500, 500]
-    assert [row[:2] for row in sentences] == [row for split in SPLITS for row in found[split]]
+def test_phrases_are_distinct_across_splits(sentences):
+    dataset = read("phrases")  # without the third column, the alignment
+    assert [len(dataset[split]) for split in SPLITS] == [7000, 500, 500]
+    assert [row[:2] for row in sentences] == [row for split in SPLITS for row in dataset[split]]
     assert len({source for source, _, _ in sentences}) == 8000
 
 
-def test_every_word_is_aligned_and_none_beyond_the_end(sentences):
+def test_every_word_is_aligned_within_the_sentence(sentences):
     for source, target, alignment in sentences:
         pairs = [tuple(map(int, pair.split("-"))) for pair in alignment.split()]
         assert {i for i, _ in pairs} == set(range(len(source.split())))
@@ -198,8 +202,8 @@ def word_pairs(row):
     return {(english[int(i)], french[int(j)]) for i, j in pairs}
 
 
-def test_words_are_aligned_to_their_meaning(sentences):
-    """Nouns and adjectives, which have one meaning each, stand for nothing else."""
+def test_words_are_aligned_to_their_translation(sentences):
+    """Nouns and adjectives have one translation each."""
     meanings = {}
     for noun in (*words.ADULTS, *words.CHILDREN, *words.ANIMALS, *words.THINGS, *words.PLACES):
         for english, french in zip(noun.english, noun.french, strict=True):
@@ -215,7 +219,7 @@ def test_words_are_aligned_to_their_meaning(sentences):
     assert checked > 10_000
 
 
-def test_nothing_is_left_unclipped_or_uncontracted(sentences):
+def test_french_elisions_and_contractions_are_complete(sentences):
     vowel = "[aeiouyéèêâîôûh]"
     for _, french, _ in sentences:
         assert not re.search(rf"\b(le|la|je|ne|me|de|ce|ma) {vowel}", french), french
@@ -227,7 +231,7 @@ def test_nothing_is_left_unclipped_or_uncontracted(sentences):
         assert not re.search(rf"\bce {vowel}", french), french
 
 
-def test_what_goes_with_a_feminine_or_plural_noun_agrees(sentences):
+def test_french_determiners_agree_with_the_noun(sentences):
     gender = {}
     for noun in (*words.ADULTS, *words.CHILDREN, *words.ANIMALS, *words.THINGS, *words.PLACES):
         gender[noun.french[0]] = noun.feminine
@@ -252,44 +256,49 @@ def test_what_goes_with_a_feminine_or_plural_noun_agrees(sentences):
         (r"\b(vieil|bel|nouvel|cet)\b", 50),
     ],
 )
-def test_what_makes_french_hard_is_there(sentences, pattern, at_least):
+def test_difficult_french_constructions_are_frequent(sentences, pattern, at_least):
     assert sum(bool(re.search(pattern, french)) for _, french, _ in sentences) >= at_least
 
 
 # pydoc
 
 
-def test_pydoc_has_every_topic_once_whitespace_and_all():
+def test_pydoc_has_every_topic_once_unchanged():
     from pydoc_data.topics import topics
 
-    found = read("pydoc", ("text",))
-    every = [text for split in SPLITS for (text,) in found[split]]
+    dataset = read("pydoc", ("text",))
+    every = [text for split in SPLITS for (text,) in dataset[split]]
     assert sorted(every) == sorted(topics.values())
     by_name = [topics[name] for name in sorted(topics)]
     for split in SPLITS:
-        mine = [text for (text,) in found[split]]
+        mine = [text for (text,) in dataset[split]]
         assert mine == [text for text in by_name if text in mine]
 
 
-def test_pydoc_is_divided_by_about_eight_to_one_to_one():
-    found = read("pydoc", ("text",))
-    sizes = {split: sum(len(text) for (text,) in found[split]) for split in SPLITS}
-    shares = {split: size / sum(sizes.values()) for split, size in sizes.items()}
-    assert 0.7 < shares["train"] < 0.9
-    assert all(0.04 < shares[split] < 0.2 for split in ("valid", "test"))
+def test_pydoc_is_split_about_eight_to_one_to_one():
+    dataset = read("pydoc", ("text",))
+    sizes = {split: sum(len(text) for (text,) in dataset[split]) for split in SPLITS}
+    fractions = {split: size / sum(sizes.values()) for split, size in sizes.items()}
+    assert 0.7 < fractions["train"] < 0.9
+    assert all(0.04 < fractions[split] < 0.2 for split in ("valid", "test"))
 
 
 def test_no_paragraph_of_pydoc_is_in_two_splits():
-    """Many topics are chapters of another: `async` stands in `compound` word for word."""
-    found = read("pydoc", ("text",))
+    """Many topics are chapters of another: `compound` contains `async` verbatim."""
+    dataset = read("pydoc", ("text",))
     paragraphs = [
-        {part.strip() for (text,) in found[split] for part in text.split("\n\n") if len(part) > 99}
+        {
+            part.strip()
+            for (text,) in dataset[split]
+            for part in text.split("\n\n")
+            if len(part) > 99
+        }
         for split in SPLITS
     ]
     assert len(set().union(*paragraphs)) == sum(map(len, paragraphs))
 
 
-def test_pydoc_without_its_topics_says_so(monkeypatch):
+def test_raises_if_pydoc_topics_are_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "pydoc_data.topics", None)
     with pytest.raises(DataError, match=r"reads pydoc_data\.topics, which this Python"):
         open_corpus("builtin:pydoc", (Column("text"),)).splits["train"].count()
@@ -298,17 +307,17 @@ def test_pydoc_without_its_topics_says_so(monkeypatch):
 # mood
 
 
-def test_moods_are_distinct_balanced_and_their_splits_apart():
-    found = read("mood", LABELLED)
-    assert [len(found[split]) for split in SPLITS] == [24000, 750, 750]
-    assert len({text for split in SPLITS for text, _ in found[split]}) == 25500
+def test_mood_sentences_are_distinct_and_balanced():
+    dataset = read("mood", LABELLED)
+    assert [len(dataset[split]) for split in SPLITS] == [24000, 750, 750]
+    assert len({text for split in SPLITS for text, _ in dataset[split]}) == 25500
     for split in SPLITS:
-        counts = Counter(label for _, label in found[split])
+        counts = Counter(label for _, label in dataset[split])
         assert set(counts) == {"happy", "sad", "angry", "calm"}
         assert max(counts.values()) <= 1.1 * min(counts.values())
 
 
-def test_moods_are_sentences():
+def test_mood_texts_are_sentences():
     for split in SPLITS:
         for text, _ in read("mood", LABELLED)[split]:
             assert re.fullmatch(r"[A-Z][A-Za-z', -]+\.", text), text
@@ -317,21 +326,21 @@ def test_moods_are_sentences():
 
 
 def deciding(text):
-    """What is left of a sentence without its opening, clauses that do not count, and others."""
-    said = text[0].lower() + text[1:-1]
+    """Return the clause that decides the mood of a sentence."""
+    clause = text[0].lower() + text[1:-1]
     for opening in mood_words.OPENINGS:
-        said = said.removeprefix(f"{opening} ")
-    if said.startswith("although "):
-        return said.split(", ")[1]
-    said = re.split(", although |, even though ", said)[0]
-    said = re.split(", but |, yet ", said)[-1]
+        clause = clause.removeprefix(f"{opening} ")
+    if clause.startswith("although "):
+        return clause.split(", ")[1]
+    clause = re.split(", although |, even though ", clause)[0]
+    clause = re.split(", but |, yet ", clause)[-1]
     others = [other.subject for other in mood_words.OTHERS]
-    halves = re.split(", while |, whereas ", said)
+    halves = re.split(", while |, whereas ", clause)
     return next(half for half in halves if not any(other in half for other in others))
 
 
 def mood_of(clause):
-    """The only mood that a clause names, or its opposite if the clause negates it."""
+    """Return the only mood that a clause names, or its opposite if it is negated."""
     more = re.search(r"more ([\w-]+) than", clause) or re.search(r"less .* than ([\w-]+)", clause)
     strong = re.search(rf"({'|'.join(mood_words.STRONG)}) ([\w-]+)", clause)
     if more:
@@ -341,8 +350,8 @@ def mood_of(clause):
     named = set()
     for mood, ways in mood_words.MOODS.items():
         effects = [way.format(me="me", my="my") for pair in ways.effects for way in pair]
-        told = {*ways.feelings, *ways.qualities} & set(clause.split())
-        if told or any(effect in clause for effect in effects):
+        named_words = {*ways.feelings, *ways.qualities} & set(clause.split())
+        if named_words or any(effect in clause for effect in effects):
             named.add(mood)
     (mood,) = named
     negations = (*mood_words.NOT_SO, *mood_words.NEVER_DID, *mood_words.NOT_DO)
@@ -360,7 +369,7 @@ def mood_of(clause):
         ("The match made my sister shout, whereas it slowed my pulse.", "calm"),
     ],
 )
-def test_moods_are_read_as_people_read_them(text, label):
+def test_the_mood_of_sentences_by_hand(text, label):
     assert mood_of(deciding(text)) == label
 
 
@@ -370,18 +379,18 @@ def test_the_mood_follows_from_the_sentence():
             assert mood_of(deciding(text)) == label, text
 
 
-def test_a_bag_of_words_does_not_tell_the_mood():
+def test_a_bag_of_words_cannot_predict_the_mood():
     text = pytest.importorskip("sklearn.feature_extraction.text")
     linear = pytest.importorskip("sklearn.linear_model")
-    found = read("mood", LABELLED)
+    dataset = read("mood", LABELLED)
     bags, scores = text.CountVectorizer(), {}
     learner = linear.LogisticRegression(max_iter=300)
     learner.fit(
-        bags.fit_transform([row[0] for row in found["train"]]), [r[1] for r in found["train"]]
+        bags.fit_transform([row[0] for row in dataset["train"]]), [r[1] for r in dataset["train"]]
     )
     for split in SPLITS:
-        counts = bags.transform([row[0] for row in found[split]])
-        scores[split] = learner.score(counts, [row[1] for row in found[split]])
+        counts = bags.transform([row[0] for row in dataset[split]])
+        scores[split] = learner.score(counts, [row[1] for row in dataset[split]])
     assert all(0.35 < score < 0.7 for score in scores.values()), scores
 
 
@@ -389,40 +398,40 @@ def test_a_bag_of_words_does_not_tell_the_mood():
 
 
 @pytest.fixture
-def read_anew():
-    """What was read of scikit-learn is forgotten before and after."""
+def no_cached_digits():
+    """Clear the cache of digits before and after the test."""
     digits._digits.cache_clear()
     yield
     digits._digits.cache_clear()
 
 
 @needs_digits
-def test_digits_are_those_of_scikit_learn():
-    theirs = importlib.import_module("sklearn.datasets").load_digits()
-    found = read("digits", PICTURED)
-    every = dict(row for split in SPLITS for row in found[split])
-    assert every == {f"builtin:digits/{i}": str(label) for i, label in enumerate(theirs.target)}
+def test_digits_equal_scikit_learn():
+    reference = importlib.import_module("sklearn.datasets").load_digits()
+    dataset = read("digits", PICTURED)
+    every = dict(row for split in SPLITS for row in dataset[split])
+    assert every == {f"builtin:digits/{i}": str(label) for i, label in enumerate(reference.target)}
     for number in (0, 1, 777, 1796):
         image = builtin.image(f"builtin:digits/{number}")
         assert (image.mode, image.size) == ("RGB", (8, 8))
         levels = np.asarray(image) / 255 * 16
-        assert levels == pytest.approx(np.stack([theirs.images[number]] * 3, 2), abs=0.04)
+        assert levels == pytest.approx(np.stack([reference.images[number]] * 3, 2), abs=0.04)
 
 
 @needs_digits
-def test_digits_are_divided_by_their_images():
-    found = read("digits", PICTURED)
-    shares = [len(found[split]) / 1797 for split in SPLITS]
-    assert shares == pytest.approx([0.75, 0.1, 0.15], abs=0.02)
+def test_digits_are_split_by_their_images():
+    dataset = read("digits", PICTURED)
+    fractions = [len(dataset[split]) / 1797 for split in SPLITS]
+    assert fractions == pytest.approx([0.75, 0.1, 0.15], abs=0.02)
     for split in SPLITS:
-        assert len({label for _, label in found[split]}) == 10
+        assert len({label for _, label in dataset[split]}) == 10
     images = [
-        {digits.image(name).tobytes() for name, _ in found[split]} for split in ("valid", "test")
+        {digits.image(name).tobytes() for name, _ in dataset[split]} for split in ("valid", "test")
     ]
     assert not images[0] & images[1]
 
 
-def test_digits_without_their_package_name_the_extra(monkeypatch, read_anew):
+def test_digits_without_scikit_learn_name_the_extra(monkeypatch, no_cached_digits):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     for ask in (lambda: list(digits.rows("train")), lambda: digits.image("builtin:digits/0")):
         with pytest.raises(DataError, match=r'pip install "saccade\[demo\]"'):
@@ -430,35 +439,35 @@ def test_digits_without_their_package_name_the_extra(monkeypatch, read_anew):
 
 
 @needs_digits
-def test_digits_of_another_version_say_what_is_missing(monkeypatch, read_anew):
+def test_digits_of_another_version_name_the_missing_file(monkeypatch, no_cached_digits):
     monkeypatch.setattr(digits, "INSIDE", Path("elsewhere.csv"))
     with pytest.raises(DataError, match=r"scikit-learn has no .*elsewhere\.csv"):
         list(digits.rows("test"))
 
 
-def test_shapes_are_captioned_once_each_and_their_splits_apart():
-    found = read("shapes", CAPTIONED)
-    assert [len(found[split]) for split in SPLITS] == [24000, 500, 500]
-    names = [name for split in SPLITS for name, _ in found[split]]
+def test_shapes_have_one_caption_per_image():
+    dataset = read("shapes", CAPTIONED)
+    assert [len(dataset[split]) for split in SPLITS] == [24000, 500, 500]
+    names = [name for split in SPLITS for name, _ in dataset[split]]
     assert names == [f"builtin:shapes/{number}" for number in range(25000)]
-    seen = {caption for _, caption in found["train"]}
-    new = [caption for _, caption in found["test"] if caption not in seen]
-    assert len(new) > 400  # short captions come again, of another image
+    seen = {caption for _, caption in dataset["train"]}
+    new = [caption for _, caption in dataset["test"] if caption not in seen]
+    assert len(new) > 400  # short captions recur with other images
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
-        ("builtin:nothing/3", "there is no builtin:nothing; there are copy"),
-        ("builtin:_shapes_drawing/3", "there is no builtin:_shapes_drawing"),
-        ("builtin:reverse/3", "builtin:reverse has no images, so there is no builtin:reverse/3"),
+        ("builtin:nothing/3", "builtin:nothing does not exist; the built-in data sets are copy"),
+        ("builtin:_shapes_drawing/3", "builtin:_shapes_drawing does not exist"),
+        ("builtin:reverse/3", "builtin:reverse/3 does not exist: builtin:reverse has no images"),
         pytest.param(
             "builtin:digits/1797", "builtin:digits/0 to builtin:digits/1796", marks=needs_digits
         ),
-        ("builtin:shapes/two", "there is no image 'builtin:shapes/two'"),
-        ("builtin:shapes", "there is no image 'builtin:shapes'"),
+        ("builtin:shapes/two", "the image 'builtin:shapes/two' does not exist"),
+        ("builtin:shapes", "the image 'builtin:shapes' does not exist"),
     ],
 )
-def test_images_that_are_not_there_are_refused(name, said):
-    with pytest.raises(DataError, match=said):
+def test_raises_on_missing_images(name, message):
+    with pytest.raises(DataError, match=message):
         builtin.image(name)

@@ -1,4 +1,4 @@
-"""The drawn scenes: captions follow from the images, boxes hold what they say, nothing changes."""
+"""Synthetic scenes: captions match images, boxes enclose objects, nothing ever changes."""
 
 import hashlib
 import math
@@ -22,21 +22,21 @@ OBJECT = rf"a (small|large) ({'|'.join(shapes.COLOURS)}) ({'|'.join(drawing.INSI
 RELATION = "left of|above|below"
 
 
-def test_captions_keep_to_the_grammar():
+def test_captions_follow_the_grammar():
     lengths = {}
     for _, caption in ROWS:
         assert re.fullmatch(rf"{OBJECT}(?: (?:{RELATION}) {OBJECT}){{0,3}}", caption), caption
         objects = len(re.findall(OBJECT, caption))
         lengths.setdefault(objects, []).append(len(caption.split()))
         named = [(colour, shape) for _, colour, shape in re.findall(OBJECT, caption)]
-        assert len(set(named)) == len(named)  # no two alike
+        assert len(set(named)) == len(named)  # no two objects alike
     means = {objects: sum(of) / len(of) for objects, of in lengths.items()}
     assert means[1] == 4
     assert 9 <= means[2] <= 10 < 14 <= means[3] <= 16 < 19 <= means[4] <= 22
     assert len(lengths[4]) > 150
 
 
-def test_every_word_is_used_about_as_often_as_its_like():
+def test_words_of_one_kind_are_about_equally_frequent():
     counts = Counter(word for _, caption in ROWS for word in caption.split())
     relations = ("left", "above", "below")
     for like in (shapes.COLOURS, drawing.INSIDE, relations, shapes.REACHES):
@@ -60,8 +60,8 @@ def test_boxes_belong_to_the_nouns():
             assert any(apart)
 
 
-def test_each_box_is_where_the_image_has_the_colour():
-    """The pixels of about the named colour reach just as far as its boxes, and not further."""
+def test_each_box_encloses_the_colour_of_its_object():
+    """Pixels of about the named colour lie inside its boxes and reach their edges."""
     for name, caption in SOME:
         pixels = np.asarray(shapes.image(name)).astype(int)
         words = caption.split()
@@ -71,7 +71,7 @@ def test_each_box_is_where_the_image_has_the_colour():
             for left, top, right, bottom in (box for other, box in boxes if other == colour):
                 rows, columns = near[top:bottom, left:right].nonzero()
                 assert len(rows) > 12
-                # the points of a star are too thin for a pixel of nothing but their colour
+                # the tips of a star are thinner than a pixel
                 assert max(rows.min(), columns.min()) <= 3
                 assert max(bottom - top - rows.max(), right - left - columns.max()) <= 4
                 near[top:bottom, left:right] = False
@@ -84,7 +84,7 @@ def middle(box):
 
 
 def test_the_caption_follows_from_the_boxes():
-    """From left to right, with room to spare."""
+    """Objects are listed from left to right, without ambiguity."""
     for name, caption in SOME:
         middles = [middle(box) for _, box in shapes.boxes(name)]
         relations = re.findall(RELATION, caption)
@@ -95,17 +95,17 @@ def test_the_caption_follows_from_the_boxes():
             assert relation == ("left of" if across > abs(down) else below)
 
 
-def test_captions_by_hand():
+def test_captions_of_two_objects_by_hand():
     circle, star = Drawn("circle", (0, 0, 0), 80, 100, 40), Drawn("star", (0, 0, 0), 300, 200, 72)
     things = [shapes.Thing("small", "red", circle), shapes.Thing("large", "blue", star)]
-    said = " ".join(word for words, _ in shapes._spoken(things) for word in words)
-    assert said == "a small red circle left of a large blue star"
+    caption = " ".join(word for words, _ in shapes._words(things) for word in words)
+    assert caption == "a small red circle left of a large blue star"
     assert shapes._relation(circle, circle._replace(x=90, y=200)) == "above"
     assert shapes._relation(circle, circle._replace(x=90, y=20)) == "below"
 
 
-def test_the_order_by_hand():
-    """In eighths; a difference below 3 pixels is too close."""
+def test_the_order_of_objects_by_hand():
+    """Positions are in eighths of a pixel; differences below 3 pixels are ambiguous."""
     assert shapes._order([(256, 100), (300, 230), (100, 80)]) == [2, 0, 1]
     assert shapes._order([(256, 100), (256, 412)]) == []  # neither is further to the right
     assert shapes._order([(256, 100), (279, 412)]) == []
@@ -116,7 +116,7 @@ def test_the_order_by_hand():
 
 
 def lens_area(reach, other, apart):
-    """Of what two circles have in common."""
+    """Return the area of the intersection of two circles."""
     one = math.acos((apart**2 + reach**2 - other**2) / (2 * apart * reach))
     two = math.acos((apart**2 + other**2 - reach**2) / (2 * apart * other))
     return reach**2 * (one - math.sin(2 * one) / 2) + other**2 * (
@@ -147,13 +147,13 @@ def test_shapes_have_their_area_and_box(shape, x, y):
     assert (covered > 0)[top:bottom, left:right].any(0).all()
     assert (covered > 0)[top:bottom, left:right].any(1).all()
     assert covered[top:bottom, left:right].sum() == covered.sum()
-    # its middle is about that of its box
+    # its centre is about that of its box
     assert (left + right) / 2 == pytest.approx(x / 8, abs=0.05 * reach / 8 + 0.5)
     assert (top + bottom) / 2 == pytest.approx(y / 8, abs=0.1 * reach / 8 + 0.5)
 
 
 @pytest.mark.parametrize("shape", drawing.INSIDE)
-def test_coverage_is_that_of_every_place_looked_at(shape):
+def test_coverage_equals_a_check_of_every_point(shape):
     drawn = Drawn(shape, (0, 0, 0), 77, 430, 45)
     places = [2 * i + 1 for i in range(256)]
     slow = np.zeros((64, 64), dtype=int)
@@ -163,7 +163,7 @@ def test_coverage_is_that_of_every_place_looked_at(shape):
     assert (drawing.coverage(drawn) == slow).all()
 
 
-def test_what_is_drawn_by_hand():
+def test_drawing_of_a_square_by_hand():
     """A black square from 67 to 101 eighths across, on grey that gets lighter to the right."""
     square = Drawn("square", (0, 0, 0), 84, 160, 20)
     pixels = drawing.draw(Ground((128, 128, 128), 64, 0), [square], seed=1).astype(int)
@@ -171,12 +171,12 @@ def test_what_is_drawn_by_hand():
     assert 0 < abs(pixels[0] - ground[:, None]).max() <= drawing.NOISE
     assert pixels[19:21, 9:12].max() <= drawing.NOISE
     assert ground[8] == 104
-    assert abs(pixels[19:21, 8] - 104 / 4).max() <= drawing.NOISE  # 1 place of 4 is free
+    assert abs(pixels[19:21, 8] - 104 / 4).max() <= drawing.NOISE  # 1 point of 4 is uncovered
     again = drawing.draw(Ground((128, 128, 128), 64, 0), [square], seed=2)
     assert (again != pixels).any()
 
 
-def test_images_are_made_anew_and_alike():
+def test_images_are_drawn_identically_every_time():
     name = "builtin:shapes/24100"
     one, again = shapes.image(name), builtin.image(name)
     assert isinstance(one, Image.Image)
@@ -187,7 +187,7 @@ def test_images_are_made_anew_and_alike():
 
 
 def test_images_and_boxes_never_change():
-    """Scores are comparable from version to version, and from machine to machine, only then."""
+    """Scores are comparable between versions and machines only if images are the same."""
     digest = hashlib.sha256()
     for number in (0, 1, 2, 3, 4999, 23999, 24000, 24999):
         name = f"builtin:shapes/{number}"
@@ -208,7 +208,7 @@ def test_images_and_boxes_never_change():
         "shapes/1",
     ],
 )
-def test_other_names_are_refused(name):
+def test_raises_on_invalid_image_names(name):
     for ask in (shapes.image, shapes.boxes):
         with pytest.raises(DataError, match=r"builtin:shapes/0 to builtin:shapes/24999"):
             ask(name)

@@ -48,13 +48,13 @@ def zipped(folder, path, top=""):
     return path
 
 
-def whole(where, wanted=LABELLED, **options):
-    corpus = open_corpus(where, wanted, held_out=0.0, required=("test",), **options)
+def open_all(where, task_columns=LABELLED, **options):
+    corpus = open_corpus(where, task_columns, held_out=0.0, required=("test",), **options)
     return corpus.splits["test"]
 
 
-def values(where, wanted=LABELLED, **options):
-    return [row.values for row in whole(where, wanted, **options)]
+def values(where, task_columns=LABELLED, **options):
+    return [row.values for row in open_all(where, task_columns, **options)]
 
 
 def table(path, rows, header="image\tlabel"):
@@ -62,12 +62,12 @@ def table(path, rows, header="image\tlabel"):
     return write(path, text.encode())
 
 
-# a sub-folder for each class
+# one sub-folder per class
 
 
-def test_a_folder_of_classes(tmp_path):
+def test_sub_folders_are_classes(tmp_path):
     root = folders(tmp_path / "photos")
-    split = whole(root)
+    split = open_all(root)
     assert split.columns == ("image", "label")
     assert [row.values for row in split] == [
         (f"{root}/{name}/{i}.png", name) for name in CLASSES for i in range(3)
@@ -76,7 +76,7 @@ def test_a_folder_of_classes(tmp_path):
     assert read_image(next(iter(split)).values[0]).size == (2, 2)
 
 
-def test_images_of_a_class_may_lie_deeper_and_end_in_capitals(tmp_path):
+def test_images_may_be_nested_and_have_upper_case_suffixes(tmp_path):
     root = folders(tmp_path / "photos", count=1)
     write(root / "dogs" / "deep" / "er" / "x.JPG")
     assert values(root)[1:] == [
@@ -85,7 +85,7 @@ def test_images_of_a_class_may_lie_deeper_and_end_in_capitals(tmp_path):
     ]
 
 
-def test_what_is_understood_is_said_and_what_is_left_out(tmp_path):
+def test_summary_reports_classes_and_ignored_files(tmp_path):
     root = folders(tmp_path / "photos")
     write(root / "README.md")
     write(root / "cats" / "notes.txt")
@@ -101,7 +101,7 @@ def test_what_is_understood_is_said_and_what_is_left_out(tmp_path):
 
 
 @pytest.mark.parametrize("valid", ["valid", "val", "Dev"])
-def test_a_folder_for_each_split(tmp_path, valid):
+def test_sub_folders_named_after_splits_are_splits_of_images(tmp_path, valid):
     for split in ("train", valid, "test"):
         folders(tmp_path / split)
     write(tmp_path / "other" / "x.png")
@@ -112,7 +112,7 @@ def test_a_folder_for_each_split(tmp_path, valid):
     assert corpus.splits["test"].count() == 6
 
 
-def test_a_class_may_be_called_train(tmp_path):
+def test_a_class_may_be_named_train(tmp_path):
     folders(tmp_path, ("car", "train"), count=1)
     assert values(tmp_path) == [
         (f"{tmp_path}/car/0.png", "car"),
@@ -120,15 +120,15 @@ def test_a_class_may_be_called_train(tmp_path):
     ]
 
 
-def test_only_a_folder_of_one_split_is_enough(tmp_path):
+def test_one_split_folder_suffices(tmp_path):
     folders(tmp_path / "train", count=20)
     corpus = open_corpus(tmp_path, LABELLED)
     assert list(corpus.splits) == ["train", "valid"]
-    with pytest.raises(DataError, match=r"has no test\.\* .*a sub-folder for each class"):
+    with pytest.raises(DataError, match=r"has no test\.\* .*one sub-folder per class"):
         open_corpus(tmp_path, LABELLED, required=("test",))
 
 
-def test_two_folders_for_one_split_are_refused(tmp_path):
+def test_raises_on_two_image_folders_for_one_split(tmp_path):
     folders(tmp_path / "valid")
     folders(tmp_path / "dev")
     with pytest.raises(DataError, match="more than one file for valid: dev, valid"):
@@ -136,21 +136,21 @@ def test_two_folders_for_one_split_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize("names", [["a.png"], ["images/a.png", "images/b.png"], []])
-def test_a_folder_without_classes_is_refused(tmp_path, names):
+def test_raises_on_a_folder_without_classes(tmp_path, names):
     for name in names:
         write(tmp_path / name)
-    said = r"has no train\.\* .*, or a sub-folder for each class, perhaps inside one called train"
-    with pytest.raises(DataError, match=said):
+    message = r"has no train\.\* .*, or one sub-folder per class, perhaps inside a folder train"
+    with pytest.raises(DataError, match=message):
         open_corpus(tmp_path, LABELLED)
 
 
-def test_classes_are_no_captions(tmp_path):
+def test_class_folders_are_not_captions(tmp_path):
     folders(tmp_path)
     with pytest.raises(DataError, match=r"has no train\.\* .*it holds cats/, dogs/"):
         open_corpus(tmp_path, CAPTIONED)
 
 
-def test_a_table_decides_if_there_is_one(tmp_path):
+def test_a_table_takes_precedence_over_class_folders(tmp_path):
     folders(tmp_path / "train")
     table(tmp_path / "train.tsv", [("train/cats/0.png", "tiger")])
     corpus = open_corpus(tmp_path, LABELLED, held_out=0.0)
@@ -163,7 +163,7 @@ def test_a_table_decides_if_there_is_one(tmp_path):
 
 
 @pytest.mark.parametrize("top", ["", "photos/", "very/deep/"])
-def test_a_zip_of_classes_is_the_same(tmp_path, top):
+def test_a_zip_of_classes_equals_a_folder_of_classes(tmp_path, top):
     root = folders(tmp_path / "photos")
     path = zipped(root, tmp_path / "p.zip", top)
     with zipfile.ZipFile(path, "a") as stream:
@@ -176,7 +176,7 @@ def test_a_zip_of_classes_is_the_same(tmp_path, top):
     assert [path.name for path in tmp_path.iterdir()].count("p.zip") == 1
 
 
-def test_a_zip_of_splits(tmp_path):
+def test_folders_in_a_zip_may_be_splits(tmp_path):
     for split in ("train", "test"):
         folders(tmp_path / "photos" / split, count=20)
     corpus = open_corpus(zipped(tmp_path / "photos", tmp_path / "p.zip", "photos/"), LABELLED)
@@ -184,7 +184,7 @@ def test_a_zip_of_splits(tmp_path):
     assert corpus.splits["test"].count() == 40
 
 
-def test_a_zip_for_each_split(tmp_path):
+def test_zip_files_named_after_splits_are_splits(tmp_path):
     root = folders(tmp_path / "photos")
     (tmp_path / "data").mkdir()
     for name in ("train", "test"):
@@ -193,7 +193,7 @@ def test_a_zip_for_each_split(tmp_path):
     assert corpus.splits["test"].count() == 6
 
 
-def test_a_zip_without_classes_is_refused(tmp_path):
+def test_raises_on_a_zip_without_classes(tmp_path):
     path = tmp_path / "p.zip"
     with zipfile.ZipFile(path, "w") as stream:
         stream.writestr("a.png", pixels(0))
@@ -202,25 +202,25 @@ def test_a_zip_without_classes_is_refused(tmp_path):
     with pytest.raises(DataError, match=r"p\.zip has no train\.\* .*it holds a\.png"):
         open_corpus(path, LABELLED)
     path.write_bytes(b"no zip")
-    with pytest.raises(DataError, match=r"p\.zip is not a whole zip"):
+    with pytest.raises(DataError, match=r"p\.zip is not a complete zip file"):
         open_corpus(path, LABELLED)
 
 
-# digests, and what is kept back
+# digests and held-out rows
 
 
-def test_a_digest_is_of_names_and_contents_not_of_the_place(tmp_path):
-    first = whole(folders(tmp_path / "one")).digest()
-    assert whole(folders(tmp_path / "two")).digest() == first
+def test_digest_of_class_folders_depends_on_names_and_contents_not_on_the_folder(tmp_path):
+    first = open_all(folders(tmp_path / "one")).digest()
+    assert open_all(folders(tmp_path / "two")).digest() == first
     others = [folders(tmp_path / f"other{i}") for i in range(3)]
     write(others[0] / "cats" / "0.png", pixels(99))
     (others[1] / "cats" / "0.png").rename(others[1] / "cats" / "9.png")
     (others[2] / "cats").rename(others[2] / "lions")
-    assert len({first, *(whole(other).digest() for other in others)}) == 4
+    assert len({first, *(open_all(other).digest() for other in others)}) == 4
 
 
-def test_what_is_kept_back_does_not_depend_on_the_place(tmp_path):
-    def kept(where):
+def test_held_out_images_do_not_depend_on_the_folder(tmp_path):
+    def split_names(where):
         corpus = open_corpus(where, LABELLED, held_out=0.2)
         names = {
             split: [tuple(row.values[0].split("/")[-2:]) for row in corpus.splits[split]]
@@ -230,24 +230,24 @@ def test_what_is_kept_back_does_not_depend_on_the_place(tmp_path):
         return names
 
     root = folders(tmp_path / "one", count=30)
-    first = kept(root)
+    first = split_names(root)
     assert len(first["valid"]) == 12
     assert len(first["train"]) == 48
     assert not set(first["train"]) & set(first["valid"])
     shutil.copytree(root, tmp_path / "deeper" / "two")
-    assert kept(tmp_path / "deeper" / "two") == first
-    assert kept(zipped(root, tmp_path / "p.zip")) == first
+    assert split_names(tmp_path / "deeper" / "two") == first
+    assert split_names(zipped(root, tmp_path / "p.zip")) == first
     rows = [(f"cats/{i}.png", "cat") for i in range(30)]
     table(root / "t.tsv", rows)
     table(tmp_path / "deeper" / "two" / "t.tsv", rows)
-    assert kept(root / "t.tsv") == kept(tmp_path / "deeper" / "two" / "t.tsv")
+    assert split_names(root / "t.tsv") == split_names(tmp_path / "deeper" / "two" / "t.tsv")
 
 
 # names in tables
 
 
 @pytest.mark.parametrize("form", ["tsv", "csv", "jsonl", "parquet"])
-def test_names_are_seen_from_the_folder_of_the_table(tmp_path, form):
+def test_image_names_are_relative_to_the_table(tmp_path, form):
     write(tmp_path / "pets" / "a.png")
     write(tmp_path / "b.png")
     rows = [("pets/a.png", "one"), ("b.png", "two"), (str(tmp_path / "b.png"), "three")]
@@ -270,79 +270,79 @@ def test_names_are_seen_from_the_folder_of_the_table(tmp_path, form):
     ]
 
 
-def test_names_are_looked_for_in_images_and_in_the_only_zip(tmp_path):
+def test_images_are_looked_up_in_sub_folder_and_only_zip(tmp_path):
     write(tmp_path / "images" / "a.png")
     write(tmp_path / "b.png")
     write(tmp_path / "images" / "b.png")
     root = folders(tmp_path / "elsewhere", count=1)
     zipped(root, tmp_path / "photos.zip")
     names = ["a.png", "b.png", "cats/0.png", "photos.zip/dogs/0.png", "images/b.png"]
-    found = values(table(tmp_path / "t.tsv", [(name, "x") for name in names]))
-    assert [name for name, _ in found] == [
+    entries = values(table(tmp_path / "t.tsv", [(name, "x") for name in names]))
+    assert [name for name, _ in entries] == [
         f"{tmp_path}/images/a.png",
         f"{tmp_path}/b.png",
         f"{tmp_path}/photos.zip/cats/0.png",
         f"{tmp_path}/photos.zip/dogs/0.png",
         f"{tmp_path}/images/b.png",
     ]
-    assert all(read_image(name).size == (2, 2) for name, _ in found)
+    assert all(read_image(name).size == (2, 2) for name, _ in entries)
     zipped(root, tmp_path / "more.zip")
-    with pytest.raises(DataError, match=r"line 4: there is no image .*say in which \.zip it is"):
+    with pytest.raises(
+        DataError, match=r":4: the image .* is not in .*There are several zip files"
+    ):
         values(tmp_path / "t.tsv")
 
 
-def test_a_missing_image_is_found_when_rows_are_read(tmp_path):
+def test_raises_on_a_missing_image_when_its_row_is_read(tmp_path):
     write(tmp_path / "images" / "a.png")
     path = table(tmp_path / "t.tsv", [("a.png", "x"), ("gone.png", "x")])
-    rows = iter(whole(path))
+    rows = iter(open_all(path))
     assert next(rows).values[0] == f"{tmp_path}/images/a.png"
-    said = (
-        rf't\.tsv, line 3: there is no image "gone\.png" in {tmp_path}, nor in {tmp_path}/images$'
-    )
-    with pytest.raises(DataError, match=said):
+    message = rf't\.tsv:3: the image "gone\.png" is not in {tmp_path} or {tmp_path}/images. Correct'
+    with pytest.raises(DataError, match=message):
         next(rows)
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
-        ("", "line 2: the name of an image is expected"),
-        (" ", "line 2: the name of an image is expected"),
-        ("/nowhere/a.png", "line 2: there is no image /nowhere/a.png"),
-        ("images", 'line 2: there is no image "images"'),
-        ("p.zip/gone.png", 'line 2: there is no image "p.zip/gone.png"'),
-        ("p.zip/../a.png", "line 2: there is no image"),
+        ("", ":2: expected the name of an image"),
+        (" ", ":2: expected the name of an image"),
+        ("/nowhere/a.png", ":2: the image /nowhere/a.png does not exist"),
+        ("images", ':2: the image "images" is not in'),
+        ("p.zip/gone.png", ':2: the image "p.zip/gone.png" is not in'),
+        ("p.zip/../a.png", ':2: the image "p.zip/../a.png" is not in'),
         ("p.zip", "p.zip"),
     ],
 )
-def test_names_of_nothing_are_refused(tmp_path, name, said):
+def test_raises_on_names_of_missing_images(tmp_path, name, message):
     write(tmp_path / "images" / "a.png")
     zipped(folders(tmp_path / "elsewhere"), tmp_path / "p.zip")
     path = table(tmp_path / "t.tsv", [(name, "x")])
-    if name == "p.zip":  # a file it is
+    if name == "p.zip":  # it is a file, but not an image
         with pytest.raises(DataError, match="but a zip"):
             read_image(values(path)[0][0])
         return
     with pytest.raises(DataError) as caught:
         values(path)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_several_captions_of_one_image_are_one_item(tmp_path):
     write(tmp_path / "a.png")
     write(tmp_path / "b.png")
     rows = [("a.png", "one"), ("b.png", "two"), ("a.png", "three")]
-    split = whole(table(tmp_path / "t.tsv", rows, "file\tcaption"), CAPTIONED)
-    found = list(items(split))
-    assert [(item.inputs, item.references) for item in found] == [
+    split = open_all(table(tmp_path / "t.tsv", rows, "file\tcaption"), CAPTIONED)
+    entries = list(items(split))
+    assert [(item.inputs, item.references) for item in entries] == [
         ((f"{tmp_path}/a.png",), ("one", "three")),
         ((f"{tmp_path}/b.png",), ("two",)),
     ]
 
 
-def test_a_digest_of_a_table_is_also_of_its_images(tmp_path):
+def test_digest_of_a_table_depends_on_its_images(tmp_path):
     def digest():
-        return whole(tmp_path / "t.tsv").digest()
+        return open_all(tmp_path / "t.tsv").digest()
 
     write(tmp_path / "a.png", pixels(1))
     write(tmp_path / "b.png", pixels(2))
@@ -351,30 +351,30 @@ def test_a_digest_of_a_table_is_also_of_its_images(tmp_path):
     write(tmp_path / "unnamed.png")
     assert digest() == first
     shutil.copytree(tmp_path, tmp_path / "copy")
-    assert whole(tmp_path / "copy" / "t.tsv").digest() == first
+    assert open_all(tmp_path / "copy" / "t.tsv").digest() == first
     write(tmp_path / "b.png", pixels(3))
     assert digest() != first
 
 
-def test_columns_by_number_and_by_other_names(tmp_path):
+def test_image_columns_can_be_numbered(tmp_path):
     write(tmp_path / "a.png")
     path = write(tmp_path / "t.tsv", b"x\ta.png\n")
-    found = values(path, columns={"image": "2", "label": "1"})
-    assert found == [(f"{tmp_path}/a.png", "x")]
+    entries = values(path, columns={"image": "2", "label": "1"})
+    assert entries == [(f"{tmp_path}/a.png", "x")]
 
 
-def test_parallel_text_is_none_of_images(tmp_path):
+def test_parallel_text_is_not_a_table_of_images(tmp_path):
     write(tmp_path / "train.en", b"a\n")
     write(tmp_path / "train.de", b"b\n")
-    with pytest.raises(DataError, match=r"has no train\.\* \([^,]*, also \.gz or \.xz after it\);"):
+    with pytest.raises(DataError, match=r"has no train\.\* \([^,]*, also followed by .gz or .xz\)"):
         open_corpus(tmp_path, CAPTIONED)
 
 
-def test_text_with_images_at_the_second_place(tmp_path):
+def test_images_may_be_the_second_column(tmp_path):
     write(tmp_path / "a.png")
-    wanted = (Column("text"), IMAGE)
+    task_columns = (Column("text"), IMAGE)
     path = table(tmp_path / "t.tsv", [("one", "a.png"), ("two", "a.png")], "text\timage")
-    assert values(path, wanted)[1] == ("two", f"{tmp_path}/a.png")
+    assert values(path, task_columns)[1] == ("two", f"{tmp_path}/a.png")
 
 
 # IDX
@@ -395,7 +395,7 @@ def mnist(folder, names, count=40, ending=".gz"):
 
 
 @pytest.mark.parametrize("ending", ["", ".gz"])
-def test_idx_files_as_mnist_has_them(tmp_path, ending):
+def test_idx_files_named_as_in_mnist_are_read(tmp_path, ending):
     corpus = open_corpus(mnist(tmp_path, ("train", "t10k"), ending=ending), LABELLED)
     assert list(corpus.splits) == ["train", "valid", "test"]
     row = list(corpus.splits["test"])[13]
@@ -409,7 +409,7 @@ def test_idx_files_as_mnist_has_them(tmp_path, ending):
     assert counts[1] == 2
 
 
-def test_idx_files_of_other_names(tmp_path):
+def test_idx_files_of_other_names_are_read(tmp_path):
     for name in ("train-images.idx3-ubyte", "train-labels.idx1-ubyte"):
         array = np.zeros((4, 2, 2)) if "images" in name else np.zeros(4)
         write(tmp_path / name, idx(array))
@@ -418,7 +418,7 @@ def test_idx_files_of_other_names(tmp_path):
     assert open_corpus(tmp_path / "e", LABELLED, held_out=0.0).splits["train"].count() == 40
 
 
-def test_idx_files_that_do_not_fit_are_refused(tmp_path):
+def test_raises_on_idx_files_that_do_not_match(tmp_path):
     mnist(tmp_path, ("train",))
     labels = tmp_path / "train-labels-idx1-ubyte.gz"
     labels.write_bytes(gzip.compress(idx(np.arange(39))))
@@ -435,7 +435,7 @@ def test_idx_files_that_do_not_fit_are_refused(tmp_path):
         open_corpus(tmp_path / "two", LABELLED)
 
 
-def test_a_digest_of_idx_files_is_of_their_bytes(tmp_path):
+def test_digest_of_idx_files_depends_on_their_bytes(tmp_path):
     def digest(folder):
         return open_corpus(folder, LABELLED, held_out=0.0).splits["train"].digest()
 
@@ -445,12 +445,12 @@ def test_a_digest_of_idx_files_is_of_their_bytes(tmp_path):
     assert digest(tmp_path / "two") != first
 
 
-# to the end
+# up to the store
 
 
-def test_from_a_folder_to_stacked_pixels_and_encoded_labels(tmp_path):
+def test_class_folders_become_pixels_and_encoded_labels(tmp_path):
     root = folders(tmp_path / "photos")
-    split = whole(root)
+    split = open_all(root)
     classes = {name: number for number, name in enumerate(CLASSES)}
     names = [row.values[0] for row in split]
     cached = tmp_path / "cache"
@@ -472,7 +472,7 @@ def test_from_a_folder_to_stacked_pixels_and_encoded_labels(tmp_path):
     assert [labels.fields[0][i].tolist() for i in range(6)] == [[0]] * 3 + [[1]] * 3
 
 
-def test_built_in_images_are_rows_too():
+def test_rows_of_built_in_images_can_be_read():
     corpus = open_corpus("builtin:shapes", CAPTIONED)
     row = next(iter(corpus.splits["test"]))
     assert read_image(row.values[0]).size == (64, 64)

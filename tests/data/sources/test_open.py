@@ -1,4 +1,4 @@
-"""Every form of input, what is understood of it, and what is said of a broken one."""
+"""Data sets of every form: their rows, columns and splits, and errors about invalid files."""
 
 import csv
 import gzip
@@ -12,22 +12,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from saccade.data.sources import Column, items, open_corpus
-from saccade.data.sources import text_files as lines
+from saccade.data import corpus as corpus_module
+from saccade.data.sources import Column, formats, items, open_corpus, text_files
+from saccade.data.sources.formats import KeyedTable
+from saccade.data.sources.text_files import read_lines
 from saccade.errors import DataError
-from tests.data.wanted import LABELLED, PAIR
+from tests.data.task_columns import LABELLED, PAIR
 
 ROWS = [("one two", "eins zwei"), ('say "hi"', "sag „hallo“"), ("  a, b ", "\u2028x\x0by\x85z")]
 
 
-def whole(path, wanted=PAIR, **options):
-    """Every row of one file."""
-    corpus = open_corpus(path, wanted, held_out=0.0, required=("test",), **options)
+def read_all(path, task_columns=PAIR, **options):
+    """Return every row of one file."""
+    corpus = open_corpus(path, task_columns, held_out=0.0, required=("test",), **options)
     return list(corpus.splits["test"])
 
 
-def values(path, wanted=PAIR, **options):
-    return [row.values for row in whole(path, wanted, **options)]
+def values(path, task_columns=PAIR, **options):
+    return [row.values for row in read_all(path, task_columns, **options)]
 
 
 def write_tsv(path, rows=ROWS, header=("source", "target")):
@@ -59,7 +61,7 @@ def test_every_format_gives_the_same_rows(tmp_path, ending, packing):
         packed = path.with_name(path.name + packing)
         packed.write_bytes({".gz": gzip, ".xz": lzma}[packing].compress(path.read_bytes()))
         path = packed
-    rows = whole(path)
+    rows = read_all(path)
     assert [row.values for row in rows] == ROWS
     first = 1 if ending == ".jsonl" else 2
     assert [row.line for row in rows] == [first, first + 1, first + 2]
@@ -80,10 +82,10 @@ def test_parquet_gives_the_same_rows(tmp_path):
     assert values(packed) == ROWS
     broken = tmp_path / "broken.parquet"
     broken.write_bytes((tmp_path / "pairs.parquet").read_bytes()[:-20])
-    with pytest.raises(DataError, match="not a whole Parquet file"):
+    with pytest.raises(DataError, match="not a complete Parquet file"):
         open_corpus(broken, PAIR)
     parquet.write_table(arrow.table({"source": ["a", None], "target": ["b", "c"]}), broken)
-    with pytest.raises(DataError, match=r'row 2: "source" must be text, got null'):
+    with pytest.raises(DataError, match=r':2: expected text in "source", found null'):
         values(broken)
 
 
@@ -108,10 +110,10 @@ def test_quotes_in_tsv_are_characters(tmp_path):
     ]
 
 
-def test_csv_may_hold_line_ends_and_counts_lines_of_the_file(tmp_path):
+def test_csv_fields_may_contain_line_ends(tmp_path):
     path = tmp_path / "t.csv"
     path.write_bytes(b'source,target\r\n"a\nb","c,""d"\r\ne,f\r\n')
-    rows = whole(path)
+    rows = read_all(path)
     assert [row.values for row in rows] == [("a\nb", 'c,"d'), ("e", "f")]
     assert [row.line for row in rows] == [2, 4]
 
@@ -123,7 +125,7 @@ TEXT = st.text(
 
 @settings(max_examples=30, deadline=None)
 @given(rows=st.lists(st.tuples(TEXT, TEXT), min_size=1, max_size=5))
-def test_what_is_written_is_read(tmp_path_factory, rows):
+def test_written_rows_are_read_back(tmp_path_factory, rows):
     folder = tmp_path_factory.mktemp("rows")
     for ending, write in WRITERS.items():
         assert values(write(folder / f"a{ending}", rows)) == rows
@@ -133,22 +135,50 @@ def test_what_is_written_is_read(tmp_path_factory, rows):
     assert values(folder / "text", pair="en-de") == rows
 
 
+def test_a_row_format_is_one_class(tmp_path):
+    """A class with a suffix suffices for files, splits of folders and error messages."""
+    before = dict(formats.FORMATS)
+
+    class KeyValue(KeyedTable):
+        kind = "key=value"
+        suffixes = (".kv",)
+
+        def _names(self):
+            return tuple(next(self._objects())[1])
+
+        def _objects(self):
+            for number, line in enumerate(read_lines(self.path), 1):
+                yield number, dict(part.split("=") for part in line.split(";"))
+
+    try:
+        for name in ("train", "valid"):
+            (tmp_path / f"{name}.kv").write_text("source=a;target=b\nsource=c;target=d\n")
+        corpus = open_corpus(tmp_path, PAIR)
+        assert [row.values for row in corpus.splits["valid"]] == [("a", "b"), ("c", "d")]
+        assert "train: train.kv (key=value)" in corpus.summary
+        with pytest.raises(DataError, match=r"has no test\.\* .*\.kv"):
+            open_corpus(tmp_path, PAIR, required=("test",))
+    finally:
+        formats.FORMATS.clear()
+        formats.FORMATS.update(before)
+
+
 # columns
 
 
-def test_names_are_found_in_any_order_and_case(tmp_path):
+def test_columns_are_found_in_any_order_and_case(tmp_path):
     path = write_tsv(tmp_path / "t.tsv", [("1", "b", "a")], header=("id", " French", "SRC"))
     corpus = open_corpus(path, PAIR, held_out=0.0)
     assert [row.values for row in corpus.splits["train"]] == [("a", "b")]
     assert 'source = column "SRC", target = column " French"' in corpus.summary
 
 
-def test_an_exact_name_wins_over_a_usual_one(tmp_path):
+def test_an_exact_name_takes_precedence_over_an_alias(tmp_path):
     path = write_tsv(tmp_path / "t.tsv", [("x", "a", "b")], header=("english", "source", "target"))
     assert values(path) == [("a", "b")]
 
 
-def test_columns_rename_and_number(tmp_path):
+def test_columns_can_be_renamed_and_numbered(tmp_path):
     path = write_tsv(tmp_path / "t.tsv", [("a", "b", "c")], header=("x", "y", "z"))
     assert values(path, columns={"source": "z", "target": "x"}) == [("c", "a")]
     named = {"source": "3", "target": "1"}
@@ -159,35 +189,38 @@ def test_columns_rename_and_number(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("columns", "said"),
+    ("columns", "message"),
     [
         ({"source": "1", "target": "z"}, "not both: source=1,target=z"),
-        ({"source": "0", "target": "1"}, "count from 1"),
+        ({"source": "0", "target": "1"}, "counts from 1"),
         ({"source": "1"}, "no number for target"),
-        ({"source": "1", "target": "9"}, r"target is to be column 9, but the line has 2 columns"),
-        ({"origin": "1"}, "it may name source, target"),
-        ({"source": "nope"}, 'no column "nope", which --columns gives for source'),
+        (
+            {"source": "1", "target": "9"},
+            ":1: .* target to column 9, but the line has 2 columns",
+        ),
+        ({"origin": "1"}, "it reads source, target"),
+        ({"source": "nope"}, 'no column "nope", which --columns assigns to source'),
         ({"source": "x", "target": "x"}, 'column "x" twice'),
         ({"source": ""}, "no name or number for source"),
     ],
 )
-def test_wrong_columns_are_refused(tmp_path, columns, said):
+def test_raises_on_invalid_column_assignments(tmp_path, columns, message):
     path = write_tsv(tmp_path / "t.tsv", [("a", "b")], header=("x", "target"))
-    with pytest.raises(DataError, match=said):
+    with pytest.raises(DataError, match=message):
         open_corpus(path, PAIR, columns=columns)
 
 
 @pytest.mark.parametrize("header", [("Two men", "Zwei Männer"), ("left", "right"), ("cat", "xyz")])
-def test_an_unknown_header_is_shown_with_the_way_out(tmp_path, header):
+def test_error_shows_an_unknown_header_and_how_to_assign_columns(tmp_path, header):
     path = write_tsv(tmp_path / "t.tsv", header=header)
     with pytest.raises(DataError) as caught:
         open_corpus(path, PAIR)
     assert f'"{header[0]}⇥{header[1]}"' in str(caught.value)
-    assert "--columns source=NAME,target=NAME if it is a header" in str(caught.value)
-    assert "--columns source=1,target=2 if there is none" in str(caught.value)
+    assert "header, assign its names: --columns source=NAME,target=NAME" in str(caught.value)
+    assert "Without a header, assign numbers: --columns source=1,target=2" in str(caught.value)
 
 
-def test_language_codes_name_columns(tmp_path):
+def test_columns_named_by_language_codes_are_recognised(tmp_path):
     path = write_tsv(tmp_path / "t.tsv", [("a", "b")], header=("de", "pt_BR"))
     assert values(path) == [("a", "b")]
     assert values(path, pair="pt_BR-de") == [("b", "a")]
@@ -198,18 +231,18 @@ def test_language_codes_name_columns(tmp_path):
 
 
 @pytest.mark.parametrize("pair", ["en", "en-", "en-de-fr", "en-en", "en/x-de"])
-def test_a_wrong_pair_is_refused(tmp_path, pair):
+def test_raises_on_an_invalid_language_pair(tmp_path, pair):
     with pytest.raises(DataError, match="--pair takes two"):
         open_corpus(tmp_path, PAIR, pair=pair)
 
 
-def test_a_column_twice_in_a_header_is_refused(tmp_path):
+def test_raises_on_a_repeated_column_in_a_header(tmp_path):
     path = write_tsv(tmp_path / "t.tsv", [("a", "b", "c")], header=("source", "target", "source"))
-    with pytest.raises(DataError, match='two columns called "source"'):
+    with pytest.raises(DataError, match='two columns named "source"'):
         open_corpus(path, PAIR)
 
 
-def test_optional_columns_and_numbers(tmp_path):
+def test_optional_columns_and_numeric_labels_are_read(tmp_path):
     path = tmp_path / "t.jsonl"
     path.write_text('{"sentence": "a", "label": 3}\n{"sentence": "b", "label": 0.5}\n')
     corpus = open_corpus(path, LABELLED, held_out=0.0)
@@ -223,80 +256,83 @@ def test_plain_text_is_one_column(tmp_path):
     path = tmp_path / "t.txt"
     path.write_text("one\n\nthree\n")
     assert values(path, (Column("text"),)) == [("one",), ("",), ("three",)]
-    with pytest.raises(DataError, match="one column, but source and target are wanted"):
+    with pytest.raises(DataError, match="one column, but source and target are needed"):
         open_corpus(path, PAIR)
 
 
-# broken files
+# invalid files
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
-        (b'{"source": "a"}', r'line 2: no "target"; the keys are "source"'),
-        (b'{"source": "a", "target": 5}', r'line 2: "target" must be text, got int "5"'),
-        (b'{"source": ["a"], "target": "b"}', r'line 2: "source" must be text, got list'),
-        (b'{"source": {"a": 1}, "target": "b"}', r'"source" must be text, got dict'),
-        (b'{"source": null, "target": "b"}', r'"source" must be text, got null'),
-        (b'{"source": NaN, "target": "b"}', r'"source" must be text, got float "nan"'),
+        (b'{"source": "a"}', r':2: expected the key "target", found "source"'),
+        (b'{"source": "a", "target": 5}', r':2: expected text in "target", found int "5"'),
+        (b'{"source": ["a"], "target": "b"}', r':2: expected text in "source", found list'),
+        (b'{"source": {"a": 1}, "target": "b"}', r'expected text in "source", found dict'),
+        (b'{"source": null, "target": "b"}', r'expected text in "source", found null'),
+        (b'{"source": NaN, "target": "b"}', r'expected text in "source", found float "nan"'),
         (rb'{"source": "\ud800", "target": "b"}', r"half a character \(\\ud800 alone\)"),
-        (b'["a", "b"]', "line 2: a JSON object with keys is expected"),
-        (b'{"source": "a"', "line 2: not JSON"),
-        (b"[" * 100_000, "line 2: not JSON"),
-        (b"\n{}", "line 2: blank"),
+        (b'["a", "b"]', ":2: expected a JSON object such as"),
+        (b'{"source": "a"', ":2: not valid JSON"),
+        (b"[" * 100_000, ":2: not valid JSON"),
+        (b"\n{}", ":2: expected a JSON object, found a blank line"),
     ],
 )
-def test_broken_json_names_line_and_key(tmp_path, line, said):
+def test_error_of_invalid_json_names_line_and_key(tmp_path, line, message):
     path = tmp_path / "t.jsonl"
     path.write_bytes(b'{"source": "a", "target": "b"}\n' + line + b"\n")
-    with pytest.raises(DataError, match=said) as caught:
+    with pytest.raises(DataError, match=message) as caught:
         values(path)
     assert str(path) in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
-        (b"a\tb\tc\n", r"line 2: 3 columns, the header has 2 \(tab-separated\)"),
-        (b"a\tb\nc\n", "line 3: 1 column, the header has 2"),
-        (b"a\tb\n\nc\td\n", "line 3: a blank line, the header has 2"),
-        (b"a\tb\nc\t\xffd\n", r"line 3: not UTF-8 at byte offset 2 of the line \(0xff\)"),
-        (b"a\t\xc3", "line 2: not UTF-8 at byte offset 2"),
+        (
+            b"a\tb\tc\n",
+            r":2: expected 2 columns \(source, target\), found 3\. If .* CSV",
+        ),
+        (b"a\tb\nc\n", ":3: .*found 1. Complete the line"),
+        (b"a\tb\n\nc\td\n", ":3: .*found a blank line"),
+        (b"a\tb\nc\t\xffd\n", r":3: not UTF-8 at byte offset 2 of the line \(0xff\)"),
+        (b"a\t\xc3", ":2: not UTF-8 at byte offset 2"),
         (b"", "has no rows"),
         (b"\n\n", "has no rows"),
     ],
 )
-def test_broken_tsv_names_the_line(tmp_path, content, said):
+def test_error_of_invalid_tsv_names_the_line(tmp_path, content, message):
     path = tmp_path / "t.tsv"
     path.write_bytes(b"source\ttarget\n" + content)
-    with pytest.raises(DataError, match=said) as caught:
+    with pytest.raises(DataError, match=message) as caught:
         values(path)
     assert str(path) in str(caught.value)
 
 
-def test_blank_lines_at_the_end_are_nothing(tmp_path):
+def test_blank_lines_at_the_end_are_ignored(tmp_path):
     path = tmp_path / "t.tsv"
     path.write_bytes(b"source\ttarget\na\tb\n\n\r\n")
     assert values(path) == [("a", "b")]
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
-        (b'a,"b\nc,d\n', "line 2: not comma-separated values"),
-        (b'a,"b"c\n', "line 2: not comma-separated values"),
-        (b"a,b\nc,d,e\n", "line 3: 3 columns, the header has 2"),
+        (b'a,"b\nc,d\n', ":2: expected comma-separated values"),
+        (b'a,"b"c\n', ":2: expected comma-separated values"),
+        (b"a,b\nc,d,e\n", ":3: expected 2 columns .*found 3"),
     ],
 )
-def test_broken_csv_names_the_line(tmp_path, content, said):
+def test_error_of_invalid_csv_names_the_line(tmp_path, content, message):
     path = tmp_path / "t.csv"
     path.write_bytes(b"source,target\n" + content)
-    with pytest.raises(DataError, match=said):
+    with pytest.raises(DataError, match=message):
         values(path)
 
 
 @pytest.mark.parametrize("ending", ["tsv", "csv", "jsonl", "txt", "tsv.gz"])
-def test_an_empty_file_is_refused(tmp_path, ending):
+def test_raises_on_an_empty_file(tmp_path, ending):
     path = tmp_path / f"t.{ending}"
     path.write_bytes(gzip.compress(b"") if ending.endswith("gz") else b"")
     with pytest.raises(DataError, match="is empty"):
@@ -304,7 +340,7 @@ def test_an_empty_file_is_refused(tmp_path, ending):
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (gzip.compress(b"source\ttarget\n", mtime=0), "its name must end in .gz"),
         (b"PK\x03\x04 and so on", "zip archive or a spreadsheet"),
@@ -313,17 +349,17 @@ def test_an_empty_file_is_refused(tmp_path, ending):
         (b"\x80\x04\x95\x00", "not UTF-8 at byte offset 0"),
     ],
 )
-def test_a_file_of_another_kind_is_named(tmp_path, content, said):
+def test_error_names_the_actual_kind_of_a_file(tmp_path, content, message):
     (tmp_path / "t.tsv").write_bytes(content)
-    with pytest.raises(DataError, match=said):
+    with pytest.raises(DataError, match=message):
         open_corpus(tmp_path / "t.tsv", PAIR)
 
 
-def test_a_truncated_or_false_archive_is_refused(tmp_path):
+def test_raises_on_a_truncated_or_wrong_archive(tmp_path):
     whole_file = gzip.compress("".join(f"{i}\t{i * i}\n" for i in range(5000)).encode())
     path = tmp_path / "t.tsv.gz"
     path.write_bytes(whole_file[: len(whole_file) // 2])
-    with pytest.raises(DataError, match=r"not copied whole: it can be unpacked up to line \d+"):
+    with pytest.raises(DataError, match=r"incomplete: it can be unpacked up to line \d+"):
         values(path, columns={"source": "1", "target": "2"})
     path.write_bytes(b"source\ttarget\n")
     with pytest.raises(DataError, match="up to line 0 only"):
@@ -333,10 +369,10 @@ def test_a_truncated_or_false_archive_is_refused(tmp_path):
         values(tmp_path / "t.tsv.xz")
 
 
-def test_an_endless_line_does_not_fill_the_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(lines, "LONGEST", 100)
+def test_raises_on_an_overlong_line(tmp_path, monkeypatch):
+    monkeypatch.setattr(text_files, "LONGEST", 100)
     path = write_tsv(tmp_path / "t.tsv", [("a", "b" * 200)])
-    with pytest.raises(DataError, match="line 2: longer than 100 bytes"):
+    with pytest.raises(DataError, match=":2: longer than 100 bytes"):
         values(path)
 
 
@@ -345,26 +381,26 @@ def test_a_long_csv_field_is_read(tmp_path):
     assert values(write_csv(tmp_path / "t.csv", [("a", long)])) == [("a", long)]
 
 
-def test_what_is_not_there_is_said_with_what_is(tmp_path):
+def test_error_of_a_missing_file_lists_the_folder(tmp_path):
     write_tsv(tmp_path / "pairs.tsv")
     (tmp_path / "deeper").mkdir()
-    with pytest.raises(DataError, match=r"there is no .*nope.tsv.* holds deeper/, pairs.tsv"):
+    with pytest.raises(DataError, match=r"nope.tsv does not exist.* holds deeper/, pairs.tsv"):
         open_corpus(tmp_path / "nope.tsv", PAIR)
-    with pytest.raises(DataError, match="and no folder"):
+    with pytest.raises(DataError, match="nor does the folder"):
         open_corpus(tmp_path / "a" / "b" / "c.tsv", PAIR)
     with pytest.raises(DataError, match=r"has no train\.\*.*it holds deeper/, pairs.tsv"):
         open_corpus(tmp_path, PAIR)
     with pytest.raises(DataError, match="it holds nothing"):
         open_corpus(tmp_path / "deeper", PAIR)
     (tmp_path / "pairs.doc").write_text("x")
-    with pytest.raises(DataError, match=r"ends in none of \.tsv \.csv"):
+    with pytest.raises(DataError, match=r"unknown suffix; expected one of \.tsv \.csv"):
         open_corpus(tmp_path / "pairs.doc", PAIR)
 
 
 # folders
 
 
-def test_a_folder_gives_its_splits(tmp_path):
+def test_files_of_a_folder_are_its_splits(tmp_path):
     write_tsv(tmp_path / "train.tsv")
     write_csv(tmp_path / "dev.csv", ROWS[:1])
     write_jsonl(tmp_path / "test.jsonl", ROWS[1:])
@@ -379,11 +415,11 @@ def test_a_folder_gives_its_splits(tmp_path):
         "test": 2,
     }
     assert "train: train.tsv (tab-separated); valid: dev.csv" in corpus.summary
-    assert "kept" not in corpus.summary
+    assert "held out" not in corpus.summary
 
 
 @pytest.mark.parametrize("other", ["train.csv", "train.tsv.gz", "train.v2.tsv"])
-def test_two_files_for_one_split_are_refused(tmp_path, other):
+def test_raises_on_two_files_for_one_split(tmp_path, other):
     write_tsv(tmp_path / "train.tsv")
     write_tsv(tmp_path / other)
     with pytest.raises(DataError, match=r"more than one file for train: train\.") as caught:
@@ -391,20 +427,20 @@ def test_two_files_for_one_split_are_refused(tmp_path, other):
     assert other in str(caught.value)
 
 
-def test_two_names_for_validation_are_refused(tmp_path):
+def test_raises_on_two_names_for_validation(tmp_path):
     for name in ("train", "val", "dev"):
         write_tsv(tmp_path / f"{name}.tsv")
     with pytest.raises(DataError, match=r"for valid: dev\.tsv, val\.tsv"):
         open_corpus(tmp_path, PAIR)
 
 
-def test_a_folder_in_place_of_a_file_is_refused(tmp_path):
+def test_raises_on_a_folder_named_like_a_table(tmp_path):
     (tmp_path / "train.tsv").mkdir()
     with pytest.raises(DataError, match=r"train\.tsv is a folder"):
         open_corpus(tmp_path, PAIR)
 
 
-def test_an_evaluation_can_do_without_train(tmp_path):
+def test_an_evaluation_needs_no_train_split(tmp_path):
     write_tsv(tmp_path / "test.tsv")
     corpus = open_corpus(tmp_path, PAIR, held_out=0.0, required=("test",))
     assert list(corpus.splits) == ["test"]
@@ -412,7 +448,7 @@ def test_an_evaluation_can_do_without_train(tmp_path):
         open_corpus(tmp_path, PAIR, held_out=0.0, required=("valid",))
 
 
-def test_splits_with_different_columns_are_refused(tmp_path):
+def test_raises_on_splits_with_different_columns(tmp_path):
     write_tsv(tmp_path / "train.tsv", [("a", "b", "c")], header=("text", "text_pair", "label"))
     write_tsv(tmp_path / "valid.tsv", [("a", "c")], header=("text", "label"))
     with pytest.raises(DataError, match="train has text, text_pair, label; valid has text, label"):
@@ -428,7 +464,7 @@ def write_parallel(folder, stem="train", languages=("en", "de"), rows=ROWS):
         (folder / f"{stem}.{language}").write_bytes(text.encode())
 
 
-def test_two_languages_are_found_without_a_pair(tmp_path):
+def test_two_languages_are_recognised_without_a_pair(tmp_path):
     write_parallel(tmp_path)
     write_parallel(tmp_path, "valid.tok", rows=ROWS[:1])
     corpus = open_corpus(tmp_path, (Column("source", ("en",)), Column("target")))
@@ -441,10 +477,10 @@ def test_two_languages_are_found_without_a_pair(tmp_path):
     assert turned.splits["train"].digest() == alphabetical.splits["train"].digest()
 
 
-def test_of_three_languages_the_pair_decides(tmp_path):
+def test_the_pair_decides_among_three_languages(tmp_path):
     write_parallel(tmp_path)
     (tmp_path / "train.fr").write_text("un\ndeux\ntrois\n")
-    with pytest.raises(DataError, match="train in de, en, fr; say from which to which"):
+    with pytest.raises(DataError, match="train in de, en, fr; choose the source"):
         open_corpus(tmp_path, PAIR)
     corpus = open_corpus(tmp_path, PAIR, pair="fr-en", held_out=0.0)
     assert [row.values[0] for row in corpus.splits["train"]] == ["un", "deux", "trois"]
@@ -452,7 +488,7 @@ def test_of_three_languages_the_pair_decides(tmp_path):
         open_corpus(tmp_path, PAIR, pair="en-cs")
 
 
-def test_packed_parallel_text_and_a_beginning(tmp_path):
+def test_compressed_parallel_text_is_found_by_its_beginning(tmp_path):
     write_parallel(tmp_path, "corpus.clean")
     for language in ("en", "de"):
         plain = tmp_path / f"corpus.clean.{language}"
@@ -462,13 +498,13 @@ def test_packed_parallel_text_and_a_beginning(tmp_path):
 
 
 @pytest.mark.parametrize("shorter", ["en", "de"])
-def test_parallel_text_of_different_length_is_refused(tmp_path, shorter):
+def test_raises_on_parallel_text_of_different_length(tmp_path, shorter):
     for language in ("en", "de"):
-        lines_ = 28_999 if language == shorter else 29_000
-        (tmp_path / f"train.{language}").write_text("x\n" * lines_)
+        lines = 28_999 if language == shorter else 29_000
+        (tmp_path / f"train.{language}").write_text("x\n" * lines)
     counts = {"en": "29 000", "de": "29 000", shorter: "28 999"}
-    said = f"train.en has {counts['en']} lines, train.de has {counts['de']} lines"
-    with pytest.raises(DataError, match=said):
+    message = f"train.en has {counts['en']} lines, train.de has {counts['de']} lines"
+    with pytest.raises(DataError, match=message):
         open_corpus(tmp_path, PAIR, pair="en-de", held_out=0.0).splits["train"].count()
 
 
@@ -479,21 +515,21 @@ def many(path, count=1000, distinct=1000):
     return write_tsv(path, [(f"s{i % distinct}", f"t{i}") for i in range(count)])
 
 
-def test_a_fixed_share_is_kept_for_validation(tmp_path):
+def test_a_fixed_fraction_is_held_out_for_validation(tmp_path):
     path = many(tmp_path / "t.tsv")
     corpus = open_corpus(path, PAIR)
     train, valid = ({row.values for row in corpus.splits[name]} for name in ("train", "valid"))
     assert len(valid) == corpus.splits["valid"].count() == 50
     assert len(train) == corpus.splits["train"].count() == 950
     assert not train & valid
-    assert "Of 1 000 rows, 50 rows kept back for validation" in corpus.summary
+    assert "Held out for validation: 50 of 1 000 rows." in corpus.summary
     again = open_corpus(path, PAIR)
     assert list(again.splits["valid"]) == list(corpus.splits["valid"])
     other = open_corpus(path, PAIR, seed=1)
     assert {row.values for row in other.splits["valid"]} != valid
 
 
-def test_the_order_of_rows_does_not_matter_to_the_sides(tmp_path):
+def test_the_order_of_rows_does_not_change_the_split(tmp_path):
     rows = [(f"s{i}", f"t{i}") for i in range(300)]
     one = open_corpus(write_tsv(tmp_path / "a.tsv", rows), PAIR).splits["valid"]
     other = open_corpus(write_csv(tmp_path / "b.csv", rows[::-1]), PAIR).splits["valid"]
@@ -507,7 +543,7 @@ def test_equal_sources_fall_on_the_same_side(tmp_path):
     assert len(valid) == 2
 
 
-def test_at_least_one_row_and_at_most_two_thousand_are_kept(tmp_path):
+def test_at_least_one_and_at_most_2000_rows_are_held_out(tmp_path):
     small = open_corpus(many(tmp_path / "a.tsv", 2), PAIR)
     assert [small.splits[name].count() for name in ("train", "valid")] == [1, 1]
     large = open_corpus(many(tmp_path / "b.tsv", 45_000, 45_000), PAIR)
@@ -518,7 +554,7 @@ def test_at_least_one_row_and_at_most_two_thousand_are_kept(tmp_path):
         open_corpus(many(tmp_path / "d.tsv", 10, distinct=1), PAIR)
 
 
-def test_a_folder_without_validation_keeps_some_of_train(tmp_path):
+def test_a_folder_without_valid_holds_out_part_of_train(tmp_path):
     many(tmp_path / "train.tsv")
     write_tsv(tmp_path / "test.tsv")
     corpus = open_corpus(tmp_path, PAIR, held_out=0.1)
@@ -533,7 +569,7 @@ def test_a_folder_without_validation_keeps_some_of_train(tmp_path):
 @pytest.mark.parametrize(
     "options", [{"held_out": 1.0}, {"held_out": -0.1}, {"seed": -1}, {"seed": 2**64}]
 )
-def test_wrong_shares_and_seeds_are_refused(tmp_path, options):
+def test_raises_on_invalid_fractions_and_seeds(tmp_path, options):
     with pytest.raises(DataError, match="between 0 and"):
         open_corpus(many(tmp_path / "t.tsv"), PAIR, **options)
 
@@ -541,7 +577,7 @@ def test_wrong_shares_and_seeds_are_refused(tmp_path, options):
 # digests, streaming, items
 
 
-def test_a_digest_is_of_content_and_reading_not_of_the_path(tmp_path):
+def test_digest_depends_on_content_and_options_not_on_the_path(tmp_path):
     (tmp_path / "elsewhere").mkdir()
     one = many(tmp_path / "a.tsv")
     moved = many(tmp_path / "elsewhere" / "b.tsv")
@@ -566,10 +602,19 @@ def test_a_digest_is_of_content_and_reading_not_of_the_path(tmp_path):
     assert len(set(digests)) == len(digests)
 
 
-def test_a_split_can_be_read_twice_and_stopped(tmp_path):
+def test_a_split_can_be_read_twice_and_in_part(tmp_path):
     split = open_corpus(many(tmp_path / "t.tsv"), PAIR, held_out=0.0).splits["train"]
     assert next(iter(split)).values == ("s0", "t0")
     assert list(split) == list(split)
+
+
+def test_progress_counts_the_rows_of_a_split(tmp_path, monkeypatch):
+    monkeypatch.setattr(corpus_module, "REPORTED", 400)
+    train = open_corpus(many(tmp_path / "t.tsv"), PAIR).splits["train"]
+    reported = []
+    assert len(list(train.read(reported.append))) == 950
+    assert reported == [400, 800, 950]
+    assert list(train.read()) == list(train)
 
 
 def test_reading_a_split_holds_no_rows(tmp_path):
@@ -591,44 +636,44 @@ assert "torch" not in sys.modules
     subprocess.run([sys.executable, "-c", code, str(tmp_path / "t.tsv")], check=True)
 
 
-def test_items_gather_references_in_order(tmp_path):
+def test_items_collect_references_in_order(tmp_path):
     rows = [("a", "1"), ("b", "2"), ("a", "3"), ("c", "4"), ("b", "2")]
     split = open_corpus(write_tsv(tmp_path / "t.tsv", rows), PAIR, held_out=0.0).splits["train"]
-    found = [(item.inputs, item.references, item.line) for item in items(split)]
-    assert found == [(("a",), ("1", "3"), 2), (("b",), ("2", "2"), 3), (("c",), ("4",), 5)]
+    grouped = [(item.inputs, item.references, item.line) for item in items(split)]
+    assert grouped == [(("a",), ("1", "3"), 2), (("b",), ("2", "2"), 3), (("c",), ("4",), 5)]
 
 
-def test_items_with_two_inputs_or_further_columns(tmp_path):
+def test_items_may_have_two_inputs_or_ignore_columns(tmp_path):
     rows = [("a", "b", "1"), ("a", "c", "2"), ("a", "b", "3")]
     path = write_tsv(tmp_path / "t.tsv", rows, header=("text", "text_pair", "label"))
     split = open_corpus(path, LABELLED, held_out=0.0).splits["train"]
     assert [item.references for item in items(split)] == [("1", "3"), ("2",)]
     assert [item.references for item in items(split, inputs=1)] == [("b", "c", "b")]
-    with pytest.raises(DataError, match="needs inputs and an answer"):
+    with pytest.raises(DataError, match="an evaluation needs columns for the input"):
         list(items(split, inputs=3))
 
 
 # Hugging Face
 
 
-def stand_in(**found):
+def stand_in(**functions):
     module = types.ModuleType("datasets")
-    for name, function in found.items():
+    for name, function in functions.items():
         setattr(module, name, function)
     return module
 
 
-def test_a_hugging_face_set_is_read_with_nested_pairs(monkeypatch):
+def test_a_hugging_face_data_set_with_nested_pairs_is_read(monkeypatch):
     rows = [{"id": i, "translation": {"en": f"e{i}", "fr": f"f{i}"}} for i in range(3)]
-    asked = []
+    calls = []
 
     def load_dataset(name, config):
-        asked.append((name, config))
+        calls.append((name, config))
         return {"train": rows, "validation": rows[:1], "other": []}
 
     monkeypatch.setitem(sys.modules, "datasets", stand_in(load_dataset=load_dataset))
     corpus = open_corpus("hf:some/books:en-fr", PAIR, pair="fr-en")
-    assert asked == [("some/books", "en-fr")]
+    assert calls == [("some/books", "en-fr")]
     assert list(corpus.splits) == ["train", "valid"]
     assert [row.values for row in corpus.splits["train"]] == [(f"f{i}", f"e{i}") for i in range(3)]
 
@@ -642,13 +687,13 @@ def test_a_folder_saved_by_datasets_is_recognised(tmp_path, monkeypatch):
     assert sorted(split.count() for split in corpus.splits.values()) == [1, 1]
 
 
-def test_without_datasets_the_extra_is_named(monkeypatch):
+def test_error_without_datasets_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(DataError, match=r'pip install "saccade\[hf\]"'):
         open_corpus("hf:anything", PAIR)
 
 
-def test_what_datasets_says_is_passed_on(monkeypatch):
+def test_errors_of_datasets_are_passed_on(monkeypatch):
     def load_dataset(name, config):
         raise ConnectionError("the hub is away")
 

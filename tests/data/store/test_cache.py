@@ -1,4 +1,4 @@
-"""Rows are encoded once, found again, counted when left out, and never half written."""
+"""Cached rows: encoded once, read again, counted when skipped, and never incomplete."""
 
 import errno
 import json
@@ -17,7 +17,7 @@ from saccade.data.store import cache, ragged
 from saccade.data.store.cache import Skipped, encode_once
 from saccade.data.store.ragged import Ragged, RaggedWriter
 from saccade.errors import DataError, DiskFullError
-from tests.data.wanted import PAIR
+from tests.data.task_columns import PAIR
 
 ROWS = [("ab", "c"), ("", "d"), ("e", "fghi"), ("jk", " "), ("l", "mn")]
 
@@ -29,7 +29,7 @@ def split_of(folder, rows=ROWS, name="t.tsv"):
 
 
 class Letters:
-    """Encodes letters as their code points, and counts how often it was asked."""
+    """Encode letters as their code points, and count the calls."""
 
     def __init__(self, more=0):
         self.calls, self.more = 0, more
@@ -48,12 +48,12 @@ def texts(field, more=0):
     return ["".join(chr(x - more) for x in field[i]) for i in range(len(field))]
 
 
-def test_rows_are_encoded_and_what_is_left_out_is_counted(tmp_path):
-    found = encoded(split_of(tmp_path), tmp_path / "cache")
-    assert [texts(field) for field in found.fields] == [["ab", "l"], ["c", "mn"]]
-    assert len(found) == 2
+def test_rows_are_encoded_and_skipped_rows_are_counted(tmp_path):
+    result = encoded(split_of(tmp_path), tmp_path / "cache")
+    assert [texts(field) for field in result.fields] == [["ab", "l"], ["c", "mn"]]
+    assert len(result) == 2
     file = tmp_path / "t.tsv"
-    assert found.skipped == Skipped(
+    assert result.skipped == Skipped(
         empty=2,
         too_long=1,
         first=(
@@ -62,34 +62,34 @@ def test_rows_are_encoded_and_what_is_left_out_is_counted(tmp_path):
             f"{file}:4: target has 4 tokens, the limit is 3",
         ),
     )
-    assert found.fields[0].lengths.tolist() == [2, 1]
+    assert result.fields[0].lengths.tolist() == [2, 1]
 
 
-def test_a_field_that_becomes_nothing_is_empty(tmp_path):
-    found = encoded(
+def test_a_row_whose_encoding_is_empty_counts_as_empty(tmp_path):
+    result = encoded(
         split_of(tmp_path),
         tmp_path,
         lambda rows: [([], [1]) if row.values[0] == "l" else ([1], [2]) for row in rows],
         limits=None,
     )
-    assert found.skipped.empty == 3
-    assert len(found) == 2
+    assert result.skipped.empty == 3
+    assert len(result) == 2
 
 
-def test_only_the_first_few_are_named(tmp_path):
+def test_only_the_first_skipped_rows_are_named(tmp_path):
     rows = [("", "x")] * 50 + [("a", "b")]
-    found = encoded(split_of(tmp_path, rows), tmp_path)
-    assert found.skipped.empty == 50
-    assert len(found.skipped.first) == 5
+    result = encoded(split_of(tmp_path, rows), tmp_path)
+    assert result.skipped.empty == 50
+    assert len(result.skipped.first) == 5
 
 
-def test_if_nothing_is_left_it_is_an_error(tmp_path):
+def test_raises_if_no_row_can_be_used(tmp_path):
     with pytest.raises(DataError, match="no row of train can be used: 0 empty, 2 too long"):
         encoded(split_of(tmp_path, [("abcd", "e"), ("f", "ghij")]), tmp_path / "cache")
     assert not [p for p in (tmp_path / "cache").iterdir() if p.is_dir()]
 
 
-def test_the_second_time_nothing_is_encoded(tmp_path):
+def test_cached_rows_are_not_encoded_again(tmp_path):
     encode = Letters()
     first = encoded(split_of(tmp_path), tmp_path / "cache", encode)
     moved = split_of(tmp_path, name="elsewhere.tsv")
@@ -100,7 +100,7 @@ def test_the_second_time_nothing_is_encoded(tmp_path):
     assert [texts(field) for field in again.fields] == [texts(field) for field in first.fields]
 
 
-def test_another_key_limit_or_content_is_another_entry(tmp_path):
+def test_key_limits_and_content_decide_the_cache_entry(tmp_path):
     split = split_of(tmp_path)
     keys = {
         encoded(split, tmp_path).key,
@@ -114,13 +114,13 @@ def test_another_key_limit_or_content_is_another_entry(tmp_path):
 
 def test_progress_counts_all_rows(tmp_path, monkeypatch):
     monkeypatch.setattr(cache, "CHUNK", 2)
-    heard = []
-    encoded(split_of(tmp_path), tmp_path, progress=heard.append)
-    assert heard == [2, 4, 5]
+    reported = []
+    encoded(split_of(tmp_path), tmp_path, progress=reported.append)
+    assert reported == [2, 4, 5]
 
 
 @pytest.mark.parametrize("harm", ["truncate", "flip", "remove", "json", "nonsense"])
-def test_a_damaged_entry_is_made_anew(tmp_path, caplog, harm):
+def test_a_damaged_entry_is_written_again(tmp_path, caplog, harm):
     split, encode = split_of(tmp_path), Letters()
     entry = tmp_path / "cache" / encoded(split, tmp_path / "cache", encode).key
     tokens = entry / "field-0.tokens"
@@ -137,10 +137,10 @@ def test_a_damaged_entry_is_made_anew(tmp_path, caplog, harm):
     else:
         (entry / "entry.json").write_text("[1, 2]")
     with caplog.at_level(logging.WARNING):
-        found = encoded(split, tmp_path / "cache", encode)
+        result = encoded(split, tmp_path / "cache", encode)
     assert encode.calls == 2
     assert "is damaged" in caplog.text
-    assert texts(found.fields[0]) == ["ab", "l"]
+    assert texts(result.fields[0]) == ["ab", "l"]
     caplog.clear()
     encoded(split, tmp_path / "cache", encode)
     assert encode.calls == 2
@@ -151,7 +151,7 @@ def entries(folder):
     return [path.name for path in folder.iterdir() if not path.name.endswith(".lock")]
 
 
-def test_a_full_disk_leaves_no_half_entry(tmp_path, monkeypatch):
+def test_a_full_disk_leaves_no_incomplete_entry(tmp_path, monkeypatch):
     class Full:
         def __init__(self, stream):
             self.stream = stream
@@ -176,7 +176,7 @@ def test_a_full_disk_leaves_no_half_entry(tmp_path, monkeypatch):
     assert entries(folder) == []
 
 
-def test_a_really_full_disk_is_named(tmp_path):
+def test_raises_on_a_full_device(tmp_path):
     if not Path("/dev/full").exists():
         pytest.skip("no /dev/full here")
     writer = RaggedWriter(tmp_path, "x")
@@ -188,7 +188,7 @@ def test_a_really_full_disk_is_named(tmp_path):
     writer.abandon()
 
 
-def test_an_error_on_the_way_leaves_nothing(tmp_path):
+def test_an_interrupted_encoding_leaves_nothing(tmp_path):
     def fail(rows):
         raise KeyboardInterrupt
 
@@ -197,16 +197,16 @@ def test_an_error_on_the_way_leaves_nothing(tmp_path):
     assert entries(tmp_path / "cache") == []
 
 
-def test_a_file_in_place_of_the_folder_is_refused(tmp_path):
+def test_raises_if_the_cache_folder_is_a_file(tmp_path):
     (tmp_path / "cache").write_text("")
     with pytest.raises(DataError, match="cannot be written into"):
         encoded(split_of(tmp_path), tmp_path / "cache")
 
 
-def test_what_a_killed_process_left_is_cleared(tmp_path):
+def test_leftovers_of_a_killed_process_are_removed(tmp_path):
     split = split_of(tmp_path)
     name = encoded(split, tmp_path / "other").key
-    left = tmp_path / "cache" / f".unfinished-{name}"
+    left = tmp_path / "cache" / f".partial-1-{name}"
     left.mkdir(parents=True)
     (left / "field-0.tokens").write_bytes(b"half")
     encoded(split, tmp_path / "cache")
@@ -221,28 +221,28 @@ from pathlib import Path
 from saccade.data.store.cache import encode_once
 from saccade.data.sources import open_corpus, Column
 folder = Path(sys.argv[1])
-wanted = (Column("source"), Column("target"))
-split = open_corpus(folder / "t.tsv", wanted, held_out=0.0).splits["train"]
+columns = (Column("source"), Column("target"))
+split = open_corpus(folder / "t.tsv", columns, held_out=0.0).splits["train"]
 def encode(rows):
     with open(folder / "calls", "a") as stream:
         stream.write("x")
     time.sleep(1)
     return [tuple([ord(c) for c in text] for text in row.values) for row in rows]
-found = encode_once(split, encode, key="k", folder=folder / "cache", limits=None)
-print(len(found), found.fields[1][1].tolist())
+encoded = encode_once(split, encode, key="k", folder=folder / "cache", limits=None)
+print(len(encoded), encoded.fields[1][1].tolist())
 """
     children = [
         subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE)
         for _ in range(2)
     ]
-    said = [child.communicate(timeout=60)[0].decode() for child in children]
-    assert said == ["3 [102, 103, 104, 105]\n"] * 2
+    outputs = [child.communicate(timeout=60)[0].decode() for child in children]
+    assert outputs == ["3 [102, 103, 104, 105]\n"] * 2
     assert (tmp_path / "calls").read_text() == "x"
 
 
-def test_the_entry_is_plain_json_and_numbers(tmp_path):
-    found = encoded(split_of(tmp_path), tmp_path / "cache")
-    entry = tmp_path / "cache" / found.key
+def test_an_entry_is_json_and_plain_arrays(tmp_path):
+    result = encoded(split_of(tmp_path), tmp_path / "cache")
+    entry = tmp_path / "cache" / result.key
     facts = json.loads((entry / "entry.json").read_text())
     assert facts["dtypes"] == ["uint16", "uint16"]
     assert np.fromfile(entry / "field-1.tokens", np.uint16).tolist() == [99, 109, 110]
@@ -262,12 +262,12 @@ from saccade.data.sources import open_corpus, Column
 from tests.memory import peak_mib
 folder = Path(sys.argv[1])
 before = peak_mib()
-wanted = (Column("source"), Column("target"))
-split = open_corpus(folder / "t.tsv", wanted, held_out=0.0).splits["train"]
+columns = (Column("source"), Column("target"))
+split = open_corpus(folder / "t.tsv", columns, held_out=0.0).splits["train"]
 encode = lambda rows: [(list(range(30)), list(range(70000, 70040))) for _ in rows]
-found = encode_once(split, encode, key="k", folder=folder, limits=None)
-assert found.fields[0].tokens.nbytes + found.fields[1].tokens.nbytes == 11_000_000
-assert len(found) == 50_000
+encoded = encode_once(split, encode, key="k", folder=folder, limits=None)
+assert encoded.fields[0].tokens.nbytes + encoded.fields[1].tokens.nbytes == 11_000_000
+assert len(encoded) == 50_000
 assert peak_mib() - before < 25, peak_mib() - before
 """
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
@@ -291,37 +291,37 @@ SEQUENCES = st.lists(
 
 @settings(max_examples=50, deadline=None)
 @given(sequences=SEQUENCES, data=st.data())
-def test_sequences_come_back(tmp_path_factory, sequences, data):
-    found = ragged_of(tmp_path_factory.mktemp("ragged"), sequences, block=3)
-    assert [found[i].tolist() for i in range(len(found))] == sequences
-    assert found.lengths.tolist() == [len(sequence) for sequence in sequences]
+def test_written_sequences_are_read_back(tmp_path_factory, sequences, data):
+    result = ragged_of(tmp_path_factory.mktemp("ragged"), sequences, block=3)
+    assert [result[i].tolist() for i in range(len(result))] == sequences
+    assert result.lengths.tolist() == [len(sequence) for sequence in sequences]
     largest = max((x for sequence in sequences for x in sequence), default=0)
-    assert found.tokens.dtype == (np.uint16 if largest < 2**16 else np.uint32)
+    assert result.tokens.dtype == (np.uint16 if largest < 2**16 else np.uint32)
     rows = data.draw(st.lists(st.integers(0, len(sequences) - 1))) if sequences else []
-    flat, lengths = found.take(rows)
+    flat, lengths = result.take(rows)
     assert flat.tolist() == [x for row in rows for x in sequences[row]]
     assert lengths.tolist() == [len(sequences[row]) for row in rows]
 
 
-def test_large_numbers_widen_what_was_written(tmp_path, monkeypatch):
+def test_a_large_number_widens_the_numbers_before_it(tmp_path, monkeypatch):
     monkeypatch.setattr(ragged, "BLOCK", 4)
-    found = ragged_of(tmp_path, [[65535, 1, 2], [3, 4], [65536], [5]])
-    assert found.tokens.dtype == np.uint32
-    assert [found[i].tolist() for i in range(4)] == [[65535, 1, 2], [3, 4], [65536], [5]]
-    assert found[-1].tolist() == [5]
+    result = ragged_of(tmp_path, [[65535, 1, 2], [3, 4], [65536], [5]])
+    assert result.tokens.dtype == np.uint32
+    assert [result[i].tolist() for i in range(4)] == [[65535, 1, 2], [3, 4], [65536], [5]]
+    assert result[-1].tolist() == [5]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["x.offsets", "x.tokens"]
 
 
 @pytest.mark.parametrize("number", [-1, 2**32])
-def test_numbers_that_do_not_fit_are_refused(tmp_path, number):
+def test_raises_on_token_ids_out_of_range(tmp_path, number):
     writer = RaggedWriter(tmp_path, "x")
     with pytest.raises(DataError, match=f"from 0 to 4294967295, got {number}"):
         writer.add([[1, number]])
     writer.abandon()
 
 
-def test_a_wrong_index_is_refused(tmp_path):
-    found = ragged_of(tmp_path, [[1], [2]])
+def test_raises_on_an_index_out_of_range(tmp_path):
+    result = ragged_of(tmp_path, [[1], [2]])
     for index in (2, -3):
         with pytest.raises(IndexError, match="of 2"):
-            found[index]
+            result[index]

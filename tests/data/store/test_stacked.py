@@ -1,4 +1,4 @@
-"""Arrays of one shape: written, mapped, made once, found again, and never half there."""
+"""Stacked arrays: written, mapped, prepared once, read again, and never incomplete."""
 
 import errno
 import json
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from saccade.data.store import cache, stacked
 from saccade.data.store.cache import arrays_once
-from saccade.data.store.stacked import Stacked, StackedWriter, sampled_digest
+from saccade.data.store.stacked import StackedArrays, StackedWriter, sampled_digest
 from saccade.data.threads import in_threads
 from saccade.errors import DataError, DiskFullError
 
@@ -23,7 +23,7 @@ NAMES = [f"{i}.png" for i in range(37)]
 
 
 class Squares:
-    """Makes a small array of a name, and counts how often it was asked."""
+    """Prepare a small array of a name, and record the calls."""
 
     def __init__(self, broken=(), dtype=np.uint8):
         self.calls, self.broken, self.dtype = [], broken, dtype
@@ -35,7 +35,7 @@ class Squares:
         return np.full((2, 3, 1), int(name.split(".")[0]), self.dtype)
 
 
-def made(folder, make=None, names=NAMES, key="k", **options):
+def prepared(folder, make=None, names=NAMES, key="k", **options):
     return arrays_once(names, make or Squares(), key=key, folder=folder, **options)
 
 
@@ -51,22 +51,22 @@ def stack_of(folder, rows):
     for row in rows:
         writer.add(row, "a row")
     writer.close()
-    return Stacked.open(folder, "x", writer.dtype, writer.shape)
+    return StackedArrays.open(folder, "x", writer.dtype, writer.shape)
 
 
 @settings(max_examples=25, deadline=None)
 @given(
     shape=st.lists(st.integers(1, 3), min_size=1, max_size=3),
-    dtype=st.sampled_from(stacked.ALLOWED),
+    dtype=st.sampled_from(stacked.TYPES),
     count=st.integers(1, 5),
     data=st.data(),
 )
-def test_rows_come_back(tmp_path_factory, shape, dtype, count, data):
+def test_written_arrays_are_read_back(tmp_path_factory, shape, dtype, count, data):
     rows = np.random.default_rng(0).integers(0, 200, (count, *shape)).astype(dtype)
-    found = stack_of(tmp_path_factory.mktemp("stack"), list(rows))
-    assert (len(found), found.shape, found.dtype) == (count, tuple(shape), dtype)
+    arrays = stack_of(tmp_path_factory.mktemp("stack"), list(rows))
+    assert (len(arrays), arrays.shape, arrays.dtype) == (count, tuple(shape), dtype)
     chosen = data.draw(st.lists(st.integers(0, count - 1)))
-    taken = found.take(chosen)
+    taken = arrays.take(chosen)
     assert type(taken) is np.ndarray
     assert taken.flags.owndata
     assert taken.shape == (len(chosen), *shape)
@@ -74,17 +74,17 @@ def test_rows_come_back(tmp_path_factory, shape, dtype, count, data):
 
 
 def test_rows_are_mapped_and_cannot_be_changed(tmp_path):
-    found = stack_of(tmp_path, [np.zeros(4, np.uint8)])
+    arrays = stack_of(tmp_path, [np.zeros(4, np.uint8)])
     with pytest.raises(ValueError, match="read-only"):
-        found.rows[0] = 1
-    found.take([0])[0] = 1
-    assert found.take([0]).sum() == 0
+        arrays.rows[0] = 1
+    arrays.take([0])[0] = 1
+    assert arrays.take([0]).sum() == 0
 
 
-def test_rows_that_cannot_be_stacked_are_refused(tmp_path):
+def test_raises_on_arrays_that_cannot_be_stacked(tmp_path):
     for wrong in (np.zeros(3), np.zeros(3, np.int64), np.zeros((0, 3), np.uint8)):
         writer = StackedWriter(tmp_path, "x")
-        with pytest.raises(DataError, match=r"numbers of uint8, float16, float32.*cat\.png"):
+        with pytest.raises(DataError, match=r"values of uint8, float16, float32.*cat\.png"):
             writer.add(wrong, "cat.png")
         writer.abandon()
     writer = StackedWriter(tmp_path, "x")
@@ -95,103 +95,103 @@ def test_rows_that_cannot_be_stacked_are_refused(tmp_path):
     writer.abandon()
 
 
-def test_a_wrong_index_is_refused(tmp_path):
-    found = stack_of(tmp_path, [np.zeros(4, np.uint8)] * 2)
+def test_raises_on_an_index_out_of_range(tmp_path):
+    arrays = stack_of(tmp_path, [np.zeros(4, np.uint8)] * 2)
     with pytest.raises(IndexError):
-        found.take([2])
+        arrays.take([2])
 
 
-def test_a_file_of_half_rows_is_refused(tmp_path):
+def test_raises_on_a_file_of_incomplete_rows(tmp_path):
     for size in (0, 5):
         (tmp_path / "x.stack").write_bytes(bytes(size))
-        with pytest.raises(DataError, match="whole rows of"):
-            Stacked.open(tmp_path, "x", "uint8", (4,))
+        with pytest.raises(DataError, match="complete rows of"):
+            StackedArrays.open(tmp_path, "x", "uint8", (4,))
 
 
-def test_a_sampled_digest_reads_some_of_a_large_file_and_all_of_a_small_one(tmp_path, monkeypatch):
+def test_sampled_digest_reads_a_part_of_large_files_and_all_of_small_ones(tmp_path, monkeypatch):
     monkeypatch.setattr(stacked, "BLOCK", 10)
     monkeypatch.setattr(stacked, "SAMPLES", 4)
     path = tmp_path / "x"
     noticed = []
     for size in (1, 9, 10, 11, 40, 95):
         path.write_bytes(bytes(size))
-        whole = sampled_digest(path)
+        intact = sampled_digest(path)
         seen = 0
         for i in range(size):
             path.write_bytes(bytes(i) + b"x" + bytes(size - i - 1))
-            seen += sampled_digest(path) != whole
+            seen += sampled_digest(path) != intact
         noticed.append(seen)
         path.write_bytes(bytes(size + 1))
-        assert sampled_digest(path) != whole
-    assert noticed == [1, 9, 10, 11, 40, 35]  # by hand: blocks 0, 3, 6 and 9, which holds 5
+        assert sampled_digest(path) != intact
+    assert noticed == [1, 9, 10, 11, 40, 35]  # blocks 0, 3, 6 and 9, which has 5 bytes
     path.write_bytes(b"")
     assert sampled_digest(path)
 
 
-# making it once
+# the cache
 
 
-def test_arrays_are_made_in_order(tmp_path):
-    heard = []
-    found = made(tmp_path, progress=heard.append)
-    assert found.rows[:, 0, 0, 0].tolist() == list(range(37))
-    assert (found.shape, found.dtype) == ((2, 3, 1), "uint8")
-    assert heard == [16, 32, 37]
+def test_arrays_are_in_the_order_of_the_names(tmp_path):
+    reported = []
+    arrays = prepared(tmp_path, progress=reported.append)
+    assert arrays.rows[:, 0, 0, 0].tolist() == list(range(37))
+    assert (arrays.shape, arrays.dtype) == ((2, 3, 1), "uint8")
+    assert reported == [16, 32, 37]
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
-def test_features_may_be_stacked_too(tmp_path, dtype):
-    found = made(tmp_path, Squares(dtype=dtype))
-    assert found.take([3]).dtype == dtype
+def test_float_features_can_be_stacked(tmp_path, dtype):
+    arrays = prepared(tmp_path, Squares(dtype=dtype))
+    assert arrays.take([3]).dtype == dtype
 
 
-def test_the_second_time_nothing_is_made(tmp_path):
+def test_cached_arrays_are_not_prepared_again(tmp_path):
     make = Squares()
-    first = made(tmp_path, make)
-    again = made(tmp_path, make, [f"elsewhere/{name}" for name in NAMES])
+    first = prepared(tmp_path, make)
+    again = prepared(tmp_path, make, [f"elsewhere/{name}" for name in NAMES])
     assert len(make.calls) == 37
     assert (again.rows == first.rows).all()
-    made(tmp_path, make, key="other")
-    made(tmp_path, make, NAMES[:-1])
+    prepared(tmp_path, make, key="other")
+    prepared(tmp_path, make, NAMES[:-1])
     assert len(make.calls) == 37 + 37 + 36
     assert len(entries(tmp_path)) == 3
 
 
-def test_nothing_at_all_is_refused(tmp_path):
+def test_raises_on_no_names(tmp_path):
     with pytest.raises(DataError, match="no rows"):
-        made(tmp_path, names=[])
+        prepared(tmp_path, names=[])
 
 
-def test_one_that_is_broken_is_told_as_it_is(tmp_path):
+def test_a_single_bad_name_raises_its_own_error(tmp_path):
     with pytest.raises(DataError, match=r"^5\.png is broken$"):
-        made(tmp_path, Squares(["5.png"]))
+        prepared(tmp_path, Squares(["5.png"]))
     assert entries(tmp_path) == []
 
 
-def test_of_several_that_are_broken_the_first_are_told(tmp_path):
+def test_error_lists_the_first_of_several_bad_names(tmp_path):
     with pytest.raises(DataError) as caught:
-        made(tmp_path, Squares(["35.png", "5.png"]))
+        prepared(tmp_path, Squares(["35.png", "5.png"]))
     assert str(caught.value) == "2 of 37 cannot be used:\n5.png is broken\n35.png is broken"
     make = Squares(NAMES)
     names = [f"{i}.png" for i in range(1000)]
     with pytest.raises(DataError, match=r"^at least \d+ of 1000 cannot be used:") as caught:
-        made(tmp_path, make, names)
+        prepared(tmp_path, make, names)
     assert str(caught.value).count("\n") == 5
     assert len(make.calls) < 200
     assert entries(tmp_path) == []
 
 
-def test_an_error_of_reading_is_not_taken_for_one_of_writing(tmp_path):
+def test_a_read_error_is_not_reported_as_a_write_error(tmp_path):
     def fail(name):
         raise PermissionError(errno.EACCES, "Permission denied")
 
     with pytest.raises(DataError, match=r"0\.png cannot be read: Permission denied"):
-        made(tmp_path, fail, ["0.png"])
+        prepared(tmp_path, fail, ["0.png"])
 
 
-def test_an_array_of_another_shape_names_its_owner(tmp_path):
-    with pytest.raises(DataError, match=r"those of 20\.png are \(1,\)"):
-        made(
+def test_error_names_the_array_of_another_shape(tmp_path):
+    with pytest.raises(DataError, match=r"that of 20\.png is \(1,\)"):
+        prepared(
             tmp_path,
             lambda name: np.zeros(1 if name == "20.png" else 2, np.uint8),
         )
@@ -199,9 +199,9 @@ def test_an_array_of_another_shape_names_its_owner(tmp_path):
 
 
 @pytest.mark.parametrize("harm", ["truncate", "flip", "remove", "json", "shape"])
-def test_a_damaged_entry_is_made_anew(tmp_path, caplog, harm):
+def test_a_damaged_entry_is_written_again(tmp_path, caplog, harm):
     make = Squares()
-    made(tmp_path, make)
+    prepared(tmp_path, make)
     (entry,) = entries(tmp_path)
     rows = entry / "rows.stack"
     if harm == "truncate":
@@ -218,16 +218,16 @@ def test_a_damaged_entry_is_made_anew(tmp_path, caplog, harm):
     else:
         (entry / "entry.json").write_text("[]")
     with caplog.at_level(logging.WARNING):
-        found = made(tmp_path, make)
+        arrays = prepared(tmp_path, make)
     assert len(make.calls) == 2 * 37
     assert "is damaged" in caplog.text
-    assert found.rows[:, 0, 0, 0].tolist() == list(range(37))
-    made(tmp_path, make)
+    assert arrays.rows[:, 0, 0, 0].tolist() == list(range(37))
+    prepared(tmp_path, make)
     assert len(make.calls) == 2 * 37
 
 
-def test_the_entry_is_plain_json_and_numbers(tmp_path):
-    made(tmp_path)
+def test_an_entry_is_json_and_plain_arrays(tmp_path):
+    prepared(tmp_path)
     (entry,) = entries(tmp_path)
     facts = json.loads((entry / "entry.json").read_text())
     assert (facts["shape"], facts["dtype"], list(facts["files"])) == (
@@ -238,38 +238,38 @@ def test_the_entry_is_plain_json_and_numbers(tmp_path):
     assert len((entry / "rows.stack").read_bytes()) == 37 * 6
 
 
-def test_a_full_disk_leaves_no_half_entry(tmp_path, monkeypatch):
+def test_a_full_disk_leaves_no_incomplete_entry(tmp_path, monkeypatch):
     def full(self, array, name):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(StackedWriter, "add", full)
     with pytest.raises(DiskFullError, match="the disk is full: the prepared arrays") as caught:
-        made(tmp_path)
+        prepared(tmp_path)
     assert str(tmp_path) in str(caught.value)
     assert entries(tmp_path) == []
 
 
-def test_an_interruption_leaves_nothing_and_no_thread(tmp_path):
+def test_an_interruption_leaves_no_files_and_no_threads(tmp_path):
     def interrupted(done):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        made(tmp_path, progress=interrupted)
+        prepared(tmp_path, progress=interrupted)
     assert entries(tmp_path) == []
-    assert not [each for each in threading.enumerate() if "ThreadPool" in each.name]
+    assert not [thread for thread in threading.enumerate() if "ThreadPool" in thread.name]
 
 
-def test_what_a_killed_process_left_is_cleared(tmp_path):
-    made(tmp_path / "other")
+def test_leftovers_of_a_killed_process_are_removed(tmp_path):
+    prepared(tmp_path / "other")
     (entry,) = entries(tmp_path / "other")
-    left = tmp_path / "cache" / f".unfinished-{entry.name}"
+    left = tmp_path / "cache" / f".partial-1-{entry.name}"
     left.mkdir(parents=True)
     (left / "rows.stack").write_bytes(b"half")
-    assert len(made(tmp_path / "cache")) == 37
+    assert len(prepared(tmp_path / "cache")) == 37
     assert [path.name for path in entries(tmp_path / "cache")] == [entry.name]
 
 
-def test_two_processes_make_them_once(tmp_path):
+def test_two_processes_prepare_arrays_once(tmp_path):
     code = """
 import sys, time
 from pathlib import Path
@@ -281,15 +281,15 @@ def make(name):
         stream.write(name)
     time.sleep(0.3)
     return np.full(2, int(name), np.uint8)
-found = arrays_once(["1", "2", "3"], make, key="k", folder=folder / "cache", workers=1)
-print(found.rows.tolist())
+arrays = arrays_once(["1", "2", "3"], make, key="k", folder=folder / "cache", workers=1)
+print(arrays.rows.tolist())
 """
     children = [
         subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE)
         for _ in range(2)
     ]
-    said = [child.communicate(timeout=120)[0].decode() for child in children]
-    assert said == ["[[1, 1], [2, 2], [3, 3]]\n"] * 2
+    outputs = [child.communicate(timeout=120)[0].decode() for child in children]
+    assert outputs == ["[[1, 1], [2, 2], [3, 3]]\n"] * 2
     assert (tmp_path / "calls").read_text() == "123"
 
 
@@ -303,19 +303,19 @@ from tests.memory import peak_mib
 make = lambda name: np.full((100, 1000), int(name) % 256, np.uint8)
 arrays_once(["1"] * 64, make, key="first", folder=Path(sys.argv[1]))
 before = peak_mib()
-found = arrays_once([str(i) for i in range(1000)], make, key="k", folder=Path(sys.argv[1]))
+arrays = arrays_once([str(i) for i in range(1000)], make, key="k", folder=Path(sys.argv[1]))
 print(peak_mib() - before)
-assert found.rows[::100, 5, 5].tolist() == [i % 256 for i in range(0, 1000, 100)]
+assert arrays.rows[::100, 5, 5].tolist() == [i % 256 for i in range(0, 1000, 100)]
 """
     command = [sys.executable, "-c", code, str(tmp_path)]
-    said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    assert float(said) < 30, said  # of 95 MiB
+    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert float(output) < 30, output  # of 95 MiB
 
 
 # threads
 
 
-def test_results_come_in_order_and_few_wait():
+def test_results_are_in_order_and_few_wait():
     started = []
 
     def work(i):
@@ -331,7 +331,7 @@ def test_results_come_in_order_and_few_wait():
     assert list(in_threads(work, [], 2)) == []
 
 
-def test_work_that_fails_ends_all():
+def test_an_error_in_a_thread_ends_the_work():
     def work(i):
         if i == 3:
             raise RuntimeError("three")

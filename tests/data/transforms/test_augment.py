@@ -1,4 +1,4 @@
-"""Augmentation: what each option does, that it does nothing when off, and that seeds decide it."""
+"""Augmentation: the effect of each option, no effect without options, and seeding."""
 
 import pytest
 import torch
@@ -32,11 +32,11 @@ def changed(images, options, seed=0):
     return augment(images, options)
 
 
-# all of it
+# all options
 
 
 @pytest.mark.parametrize("make", [floats, ints])
-def test_nothing_is_done_when_all_is_off(make):
+def test_no_options_change_nothing(make):
     images = make()
     state = torch.get_rng_state()
     assert augment(images, AugmentConfig()) is images
@@ -46,110 +46,112 @@ def test_nothing_is_done_when_all_is_off(make):
 @pytest.mark.parametrize("make", [floats, ints])
 @pytest.mark.parametrize("name", SINGLE)
 @pytest.mark.parametrize("channels", [1, 3, 4])
-def test_shape_type_and_range_stay(name, make, channels):
+def test_shape_type_and_range_are_kept(name, make, channels):
     images = make((7, channels, 13, 11))
     before = images.clone()
-    found = changed(images, SINGLE[name])
-    assert found.shape == images.shape
-    assert found.dtype == images.dtype
+    augmented = changed(images, SINGLE[name])
+    assert augmented.shape == images.shape
+    assert augmented.dtype == images.dtype
     assert torch.equal(images, before)
     if images.is_floating_point():
-        assert found.min() >= 0
-        assert found.max() <= 1
-        assert found.isfinite().all()
+        assert augmented.min() >= 0
+        assert augmented.max() <= 1
+        assert augmented.isfinite().all()
 
 
 @pytest.mark.parametrize("name", SINGLE)
-def test_the_seed_decides(name):
+def test_the_seed_decides_the_result(name):
     images = ints((16, 3, 13, 11))
     assert torch.equal(changed(images, SINGLE[name], 1), changed(images, SINGLE[name], 1))
     assert not torch.equal(changed(images, SINGLE[name], 1), changed(images, SINGLE[name], 2))
 
 
 @pytest.mark.parametrize("name", SINGLE)
-def test_bytes_and_floats_are_changed_alike(name):
+def test_bytes_and_floats_change_alike(name):
     images = ints()
-    found = changed(images, SINGLE[name]).float() / 255
-    assert (found - changed(images.float() / 255, SINGLE[name])).abs().max() < 0.5 / 255 + 1e-5
+    augmented = changed(images, SINGLE[name]).float() / 255
+    assert (augmented - changed(images.float() / 255, SINGLE[name])).abs().max() < 0.5 / 255 + 1e-5
 
 
 @pytest.mark.parametrize("name", SINGLE)
 @pytest.mark.parametrize("shape", [(1, 3, 1, 1), (2, 1, 1, 9), (3, 3, 40, 2)])
-def test_images_of_every_form_are_taken(name, shape):
+def test_images_of_every_shape_are_augmented(name, shape):
     assert changed(floats(shape), SINGLE[name]).shape == shape
 
 
-def test_images_differ_in_what_is_done_to_them():
+def test_images_of_a_batch_change_differently():
     images = ints((1, 3, 13, 11)).expand(32, -1, -1, -1)
-    found = changed(images, ALL)
-    assert len({tuple(image.flatten().tolist()) for image in found}) > 28
+    augmented = changed(images, ALL)
+    assert len({tuple(image.flatten().tolist()) for image in augmented}) > 28
 
 
-# one by one
+# single options
 
 
-def test_a_flip_is_a_flip():
+def test_flip_mirrors_about_half_of_the_images():
     images = ints((200, 3, 4, 6))
-    found = changed(images, AugmentConfig(flip=True))
-    mirrored = (found == images.flip(-1)).flatten(1).all(1)
-    same = (found == images).flatten(1).all(1)
+    augmented = changed(images, AugmentConfig(flip=True))
+    mirrored = (augmented == images.flip(-1)).flatten(1).all(1)
+    same = (augmented == images).flatten(1).all(1)
     assert (mirrored ^ same).all()
     assert 70 < mirrored.sum() < 130
 
 
-def test_a_crop_is_a_shift():
-    """Every image is found at one of the 25 places of a window in its framed self."""
+def test_crop_shifts_uniformly():
+    """Every result is one of the 25 windows of the image with a border."""
     images = 1 + ints((300, 2, 5, 7)) // 2
-    found = changed(images, AugmentConfig(crop=2))
-    framed = torch.nn.functional.pad(images, (2, 2, 2, 2))
+    augmented = changed(images, AugmentConfig(crop=2))
+    bordered = torch.nn.functional.pad(images, (2, 2, 2, 2))
     seen = torch.zeros(300, dtype=torch.long)
     for down in range(5):
         for across in range(5):
-            window = framed[:, :, down : down + 5, across : across + 7]
-            equal = (window == found).flatten(1).all(1)
+            window = bordered[:, :, down : down + 5, across : across + 7]
+            equal = (window == augmented).flatten(1).all(1)
             assert 2 <= equal.sum() <= 30  # 12 of 300 on average
             seen += equal
     assert seen.tolist() == [1] * 300
 
 
-def test_a_crop_by_hand():
+def test_crop_gives_every_shift_of_a_small_image():
     image = torch.tensor([[[[1.0, 2.0], [3.0, 4.0]]]]).expand(100, 1, 2, 2)
-    found = {tuple(each.flatten().tolist()) for each in changed(image, AugmentConfig(crop=1))}
-    assert found == {
+    augmented = {tuple(image.flatten().tolist()) for image in changed(image, AugmentConfig(crop=1))}
+    assert augmented == {
         (0, 0, 0, 1), (0, 0, 1, 2), (0, 0, 2, 0),
         (0, 1, 0, 3), (1, 2, 3, 4), (2, 0, 4, 0),
         (0, 3, 0, 0), (3, 4, 0, 0), (4, 0, 0, 0),
     }  # fmt: skip
 
 
-def test_colour_of_grey_images_scales_them():
-    """Of a uniform grey contrast and saturation change nothing: what is left is brightness."""
+def test_colour_of_grey_images_changes_brightness_only():
+    """Contrast and saturation do not change a uniform grey; brightness does."""
     images = torch.full((500, 3, 4, 4), 0.4)
-    found = changed(images, AugmentConfig(colour=0.5))
-    assert (found - found[:, :1, :1, :1]).abs().max() < 1e-6
-    factors = found[:, 0, 0, 0] / 0.4
+    augmented = changed(images, AugmentConfig(colour=0.5))
+    assert (augmented - augmented[:, :1, :1, :1]).abs().max() < 1e-6
+    factors = augmented[:, 0, 0, 0] / 0.4
     assert 0.5 <= factors.min() < 0.55
     assert 1.45 < factors.max() <= 1.5
     assert abs(factors.mean() - 1) < 0.05
 
 
-def test_saturation_is_only_of_colours():
+def test_saturation_changes_coloured_pixels_only():
     red = torch.tensor([0.8, 0.2, 0.2]).view(1, 3, 1, 1).expand(400, 3, 2, 2)
-    found = changed(red, AugmentConfig(colour=0.5))
-    spread = (found.amax(1) - found.amin(1))[:, 0, 0]
+    augmented = changed(red, AugmentConfig(colour=0.5))
+    spread = (augmented.amax(1) - augmented.amin(1))[:, 0, 0]
     assert spread.min() < 0.3
     assert spread.max() > 0.85
-    assert (found[:, 0] >= found[:, 1]).all()
+    assert (augmented[:, 0] >= augmented[:, 1]).all()
 
 
-def test_erased_is_one_rectangle_of_the_mean():
+def test_erase_covers_one_rectangle_with_the_mean_colour():
     images = floats((300, 3, 20, 30))
-    found = changed(images, AugmentConfig(erase=0.4))
-    differs = (found != images).any(1)
-    share = differs.flatten(1).float().mean(1)
-    assert share.max() <= 0.4
-    assert share.max() > 0.3
-    assert 0.15 < share.mean() < 0.22  # half of 0.4, a little less because sides are whole
+    augmented = changed(images, AugmentConfig(erase=0.4))
+    differs = (augmented != images).any(1)
+    fraction = differs.flatten(1).float().mean(1)
+    assert fraction.max() <= 0.4
+    assert fraction.max() > 0.3
+    assert (
+        0.15 < fraction.mean() < 0.22
+    )  # half of 0.4, slightly less because sides are rounded down
     for i in range(20):
         rows, columns = differs[i].any(1).nonzero(), differs[i].any(0).nonzero()
         if len(rows):
@@ -157,7 +159,7 @@ def test_erased_is_one_rectangle_of_the_mean():
             left, right = columns.min(), columns.max() + 1
             assert differs[i, top:bottom, left:right].all()
             assert differs[i].sum() == (bottom - top) * (right - left)
-            inside = found[i, :, top, left]
+            inside = augmented[i, :, top, left]
             assert torch.allclose(inside, images[i].mean((1, 2)), atol=1e-6)
 
 
@@ -169,7 +171,7 @@ def operated(name, images, amount):
 
 
 def test_shifts_by_hand():
-    """0.45 · 20/45 of 5 pixels is one; a positive amount takes from the right, or from below."""
+    """0.45 · 20/45 of 5 pixels is one; positive amounts shift left and up."""
     image = torch.arange(25.0).view(1, 1, 5, 5) / 25
     across = operated("_shifted_across", image, 20 / 45)
     assert torch.allclose(across[..., :4], image[..., 1:], atol=1e-5)
@@ -180,21 +182,21 @@ def test_shifts_by_hand():
 
 
 @pytest.mark.parametrize(("height", "width"), [(41, 41), (41, 81)])
-def test_a_turn_keeps_lengths_whatever_the_form_of_the_image(height, width):
-    """A point 12 pixels right of the middle goes round by 30 degrees."""
+def test_rotation_keeps_lengths_for_any_aspect_ratio(height, width):
+    """A point 12 pixels right of the centre is rotated by 30 degrees."""
     image = torch.zeros(1, 1, height, width)
     middle, centre = height // 2, width // 2
     image[0, 0, middle - 1 : middle + 2, centre + 11 : centre + 14] = 1
-    found = operated("_turned", image, 1.0)[0, 0]
-    total = found.sum()
-    y = (found.sum(1) * torch.arange(height)).sum() / total - middle
-    x = (found.sum(0) * torch.arange(width)).sum() / total - centre
+    augmented = operated("_rotated", image, 1.0)[0, 0]
+    total = augmented.sum()
+    y = (augmented.sum(1) * torch.arange(height)).sum() / total - middle
+    x = (augmented.sum(0) * torch.arange(width)).sum() / total - centre
     assert abs(total - 9) < 0.7
     assert abs(x - 12 * 3**0.5 / 2) < 0.2
     assert abs(abs(y) - 6) < 0.2
 
 
-def test_shears_leave_the_middle_line():
+def test_shearing_keeps_the_middle_line():
     image = floats((1, 1, 9, 9))
     assert torch.allclose(operated("_sheared_across", image, 1.0)[:, :, 4], image[:, :, 4])
     assert torch.allclose(operated("_sheared_down", image, 1.0)[..., 4], image[..., 4])
@@ -205,8 +207,8 @@ def test_solarise_posterise_and_stretch_by_hand():
     image = torch.tensor([0.0, 0.25, 0.5, 0.75]).view(1, 1, 1, 4)
     assert operated("_solarised", image, 0.4).flatten().tolist() == [0.0, 0.25, 0.5, 0.25]
     values = torch.tensor([0, 15, 16, 255]).view(1, 1, 1, 4) / 255
-    found = operated("_posterised", values, 1.0) * 255
-    assert found.round().flatten().tolist() == [0, 0, 16, 240]
+    augmented = operated("_posterised", values, 1.0) * 255
+    assert augmented.round().flatten().tolist() == [0, 0, 16, 240]
     assert torch.allclose(operated("_posterised", values, 0.0), values)
     stretched = operated("_stretched", image / 2 + 0.1, 1.0).flatten()
     assert torch.allclose(stretched, torch.tensor([0.0, 1 / 3, 2 / 3, 1.0]), atol=1e-6)
@@ -215,65 +217,65 @@ def test_solarise_posterise_and_stretch_by_hand():
 
 
 @pytest.mark.parametrize("name", [name for name in OF if name != "_stretched"])
-def test_operations_of_no_strength_change_nothing(name):
+def test_operations_of_magnitude_zero_change_nothing(name):
     images = ints((2, 3, 8, 6)).float() / 255
     assert torch.allclose(operated(name, images, 0.0), images, atol=1e-5)
 
 
-def test_some_images_stay_as_they_are():
+def test_randaugment_leaves_some_images_unchanged():
     images = ints((300, 1, 4, 4))
-    found = changed(images, AugmentConfig(randaugment=1, magnitude=1.0))
-    same = (found == images).flatten(1).all(1).sum()
-    assert 15 < same < 90  # one in nine draws, and where stretching finds nothing to do
+    augmented = changed(images, AugmentConfig(randaugment=1, magnitude=1.0))
+    same = (augmented == images).flatten(1).all(1).sum()
+    assert 15 < same < 90  # one of nine operations, and stretching of images that need none
 
 
 # mixing
 
 
-def test_mixed_images_are_sums():
+def test_mixed_images_are_weighted_sums():
     images = floats()
     torch.manual_seed(0)
-    found = mix(images, 0.4)
-    assert sorted(found.partners.tolist()) == list(range(5))
-    assert 0 <= found.share <= 1
-    expected = found.share * images + (1 - found.share) * images[found.partners]
-    assert torch.allclose(found.images, expected)
-    assert torch.allclose(found.images.mean(), images.mean())
+    augmented = mix(images, 0.4)
+    assert sorted(augmented.partners.tolist()) == list(range(5))
+    assert 0 <= augmented.weight <= 1
+    expected = augmented.weight * images + (1 - augmented.weight) * images[augmented.partners]
+    assert torch.allclose(augmented.images, expected)
+    assert torch.allclose(augmented.images.mean(), images.mean())
     torch.manual_seed(0)
     again = mix(images, 0.4)
-    assert torch.equal(again.images, found.images)
-    assert torch.equal(again.partners, found.partners)
+    assert torch.equal(again.images, augmented.images)
+    assert torch.equal(again.partners, augmented.partners)
 
 
-def test_mixed_bytes_are_bytes():
+def test_mixed_bytes_stay_bytes():
     images = ints()
-    found = mix(images, 1.0)
+    augmented = mix(images, 1.0)
     floating = images.float()
-    expected = found.share * floating + (1 - found.share) * floating[found.partners]
-    assert found.images.dtype == torch.uint8
-    assert (found.images.float() - expected).abs().max() <= 0.51
+    expected = augmented.weight * floating + (1 - augmented.weight) * floating[augmented.partners]
+    assert augmented.images.dtype == torch.uint8
+    assert (augmented.images.float() - expected).abs().max() <= 0.51
 
 
-def test_shares_are_drawn_from_beta():
+def test_mixing_weights_follow_the_beta_distribution():
     """Mean 1/2, variance 1 / (4 (2 α + 1))."""
     for alpha in (0.2, 1.0):
-        shares = torch.stack([mix(torch.zeros(1, 1, 1, 1), alpha).share for _ in range(400)])
-        assert abs(shares.mean() - 0.5) < 0.07
-        assert abs(shares.var() - 1 / (4 * (2 * alpha + 1))) < 0.03
+        weights = torch.stack([mix(torch.zeros(1, 1, 1, 1), alpha).weight for _ in range(400)])
+        assert abs(weights.mean() - 0.5) < 0.07
+        assert abs(weights.var() - 1 / (4 * (2 * alpha + 1))) < 0.03
 
 
 # options
 
 
 def test_options_are_read_from_a_table():
-    found = config.read(AugmentConfig, {"flip": True, "crop": 4, "mixup": 0.2})
-    assert found == AugmentConfig(flip=True, crop=4, mixup=0.2)
+    augmented = config.read(AugmentConfig, {"flip": True, "crop": 4, "mixup": 0.2})
+    assert augmented == AugmentConfig(flip=True, crop=4, mixup=0.2)
 
 
 @pytest.mark.parametrize(
     "table",
     [{"crop": -1}, {"colour": 1.5}, {"erase": 1.0}, {"magnitude": 2}, {"mixup": -1}, {"blur": 1}],
 )
-def test_wrong_options_are_refused(table):
+def test_raises_on_invalid_augment_options(table):
     with pytest.raises(RecipeError, match=next(iter(table))):
         config.read(AugmentConfig, table)

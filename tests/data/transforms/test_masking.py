@@ -1,4 +1,4 @@
-"""Masking: how much is chosen, what never is, what stays whole, and what is read instead."""
+"""Masking: the masked fraction, the maskable tokens, complete words and spans, replacements."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ TEXTS = ["the cat sat on the mat.", "a well-known unbelievable cat", "the mats a
 
 
 def masking(**options):
-    """Of ids 7 to 210 those that divide by 3 go on with a word; 0 to 6 are control tokens."""
+    """Build a masking: ids 0 to 6 are control tokens, multiples of 3 continue a word."""
     begins = torch.arange(VOCABULARY) % 3 != 0
     return Masking(
         config=MaskingConfig(**options),
@@ -28,7 +28,7 @@ def masking(**options):
 
 
 def texts(rows, width, seed=0):
-    """Rows of different lengths between control tokens, padded."""
+    """Return padded rows of different lengths between control tokens."""
     chance = torch.Generator().manual_seed(seed)
     tokens = torch.randint(FIRST, VOCABULARY, (rows, width), generator=chance)
     lengths = torch.randint(width // 2, width + 1, (rows,), generator=chance)
@@ -39,84 +39,84 @@ def texts(rows, width, seed=0):
     return tokens, real
 
 
-def chosen_in(found, tokens):
-    """Which places were chosen, as (b, s)."""
+def chosen_in(masked, tokens):
+    """Return the chosen places as a mask (b, s)."""
     chosen = torch.zeros(tokens.numel(), dtype=torch.bool)
-    chosen[found.places] = True
+    chosen[masked.places] = True
     return chosen.view_as(tokens)
 
 
 def words_of(tokens, maskable):
-    """The places of each word of a row, found one by one."""
-    found = []
+    """Return the places of each word of a row, one at a time."""
+    masked = []
     for at in range(len(tokens)):
         if not maskable[at]:
             continue
         goes_on = tokens[at] % 3 == 0 and at > 0 and maskable[at - 1]
         if goes_on:
-            found[-1].append(at)
+            masked[-1].append(at)
         else:
-            found.append([at])
-    return found
+            masked.append([at])
+    return masked
 
 
 @pytest.mark.parametrize("whole", WHOLES)
 @pytest.mark.parametrize("share", [0.15, 0.4])
-def test_the_share_is_right_on_average(whole, share):
+def test_the_masked_fraction_is_exact_on_average(whole, share):
     tokens, real = texts(400, 61)
     mask = masking(whole=whole, share=share)
     maskable = real & (tokens >= FIRST)
     counts = torch.stack([chosen_in(mask(tokens, real), tokens).sum(1) for _ in range(8)]).double()
-    shares = (counts / maskable.sum(1)).flatten()
-    error = shares.std() / len(shares) ** 0.5
-    assert abs(shares.mean() - share) < 4 * error + 0.003
+    fractions = (counts / maskable.sum(1)).flatten()
+    error = fractions.std() / len(fractions) ** 0.5
+    assert abs(fractions.mean() - share) < 4 * error + 0.003
     assert error < 0.004
 
 
-def test_single_tokens_are_chosen_to_the_nearest_number():
+def test_the_number_of_masked_tokens_is_nearly_exact():
     """15 % of 40 are 6, of 50 are 7 or 8."""
     for width, allowed in ((40, {6}), (50, {7, 8})):
         tokens = torch.full((300, width), 10)
-        found = chosen_in(masking()(tokens, torch.ones_like(tokens).bool()), tokens)
-        assert set(found.sum(1).tolist()) == allowed
+        masked = chosen_in(masking()(tokens, torch.ones_like(tokens).bool()), tokens)
+        assert set(masked.sum(1).tolist()) == allowed
 
 
-def test_no_span_of_a_short_text_is_longer_than_the_share():
+def test_spans_of_short_texts_stay_within_the_fraction():
     tokens = torch.full((2000, 31), 10)
     counts = chosen_in(masking(whole="spans")(tokens, tokens > 0), tokens).sum(1)
     assert counts.double().mean().item() == pytest.approx(0.15 * 31, abs=0.15)
-    assert int(counts.max()) <= 4 + 4  # the last of several may reach over the share
+    assert int(counts.max()) <= 4 + 4  # the last span may exceed the fraction
     assert int(counts.min()) >= 1
 
 
 @pytest.mark.parametrize("whole", WHOLES)
 def test_every_place_is_equally_likely(whole):
     tokens = torch.arange(FIRST, FIRST + 31).expand(4000, -1)
-    found = chosen_in(masking(whole=whole)(tokens, torch.ones_like(tokens).bool()), tokens)
-    shares = found.double().mean(0)
+    masked = chosen_in(masking(whole=whole)(tokens, torch.ones_like(tokens).bool()), tokens)
+    fractions = masked.double().mean(0)
     error = (0.15 * 0.85 / len(tokens)) ** 0.5
-    assert (shares - shares.mean()).abs().max() < 6 * error
-    assert shares.mean() == pytest.approx(0.15, abs=0.02)
+    assert (fractions - fractions.mean()).abs().max() < 6 * error
+    assert fractions.mean() == pytest.approx(0.15, abs=0.02)
 
 
 @pytest.mark.parametrize("whole", WHOLES)
-def test_controls_padding_and_what_may_not_be_are_never_chosen(whole):
+def test_control_tokens_and_padding_are_never_masked(whole):
     tokens, real = texts(64, 37)
     tokens[:, 5] = 3  # unknown
-    real[:, 9] = False  # may not be masked
+    real[:, 9] = False  # not maskable
     mask = masking(whole=whole, share=0.9)
     for _ in range(20):
-        found = mask(tokens, real)
-        chosen = chosen_in(found, tokens)
+        masked = mask(tokens, real)
+        chosen = chosen_in(masked, tokens)
         assert not chosen[~real].any()
         assert not chosen[tokens < FIRST].any()
-        assert torch.equal(found.tokens[~chosen], tokens[~chosen])
-        assert torch.equal(found.targets, tokens.flatten()[found.places])
-        assert (found.places.diff() > 0).all()
+        assert torch.equal(masked.tokens[~chosen], tokens[~chosen])
+        assert torch.equal(masked.targets, tokens.flatten()[masked.places])
+        assert (masked.places.diff() > 0).all()
 
 
 @pytest.mark.parametrize("whole", WHOLES)
-def test_short_rows_have_one_unit_and_empty_ones_none(whole):
+def test_short_rows_have_one_masked_unit_and_empty_rows_none(whole):
     tokens = torch.tensor([[4, 10, 5, 0], [4, 5, 0, 0], [4, 10, 11, 5]])
     real = tokens > 0
     for _ in range(20):
@@ -130,9 +130,9 @@ def test_short_rows_have_one_unit_and_empty_ones_none(whole):
 
 
 @pytest.mark.parametrize("whole", ["words", "spans"])
-def test_words_are_chosen_whole(whole):
+def test_complete_words_are_masked(whole):
     tokens, real = texts(200, 41)
-    real[:, 20] = False  # which ends a word, too
+    real[:, 20] = False  # it also ends a word
     maskable = real & (tokens >= FIRST)
     chosen = chosen_in(masking(whole=whole)(tokens, real), tokens)
     several = 0
@@ -145,32 +145,32 @@ def test_words_are_chosen_whole(whole):
 
 
 def runs(chosen):
-    """The lengths of the runs of chosen places that neither edge cuts off."""
+    """Return the lengths of runs of chosen places that do not touch an edge."""
     edges = torch.nn.functional.pad(chosen.int(), (1, 1)).diff(dim=1)
     return (edges == -1).nonzero()[:, 1] - (edges == 1).nonzero()[:, 1]
 
 
 def test_spans_have_the_lengths_of_the_paper():
-    """A mean of 3.8 words, at most 10, as Joshi et al. 2020 give it."""
+    """The mean is 3.8 words and the maximum 10, as in Joshi et al. 2020."""
     shape = torch.Size((500, 400))
     lengths = masking(whole="spans")._span_lengths(shape, None).flatten()
-    wanted = 0.8 ** np.arange(10) * 0.2
-    wanted /= wanted.sum()
-    shares = torch.bincount(lengths, minlength=11)[1:] / len(lengths)
-    np.testing.assert_allclose(shares, wanted, atol=0.004)
+    expected = 0.8 ** np.arange(10) * 0.2
+    expected /= expected.sum()
+    fractions = torch.bincount(lengths, minlength=11)[1:] / len(lengths)
+    np.testing.assert_allclose(fractions, expected, atol=0.004)
     assert int(lengths.max()) == 10
     assert lengths.double().mean().item() == pytest.approx(3.797, abs=0.03)
 
 
-def test_spans_are_whole():
-    """In a long text few are chosen next to each other, so their runs are the spans."""
+def test_spans_consist_of_complete_words():
+    """In a long text few chosen spans touch, so the runs are the spans."""
     tokens = torch.full((50, 4000), 10)  # every token is a word
     chosen = chosen_in(
         masking(whole="spans", share=0.02)(tokens, torch.ones_like(tokens).bool()), tokens
     )
-    found = runs(chosen)
-    assert len(found) > 800
-    assert found.double().mean().item() == pytest.approx(3.797, rel=0.06)
+    masked = runs(chosen)
+    assert len(masked) > 800
+    assert masked.double().mean().item() == pytest.approx(3.797, rel=0.06)
     single = runs(chosen_in(masking(share=0.02)(tokens, tokens > 0), tokens))
     assert single.double().mean() < 1.1
     two = masking(whole="spans", longest_span=2, span_end=0.5, share=0.02)(tokens, tokens > 0)
@@ -179,11 +179,11 @@ def test_spans_are_whole():
 
 @pytest.mark.parametrize("whole", WHOLES)
 @pytest.mark.parametrize(("replaced", "random"), [(0.8, 0.1), (1.0, 0.0), (0.0, 1.0), (0.3, 0.3)])
-def test_what_is_read_instead(whole, replaced, random):
+def test_masked_tokens_are_replaced_at_the_given_rates(whole, replaced, random):
     tokens = torch.full((300, 200), 100)
-    found = masking(whole=whole, replaced=replaced, random=random)(tokens, tokens > 0)
-    read = found.tokens.flatten()[found.places]
-    number = len(read) / (3.8 if whole == "spans" else 1)  # of independent draws
+    masked = masking(whole=whole, replaced=replaced, random=random)(tokens, tokens > 0)
+    read = masked.tokens.flatten()[masked.places]
+    number = len(read) / (3.8 if whole == "spans" else 1)  # independent samples
     most = 5 * (0.25 / number) ** 0.5
     others = (read != MASK) & (read != 100)
     assert ((read == MASK).double().mean().item()) == pytest.approx(replaced, abs=most)
@@ -193,10 +193,10 @@ def test_what_is_read_instead(whole, replaced, random):
         assert len(read[others].unique()) > 150
 
 
-def test_a_span_is_read_as_one():
+def test_all_tokens_of_a_span_are_replaced_alike():
     tokens = torch.full((100, 500), 100)
-    found = masking(whole="spans", share=0.02, random=0.0, replaced=0.5)(tokens, tokens > 0)
-    masks, chosen = found.tokens == MASK, chosen_in(found, tokens)
+    masked = masking(whole="spans", share=0.02, random=0.0, replaced=0.5)(tokens, tokens > 0)
+    masks, chosen = masked.tokens == MASK, chosen_in(masked, tokens)
     both = chosen[:, 1:] & chosen[:, :-1]
     within, mixed = both.sum(), (both & (masks[:, 1:] != masks[:, :-1])).sum()
     assert within > 300
@@ -204,19 +204,19 @@ def test_a_span_is_read_as_one():
 
 
 @pytest.mark.parametrize("whole", WHOLES)
-def test_the_seed_decides(whole):
+def test_the_seed_decides_the_result(whole):
     tokens, real = texts(16, 50)
     mask = masking(whole=whole)
 
-    def drawn(seed):
+    def sampled(seed):
         torch.manual_seed(seed)
         return mask(tokens, real)
 
     def same(one, other):
         return all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
 
-    assert same(drawn(3), drawn(3))
-    assert not same(drawn(3), drawn(4))
+    assert same(sampled(3), sampled(3))
+    assert not same(sampled(3), sampled(4))
     state = torch.get_rng_state()
     own = [mask(tokens, real, torch.Generator().manual_seed(5)) for _ in range(2)]
     assert same(*own)
@@ -226,8 +226,8 @@ def test_the_seed_decides(whole):
     assert torch.equal(tokens, before)
 
 
-def test_options_are_checked():
-    for options, said in (
+def test_raises_on_invalid_masking_options():
+    for options, message in (
         ({"replaced": 0.8, "random": 0.3}, "together at most 1; got 0.8 and 0.3"),
         ({"share": 0.0}, "masking.share cannot be 0.0; it can be: number above 0 below 1"),
         ({"share": 1.0}, "masking.share cannot be 1.0"),
@@ -236,20 +236,20 @@ def test_options_are_checked():
         ({"longest_span": 0}, "masking.longest_span cannot be 0"),
         ({"spans": 3}, "masking.spans is not known"),
     ):
-        with pytest.raises(RecipeError, match=said):
+        with pytest.raises(RecipeError, match=message):
             config.read(MaskingConfig, options, "masking")
 
 
 def words_by(tokenizer, text):
-    """The pieces of each word, as `begins_word` has it."""
-    found = []
+    """Return the pieces of each word according to `begins_word`."""
+    masked = []
     for id, piece in zip(
         tokenizer.encode(text), tokenizer.pieces(tokenizer.encode(text)), strict=True
     ):
-        if tokenizer.begins_word[id] or not found:
-            found.append("")
-        found[-1] += piece
-    return found
+        if tokenizer.begins_word[id] or not masked:
+            masked.append("")
+        masked[-1] += piece
+    return masked
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram", "word", "character", "token"])
@@ -295,14 +295,14 @@ def test_which_pieces_of_other_tools_begin_a_word():
         decoder=decoders.ByteLevel(),
     )
     assert spelled.begins_word.tolist() == [True, False, True, True, True]
-    untold = foreign(models.WordLevel({"a": 0, "b": 1}, unk_token="a"))
-    assert untold.begins_word.tolist() == [True, True]
-    assert untold.ordinary.tolist() == [1]
+    plain = foreign(models.WordLevel({"a": 0, "b": 1}, unk_token="a"))
+    assert plain.begins_word.tolist() == [True, True]
+    assert plain.ordinary.tolist() == [1]
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram", "character"])
 @pytest.mark.parametrize("text", ["the cats. né\n\n漢字 \U0001f600!", "a\tb  c ", "unbelievable"])
-def test_a_part_goes_on_where_another_ended(kind, text):
+def test_encoded_parts_decode_to_the_complete_text(kind, text):
     tokenizer = Tokenizer.train([*TEXTS, text], VocabularyConfig(kind=kind, size=320))
     for cut in range(1, len(text)):
         ids = [*tokenizer.encode(text[:cut]), *tokenizer.encode_part(text[cut:])]
@@ -310,14 +310,21 @@ def test_a_part_goes_on_where_another_ended(kind, text):
     assert tokenizer.encode_part("") == []
 
 
-def test_a_vocabulary_is_masked_by_its_own_tokens():
+def test_masking_of_a_trained_vocabulary_masks_complete_words():
     tokenizer = Tokenizer.train(TEXTS, VocabularyConfig(size=300))
     mask = MaskingConfig(whole="words", share=0.5).build(tokenizer)
     ids = tokenizer.encode("the well-known unbelievable mat")
     tokens = torch.tensor([[tokenizer.cls, *ids, tokenizer.sep]])
     for _ in range(20):
-        found = mask(tokens, torch.ones_like(tokens).bool())
-        kept = [id for i, id in enumerate(tokens[0].tolist()) if i not in found.places.tolist()]
-        assert set(tokenizer.decode(kept).split()) < {"the", "well-known", "unbelievable", "mat"}
-        assert kept[0] == tokenizer.cls
-        assert kept[-1] == tokenizer.sep
+        masked = mask(tokens, torch.ones_like(tokens).bool())
+        unmasked = [
+            id for i, id in enumerate(tokens[0].tolist()) if i not in masked.places.tolist()
+        ]
+        assert set(tokenizer.decode(unmasked).split()) < {
+            "the",
+            "well-known",
+            "unbelievable",
+            "mat",
+        }
+        assert unmasked[0] == tokenizer.cls
+        assert unmasked[-1] == tokenizer.sep

@@ -1,4 +1,4 @@
-"""Gold alignments of both forms of file."""
+"""Gold alignment files of both formats."""
 
 import pytest
 
@@ -10,7 +10,7 @@ def gold(sure, possible=()):
     return Gold(frozenset(sure), frozenset(possible))
 
 
-def test_a_line_for_each_pair_with_sure_and_possible_links():
+def test_reads_one_line_per_sentence_pair_with_sure_and_possible_links():
     lines = ["0-0 1p2 2?1\n", "", "3-4"]
     assert read_gold(lines, count=3) == [
         gold({(0, 0)}, {(1, 2), (2, 1)}),
@@ -19,12 +19,12 @@ def test_a_line_for_each_pair_with_sure_and_possible_links():
     ]
 
 
-def test_numbers_from_1_and_sides_the_other_way_round():
+def test_reads_numbers_from_1_and_swapped_sides():
     assert read_gold(["1-2 3p1"], count=1, first=1, swapped=True) == [gold({(1, 0)}, {(0, 2)})]
     assert read_gold(["1-2"], count=1, swapped=True) == [gold({(2, 1)})]
 
 
-def test_a_line_for_each_link():
+def test_reads_one_line_per_link():
     lines = ["0001 1 1 S", "1 2 3 P", "3 1 2", "3 4 0 S", "", "0003 2 2 P 0.5"]
     assert read_gold(lines, count=4) == [
         gold({(0, 0)}, {(1, 2)}),
@@ -36,20 +36,20 @@ def test_a_line_for_each_link():
 
 
 @pytest.mark.parametrize(
-    ("lines", "said"),
+    ("lines", "message"),
     [
-        (["0-0", "1-1"], "got 2 lines for 1 pairs"),
+        (["0-0", "1-1"], "expected 1, got 2"),
         (["0-0 1x1"], "line 1 of the gold alignments: .*'1x1'"),
-        (["1 1 1 S", "one 1 1 S"], "line 2 of the gold alignments should be 'sentence source"),
-        (["2 1 1 S"], "is of sentence pair 2, but there are 1"),
-        (["0 1 1 S"], "is of sentence pair 0"),
+        (["1 1 1 S", "one 1 1 S"], "line 2 of the gold alignments must be 'sentence source"),
+        (["2 1 1 S"], "about sentence pair 2, but the pairs are numbered from 1 to 1"),
+        (["0 1 1 S"], "about sentence pair 0"),
     ],
 )
-def test_what_is_wrong_is_named_with_its_line(lines, said):
-    with pytest.raises(MetricError, match=said):
+def test_raises_with_the_line_that_is_not_valid(lines, message):
+    with pytest.raises(MetricError, match=message):
         read_gold(lines, count=1)
 
 
-def test_a_0_where_numbers_count_from_1_is_refused():
+def test_raises_on_a_0_where_numbers_count_from_1():
     with pytest.raises(MetricError, match=r"line 2 .* has a 0"):
         read_gold(["1-1", "0-1"], count=2, first=1)

@@ -1,4 +1,4 @@
-"""Tags carried over: by hand, and balanced whatever the text and the alignment."""
+"""Tags carried over to translations: by hand, and balanced for any text and alignment."""
 
 import re
 import time
@@ -14,7 +14,7 @@ TAG = re.compile(r"<(/?)([a-z]+)[^<>]*?(/?)>")
 
 
 def carried(text: str, order: list[int] | None = None) -> str:
-    """The same words in another order, which stand for a translation."""
+    """Carry the tags over to the same words in another order, which stand for a translation."""
     marked = read_markup(text)
     words = marked.text.split()
     order = list(range(len(words)))[::-1] if order is None else order
@@ -23,7 +23,7 @@ def carried(text: str, order: list[int] | None = None) -> str:
 
 
 @pytest.mark.parametrize(
-    ("text", "order", "wanted"),
+    ("text", "order", "expected"),
     [
         ("the <b>red</b> house", [0, 2, 1], "the house <b>red</b>"),
         ("the <b>red house</b>", [0, 2, 1], "the <b>house red</b>"),
@@ -47,28 +47,28 @@ def carried(text: str, order: list[int] | None = None) -> str:
         ("no tags  at all", None, "all at tags no"),
     ],
 )
-def test_by_hand(text, order, wanted):
-    assert carried(text, order) == wanted
+def test_tags_are_carried_over(text, order, expected):
+    assert carried(text, order) == expected
 
 
-def test_an_element_goes_around_all_its_words_and_what_is_between_them():
+def test_an_element_encloses_its_words_and_those_between_them():
     marked = read_markup("he does <b>not</b> <i>eat</i>")
     links = {(0, 0), (1, 2), (2, 1), (2, 3), (3, 2)}
     assert marked.put_back("il ne mange pas", links) == "il <b>ne <i>mange</i> pas</b>"
 
 
-def test_ranges_that_would_cross_give_way():
-    """<b> has the targets 0 and 2, <i> 1 and 3: the second keeps one of its own."""
+def test_elements_that_would_cross_are_shortened():
+    """<b> is aligned with targets 0 and 2, <i> with 1 and 3: <i> keeps one of them."""
     marked = read_markup("<b>a</b> <i>b</i>")
-    said = marked.put_back("w x y z", {(0, 0), (0, 2), (1, 1), (1, 3)})
-    assert said == "<b>w <i>x</i> y</b> z"
+    tagged = marked.put_back("w x y z", {(0, 0), (0, 2), (1, 1), (1, 3)})
+    assert tagged == "<b>w <i>x</i> y</b> z"
 
 
-def test_overlapping_elements_end_with_the_one_they_began_in():
+def test_overlapping_elements_end_with_their_parent():
     assert carried("<b>a <i>b</b> c</i>") == "c <b><i>b</i> a</b>"
 
 
-def test_what_aligns_with_nothing_goes_beside_its_neighbour():
+def test_an_unaligned_element_goes_beside_its_neighbour():
     marked = read_markup("a <b>the</b> c")
     assert marked.put_back("x z", {(0, 0), (2, 1)}) == "x <b></b>z"
     assert marked.put_back("x", {(0, 0)}) == "x<b></b>"
@@ -77,12 +77,12 @@ def test_what_aligns_with_nothing_goes_beside_its_neighbour():
     assert read_markup("<p>a <i>b</i></p>").put_back("x y", {(0, 1)}) == "x <p>y<i></i></p>"
 
 
-def test_white_space_beside_tags_is_there_once():
+def test_white_space_beside_tags_is_kept_once():
     assert read_markup("<p> a <b> b </b> c </p>").text == "a b c"
     assert carried("<p> a <b> b </b> c </p>") == "<p>c <b>b</b> a</p>"
 
 
-def test_tags_that_a_translation_says_by_itself_are_made_text():
+def test_tags_in_a_translation_itself_are_escaped():
     assert read_markup("<b>a</b>").put_back("<i>x", {(0, 0)}) == "<b>&lt;i>x</b>"
 
 
@@ -98,14 +98,14 @@ def test_no_tag_is_lost_and_pairs_stay_balanced(text, alignment, words):
     marked = read_markup(text)
     assert not any(tag in marked.text for tag in ("<b>", "</b>", "<br/>", "<u>"))
     answer = " ".join("uvwxyz"[:words])
-    said = marked.put_back(answer, {(s, t) for s, t in alignment if t < words})
-    assert sorted(TAG.findall(said)) == sorted(TAG.findall(text))
-    assert "".join(re.split(r"<[^<>]*>", said)).split() == answer.split()
-    assert unbalanced(said) <= unbalanced(text)
+    tagged = marked.put_back(answer, {(s, t) for s, t in alignment if t < words})
+    assert sorted(TAG.findall(tagged)) == sorted(TAG.findall(text))
+    assert "".join(re.split(r"<[^<>]*>", tagged)).split() == answer.split()
+    assert unbalanced(tagged) <= unbalanced(text)
 
 
 def unbalanced(text: str) -> int:
-    """Tags that close nothing or are never closed."""
+    """Count the tags that close nothing or are never closed."""
     waiting, wrong = [], 0
     for close, name, alone in TAG.findall(text):
         if alone:
@@ -120,7 +120,7 @@ def unbalanced(text: str) -> int:
     return wrong + len(waiting)
 
 
-def test_words_are_counted_without_tags():
+def test_words_of_an_element_are_counted_without_tags():
     marked = read_markup("a <b>b c</b> d")
     [element] = marked.elements
     assert element.words == (1, 3)
@@ -130,7 +130,7 @@ def test_words_are_counted_without_tags():
 REFERENCE = re.compile(
     r"""<!--.*?-->|<(/?)([A-Za-z_][\w:.-]*)(?:\s(?:[^<>"']|"[^"]*"|'[^']*')*)?/?>""", re.DOTALL
 )
-"""The same tags in one expression, which is clear but takes quadratic time."""
+"""The same tags as one expression, which is clear but takes quadratic time."""
 
 fragments = st.lists(
     st.sampled_from(
@@ -158,7 +158,7 @@ fragments = st.lists(
 
 
 @given(fragments)
-def test_tags_are_those_of_the_reference(text):
+def test_find_tags_equals_the_reference(text):
     tags = [(tag.start, tag.end, tag.name, tag.closing) for tag in find_tags(text)]
     assert tags == [
         (tag.start(), tag.end(), tag[2] or "", bool(tag[1])) for tag in REFERENCE.finditer(text)
@@ -183,7 +183,7 @@ def test_tags_are_those_of_the_reference(text):
         ("a", "<", "b"),
     ],
 )
-def test_time_is_linear(before, repeated, after):
+def test_time_is_linear_in_the_length(before, repeated, after):
     """Four times the text takes about four times as long, not sixteen; few words are aligned."""
 
     def seconds(count):
@@ -199,7 +199,7 @@ def test_time_is_linear(before, repeated, after):
     assert long < 10 * short + 0.02
 
 
-def test_elements_may_be_nested_deeper_than_python_calls():
+def test_elements_may_be_nested_deeper_than_the_recursion_limit():
     depth = 3000
     marked = read_markup("<b>" * depth + "x" + "</b>" * depth)
     assert marked.put_back("y", {(0, 0)}) == "<b>" * depth + "y" + "</b>" * depth
@@ -207,10 +207,10 @@ def test_elements_may_be_nested_deeper_than_python_calls():
 
 
 @given(st.integers(2, 9), st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8)), max_size=9))
-def test_the_best_range_is_that_of_a_search_of_all(words, links):
+def test_best_range_equals_an_exhaustive_search(words, links):
     """Each element gets the range with the most of its targets that crosses none before it."""
     text = " ".join(f"<b>{i}</b>" for i in range(9))
-    said = read_markup(text).put_back(
+    tagged = read_markup(text).put_back(
         " ".join("uvwxyzrst"[:words]), {(s, t) for s, t in links if t < words}
     )
     placed = []
@@ -221,15 +221,15 @@ def test_the_best_range_is_that_of_a_search_of_all(words, links):
         if allowed:
             held = [(sum(a <= hit < b for hit in hits), a - b) for a, b in allowed]
             placed.append(allowed[held.index(max(held))])
-    open_at, found = [], []
-    for part in re.findall(r"<b></b>|</?b>|\w", said):
+    open_at, ranges = [], []
+    for part in re.findall(r"<b></b>|</?b>|\w", tagged):
         if part == "<b>":
-            open_at.append(len([p for p in found if p is None]))
+            open_at.append(len([p for p in ranges if p is None]))
         elif part == "</b>":
-            found.append((open_at.pop(), len([p for p in found if p is None])))
+            ranges.append((open_at.pop(), len([p for p in ranges if p is None])))
         elif part != "<b></b>":
-            found.append(None)
-    assert sorted(p for p in found if p) == sorted(placed)
+            ranges.append(None)
+    assert sorted(p for p in ranges if p) == sorted(placed)
 
 
 def crosses(one, other):

@@ -1,4 +1,4 @@
-"""Figures show what they are given, label it, and keep the numbers."""
+"""Figures show their weights, label them, and keep the numbers."""
 
 import json
 import os
@@ -47,7 +47,7 @@ def some_weights(*shape):
 
 
 def boxes_of_texts(chart):
-    """Where each text is drawn, in pixels: those of axes and those around them."""
+    """Return where each text is drawn in pixels, in and around the axes."""
     chart.draw_without_rendering()
     texts = chart.findobj(Text)
     shown = [text for text in texts if text.get_visible() and text.get_text().strip()]
@@ -104,7 +104,7 @@ def test_heatmap_takes_weights_with_a_gradient(weights):
     assert chart.numbers["weights"] == weights.tolist()
 
 
-def test_heatmap_leaves_the_weights_alone(weights):
+def test_heatmap_does_not_change_the_weights(weights):
     before = weights.clone()
     heatmap(weights, ROWS, COLUMNS)
     assert torch.equal(weights, before)
@@ -136,7 +136,7 @@ def test_heatmap_title(weights):
     ("rows", "columns"),
     [(ROWS[:2], COLUMNS), (ROWS, COLUMNS[:4]), (COLUMNS, ROWS), ([], [])],
 )
-def test_heatmap_refuses_a_wrong_number_of_labels(weights, rows, columns):
+def test_heatmap_raises_on_a_wrong_number_of_labels(weights, rows, columns):
     with pytest.raises(ShapeError) as caught:
         heatmap(weights, rows, columns)
     message = str(caught.value)
@@ -146,7 +146,7 @@ def test_heatmap_refuses_a_wrong_number_of_labels(weights, rows, columns):
 
 
 @pytest.mark.parametrize("size", [(1, 1), (60, 60), (1, 60), (60, 1)])
-def test_heatmap_of_any_size_shows_every_cell_whole(tmp_path, size):
+def test_heatmap_of_any_size_shows_every_cell_completely(tmp_path, size):
     q, k = size
     weights = torch.full(size, 1 / k)
     chart = heatmap(weights, [f"q{i}" for i in range(q)], [f"k{i}" for i in range(k)])
@@ -160,7 +160,7 @@ def test_heatmap_of_any_size_shows_every_cell_whole(tmp_path, size):
 
 
 def test_heatmap_of_weights_that_are_all_zero(tmp_path):
-    """A query that may see nothing has a row of zeros; a map may be nothing else."""
+    """A query that sees nothing has a row of zeros, and a map may have no other rows."""
     chart = heatmap(torch.zeros(2, 2), ["a", "b"], ["c", "d"])
     assert chart.save(tmp_path / "map.png").exists()
 
@@ -169,7 +169,7 @@ def test_heatmap_of_weights_that_are_all_zero(tmp_path):
     "label",
     ["$", "$5", "US$ and CA$", r"$\frac{", "$x^2$", r"\$", r"\alpha", "a_b^c", "{", "%", "&", "#"],
 )
-def test_labels_are_shown_as_they_stand(tmp_path, label):
+def test_labels_are_shown_unchanged(tmp_path, label):
     """`$` would start a formula, which may not even parse."""
     chart = heatmap(torch.ones(1, 1), [label], [label], title=label)
     assert chart.save(tmp_path / "map.png").exists()
@@ -195,7 +195,7 @@ def tokens(number):
 
 
 @pytest.mark.parametrize(("q", "k"), [(1, 1), (5, 5), (60, 60), (120, 120), (1, 60), (60, 1)])
-def test_no_label_of_a_map_is_clipped_or_touches_another(q, k):
+def test_labels_of_a_map_are_not_clipped_and_do_not_touch(q, k):
     title = "encoder.layers.11.self_attention, mean of heads"
     assert_all_inside_and_apart(heatmap(some_weights(q, k), tokens(q), tokens(k), title=title))
 
@@ -205,16 +205,16 @@ def test_a_title_longer_than_the_map_is_wrapped():
     assert_all_inside_and_apart(heatmap(torch.ones(1, 1), ["x"], ["y"], title="w" * 200))
 
 
-def test_a_map_of_very_many_tokens_leaves_labels_out_and_keeps_the_numbers():
+def test_a_map_of_very_many_tokens_omits_labels_and_keeps_the_numbers():
     names = [f"t{i}" for i in range(900)]
     chart = heatmap(torch.zeros(1, 900), ["a"], names)
     shown = labels(chart.axes[0].get_xticklabels())
-    assert shown == names[::3]  # 40 inches for 900, of which each label needs 5 * 1.35 points
+    assert shown == names[::3]  # 900 cells in 40 inches, and each label needs 5 * 1.35 points
     assert list(chart.axes[0].get_xticks()) == list(range(0, 900, 3))
     assert chart.numbers["columns"] == names
 
 
-def test_a_long_token_is_shown_without_its_middle_and_kept_whole():
+def test_a_long_token_is_shown_without_its_middle_and_kept_complete():
     chart = heatmap(torch.ones(1, 1), ["x" * 500], ["中" * 500])
     assert labels(chart.axes[0].get_yticklabels()) == ["x" * 14 + "…" + "x" * 13]
     assert labels(chart.axes[0].get_xticklabels()) == ["中" * 7 + "…" + "中" * 6]
@@ -222,8 +222,8 @@ def test_a_long_token_is_shown_without_its_middle_and_kept_whole():
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_more_weight_is_farther_from_the_page_also_in_grey(theme):
-    """From light to dark on white and from dark to light on black, without a turn."""
+def test_colours_differ_from_the_page_by_weight_also_in_grey(theme):
+    """From light to dark on white and from dark to light on black, monotonically."""
     grey = COLOURS[theme](np.linspace(0, 1, 64))[:, :3] @ [0.2126, 0.7152, 0.0722]
     steps = np.diff(grey) * (-1 if theme == "light" else 1)
     assert (steps > 0).all()
@@ -263,14 +263,14 @@ def test_heads_side_by_side_have_their_weights_on_one_scale(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("number", "slender", "layout"),
+    ("number", "aspect", "layout"),
     [(1, 1.0, (1, 1)), (3, 1.0, (1, 3)), (8, 1.0, (2, 4)), (12, 1.0, (3, 4)), (4, 9.0, (1, 4))],
 )
-def test_panels_in_rows(number, slender, layout):
-    assert in_rows(number, slender) == layout
+def test_panels_in_rows(number, aspect, layout):
+    assert in_rows(number, aspect) == layout
 
 
-def test_heads_stand_row_by_row_where_their_labels_are():
+def test_heads_are_placed_row_by_row_with_their_labels():
     chart = heads(some_weights(8, 3, 3), ROWS, COLUMNS[:3])
     places = [drawn.get_extent() for drawn in chart.axes[0].images]
     assert [place[2] > places[0][2] for place in places] == [False] * 4 + [True] * 4
@@ -284,12 +284,12 @@ def test_heads_stand_row_by_row_where_their_labels_are():
 
 
 @pytest.mark.parametrize(("number", "q", "k"), [(8, 5, 5), (11, 1, 1), (2, 60, 60), (5, 24, 2)])
-def test_no_label_of_heads_is_clipped_or_touches_another(number, q, k):
+def test_labels_of_heads_are_not_clipped_and_do_not_touch(number, q, k):
     chart = heads(some_weights(number, q, k), tokens(q), tokens(k), title="decoder.layers.0.cross")
     assert_all_inside_and_apart(chart)
 
 
-def test_an_overview_has_a_row_for_each_layer(tmp_path):
+def test_an_overview_has_one_row_per_layer(tmp_path):
     layers = {"encoder.0": some_weights(3, 2, 5), "encoder.1": some_weights(1, 2, 5) / 2}
     chart = overview(layers, ROWS[:2], COLUMNS, title="news")
     maps = chart.axes[0].images
@@ -307,7 +307,7 @@ def test_an_overview_has_a_row_for_each_layer(tmp_path):
 
 
 @pytest.mark.parametrize(("layers", "number", "q", "k"), [(12, 12, 9, 9), (2, 12, 60, 2)])
-def test_no_name_of_an_overview_is_clipped_or_touches_another(layers, number, q, k):
+def test_names_of_an_overview_are_not_clipped_and_do_not_touch(layers, number, q, k):
     weights = {
         f"encoder.layers.{i}.self_attention": some_weights(number, q, k) for i in range(layers)
     }
@@ -354,13 +354,13 @@ def test_positions_labels_its_axes():
     chart = positions(Sinusoidal(8), 5)
     axes = chart.axes[0]
     assert axes.get_xlabel() == "dimension"
-    assert axes.get_ylabel() == "place"
+    assert axes.get_ylabel() == "position"
     assert chart.get_suptitle() == "Sinusoidal positions"
     assert positions(Sinusoidal(8), 5, title="waves").get_suptitle() == "waves"
 
 
 @pytest.mark.parametrize(("dim", "length"), [(128, 50), (2, 1), (512, 500)])
-def test_no_label_of_positions_is_clipped(dim, length):
+def test_labels_of_positions_are_not_clipped(dim, length):
     chart = positions(Sinusoidal(dim), length)
     chart.draw_without_rendering()
     drawn, (wide, high) = chart.get_tightbbox(), chart.get_size_inches()
@@ -374,12 +374,12 @@ def test_positions_gives_zero_the_middle_colour():
 
 
 @pytest.mark.parametrize(("dim", "length"), [(2, 1), (2, 60), (60, 1), (60, 60)])
-def test_positions_of_any_size_shows_every_cell_whole(tmp_path, dim, length):
+def test_positions_of_any_size_shows_every_cell_completely(tmp_path, dim, length):
     chart = positions(Sinusoidal(dim), length)
     assert chart.save(tmp_path / "positions.png").exists()
     axes = chart.axes[0]
     assert axes.get_xlim() == (-0.5, dim - 0.5)
-    assert axes.get_ylim() == (length - 0.5, -0.5)  # place 0 on top
+    assert axes.get_ylim() == (length - 0.5, -0.5)  # position 0 on top
 
 
 def test_positions_of_a_learned_table():
@@ -394,7 +394,7 @@ def test_positions_of_a_table_of_zeros(tmp_path):
     assert positions(encoding, 10).save(tmp_path / "positions.png").exists()
 
 
-def test_positions_beyond_a_learned_table_is_an_error():
+def test_positions_raises_beyond_a_learned_table():
     with pytest.raises(PositionError, match=r"place 49 .* beyond the 10 places"):
         positions(Learned(6, 10), 50)
 
@@ -452,7 +452,7 @@ def test_the_same_numbers_give_the_same_picture(tmp_path, weights):
 
 
 def test_no_display_is_needed(tmp_path):
-    """In a process of its own: pyplot, which would look for a display, is never imported."""
+    """In a separate process: pyplot, which looks for a display, is never imported."""
     program = """
 import sys
 import torch
@@ -472,9 +472,9 @@ assert "matplotlib.pyplot" not in sys.modules
 
 
 @pytest.mark.parametrize(
-    ("draw", "words"),
+    ("draw", "message"),
     [
-        (lambda: heatmap(torch.rand(1, 1), "a", "b").save("map"), "ends in one of .png"),
+        (lambda: heatmap(torch.rand(1, 1), "a", "b").save("map"), "use one of .png"),
         (lambda: heatmap(torch.rand(1, 1), "a", "b").save("map.json"), "map.json"),
         (lambda: heatmap(torch.rand(1, 2, 2), "ab", "cd"), r"\(1, 2, 2\)"),
         (lambda: heatmap(torch.rand(0, 2), "", "cd"), r"\(0, 2\)"),
@@ -486,10 +486,10 @@ assert "matplotlib.pyplot" not in sys.modules
         (lambda: overview({}, "ab", "cd"), "at least one layer"),
         (lambda: overview({"l": torch.rand(2, 2)}, "ab", "cd"), r"got \(2, 2\)"),
         (lambda: overview({"l": torch.full((1, 1, 1), torch.nan)}, "a", "b"), "NaN"),
-        (lambda: positions(Sinusoidal(8), 0), "0 places"),
+        (lambda: positions(Sinusoidal(8), 0), "0 positions"),
         (lambda: positions(Rotary(8)), "of Rotary"),
     ],
 )
-def test_what_cannot_be_drawn_is_named(draw, words):
-    with pytest.raises(SaccadeError, match=words):
+def test_raises_on_what_cannot_be_drawn(draw, message):
+    with pytest.raises(SaccadeError, match=message):
         draw()

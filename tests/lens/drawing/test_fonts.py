@@ -1,4 +1,4 @@
-"""Labels in every script: shortened, measured, and drawn with fonts that have their letters."""
+"""Labels in every script: shortened, measured, and drawn with a font that has their fonts."""
 
 import logging
 import xml.etree.ElementTree as ET
@@ -8,7 +8,7 @@ import torch
 from matplotlib import ft2font
 from matplotlib.text import Text
 
-from saccade.lens.drawing import fonts as letters
+from saccade.lens.drawing import fonts
 from saccade.lens.drawing.figures import heatmap
 from saccade.lens.drawing.fonts import families, inches, short, undrawable, width, wrapped
 
@@ -23,11 +23,11 @@ def one_cell(label):
 
 @pytest.fixture
 def without_further_fonts(monkeypatch):
-    """As on a machine with matplotlib's own font alone."""
-    letters._cover.cache_clear()
-    monkeypatch.setattr(letters, "_installed", lambda: ())
+    """Simulate a machine that has only matplotlib's own font."""
+    fonts._cover.cache_clear()
+    monkeypatch.setattr(fonts, "_installed", lambda: ())
     yield
-    letters._cover.cache_clear()
+    fonts._cover.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -48,13 +48,13 @@ def test_long_labels_lose_their_middle(label, longest, shown):
     assert width(shown) <= longest
 
 
-def test_wide_letters_count_twice_and_marks_not_at_all():
+def test_width_counts_wide_letters_twice_and_marks_not_at_all():
     assert width("ab") == 2
     assert width("中文") == 4
     assert width("e\u0301\u200d") == 1
 
 
-def test_room_in_inches():
+def test_inches_grow_with_letters_and_size():
     assert inches("", 10.0) == 0
     assert 0.974 < inches("m", 72.0) < 1.1  # a letter about as wide as high, and some margin
     assert inches("mm", 10.0) == pytest.approx(2 * inches("m", 10.0), rel=0.1)
@@ -69,43 +69,43 @@ def test_wrapped_lines_fit(text, room):
     assert "".join(lines).replace(" ", "") == text.replace(" ", "")
 
 
-def test_a_text_that_fits_is_left_alone():
+def test_a_text_that_fits_is_not_wrapped():
     assert wrapped("one  line", 3.0, 10.0) == "one  line"
     assert wrapped("", 3.0, 10.0) == ""
 
 
-def test_the_own_font_has_hebrew_and_arabic():
+def test_the_default_font_has_hebrew_and_arabic():
     assert undrawable([ARABIC, HEBREW]) == frozenset()
     assert families([ARABIC, HEBREW]) == families([])
 
 
-def test_a_font_that_has_the_letters_is_found(monkeypatch):
-    letters._cover.cache_clear()
+def test_chooses_fonts_that_have_the_letters(monkeypatch):
+    fonts._cover.cache_clear()
     has = {"Some Han": set(CHINESE), "Some Hindi": set(HINDI), "Other Han": set(CHINESE)}
-    monkeypatch.setattr(letters, "_installed", lambda: tuple((name, name) for name in has))
+    monkeypatch.setattr(fonts, "_installed", lambda: tuple((name, name) for name in has))
     monkeypatch.setattr(
-        letters, "_had", lambda wanted, path: wanted & frozenset(has.get(path, "abc"))
+        fonts, "_had", lambda needed, path: needed & frozenset(has.get(path, "abc"))
     )
     assert families(["abc", CHINESE])[-1] == "Some Han"
     assert families(["abc", CHINESE, HINDI])[-2:] == ["Some Han", "Some Hindi"]
     assert families(["abc"]) == families([])
     assert undrawable(["xyz", CHINESE]) == set("xyz")
-    letters._cover.cache_clear()
+    fonts._cover.cache_clear()
 
 
-def test_the_font_of_boxes_is_no_font():
-    assert not any("Last Resort" in name for name, _ in letters._installed())
+def test_the_font_of_boxes_is_never_used():
+    assert not any("Last Resort" in name for name, _ in fonts._installed())
     assert undrawable([NOWHERE]) == set(NOWHERE)
 
 
-def test_signs_that_leave_no_trace_need_no_font():
+def test_invisible_characters_need_no_font():
     assert undrawable(["\u200b\u200d\u2068\ufe0f \u00a0\n\t"]) == frozenset()
 
 
 @pytest.mark.usefixtures("without_further_fonts")
 @pytest.mark.parametrize("suffix", [".png", ".pdf"])
 @pytest.mark.parametrize("label", [CHINESE, HINDI, EMOJI])
-def test_what_no_font_has_is_told_and_drawn_as_unknown(caplog, suffix, label):
+def test_letters_that_no_font_has_are_reported_and_drawn_as_unknown(caplog, suffix, label):
     chart = one_cell(label)
     drawn = []
     chart.canvas.mpl_connect(
@@ -126,9 +126,9 @@ def test_what_no_font_has_is_told_and_drawn_as_unknown(caplog, suffix, label):
 
 @pytest.mark.usefixtures("without_further_fonts")
 @pytest.mark.parametrize("label", [CHINESE, HINDI, EMOJI, ARABIC, HEBREW])
-def test_an_svg_keeps_every_letter_and_needs_no_warning(caplog, label):
+def test_an_svg_keeps_every_letter_without_a_warning(caplog, label):
     tree = ET.fromstring(one_cell(label).picture(".svg"))
-    assert label in [each.text for each in tree.iter() if each.tag.endswith("text")]
+    assert label in [node.text for node in tree.iter() if node.tag.endswith("text")]
     assert "sans-serif" in ET.tostring(tree, encoding="unicode")
     assert "unicode-bidi: plaintext" in ET.tostring(tree, encoding="unicode")
     assert not caplog.records
@@ -137,8 +137,8 @@ def test_an_svg_keeps_every_letter_and_needs_no_warning(caplog, label):
 @pytest.mark.skipif(not hasattr(ft2font, "__libraqm_version__"), reason="matplotlib before 3.11")
 @pytest.mark.parametrize("label", [ARABIC, HEBREW])
 def test_right_to_left_is_drawn_from_right_to_left(caplog, label):
-    """The last letter stands left: matplotlib orders the glyphs."""
-    font = letters.get_font(letters.fontManager.findfont("DejaVu Sans"))
+    """The last letter is on the left: matplotlib orders the glyphs."""
+    font = fonts.get_font(fonts.fontManager.findfont("DejaVu Sans"))
     glyphs = [item.char for item in font._layout(label, ft2font.LoadFlags.NO_HINTING)]
     assert next(filter(None, glyphs)) == label[-1]
     assert one_cell(label).picture(".png")
@@ -146,7 +146,7 @@ def test_right_to_left_is_drawn_from_right_to_left(caplog, label):
 
 
 @pytest.mark.parametrize("label", [ARABIC, HEBREW, HINDI])
-def test_an_old_matplotlib_is_told_to_be_too_old(caplog, monkeypatch, label):
+def test_warns_about_a_matplotlib_that_is_too_old(caplog, monkeypatch, label):
     monkeypatch.delattr(ft2font, "__libraqm_version__", raising=False)
     one_cell("plain").picture(".png")
     assert not caplog.records

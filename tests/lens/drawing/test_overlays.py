@@ -1,4 +1,4 @@
-"""Pictures of attention over images: what is shown, where, and with which numbers beside it."""
+"""Attention over images: what is drawn, where, and which numbers are kept."""
 
 import io
 import json
@@ -17,7 +17,8 @@ from saccade.lens.drawing.overlays import MOST_PANELS, overlays, upsample
 from saccade.lens.record import AttentionRecord, ImageSide, Side
 
 PIXELS = np.random.default_rng(2).integers(0, 256, (20, 30, 3)).astype(np.uint8)
-IMAGE = ImageSide(PIXELS, (2, 3))
+GRID = (2, 3)
+IMAGE = ImageSide(PIXELS, GRID)
 GREY = np.full((32, 32, 3), 128, np.uint8)
 
 
@@ -50,27 +51,27 @@ def brightness(panel):
 
 
 def test_upsampling_by_hand():
-    """Two cells over four pixels: their middles lie at 1 and 3, the pixels' at 0.5 1.5 2.5 3.5."""
+    """Two cells over four pixels: cell centres at 1 and 3, pixel centres at 0.5 1.5 2.5 3.5."""
     assert upsample(np.array([[0.0, 1.0]]), (1, 4)).tolist() == [[0.0, 0.25, 0.75, 1.0]]
     assert upsample(np.array([[2.0]]), (2, 3)).tolist() == [[2.0] * 3] * 2
 
 
 @pytest.mark.parametrize("grid", [(2, 3), (7, 7), (1, 5)])
-def test_upsampling_keeps_the_middle_of_each_cell(grid):
+def test_upsampling_keeps_the_centre_of_each_cell(grid):
     cells = np.random.default_rng(0).random(grid)
-    found = upsample(cells, (grid[0] * 9, grid[1] * 15))
-    assert found[4::9, 7::15] == pytest.approx(cells)
-    assert found.min() >= cells.min() - 1e-6
-    assert found.max() <= cells.max() + 1e-6
+    stretched = upsample(cells, (grid[0] * 9, grid[1] * 15))
+    assert stretched[4::9, 7::15] == pytest.approx(cells)
+    assert stretched.min() >= cells.min() - 1e-6
+    assert stretched.max() <= cells.max() + 1e-6
 
 
 @pytest.mark.parametrize("size", [(32, 32), (20, 60), (60, 20)])
-def test_the_heat_lies_where_the_cell_is_whatever_the_aspect(size):
-    image = ImageSide(np.full((*size, 3), 128, np.uint8), (4, 4))
+def test_heat_lies_over_its_cell_for_any_aspect(size):
+    pixels = np.full((*size, 3), 128, np.uint8)
     for row, column in [(0, 0), (1, 2), (3, 1)]:
         weights = np.zeros((1, 16))
         weights[0, 4 * row + column] = 0.5
-        light = brightness(panels(overlays(image, weights, ["word"]))[1])
+        light = brightness(panels(overlays(pixels, (4, 4), weights, ["word"]))[1])
         height, width = light.shape
         assert height / width == pytest.approx(size[0] / size[1], rel=0.02)
         spot = light[(2 * row + 1) * height // 8, (2 * column + 1) * width // 8]
@@ -80,9 +81,9 @@ def test_the_heat_lies_where_the_cell_is_whatever_the_aspect(size):
 
 @pytest.mark.parametrize("ground", [0, 128, 255])
 def test_more_weight_is_brighter_on_any_image(ground):
-    """So that the colours can be told apart without seeing colours."""
-    image = ImageSide(np.full((8, 8, 3), ground, np.uint8), (1, 6))
-    light = brightness(panels(overlays(image, np.arange(6.0)[None] / 5, ["word"]))[1])
+    """So that the colours can be distinguished in grey."""
+    pixels = np.full((8, 8, 3), ground, np.uint8)
+    light = brightness(panels(overlays(pixels, (1, 6), np.arange(6.0)[None] / 5, ["word"]))[1])
     row = light[0, :: light.shape[1] // 12][1::2]
     assert (np.diff(row) > 8).all()
 
@@ -90,7 +91,7 @@ def test_more_weight_is_brighter_on_any_image(ground):
 # captions
 
 
-def test_a_caption_has_the_image_and_a_panel_for_each_word():
+def test_a_caption_has_the_image_and_one_panel_per_word():
     chart = captioned(["a", "red", "cat"]).figure()
     shown = panels(chart)
     assert len(shown) == 4
@@ -110,7 +111,7 @@ def test_a_caption_keeps_its_numbers(tmp_path):
     chart.save(tmp_path / "a.png")
     assert json.loads((tmp_path / "a.json").read_text()) == chart.numbers
     peak = record.by_words("cross.1", 0)[1].max()
-    assert f"strongest {peak:.2g}" in written(chart)
+    assert f"max {peak:.2g}" in written(chart)
     assert chart.get_suptitle() == "cross.1, head 0"
 
 
@@ -149,7 +150,7 @@ def test_up_to_thirty_words_are_readable_and_none_is_clipped(aspect, words):
     assert not any(bar.overlaps(place) for place in places)
 
 
-def test_of_a_very_long_caption_the_first_words_are_shown_and_that_is_said():
+def test_a_very_long_caption_is_cut_and_the_title_reports_it():
     record = captioned([f"w{i}" for i in range(700)])
     chart = record.figure()
     assert len(panels(chart)) == MOST_PANELS + 1
@@ -163,16 +164,16 @@ def test_an_empty_caption_shows_the_image_alone(tmp_path, stop):
     weights = np.full((1, len(side.tokens), 6), 1 / 6)
     record = AttentionRecord(IMAGE, side, {"cross": weights})
     chart = record.figure()
-    assert "nothing was written" in written(chart)
+    assert "no words were written" in written(chart)
     assert len(panels(chart)) == 1
     assert record.save(tmp_path / "a.png").exists()
     assert AttentionRecord.load(tmp_path / "a.json").wrote == side
     assert "tokens written" in record._repr_html_()
 
 
-def test_a_word_that_looked_nowhere_is_drawn():
-    chart = overlays(IMAGE, np.zeros((1, 6)), ["lost"])
-    assert "strongest 0" in written(chart)
+def test_a_word_without_attention_is_drawn():
+    chart = overlays(PIXELS, GRID, np.zeros((1, 6)), ["lost"])
+    assert "max 0" in written(chart)
     assert np.isfinite(panels(chart)[1]).all()
 
 
@@ -207,10 +208,10 @@ def test_an_image_alone_shows_a_chosen_layer_or_head():
     assert one.get_suptitle() == "rollout through layers.1, mean of heads"
 
 
-def test_without_a_class_token_all_cells_look():
+def test_without_a_class_token_the_mean_of_all_cells_is_drawn():
     record = looking(IMAGE)
     chart = record.figure()
-    assert chart.numbers["words"] == ["seen by all"]
+    assert chart.numbers["words"] == ["seen by all cells"]
     assert np.array(chart.numbers["weights"][0]) == pytest.approx(record.rollout().mean(0))
 
 
@@ -230,9 +231,9 @@ def test_images_of_any_size(tmp_path, size):
 
 
 def test_small_images_keep_their_pixels():
-    """Of 8 × 8 pixels each is a square in the drawing."""
+    """Each of 8 × 8 pixels is a square in the drawing."""
     pixels = np.random.default_rng(0).integers(0, 256, (8, 8, 3)).astype(np.uint8)
-    shown = panels(overlays(ImageSide(pixels, (2, 2)), np.ones((1, 4)), ["a"]))[0]
+    shown = panels(overlays(pixels, (2, 2), np.ones((1, 4)), ["a"]))[0]
     block = len(shown) // 8
     assert (shown[block // 2 :: block, block // 2 :: block] == pixels).all()
 
@@ -241,7 +242,7 @@ def test_small_images_keep_their_pixels():
 
 
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
-def test_the_record_chooses_its_figure_and_has_itself_beside_it(tmp_path, suffix):
+def test_a_record_is_saved_beside_its_figure(tmp_path, suffix):
     for record in (captioned(["a", "cat"]), looking(IMAGE)):
         path = record.save(tmp_path / f"map{suffix}")
         assert path.read_bytes().startswith(
@@ -251,26 +252,26 @@ def test_the_record_chooses_its_figure_and_has_itself_beside_it(tmp_path, suffix
         assert path.read_bytes() == record.save(tmp_path / "again" / path.name).read_bytes()
 
 
-def test_an_svg_has_each_panel_and_each_word_as_letters(tmp_path):
+def test_an_svg_keeps_panels_as_images_and_words_as_text(tmp_path):
     tree = ET.parse(captioned(["un", "été"]).save(tmp_path / "a.svg"))
-    tags = [each.tag.split("}")[1] for each in tree.iter()]
+    tags = [node.tag.split("}")[1] for node in tree.iter()]
     assert tags.count("image") >= 3
-    assert "été" in [each.text for each in tree.iter() if each.tag.endswith("text")]
+    assert "été" in [node.text for node in tree.iter() if node.tag.endswith("text")]
 
 
 def test_a_dark_picture_has_light_letters_on_dark(tmp_path):
     record, text = captioned(["a"]), Side.of_words(["x", "y"])
     pair = AttentionRecord(text, text, {"l": np.full((1, 2, 2), 0.5)})
-    for each in (record, pair):
+    for shown in (record, pair):
         light, dark = (
-            np.asarray(Image.open(io.BytesIO(each.figure().picture(".png", theme=theme)))).astype(
+            np.asarray(Image.open(io.BytesIO(shown.figure().picture(".png", theme=theme)))).astype(
                 int
             )[:, :, :3]
             for theme in ("light", "dark")
         )
         assert light[0, 0].tolist() == [255, 255, 255]
         assert dark[0, 0].max() < 40
-        title = slice(4, 40)  # its rows: ink on ground, in both
+        title = slice(4, 40)  # its rows of pixels: ink on the background, in both
         assert light[title].min() < 60
         assert dark[title].max() > 200
     saved = record.save(tmp_path / "a.png", theme="dark")
@@ -291,7 +292,7 @@ def test_numbers_in_cells_can_be_read_in_any_theme(theme):
     )
 
 
-def test_a_notebook_shows_it():
+def test_a_notebook_shows_the_figure():
     record = looking(IMAGE)
     assert record._repr_html_().startswith("<img alt=")
     assert record._repr_png_().startswith(b"\x89PNG")
@@ -316,26 +317,29 @@ assert "matplotlib.pyplot" not in sys.modules
 
 
 @pytest.mark.parametrize(
-    ("draw", "said"),
+    ("draw", "message"),
     [
-        (lambda: overlays(IMAGE, np.zeros((1, 5)), ["a"]), r"2 × 3 need weights \(1, 6\), got"),
-        (lambda: overlays(IMAGE, np.zeros((2, 6)), ["a"]), r"1 words .* got \(2, 6\)"),
-        (lambda: overlays(IMAGE, np.full((1, 6), np.nan), ["a"]), "NaN"),
-        (lambda: overlays(IMAGE, np.full((1, 6), np.inf), ["a"]), "infinity"),
-        (lambda: overlays(IMAGE, np.full((1, 6), -0.1), ["a"]), "negative"),
+        (
+            lambda: overlays(PIXELS, GRID, np.zeros((1, 5)), ["a"]),
+            r"2 × 3 needs .* \(1, 6\), got",
+        ),
+        (lambda: overlays(PIXELS, GRID, np.zeros((2, 6)), ["a"]), r"got \(2, 6\)"),
+        (lambda: overlays(PIXELS, GRID, np.full((1, 6), np.nan), ["a"]), "NaN"),
+        (lambda: overlays(PIXELS, GRID, np.full((1, 6), np.inf), ["a"]), "infinity"),
+        (lambda: overlays(PIXELS, GRID, np.full((1, 6), -0.1), ["a"]), "negative"),
         (lambda: captioned(["a"]).figure("cross.7"), "no layer 'cross.7'"),
-        (lambda: captioned(["a"]).glance(), "only an image that looks at itself"),
+        (lambda: captioned(["a"]).glance(), "a glance needs self-attention"),
         (lambda: looking(IMAGE).figure(head=9), "no head 9"),
-        (lambda: captioned(["a"]).save("a.gif"), "saved as one of"),
+        (lambda: captioned(["a"]).save("a.gif"), "use one of .json"),
     ],
 )
-def test_what_cannot_be_drawn_is_named(draw, said):
-    with pytest.raises(SaccadeError, match=said) as caught:
+def test_raises_on_what_cannot_be_drawn(draw, message):
+    with pytest.raises(SaccadeError, match=message) as caught:
         draw()
     assert isinstance(caught.value, (ShapeError, FigureError, WatchError))
 
 
-def test_a_model_without_attention_has_nothing_to_draw(tmp_path):
+def test_raises_for_a_model_without_attention(tmp_path):
     for wrote in (Side.of_words(["a"]), IMAGE):
         record = AttentionRecord(IMAGE, wrote, {})
         with pytest.raises(WatchError):

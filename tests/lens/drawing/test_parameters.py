@@ -1,4 +1,4 @@
-"""The table of parameters: counted by hand, shared ones once, for any module."""
+"""The table of parameters: counted by hand, shared parameters once, for any module."""
 
 import json
 
@@ -13,16 +13,16 @@ from saccade.lens.drawing.parameters import parameters
 
 @pytest.fixture
 def network():
-    """3 · 4 of words, 4 · 5 + 5 and 5 · 3 + 3 of two layers: 12 + 25 + 18 = 55."""
+    """3 · 4 of an embedding, 4 · 5 + 5 and 5 · 3 + 3 of two layers: 12 + 25 + 18 = 55."""
     return nn.ModuleDict(
         {"words": nn.Embedding(3, 4), "body": nn.Sequential(nn.Linear(4, 5), nn.Linear(5, 3))}
     )
 
 
-def test_each_parameter_has_its_row(network):
+def test_each_parameter_has_a_row(network):
     table = parameters(network)
-    found = [(row.name, row.kind, row.shown_shape, row.parameters) for row in table.rows]
-    assert found == [
+    rows = [(row.name, row.kind, row.shown_shape, row.parameters) for row in table.rows]
+    assert rows == [
         ("words.weight", "Embedding", "3 × 4", 12),
         ("body.0.weight", "Linear", "5 × 4", 20),
         ("body.0.bias", "Linear", "5", 5),
@@ -30,17 +30,17 @@ def test_each_parameter_has_its_row(network):
         ("body.1.bias", "Linear", "3", 3),
     ]
     assert table.total == table.trained == 55
-    assert table.share(table.rows[1]) == pytest.approx(20 / 55)
-    assert sum(map(table.share, table.rows)) == pytest.approx(1)
+    assert table.fraction(table.rows[1]) == pytest.approx(20 / 55)
+    assert sum(map(table.fraction, table.rows)) == pytest.approx(1)
 
 
-def test_printed(network):
+def test_prints_a_table(network):
     network["words"].requires_grad_(requires_grad=False)
     assert str(parameters(network, depth=1)).splitlines() == [
-        "name          kind        shape      parameters  share",
-        "words.weight  Embedding   3 × 4              12  21.8%",
-        "body          Sequential  4 tensors          43  78.2%",
-        "all           43 trained                     55   100%",
+        "name          kind        shape      parameters  fraction",
+        "words.weight  Embedding   3 × 4              12     21.8%",
+        "body          Sequential  4 tensors          43     78.2%",
+        "all           43 trained                     55      100%",
     ]
 
 
@@ -74,7 +74,7 @@ def test_a_shared_parameter_counts_once(network):
     [nn.LSTM(3, 5, 2), nn.TransformerDecoderLayer(8, 2, 16), MultiHeadAttention(8, 2), nn.ReLU()],
     ids=lambda module: type(module).__name__,
 )
-def test_any_module_adds_up(module):
+def test_the_total_equals_the_number_of_parameters(module):
     expected = sum(p.numel() for p in module.parameters())
     for depth in (None, 1, 2):
         table = parameters(module, depth=depth)
@@ -82,14 +82,14 @@ def test_any_module_adds_up(module):
         assert f"{expected:,}" in str(table).splitlines()[-1]
 
 
-def test_a_number_alone_has_a_shape():
+def test_a_scalar_parameter_has_a_shape():
     module = nn.Module()
     module.scale = nn.Parameter(torch.tensor(2.0))
     assert parameters(module).rows[0].shown_shape == "1"
 
 
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
-def test_the_picture_has_the_numbers_beside_it(tmp_path, network, suffix):
+def test_the_numbers_are_saved_beside_the_picture(tmp_path, network, suffix):
     table = parameters(network)
     table.figure(title="a network").save(tmp_path / f"table{suffix}", theme="dark")
     kept = json.loads((tmp_path / "table.json").read_text(encoding="utf-8"))
@@ -108,36 +108,36 @@ def test_the_picture_has_the_numbers_beside_it(tmp_path, network, suffix):
 
 
 @pytest.mark.parametrize("title", ["", "a title that is much longer than a small table " * 4])
-def test_no_cell_is_clipped_or_touches_another(network, title):
+def test_cells_are_not_clipped_and_do_not_touch(network, title):
     network["a_name_" * 20] = nn.Linear(2, 2)
     chart = parameters(network).figure(title=title)
     chart.draw_without_rendering()
     boxes = [text.get_window_extent() for text in chart.texts if text.get_text()]
-    assert len(boxes) == 9 * 5 - 1 + bool(title)  # the sum has no shape
+    assert len(boxes) == 9 * 5 - 1 + bool(title)  # the total has no shape
     for i, box in enumerate(boxes):
         assert chart.bbox.x0 <= box.x0 < box.x1 <= chart.bbox.x1
         assert chart.bbox.y0 <= box.y0 < box.y1 <= chart.bbox.y1
         assert not any(box.overlaps(other) for other in boxes[:i])
 
 
-def test_bars_are_as_long_as_shares(network):
+def test_bars_are_as_long_as_fractions(network):
     bars = parameters(network).figure().axes[0].patches
     widths = [bar.get_width() for bar in bars]
     assert widths == pytest.approx([widths[1] * count / 20 for count in (12, 20, 5, 15, 3)])
 
 
 @pytest.mark.parametrize(
-    ("draw", "said"),
+    ("draw", "message"),
     [
         (lambda: parameters(nn.ReLU(), depth=0), "depth=0"),
         (lambda: parameters(nn.LazyLinear(3)), "'weight' has no shape yet"),
         (
             lambda: parameters(nn.ModuleList(nn.Linear(1, 1) for _ in range(300))).figure(),
-            r"up to 400 rows, this one has 602",
+            "up to 400 rows, and this one has 602",
         ),
     ],
 )
 @pytest.mark.filterwarnings("ignore:Lazy modules")
-def test_what_cannot_be_shown_is_named(draw, said):
-    with pytest.raises(SaccadeError, match=said):
+def test_raises_on_what_cannot_be_shown(draw, message):
+    with pytest.raises(SaccadeError, match=message):
         draw()

@@ -1,4 +1,4 @@
-"""The page of records in Chromium: opened from disk, pointed at, walked through, attacked."""
+"""The page of records in Chromium: opened from disk, used with pointer and keyboard, attacked."""
 
 import json
 from xml.etree import ElementTree
@@ -10,7 +10,7 @@ from saccade.lens.page import page
 from saccade.lens.page.document import own_file
 from saccade.lens.record import AttentionRecord, ImageSide, Side
 
-PATIENCE = 240_000  # milliseconds, for machines that do much else
+PATIENCE = 240_000  # milliseconds, for busy machines
 SHOWN = 0.0005  # numbers have three decimals
 
 READ = Side(("▁un", "▁chat", "on", "</s>"), ("un", "chaton"), (0, 1, 1, None))
@@ -18,9 +18,9 @@ WROTE = Side(("▁a", "▁kit", "ten", "</s>"), ("a", "kitten"), (0, 1, 1, None)
 
 
 def weights(*shape, seed=0, sharp=1.0):
-    """Softmax of noise."""
-    drawn = np.random.default_rng(seed).standard_normal(shape, dtype=np.float32)
-    raised = np.exp(sharp * drawn)
+    """Return the softmax of noise."""
+    noise = np.random.default_rng(seed).standard_normal(shape, dtype=np.float32)
+    raised = np.exp(sharp * noise)
     return raised / raised.sum(-1, keepdims=True)
 
 
@@ -31,8 +31,8 @@ def translation(seed=0):
 
 @pytest.fixture
 def visit(browser, tmp_path):
-    """`visit(html)` opens a page from disk; in the end none has complained or asked for more."""
-    contexts, complaints, asked, opened = [], [], [], []
+    """`visit(html)` opens a page from disk; pages must not log errors or load anything else."""
+    contexts, complaints, requests, opened = [], [], [], []
 
     def opening(html, **options):
         path = tmp_path / f"page-{len(contexts)}.html"
@@ -43,7 +43,7 @@ def visit(browser, tmp_path):
         tab = context.new_page()
         tab.on("console", lambda message: complaints.append(message.text))
         tab.on("pageerror", lambda error: complaints.append(str(error)))
-        tab.on("request", lambda request: asked.append(request.url))
+        tab.on("request", lambda request: requests.append(request.url))
         opened.append(path.as_uri())
         tab.goto(path.as_uri())
         tab.wait_for_selector('#view[aria-busy="false"]')
@@ -53,16 +53,16 @@ def visit(browser, tmp_path):
     for context in contexts:
         context.close()
     assert complaints == []
-    assert asked == opened
+    assert requests == opened
 
 
 def text_of(tab, name, panel=0):
-    """The words of one side."""
+    """Return the words of one side."""
     return tab.locator(".panel").nth(panel).get_by_role("toolbar", name=name).locator("button")
 
 
 def choose(tab, label, option):
-    """Choose, and wait until it is drawn."""
+    """Choose an option and wait until it is drawn."""
     tab.get_by_label(label, exact=True).select_option(label=option)
     tab.evaluate("() => new Promise((drawn) => setTimeout(drawn, 50))")
 
@@ -73,29 +73,29 @@ def shades(buttons):
     )
 
 
-def said(tab):
+def summary(tab):
     return tab.locator(".said").first.inner_text()
 
 
 def numbers(tab, rows, columns):
-    """All numbers of the map, as walking over it with the arrow keys tells them."""
+    """Return all numbers of the map, read by moving over it with the arrow keys."""
     walk = """([rows, columns]) => {
         const canvas = document.querySelector(".map canvas");
         const press = (key) => canvas.dispatchEvent(new KeyboardEvent("keydown", { key }));
-        const told = () => Number(document.querySelector(".number strong").textContent);
+        const current = () => Number(document.querySelector(".number strong").textContent);
         for (let i = 0; i < rows; i++) press("ArrowUp");
-        const found = [];
+        const numbers = [];
         for (let i = 0; i < rows; i++) {
             press("Home");
-            const row = [told()];
+            const row = [current()];
             while (row.length < columns) {
                 press("ArrowRight");
-                row.push(told());
+                row.push(current());
             }
-            found.push(row);
+            numbers.push(row);
             press("ArrowDown");
         }
-        return found;
+        return numbers;
     }"""
     return np.array(tab.evaluate(walk, [rows, columns]))
 
@@ -104,7 +104,7 @@ def half_a_step(record):
     return max(float(array.max()) for array in record.weights.values()) / 510
 
 
-def test_layers_heads_and_words_have_the_numbers_of_the_record(visit):
+def test_numbers_of_layers_heads_and_words_equal_the_record(visit):
     record = translation()
     near = SHOWN + half_a_step(record)
     tab = visit(record.to_html())
@@ -122,7 +122,7 @@ def test_layers_heads_and_words_have_the_numbers_of_the_record(visit):
     assert numbers(tab, 2, 2) == pytest.approx(record.by_words("cross.1"), abs=2 * near)
 
 
-def test_rollout_of_self_attention(visit):
+def test_rollout_of_self_attention_equals_the_record(visit):
     layers = {f"layers.{i}": weights(2, 4, 4, seed=i) for i in range(3)}
     record = AttentionRecord(READ, READ, layers)
     near = SHOWN + 3 * half_a_step(record)
@@ -137,37 +137,37 @@ def test_pointing_shows_both_directions(visit):
     record = translation()
     mean = record.mean()
     tab = visit(record.to_html())
-    read, wrote = text_of(tab, "Read"), text_of(tab, "Wrote")
+    read, wrote = text_of(tab, "Input"), text_of(tab, "Output")
     overall = mean.mean(0)
     assert shades(read) == pytest.approx(overall / overall.max(), abs=0.02)
     wrote.nth(1).hover()
     assert shades(read) == pytest.approx(mean[1] / mean[1].max(), abs=0.02)
     assert shades(wrote) == [0] * 4
-    assert said(tab) == f"▁kit looked most at {READ.tokens[mean[1].argmax()]}"
+    assert summary(tab) == f"▁kit attends most to {READ.tokens[mean[1].argmax()]}"
     items = tab.locator(".strongest li span").all_inner_texts()
     assert [float(item) for item in items] == pytest.approx(sorted(mean[1])[::-1], abs=0.002)
     read.nth(2).hover()
     assert shades(wrote) == pytest.approx(mean[:, 2] / mean[:, 2].max(), abs=0.02)
     assert shades(read) == [0] * 4
-    assert said(tab) == f"on was looked at most by {WROTE.tokens[mean[:, 2].argmax()]}"
+    assert summary(tab) == f"on gets most attention from {WROTE.tokens[mean[:, 2].argmax()]}"
     tab.mouse.move(1, 1)
-    assert said(tab).startswith("On average")
+    assert summary(tab).startswith("On average")
 
 
-def test_the_map_tells_the_number_under_the_pointer(visit):
+def test_the_map_shows_the_number_under_the_pointer(visit):
     record = translation()
     tab = visit(record.to_html())
     box = tab.locator(".map canvas").bounding_box()
     tab.mouse.move(box["x"] + box["width"] - 5, box["y"] + box["height"] - 5)
-    told = tab.locator(".number").inner_text().split()
-    assert told[:3] == ["</s>", "→", "</s>"]
-    assert float(told[3]) == pytest.approx(record.mean()[3, 3], abs=0.002)
+    shown = tab.locator(".number").inner_text().split()
+    assert shown[:3] == ["</s>", "→", "</s>"]
+    assert float(shown[3]) == pytest.approx(record.mean()[3, 3], abs=0.002)
     tab.mouse.move(box["x"] + 2, box["y"] + 2)  # among the labels
     assert tab.locator(".map canvas").evaluate("(canvas) => canvas.width > 0")
 
 
 def test_the_map_can_be_saved_as_a_figure(visit):
-    """With every label, whatever it holds, and every weight that is seen."""
+    """With every label, whatever it holds, and every visible weight."""
     side = Side.of_words([*MARKUP, *ODD])
     size = len(side.tokens)
     looks = np.zeros((1, size, size), np.float32)
@@ -176,14 +176,14 @@ def test_the_map_can_be_saved_as_a_figure(visit):
     with tab.expect_download() as saving:
         tab.get_by_role("button", name="Save as SVG").click()
     figure = ElementTree.parse(saving.value.path()).getroot()
-    assert [each.text for each in figure.findall("{*}text")] == [*WROTE.tokens, *READ.tokens]
+    assert [node.text for node in figure.findall("{*}text")] == [*WROTE.tokens, *READ.tokens]
     assert len(figure.findall("{*}g/{*}rect")) == 16
     tab = visit(AttentionRecord(side, side, {"l": looks}).to_html())
     choose(tab, "Layer", "l")
     with tab.expect_download() as saving:
         tab.get_by_role("button", name="Save as SVG").click()
     figure = ElementTree.parse(saving.value.path()).getroot()
-    texts = [each.text for each in figure.findall("{*}text")]
+    texts = [node.text for node in figure.findall("{*}text")]
     assert len(texts) == 2 * size
     assert set(MARKUP[-6:]) <= set(texts)
     strong, weak = figure.findall("{*}g/{*}rect")
@@ -192,8 +192,8 @@ def test_the_map_can_be_saved_as_a_figure(visit):
     assert tab.evaluate("window.pwned") is None
 
 
-def test_a_saved_record_is_shown_like_a_packed_one(visit):
-    """With the numbers of the record itself, which are nearer."""
+def test_a_record_from_json_is_shown_like_a_packed_one(visit):
+    """Its numbers are those of the record itself, without the rounding of packing."""
     pixels = np.random.default_rng(0).integers(0, 256, (8, 8, 3)).astype(np.uint8)
     image = ImageSide(pixels, (2, 2), class_token=True)
     alone = AttentionRecord(image, image, {"a": weights(2, 5, 5), "b": weights(2, 5, 5, seed=1)})
@@ -205,15 +205,15 @@ def test_a_saved_record_is_shown_like_a_packed_one(visit):
         show = f"show(document.getElementById('view'), [[fromRecord('m', JSON.parse({saved}))]])"
         tab.evaluate(f"async () => {{ {module}; await {show}; }}")
         assert tab.locator(".panel h2").inner_text() == "m"
-        found = numbers(tab, *record.mean().shape)
-        assert found == pytest.approx(packed, abs=2 * SHOWN + 3 * half_a_step(record))
-        if record is not alone:  # which begins with its rollout
-            assert found == pytest.approx(record.mean(), abs=SHOWN + 1e-5)
+        exact = numbers(tab, *record.mean().shape)
+        assert exact == pytest.approx(packed, abs=2 * SHOWN + 3 * half_a_step(record))
+        if record is not alone:  # which starts with its rollout
+            assert exact == pytest.approx(record.mean(), abs=SHOWN + 1e-5)
 
 
-def test_the_keyboard_alone_is_enough(visit):
+def test_everything_works_with_the_keyboard_alone(visit):
     tab = visit(translation().to_html())
-    wrote = text_of(tab, "Wrote")
+    wrote = text_of(tab, "Output")
     wrote.nth(0).focus()
     for key, word in [
         ("ArrowRight", "▁kit"),
@@ -223,8 +223,8 @@ def test_the_keyboard_alone_is_enough(visit):
     ]:
         tab.keyboard.press(key)
         assert tab.evaluate("document.activeElement.textContent") == word
-        assert said(tab).startswith(f"{word} looked most at")
-    tab.keyboard.press("ArrowLeft")  # there is nothing before the first
+        assert summary(tab).startswith(f"{word} attends most to")
+    tab.keyboard.press("ArrowLeft")  # the first word is selected already
     assert tab.evaluate("document.activeElement.textContent") == "▁a"
     assert tab.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
     tab.keyboard.press("Enter")
@@ -278,7 +278,7 @@ ODD += [
 ODD += ["a" * 300, "'", '"', "\\", "$title", "%s", "-->", "null"]
 
 
-def test_hostile_texts_are_only_shown(visit):
+def test_hostile_texts_are_shown_as_text(visit):
     words = MARKUP + ODD
     assert len(words) >= 49
     side = Side.of_words(words, stop="</script>")
@@ -286,7 +286,7 @@ def test_hostile_texts_are_only_shown(visit):
     names = dict.fromkeys(MARKUP, weights(1, size, size))
     record = AttentionRecord(side, side, names)
     tab = visit(page({MARKUP[0]: record, MARKUP[4]: record}, title=MARKUP[1]))
-    buttons = text_of(tab, "Looked at")
+    buttons = text_of(tab, "Attended to")
     shown = buttons.all_text_contents()
     assert shown[: len(MARKUP)] == MARKUP
     assert all(word.strip() for word in shown)
@@ -301,7 +301,7 @@ def test_hostile_texts_are_only_shown(visit):
 
 
 def pixel(tab, canvas, across, down):
-    """The colour at these shares of a canvas."""
+    """Return the colour at these fractions of the width and height of a canvas."""
     return tab.locator(canvas).first.evaluate(
         """(canvas, [x, y]) => [...canvas.getContext("2d").getImageData(
             x * canvas.width, y * canvas.height, 1, 1).data]""",
@@ -310,35 +310,35 @@ def pixel(tab, canvas, across, down):
 
 
 def test_a_caption_over_its_image(visit):
-    """The first word looks at the upper left cell, the second at the lower right one."""
+    """The first word attends to the top left cell, the second to the bottom right one."""
     pixels = np.full((20, 30, 3), (200, 30, 40), np.uint8)
     looks = np.full((1, 3, 6), 0.02, np.float32)
     looks[0, 0, 0] = looks[0, 1, 5] = 0.9
     caption = Side.of_words(["red", "thing"], stop="</s>")
     record = AttentionRecord(ImageSide(pixels, (2, 3)), caption, {"cross": looks})
     tab = visit(record.to_html())
-    words = text_of(tab, "Wrote")
+    words = text_of(tab, "Output")
     assert words.all_text_contents() == ["red", "thing"]
     for word, cell, other in ((0, (0.1, 0.1), (0.9, 0.9)), (1, (0.9, 0.9), (0.1, 0.1))):
         words.nth(word).hover()
         strong, weak = (pixel(tab, ".image canvas", *place) for place in (cell, other))
         assert strong[1] > 150 > 100 > weak[1]  # yellow, and violet
         assert strong[3] == weak[3] == 255
-    tab.get_by_label("colours over the image").uncheck()
+    tab.get_by_label("show attention over the image").uncheck()
     assert pixel(tab, ".image canvas", 0.9, 0.9) == [200, 30, 40, 255]
     box = tab.locator(".image canvas").bounding_box()
     tab.mouse.move(box["x"] + 5, box["y"] + 5)
-    assert said(tab) == "cell 0,0 was looked at most by red"
+    assert summary(tab) == "cell 0,0 gets most attention from red"
     assert shades(words) == pytest.approx([1, 0.02 / 0.9], abs=0.01)
 
 
-def test_an_image_alone_begins_with_the_rollout_of_its_class_token(visit):
+def test_an_image_alone_starts_with_the_rollout_of_its_class_token(visit):
     pixels = np.random.default_rng(0).integers(0, 256, (8, 8, 3)).astype(np.uint8)
     image = ImageSide(pixels, (2, 2), class_token=True)
     layers = {f"layers.{i}": weights(2, 5, 5, seed=i, sharp=2.0) for i in range(2)}
     record = AttentionRecord(image, image, layers)
     tab = visit(record.to_html())
-    assert said(tab).startswith("class token looked most at ")
+    assert summary(tab).startswith("class token attends most to ")
     items = dict(item.split("\n") for item in tab.locator(".strongest li").all_inner_texts())
     seen = {f"cell {i // 2},{i % 2}": weight for i, weight in enumerate(record.glance())}
     for cell, weight in seen.items():
@@ -348,7 +348,7 @@ def test_an_image_alone_begins_with_the_rollout_of_its_class_token(visit):
     assert pixel(tab, ".image canvas", 0.3, 0.3) != before
     tab.locator(".image canvas").nth(1).focus()
     tab.keyboard.press("ArrowRight")
-    assert said(tab).startswith("cell 0,1 looked most at ")
+    assert summary(tab).startswith("cell 0,1 attends most to ")
 
 
 def test_two_models_side_by_side_and_several_inputs(visit):
@@ -359,16 +359,16 @@ def test_two_models_side_by_side_and_several_inputs(visit):
     left, right = (tab.locator(".panel").nth(i).bounding_box() for i in range(2))
     assert left["y"] == right["y"]
     assert left["x"] + left["width"] <= right["x"]
-    text_of(tab, "Wrote").nth(2).hover()
+    text_of(tab, "Output").nth(2).hover()
     assert tab.locator("button.marked").all_inner_texts() == ["ten", "ten"]
     mean = translation().mean()
-    assert shades(text_of(tab, "Read", 1)) == pytest.approx(mean[2] / mean[2].max(), abs=0.02)
-    choose(tab, "Input", "2. un chaton → a kitten")
-    assert "No attention here" in tab.locator(".panel").first.inner_text()
+    assert shades(text_of(tab, "Input", 1)) == pytest.approx(mean[2] / mean[2].max(), abs=0.02)
+    choose(tab, "Example", "2. un chaton → a kitten")
+    assert "No attention to show" in tab.locator(".panel").first.inner_text()
     assert tab.locator(".map").count() == 1
 
 
-def test_phones_dark_rooms_and_scripts_from_right_to_left(visit):
+def test_narrow_and_dark_screens_and_right_to_left_scripts(visit):
     side = Side.of_words(["שלום", "עולם", "זה", "משפט", "ארוך", "מאוד", "בעברית"], stop="</s>")
     record = AttentionRecord(side, side, {"l": weights(1, 8, 8)})
     html = page({"one": record, "other": record})
@@ -379,7 +379,7 @@ def test_phones_dark_rooms_and_scripts_from_right_to_left(visit):
         assert tab.evaluate("document.documentElement.scrollWidth") <= 360
         backgrounds.append(tab.evaluate("getComputedStyle(document.body).backgroundColor"))
     assert len(set(backgrounds)) == 2
-    words = text_of(tab, "Looking")
+    words = text_of(tab, "Attending")
     assert words.nth(0).bounding_box()["x"] > words.nth(1).bounding_box()["x"]
     words.nth(0).focus()
     tab.keyboard.press("ArrowLeft")
@@ -395,7 +395,7 @@ def test_a_large_record_opens(visit, record_property):
     assert len(html.encode()) < 10_000_000
     tab = visit(html)
     record_property("milliseconds", tab.evaluate("performance.now()"))
-    text_of(tab, "Looking").nth(7).hover()
+    text_of(tab, "Attending").nth(7).hover()
     strongest = record.mean()[7].max()
-    told = float(tab.locator(".strongest li span").first.inner_text())
-    assert told == pytest.approx(strongest, abs=0.001)
+    shown = float(tab.locator(".strongest li span").first.inner_text())
+    assert shown == pytest.approx(strongest, abs=0.001)

@@ -1,4 +1,4 @@
-"""Attention records: exact where they are kept, checked where they come in."""
+"""Attention records: numbers by hand, checks, files and pictures."""
 
 import json
 import xml.etree.ElementTree as ET
@@ -36,30 +36,30 @@ def odd_record(words, heads=1):
 # numbers
 
 
-def test_mean_of_a_head_a_layer_and_all(record):
+def test_mean_of_a_head_a_layer_and_all_layers(record):
     assert record.mean("decoder.0.cross", 1) == pytest.approx(FIRST[1])
     assert record.mean("decoder.0.cross") == pytest.approx(FIRST.mean(0))
     assert record.mean(head=0) == pytest.approx((FIRST[0] + 0.25) / 2)
-    # layers weigh the same, whatever their number of heads
+    # layers have the same weight, whatever their number of heads
     assert record.mean() == pytest.approx((FIRST.mean(0) + 0.25) / 2)
     assert record.mean().dtype == np.float32
 
 
-def test_by_words_sums_over_what_was_read_and_averages_over_what_was_written(record):
-    """Head 0: "a" gave 0.7 and 0.1 + 0.1; "kitten" (0.2 + 0.0)/2 and (0.7 + 0.6)/2."""
+def test_by_words_sums_over_tokens_read_and_averages_over_tokens_written(record):
+    """Head 0: "a" gives 0.7 and 0.1 + 0.1; "kitten" (0.2 + 0.0)/2 and (0.7 + 0.6)/2."""
     expected = np.array([[0.7, 0.2], [0.1, 0.65]])
     assert record.by_words("decoder.0.cross", 0) == pytest.approx(expected)
 
 
-def test_a_word_without_tokens_looked_nowhere():
+def test_a_word_without_tokens_attends_to_nothing():
     wrote = Side(("a", "</s>"), ("a", "lost"), (0, None))
     record = AttentionRecord(Side.of_words(["x"]), wrote, {"l": np.ones((1, 2, 1))})
     assert record.by_words().tolist() == [[1], [0]]
     assert record.alignment() == {(0, 0)}
 
 
-def test_alignment_is_of_source_words_with_target_words():
-    """Written words 0 and 1 look at read words 2 and 0; what control tokens do is left out."""
+def test_alignment_links_source_words_to_target_words():
+    """Written words 0 and 1 attend to read words 2 and 0; control tokens are left out."""
     read, wrote = Side.of_words(["a", "b", "c"], stop="</s>"), Side.of_words(["x", "y"])
     weights = np.array([[[0.1, 0.1, 0.2, 0.6], [0.3, 0.0, 0.1, 0.6]]])
     record = AttentionRecord(read, wrote, {"l": weights})
@@ -67,7 +67,7 @@ def test_alignment_is_of_source_words_with_target_words():
     assert record.alignment("l", threshold=0.25) == {(0, 1)}
 
 
-def test_alignment_as_a_word_is_read_is_that_of_the_next_row():
+def test_shifted_alignment_uses_the_next_row():
     read, wrote = Side.of_words(["a", "b"], stop="</s>"), Side.of_words(["x", "y"], stop="</s>")
     weights = np.array([[[0.9, 0.1, 0.0], [0.8, 0.1, 0.1], [0.2, 0.7, 0.1]]])
     record = AttentionRecord(read, wrote, {"l": weights})
@@ -80,8 +80,8 @@ def test_alignment_as_a_word_is_read_is_that_of_the_next_row():
     assert AttentionRecord.from_json(chosen.to_json()).align_by == chosen.align_by
 
 
-def test_alignment_joined_from_both_sides():
-    """Both written words look at a most; b is looked at most by y, beside the link (a, y)."""
+def test_alignment_joins_both_directions():
+    """Both written words attend most to a; y attends to b most, a neighbour of the link (a, y)."""
     read, wrote = Side.of_words(["a", "b"]), Side.of_words(["x", "y"])
     record = AttentionRecord(read, wrote, {"l": np.array([[[0.9, 0.1], [0.6, 0.4]]])})
     assert record.alignment() == {(0, 0), (0, 1)}
@@ -89,14 +89,14 @@ def test_alignment_joined_from_both_sides():
     assert record.alignment(AlignBy(join="intersection")) == {(0, 0)}
 
 
-def test_self_attention_is_not_shifted():
+def test_shifted_raises_on_self_attention():
     side = Side.of_words(["a", "b"])
     with pytest.raises(WatchError, match="every token is an input already"):
         AttentionRecord(side, side, {"l": np.full((1, 2, 2), 0.5)}).shifted()
 
 
 @pytest.mark.parametrize("suffix", [".json", ".npz"])
-def test_a_translation_that_repeats_its_source_is_no_self_attention(tmp_path, suffix):
+def test_a_translation_that_repeats_its_source_is_not_self_attention(tmp_path, suffix):
     weights = {"l": np.full((1, 2, 2), 0.5)}
     side, same = Side.of_words(["a", "b"]), Side.of_words(["a", "b"])
     for wrote, itself in ((side, True), (same, False)):
@@ -107,12 +107,12 @@ def test_a_translation_that_repeats_its_source_is_no_self_attention(tmp_path, su
 
 def test_older_records_of_equal_sides_are_self_attention():
     side = Side.of_words(["a", "b"])
-    found = json.loads(AttentionRecord(side, side, {"l": np.full((1, 2, 2), 0.5)}).to_json())
-    del found["reads_itself"]
-    assert AttentionRecord.from_json(json.dumps(found)).reads_itself
+    saved = json.loads(AttentionRecord(side, side, {"l": np.full((1, 2, 2), 0.5)}).to_json())
+    del saved["reads_itself"]
+    assert AttentionRecord.from_json(json.dumps(saved)).reads_itself
 
 
-def test_slicing(record):
+def test_slice_keeps_layers_and_heads_in_order(record):
     part = record.slice(layers=["decoder.0.cross"], heads=[1])
     assert part.layers == ("decoder.0.cross",)
     assert part.weights["decoder.0.cross"] == pytest.approx(FIRST[1:])
@@ -124,20 +124,20 @@ def test_slicing(record):
     )
 
 
-def test_the_record_keeps_its_own_numbers(record):
-    given = FIRST.copy()
-    kept = AttentionRecord(READ, WROTE, {"l": given})
-    given[:] = 9
+def test_a_record_copies_its_weights(record):
+    weights = FIRST.copy()
+    kept = AttentionRecord(READ, WROTE, {"l": weights})
+    weights[:] = 9
     assert kept.weights["l"] == pytest.approx(FIRST)
     with pytest.raises(ValueError, match="read-only"):
         kept.weights["l"][0] = 0
 
 
-# what comes in
+# checks
 
 
 @pytest.mark.parametrize(
-    ("weights", "said"),
+    ("weights", "message"),
     [
         (np.ones((4, 4)), r"layer 'l' must be \(heads, 4 tokens written, 4 tokens read\), got"),
         (np.ones((1, 4, 5)), r"got \(1, 4, 5\)"),
@@ -146,33 +146,37 @@ def test_the_record_keeps_its_own_numbers(record):
         (np.full((1, 4, 4), np.inf), "infinity"),
     ],
 )
-def test_weights_that_do_not_fit_are_refused(weights, said):
-    with pytest.raises(ShapeError, match=said):
+def test_raises_on_weights_that_do_not_fit(weights, message):
+    with pytest.raises(ShapeError, match=message):
         AttentionRecord(READ, WROTE, {"l": weights})
 
 
 @pytest.mark.parametrize(
-    ("word_of", "said"),
-    [((0,), "2 tokens but 1"), ((0, 1), "token 'b' .* word 1, but there are 1"), ((-1, 0), "-1")],
+    ("word_of", "message"),
+    [
+        ((0,), "2 tokens but 1"),
+        ((0, 1), "'b' belongs to word 1, but .* is 1"),
+        ((-1, 0), "-1"),
+    ],
 )
-def test_sides_that_do_not_fit_are_refused(word_of, said):
-    with pytest.raises(ShapeError, match=said):
+def test_raises_on_sides_that_do_not_fit(word_of, message):
+    with pytest.raises(ShapeError, match=message):
         Side(("a", "b"), ("ab",), word_of)
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "message"),
     [
-        (lambda r: r.mean("decoder.9"), "no layer 'decoder.9'; it has 'decoder.0.cross', "),
-        (lambda r: r.mean("decoder.0.cross", 2), "heads 0 to 1; there is no head 2"),
-        (lambda r: r.mean(head=1), "'decoder.1.cross' has heads 0 to 0"),
+        (lambda r: r.mean("decoder.9"), "no layer 'decoder.9'; its layers: 'decoder.0.cross', "),
+        (lambda r: r.mean("decoder.0.cross", 2), "no head 2; its heads are 0 to 1"),
+        (lambda r: r.mean(head=1), "'decoder.1.cross' has no head 1; its heads are 0 to 0"),
         (lambda r: r.slice(heads=[-1]), "no head -1"),
         (lambda r: r.alignment("x"), "no layer 'x'"),
         (lambda r: r.figure(head=7), "no head 7"),
     ],
 )
-def test_questions_about_what_is_not_there_are_refused(record, call, said):
-    with pytest.raises(WatchError, match=said):
+def test_raises_on_unknown_layers_and_heads(record, call, message):
+    with pytest.raises(WatchError, match=message):
         call(record)
 
 
@@ -188,10 +192,10 @@ def test_a_model_without_attention_has_a_record_without_layers(tmp_path):
     assert AttentionRecord.load(empty.save(tmp_path / "a.npz")).wrote == WROTE
 
 
-# as data
+# files
 
 
-def test_json_there_and_back(record):
+def test_json_round_trip(record):
     text = record.to_json()
     again = AttentionRecord.from_json(text)
     assert (again.read, again.wrote, again.layers) == (READ, WROTE, record.layers)
@@ -231,14 +235,14 @@ ODD = [
 ]
 
 
-def test_odd_texts_survive_as_data_and_in_every_picture(tmp_path):
+def test_odd_texts_survive_in_files_and_pictures(tmp_path):
     record = odd_record(ODD)
     for suffix in (".json", ".npz"):
         assert AttentionRecord.load(record.save(tmp_path / f"a{suffix}")).read == record.read
     for suffix in (".svg", ".png", ".pdf"):
         assert record.save(tmp_path / f"b{suffix}").stat().st_size > 1000
     words = [text.text for text in ET.parse(tmp_path / "b.svg").iter() if text.tag.endswith("text")]
-    assert "中文" in words  # as letters, which a viewer shows in its own font
+    assert "中文" in words  # as text, which a viewer shows in its own font
     assert "a↵b\ufffd\ufffd\ufffd" in words
     assert "<i>&" in words
 
@@ -258,8 +262,8 @@ def test_odd_texts_survive_as_data_and_in_every_picture(tmp_path):
         '{"format": 1, "read": {"kind": "image"}, "wrote": {}, "weights": {}}',
     ],
 )
-def test_what_is_no_record_is_refused(tmp_path, text):
-    with pytest.raises(FigureError, match="no attention record"):
+def test_raises_on_json_that_is_not_a_record(tmp_path, text):
+    with pytest.raises(FigureError, match="not an attention record"):
         AttentionRecord.from_json(text)
     path = tmp_path / "a.json"
     path.write_text(text)
@@ -280,51 +284,51 @@ def test_what_is_no_record_is_refused(tmp_path, text):
         ("wrote", {"kind": "text", "tokens": ["a"], "words": ["a"], "word_of": ["0"]}),
     ],
 )
-def test_a_damaged_record_is_refused(record, key, value):
-    found = json.loads(record.to_json()) | {key: value}
-    with pytest.raises(FigureError, match="no attention record"):
-        AttentionRecord.from_json(json.dumps(found))
+def test_raises_on_a_damaged_record(record, key, value):
+    damaged = json.loads(record.to_json()) | {key: value}
+    with pytest.raises(FigureError, match="not an attention record"):
+        AttentionRecord.from_json(json.dumps(damaged))
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "said"),
+    ("name", "content", "message"),
     [
-        ("a.npz", b"PK\x03\x04 no zip", "holds no attention record"),
-        ("a.npz", b"", "holds no attention record"),
-        ("a.json", b"\xff\xfe\x00", "holds no attention record"),
+        ("a.npz", b"PK\x03\x04 no zip", "not an attention record"),
+        ("a.npz", b"", "not an attention record"),
+        ("a.json", b"\xff\xfe\x00", "not an attention record"),
         ("a.png", b"", "read from .json or .npz"),
         ("missing.json", None, "cannot read"),
     ],
 )
-def test_files_that_hold_no_record_are_refused(tmp_path, name, content, said):
+def test_raises_on_files_that_are_not_records(tmp_path, name, content, message):
     if content is not None:
         (tmp_path / name).write_bytes(content)
-    with pytest.raises(FigureError, match=said):
+    with pytest.raises(FigureError, match=message):
         AttentionRecord.load(tmp_path / name)
 
 
-def test_a_damaged_file_is_refused_or_harmless(tmp_path, record):
-    whole = record.save(tmp_path / "a.npz").read_bytes()
-    draw = np.random.default_rng(0)
-    refused = 0
+def test_a_damaged_file_raises_or_is_harmless(tmp_path, record):
+    content = record.save(tmp_path / "a.npz").read_bytes()
+    generator = np.random.default_rng(0)
+    errors = 0
     for _ in range(150):
-        damaged = bytearray(whole)
-        damaged[draw.integers(len(whole))] ^= int(draw.integers(1, 256))
+        damaged = bytearray(content)
+        damaged[generator.integers(len(content))] ^= int(generator.integers(1, 256))
         (tmp_path / "b.npz").write_bytes(damaged)
         try:
             AttentionRecord.load(tmp_path / "b.npz")
         except FigureError:
-            refused += 1
-    assert refused > 50
+            errors += 1
+    assert errors > 50
 
 
-def test_no_pickle_is_read(tmp_path):
+def test_load_never_unpickles(tmp_path):
     np.savez(tmp_path / "a.npz", texts=np.array([{"a": 1}], dtype=object))
-    with pytest.raises(FigureError, match="no attention record"):
+    with pytest.raises(FigureError, match="not an attention record"):
         AttentionRecord.load(tmp_path / "a.npz")
 
 
-# as a picture
+# pictures
 
 
 def test_the_figure_shows_tokens_or_words(record):
@@ -341,7 +345,7 @@ def test_the_figure_shows_tokens_or_words(record):
 
 
 @pytest.mark.parametrize("suffix", [".png", ".svg"])
-def test_a_picture_has_the_whole_record_beside_it(tmp_path, record, suffix):
+def test_the_complete_record_is_saved_beside_a_picture(tmp_path, record, suffix):
     path = record.save(tmp_path / f"map{suffix}")
     assert {file.name for file in tmp_path.iterdir()} == {path.name, "map.json"}
     assert AttentionRecord.load(tmp_path / "map.json").layers == record.layers
@@ -350,13 +354,13 @@ def test_a_picture_has_the_whole_record_beside_it(tmp_path, record, suffix):
 
 
 @pytest.mark.parametrize("name", ["map", "map.jpg", "map.html.zip", "map.PNG "])
-def test_an_unknown_suffix_is_refused_with_what_is_possible(tmp_path, record, name):
-    with pytest.raises(FigureError, match=r"\.json, \.npz, \.html, \.png, \.svg, \.pdf; got"):
+def test_save_raises_on_an_unknown_suffix(tmp_path, record, name):
+    with pytest.raises(FigureError, match=r"use one of \.json, \.npz, \.html, \.png, \.svg, \.pdf"):
         record.save(tmp_path / name)
     assert not list(tmp_path.iterdir())
 
 
-def test_sixty_tokens_with_long_labels_are_not_clipped():
+def test_labels_of_sixty_tokens_are_not_clipped():
     words = [f"word-number-{i}" if i % 7 else "a-very-long-word-" * 3 for i in range(60)]
     chart = odd_record(words).figure()
     chart.draw_without_rendering()
@@ -370,12 +374,12 @@ def test_sixty_tokens_with_long_labels_are_not_clipped():
         assert box.y1 <= canvas.y1 + 1
 
 
-def test_a_very_long_text_stays_within_bounds():
+def test_the_figure_of_a_very_long_text_has_a_limited_size():
     width, height = odd_record(["x"] * 700).figure().get_size_inches()
     assert max(width, height) < 60
 
 
-def test_a_notebook_shows_it_and_runs_nothing(record):
+def test_a_notebook_shows_the_figure_and_runs_no_script(record):
     page = odd_record(["<script>alert(1)</script>", '"><img src=x onerror=y>'])._repr_html_()
     assert page.startswith("<img alt=")
     assert "<script" not in page
@@ -386,7 +390,7 @@ def test_a_notebook_shows_it_and_runs_nothing(record):
     )
 
 
-def test_nothing_read_or_written_shows_as_text():
+def test_an_empty_record_is_shown_as_text():
     record = AttentionRecord(Side((), (), ()), WROTE, {"l": np.zeros((1, 4, 0))})
     assert "0 read" in record._repr_html_()
     assert record.alignment() == set()

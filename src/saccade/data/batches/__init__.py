@@ -1,6 +1,6 @@
-"""From arrays to batches.
+"""Batches of arrays.
 
-plan      which rows form a batch, and which batch each update of each process reads
+plan      the rows of each batch, and the batches of each update of each process
 blocks    text as blocks of tokens for language models
 collate   pad sequences of different lengths into one tensor
 """

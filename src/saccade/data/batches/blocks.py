@@ -1,26 +1,27 @@
-"""Text as blocks of tokens of which each is predicted from those before it.
+"""Text as blocks of tokens, each predicted from those before it.
 
 A piece is a run of tokens that are predicted, each from the one before it. A block holds one piece
-of a text that just goes on (`in_stream`), or pieces of several documents (`packed`). Together the
-pieces hold every token once; only the very first of a stream is predicted from nothing, and left.
+of a continuous text (`in_stream`), or pieces of several documents (`packed`). Together the pieces
+hold every token once, except the very first token of a stream, which has nothing before it.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-Numbers = npt.NDArray[np.int64]
-Tokens = npt.NDArray[np.integer[Any]]
+from saccade.data.store.ragged import Integers, Numbers, runs
 
 
 @dataclass(frozen=True, eq=False)
-class Taken:
-    """The tokens of some blocks, one after the other, and how many are in each block.
+class BlockTokens:
+    """The tokens of some blocks, one block after the other.
 
-    `document` numbers the pieces of each block from 0.
+    tokens      the token before each prediction
+    following   the token to predict
+    document    number of the piece within its block, from 0
+    sizes       number of tokens of each block
     """
 
     tokens: Numbers
@@ -31,15 +32,17 @@ class Taken:
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
-    """Where in `tokens` the pieces lie, in the order of the blocks they are of.
+    """The places of the pieces in `tokens`, in the order of their blocks.
 
-    starts    the place of the first token that a piece predicts
-    lengths   how many it predicts
-    opens     whether it begins a document: its first token is predicted from `start`
-    bounds    the pieces of block i are those from bounds[i] to bounds[i + 1]
+    tokens    the text as token ids
+    starts    place of the first token that each piece predicts
+    lengths   number of tokens that each piece predicts
+    opens     whether a piece begins a document: its first token is predicted from `start`
+    bounds    block i has the pieces from bounds[i] to bounds[i + 1]
+    start     the token before each document
     """
 
-    tokens: Tokens
+    tokens: Integers
     starts: Numbers
     lengths: Numbers
     opens: npt.NDArray[np.bool_]
@@ -51,25 +54,25 @@ class Blocks:
 
     @property
     def sizes(self) -> Numbers:
-        """The tokens of each block."""
+        """The number of tokens of each block."""
         ends = np.concatenate(([0], np.cumsum(self.lengths)))
         return np.diff(ends[self.bounds])
 
     def take(
         self, rows: Sequence[int] | Numbers, shifts: Sequence[int] | Numbers | int = 0
-    ) -> Taken:
-        """These blocks; `shifts` moves the window of each on, as far as the text goes."""
+    ) -> BlockTokens:
+        """Return the tokens of these blocks, each moved on by `shifts` as far as the text goes."""
         chosen = np.asarray(rows, dtype=np.int64)
         counts = self.bounds[chosen + 1] - self.bounds[chosen]
-        pieces = _runs(self.bounds[chosen], counts)
+        pieces = runs(self.bounds[chosen], counts)
         lengths = self.lengths[pieces]
         moved = self.starts[pieces] + np.repeat(np.broadcast_to(shifts, chosen.shape), counts)
-        places = _runs(np.minimum(moved, len(self.tokens) - lengths), lengths)
+        places = runs(np.minimum(moved, len(self.tokens) - lengths), lengths)
         tokens = self.tokens[places - 1].astype(np.int64)
         tokens[(np.cumsum(lengths) - lengths)[self.opens[pieces]]] = self.start
-        numbers = _runs(np.zeros_like(counts), counts)
+        numbers = runs(np.zeros_like(counts), counts)
         block = np.repeat(np.arange(len(chosen)), counts)
-        return Taken(
+        return BlockTokens(
             tokens=tokens,
             following=self.tokens[places].astype(np.int64),
             document=np.repeat(numbers, lengths),
@@ -77,8 +80,8 @@ class Blocks:
         )
 
 
-def in_stream(tokens: Tokens, size: int) -> Blocks:
-    """One text, cut into blocks of `size` tokens and a last one of what is left."""
+def in_stream(tokens: Integers, size: int) -> Blocks:
+    """Cut one text into blocks of `size` tokens; the last block holds the rest."""
     starts = np.arange(1, len(tokens), size)
     return Blocks(
         tokens=tokens,
@@ -89,17 +92,21 @@ def in_stream(tokens: Tokens, size: int) -> Blocks:
     )
 
 
-def packed(tokens: Tokens, size: int, *, start: int, stop: int) -> Blocks:
-    """Documents, each of which ends with `stop`, cut into pieces and these packed into blocks.
+def packed(tokens: Integers, size: int, *, start: int, stop: int) -> Blocks:
+    """Cut documents into pieces of at most `size` tokens, and pack these into blocks of `size`.
 
-    A piece has at most `size` tokens, and so has a block. `start` stands before each document.
+    Args:
+        tokens: The documents, each ended by `stop`; the last may be incomplete.
+        size: The most tokens of a piece and of a block.
+        start: The token before each document.
+        stop: The token that ends each document.
     """
     ends = np.flatnonzero(tokens == stop) + 1
-    if len(tokens) and (not len(ends) or ends[-1] < len(tokens)):  # the last may go on
+    if len(tokens) and (not len(ends) or ends[-1] < len(tokens)):  # the last has no end
         ends = np.append(ends, len(tokens))
     begins = np.concatenate(([0], ends))[:-1]
     counts = -(-(ends - begins) // size)
-    number = _runs(np.zeros_like(counts), counts)
+    number = runs(np.zeros_like(counts), counts)
     starts = np.repeat(begins, counts) + number * size
     lengths = np.minimum(size, np.repeat(ends, counts) - starts)
     block = pack(lengths, size)
@@ -115,30 +122,29 @@ def packed(tokens: Tokens, size: int, *, start: int, stop: int) -> Blocks:
 
 
 def pack(sizes: Numbers, room: int) -> Numbers:
-    """The bin of each thing, bins having `room`: first-fit decreasing (Johnson 1973).
+    """Return the bin of each object: first-fit decreasing bin packing (Johnson 1973).
 
-    From the largest on, and of equals from the first, each goes into the first bin that has room
-    for it. So things of one size fill bins in their order, and are dealt with at once.
+    From the largest object to the smallest, each goes into the first bin with enough room. Objects
+    of one size fill the bins in order, so they are placed together.
 
-    >>> pack(np.array([3, 5, 2, 6, 4]), 10)
-    array([1, 1, 1, 0, 0])
+    Args:
+        sizes: The size of each object, from 1 to `room`.
+        room: The capacity of a bin.
+
+    Example:
+        >>> pack(np.array([3, 5, 2, 6, 4]), 10)
+        array([1, 1, 1, 0, 0])
     """
     bins = np.empty(len(sizes), np.int64)
     free = np.full(len(sizes), room, np.int64)
     used = 0
     order = np.argsort(-sizes, kind="stable")
     distinct, firsts = np.unique(-sizes[order], return_index=True)
-    for size, things in zip(-distinct, np.split(order, firsts)[1:], strict=True):
-        fitting = np.flatnonzero(free[: used - (-len(things) // (room // size))] >= size)
-        filled = np.minimum(np.cumsum(free[fitting] // size), len(things))
-        taken = np.diff(filled, prepend=0)
-        bins[things] = np.repeat(fitting, taken)
-        free[fitting] -= taken * size
-        used = max(used, int(bins[things[-1]]) + 1)
+    for size, objects in zip(-distinct, np.split(order, firsts)[1:], strict=True):
+        fitting = np.flatnonzero(free[: used - (-len(objects) // (room // size))] >= size)
+        filled = np.minimum(np.cumsum(free[fitting] // size), len(objects))
+        added = np.diff(filled, prepend=0)
+        bins[objects] = np.repeat(fitting, added)
+        free[fitting] -= added * size
+        used = max(used, int(bins[objects[-1]]) + 1)
     return bins
-
-
-def _runs(starts: Numbers, lengths: Numbers) -> Numbers:
-    """start, start + 1 … for each, one after the other."""
-    before = np.cumsum(lengths) - lengths
-    return np.arange(lengths.sum()) + np.repeat(starts - before, lengths)

@@ -1,4 +1,4 @@
-"""Sequences of different length become one tensor: the last place that knows about padding."""
+"""Pad sequences of different lengths into one tensor. Only this module knows about padding."""
 
 from collections.abc import Sequence
 
@@ -6,22 +6,29 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from saccade.data.store.ragged import Ragged
+from saccade.data.store.ragged import Numbers, Ragged
 from saccade.shapes import Bool, Int, Tensor
 
 Padded = tuple[Int[Tensor, "b n"], Bool[Tensor, "b n"]]
 
 
 def pad(
-    sequences: Sequence[Sequence[int] | npt.NDArray[np.int64]],
+    sequences: Sequence[Sequence[int] | Numbers],
     value: int = 0,
     *,
     start: int | None = None,
     end: int | None = None,
 ) -> Padded:
-    """Sequences (b, n) filled up with `value`, and a mask, True = real.
+    """Pad sequences to the length of the longest.
 
-    `start` and `end` are put before and after each, if given.
+    Args:
+        sequences: b sequences of token ids.
+        value: The token id of the padding.
+        start: A token id to put before each sequence.
+        end: A token id to put after each sequence.
+
+    Returns:
+        The tokens (b, n), and a mask (b, n) that is True for real tokens.
     """
     lengths = np.fromiter(map(len, sequences), np.int64, len(sequences))
     parts = [np.asarray(sequence, np.int64) for sequence in sequences]
@@ -37,22 +44,18 @@ def pad_rows(
     start: int | None = None,
     end: int | None = None,
 ) -> Padded:
-    """The same for rows of a `Ragged`, without making a sequence of each first."""
+    """Pad rows of a `Ragged` as `pad` does, without copying each sequence."""
     flat, lengths = ragged.take(rows)
     return _filled(flat, lengths, value, start, end)
 
 
-def mask_of(lengths: npt.NDArray[np.int64]) -> Bool[Tensor, "b n"]:
-    """True for the first `length` places of each row."""
+def mask_of(lengths: Numbers) -> Bool[Tensor, "b n"]:
+    """Return a mask (b, n) that is True for the first `length` places of each row."""
     return torch.from_numpy(_real(lengths))
 
 
 def _filled(
-    flat: npt.NDArray[np.int64],
-    lengths: npt.NDArray[np.int64],
-    value: int,
-    start: int | None,
-    end: int | None,
+    flat: Numbers, lengths: Numbers, value: int, start: int | None, end: int | None
 ) -> Padded:
     before, after = int(start is not None), int(end is not None)
     real = _real(lengths + before + after)
@@ -66,6 +69,6 @@ def _filled(
     return torch.from_numpy(padded), torch.from_numpy(real)
 
 
-def _real(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+def _real(lengths: Numbers) -> npt.NDArray[np.bool_]:
     longest = int(lengths.max()) if len(lengths) else 0
     return np.arange(longest) < lengths[:, None]

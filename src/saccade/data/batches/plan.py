@@ -1,36 +1,40 @@
-"""Which rows go together in a batch, and which batch each update of each process reads.
+"""The rows of each batch, and the batches that each process reads for each update.
 
-Both are pure functions of the seed and a number, so a training that goes on after a stop reads
-exactly what it would have read.
+Both are pure functions of the seed and a number, so a resumed training reads exactly what it would
+have read without the interruption.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from saccade.data.store.ragged import Integers, Numbers
 from saccade.errors import DataError
 
-Lengths = npt.NDArray[np.integer[Any]]
-Rows = npt.NDArray[np.int64]
+EPOCHS_KEPT = 2  # an update may reach over the end of an epoch
 
 
-def batches(lengths: Lengths, budget: int, *, seed: int, epoch: int) -> list[Rows]:
-    """The rows of every batch of an epoch, from the lengths (n, fields) of all rows.
+def batches(lengths: Integers, budget: int, *, seed: int, epoch: int) -> list[Numbers]:
+    """Return the rows of every batch of an epoch.
 
-    A batch has at most `budget` tokens, padding included: rows × (longest of the first field +
-    longest of the second …). A single row beyond that is a batch of its own. Every row comes once.
-    Rows of equal lengths change places from epoch to epoch, and so do the batches; where the cuts
-    fall depends on lengths alone, so every epoch has the same number of batches.
+    Every row comes once. Rows of equal lengths change places from epoch to epoch, and so do the
+    batches. The cuts depend on the lengths alone, so every epoch has the same number of batches.
+
+    Args:
+        lengths: The lengths (rows, fields) of all rows.
+        budget: The most tokens of a batch, including padding: rows × (longest first field +
+            longest second field + …). A longer row is a batch of its own.
+        seed: The seed of the order.
+        epoch: The number of the epoch.
     """
-    return _Cut(_checked(lengths, budget), budget).deal(seed, epoch)
+    return _Cut(_checked(lengths, budget), budget).shuffled(seed, epoch)
 
 
-def padding_share(lengths: Lengths, batches: Sequence[Rows]) -> float:
-    """How much of the batches is padding: 0 none, 1 all."""
+def padding_fraction(lengths: Integers, batches: Sequence[Numbers]) -> float:
+    """Return the fraction of the batches' tokens that is padding, from 0 to 1."""
     padded = sum(len(rows) * int(lengths[rows].max(0).sum()) for rows in batches if len(rows))
     real = sum(int(lengths[rows].sum()) for rows in batches)
     return 1 - real / padded if padded else 0.0
@@ -39,22 +43,29 @@ def padding_share(lengths: Lengths, batches: Sequence[Rows]) -> float:
 class Assignment(NamedTuple):
     """One batch to read: its number in the endless stream of batches, and its rows."""
 
-    index: int  # type: ignore[assignment]  # hides tuple.index, which nobody asks a batch
-    rows: Rows
+    index: int  # type: ignore[assignment]  # hides tuple.index, which a batch does not need
+    rows: Numbers
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Plan:
-    """What each process reads at each update.
+    """The batches that each process reads for each update.
 
-    The batches of epoch 0, 1, 2 … follow each other without end. An update takes the next `size`
-    = world × accumulate of them; process `rank` reads every world-th, `accumulate` in all. So it
-    does not matter to the update how many processes share the work. An update begins after the
-    batches that were read before it, so a training that is resumed with another number of
-    processes skips none and reads none twice.
+    The batches of epoch 0, 1, 2, … follow each other without end. An update takes the next `size`
+    = world × accumulate of them; process `rank` reads every world-th, `accumulate` in all. An
+    update therefore does not depend on the number of processes. It begins after the batches that
+    were read before it, so a training that is resumed with another number of processes skips no
+    batch and reads none twice.
+
+    lengths      lengths (rows, fields) of all rows
+    budget       most tokens of a batch, including padding
+    seed         seed of the order
+    rank         number of this process, from 0
+    world        number of processes
+    accumulate   batches that each process reads for one update
     """
 
-    lengths: Lengths
+    lengths: Integers
     budget: int
     seed: int
     rank: int = 0
@@ -64,12 +75,12 @@ class Plan:
     def __post_init__(self) -> None:
         _checked(self.lengths, self.budget)
         if not len(self.lengths):
-            raise DataError("there are no rows to make batches of")
+            raise DataError("there are no rows to batch; at least one is expected")
         if self.seed < 0:
-            raise DataError(f"a seed must be 0 or above, got {self.seed}")
+            raise DataError(f"seed must be 0 or more, got {self.seed}")
         if self.world < 1 or self.accumulate < 1 or not 0 <= self.rank < self.world:
             raise DataError(
-                "a plan needs world >= 1, accumulate >= 1 and a rank below world, got "
+                "a plan needs world >= 1, accumulate >= 1 and 0 <= rank < world, got "
                 f"world={self.world}, accumulate={self.accumulate}, rank={self.rank}"
             )
 
@@ -79,14 +90,14 @@ class Plan:
         return self.world * self.accumulate
 
     def update(self, read: int) -> list[Assignment]:
-        """The batches of this process for the update that comes after `read` batches."""
+        """Return the batches of this process for the update that follows `read` batches."""
         if read < 0:
             raise DataError(f"the number of batches read must be 0 or more, got {read}")
         numbers = range(read + self.rank, read + self.size, self.world)
         return [self._assignment(number) for number in numbers]
 
     def epoch_of(self, read: int) -> float:
-        """How often all rows have been read after `read` batches."""
+        """Return how many times all rows have been read after `read` batches."""
         return read / self.per_epoch
 
     @property
@@ -99,19 +110,22 @@ class Plan:
         return _Cut(self.lengths, self.budget)
 
     @cached_property
-    def _deal(self) -> Any:
-        """An update may reach over the end of an epoch, so two are kept."""
-        return lru_cache(maxsize=2)(lambda epoch: self._cut.deal(self.seed, epoch))
+    def _epochs(self) -> dict[int, list[Numbers]]:
+        return {}
 
     def _assignment(self, number: int) -> Assignment:
         epoch, place = divmod(number, self.per_epoch)
-        return Assignment(number, self._deal(epoch)[place])
+        if epoch not in self._epochs:
+            while len(self._epochs) >= EPOCHS_KEPT:
+                self._epochs.pop(next(iter(self._epochs)))
+            self._epochs[epoch] = self._cut.shuffled(self.seed, epoch)
+        return Assignment(number, self._epochs[epoch][place])
 
 
 class _Cut:
-    """Rows sorted by length and cut into batches; which row takes which place is dealt later."""
+    """Rows sorted by length and cut into batches; rows of equal lengths are interchangeable."""
 
-    def __init__(self, lengths: Lengths, budget: int) -> None:
+    def __init__(self, lengths: Integers, budget: int) -> None:
         order = _order(lengths)
         ordered = lengths[order].astype(np.int64)
         differs = np.ones(len(order), dtype=bool)
@@ -124,29 +138,29 @@ class _Cut:
     def count(self) -> int:
         return len(self._ends)
 
-    def deal(self, seed: int, epoch: int) -> list[Rows]:
-        chance = np.random.default_rng([seed, epoch])
-        shuffled = chance.permutation(len(self._rank))
+    def shuffled(self, seed: int, epoch: int) -> list[Numbers]:
+        generator = np.random.default_rng([seed, epoch])
+        shuffled = generator.permutation(len(self._rank))
         rows = shuffled[np.argsort(self._rank[shuffled], kind="stable")]
-        dealt = np.split(rows, self._ends[:-1])
-        return [dealt[i] for i in chance.permutation(self.count)]
+        batches = np.split(rows, self._ends[:-1])
+        return [batches[i] for i in generator.permutation(self.count)]
 
 
-def _order(lengths: Lengths) -> Rows:
-    """Sorted by the first field, and like a snake by the next: up, down, up.
+def _order(lengths: Integers) -> Numbers:
+    """Sort by the first field, and by the next in alternating direction.
 
-    At a change of the first field the other goes on from where it was, instead of jumping.
+    Where the first field changes, the next one continues from its value instead of jumping.
     """
     keys = []
-    turned = np.zeros(len(lengths), dtype=np.int64)
+    turns = np.zeros(len(lengths), dtype=np.int64)
     for field in lengths.T.astype(np.int64):
-        keys.append(np.where(turned % 2 == 0, field, -field))
-        turned = turned + field
+        keys.append(np.where(turns % 2 == 0, field, -field))
+        turns = turns + field
     return np.lexsort(keys[::-1])
 
 
-def _ends(ordered: npt.NDArray[np.int64], budget: int) -> list[int]:
-    """Where each batch ends: as many rows as the budget allows, from the first on."""
+def _ends(ordered: Numbers, budget: int) -> list[int]:
+    """Return the end of each batch: as many rows as the budget allows, from the first on."""
     ends: list[int] = []
     start, count = 0, len(ordered)
     while start < count:
@@ -158,11 +172,11 @@ def _ends(ordered: npt.NDArray[np.int64], budget: int) -> list[int]:
     return ends
 
 
-def _checked(lengths: Lengths, budget: int) -> Lengths:
+def _checked(lengths: Integers, budget: int) -> Integers:
     if budget < 1:
         raise DataError(f"a batch needs a budget of at least 1 token, got {budget}")
     if lengths.ndim != 2 or not lengths.shape[1]:
-        raise DataError(f"lengths must be (rows, fields), got shape {lengths.shape}")
+        raise DataError(f"lengths must have the shape (rows, fields), got {lengths.shape}")
     if lengths.size and lengths.min() < 0:
-        raise DataError(f"lengths count from 0, got {lengths.min()}")
+        raise DataError(f"lengths must be 0 or more, got {lengths.min()}")
     return lengths

@@ -1,14 +1,15 @@
-"""The words of `builtin:mood`: what it is about, who is there, and how each mood is said."""
+"""The vocabulary of `builtin:mood`: topics, people, and the words for each mood."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Words:
-    """The ways to say one mood.
+class MoodWords:
+    """The words for one mood.
 
-    `feelings`: of someone who is so. `qualities`: of a thing that makes one so.
-    `effects`: what a thing did, and the same without the past, of {me} or of {my} own.
+    feelings    adjectives for a person in this mood
+    qualities   adjectives for a thing that causes it
+    effects     effects of a thing, in the past and as an infinitive, on {me} or on {my} something
     """
 
     feelings: tuple[str, ...]
@@ -18,16 +19,16 @@ class Words:
 
 @dataclass(frozen=True)
 class Person:
-    """Someone as a subject, as an object, and as an owner."""
+    """The forms of a person as subject, object and owner."""
 
     subject: str
     object: str
     owner: str
 
 
-def _words(feelings: str, qualities: str, effects: str) -> Words:
+def _words(feelings: str, qualities: str, effects: str) -> MoodWords:
     pairs = (line.split(" / ") for line in effects.strip().splitlines())
-    return Words(
+    return MoodWords(
         tuple(feelings.split()), tuple(qualities.split()), tuple((did, do) for did, do in pairs)
     )
 
@@ -80,7 +81,7 @@ set {my} mind at rest / set {my} mind at rest
 }
 OPPOSITE = {"happy": "sad", "sad": "happy", "angry": "calm", "calm": "angry"}
 
-# things of one topic are told of together
+# the things of one topic occur together
 TOPICS = (
     ("soup", "bread", "coffee", "dessert", "waiter", "bill"),
     ("film", "plot", "ending", "music", "first scene", "main actor"),
@@ -109,7 +110,7 @@ OPENINGS = (
 REASONS = ("about", "because of")
 STRONG = ("very", "really", "truly", "extremely")
 WEAK = ("a bit", "slightly", "a little", "somewhat")
-# before a feeling or a quality, and before what a thing did
+# negations before a feeling or a quality, and before an effect
 NOT_SO = ("not", "not at all", "not really", "hardly", "far from", "anything but", "by no means")
 NEVER_DID = ("never", "hardly")
 NOT_DO = ("did not", "did nothing to", "failed to")

@@ -1,18 +1,18 @@
-"""The words of `builtin:phrases`: what each is in English and in French, and its French forms."""
+"""The vocabulary of `builtin:phrases`: English words with their French forms."""
 
 from dataclasses import dataclass
 
-MUTE = "aeiouyâàéèêîïôûùh"  # the h of these few words is mute too
+MUTE = "aeiouyâàéèêîïôûùh"  # every h in this vocabulary is mute
 
 
 def begins_with_vowel(french: str) -> bool:
-    """Whether the word is spoken with a vowel first, so that words before it change."""
+    """Return whether the word begins with a vowel sound, which changes the word before it."""
     return french[0] in MUTE
 
 
 @dataclass(frozen=True)
 class Noun:
-    """A noun in both numbers of both languages."""
+    """A noun, singular and plural in both languages, and its French gender."""
 
     english: tuple[str, str]
     french: tuple[str, str]
@@ -21,9 +21,11 @@ class Noun:
 
 @dataclass(frozen=True)
 class Adjective:
-    """`forms`: masculine, feminine, and both again in the plural.
+    """An adjective with its French forms.
 
-    `first`: it stands before its noun. `before_vowel`: the masculine form there, if another.
+    forms          masculine, feminine, masculine plural, feminine plural
+    first          whether it stands before its noun
+    before_vowel   the masculine form before a vowel, if it differs
     """
 
     english: str
@@ -34,9 +36,12 @@ class Adjective:
 
 @dataclass(frozen=True)
 class Verb:
-    """`english`: with I and with he. `french`: with je, il, nous, vous, ils.
+    """A verb in the present tense.
 
-    `people`: one can do it to him or her. `indefinite`: and to a thing or some things.
+    english      with "I" and with "he"
+    french       with je, il, nous, vous, ils
+    people       whether its object may be a personal pronoun
+    indefinite   whether its object may have an indefinite article
     """
 
     english: tuple[str, str]
@@ -47,7 +52,11 @@ class Verb:
 
 @dataclass(frozen=True)
 class Pronoun:
-    """A subject: `person` counts the forms of the verbs; `not_to`, what it cannot act on."""
+    """A pronoun as a subject.
+
+    person   index of the French verb form
+    not_to   pronouns that cannot be the object of a sentence with this subject
+    """
 
     english: str
     french: str
@@ -184,7 +193,7 @@ SUBJECTS = (
     Pronoun("you", "vous", 3, ("you",)),
     Pronoun("they", "ils", 4),
 )
-# what one acts on, and to whom one gives
+# pronouns as direct and as indirect objects
 OBJECTS = {"me": "me", "him": "le", "her": "la", "us": "nous", "you": "vous", "them": "les"}
 RECEIVERS = {"me": "me", "him": "lui", "her": "lui", "us": "nous", "you": "vous", "them": "leur"}
 DETERMINERS = {

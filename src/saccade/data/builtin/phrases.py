@@ -1,35 +1,34 @@
-"""Made: English sentences, their French, and which word came from which.
+"""Synthetic English sentences with their French translation and gold word alignment.
 
-A small grammar with what makes French hard for a machine: gender and number that reach over
-several words, adjectives after the noun or before it, negation on both sides of the verb, pronouns
-that move before it, l' d' j' n' m' glued to the next word, du and aux that are two words in one.
+A small grammar with the difficulties of French: gender and number agreement across several words,
+adjectives after or before the noun, negation on both sides of the verb, pronouns that move before
+the verb, elision (l' d' j' n' m'), and contractions (du, aux) that stand for two words.
 """
 
-import random
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from saccade.data.builtin import _phrases_words as words
 from saccade.data.builtin._phrases_words import Adjective, Noun, Verb, begins_with_vowel
+from saccade.data.builtin._shared import Sampler, split_slice
 
-DESCRIPTION = "made: short English sentences in French, with gold word alignments, 8 000 pairs"
+DESCRIPTION = "synthetic: short English sentences in French, with gold word alignments, 8 000 pairs"
 COLUMNS = ("source", "target", "alignment")
 SIZES = {"train": 7000, "valid": 500, "test": 500}
-CLIPPED = ("le", "la", "je", "ne", "me", "de")
+ELIDED = ("le", "la", "je", "ne", "me", "de")
 CONTRACTED = {("de", "le"): "du", ("de", "les"): "des", ("à", "le"): "au", ("à", "les"): "aux"}
-Choice = TypeVar("Choice")
 
 
 class Word(NamedTuple):
-    """A French word and the places of the English words that it stands for."""
+    """A French word and the indices of the English words it translates."""
 
     text: str
     of: frozenset[int]
 
 
 class Phrase(NamedTuple):
-    """A noun with what belongs to it."""
+    """A noun with its determiner, adjectives and number."""
 
     determiner: str
     adjectives: tuple[Adjective, ...]
@@ -38,31 +37,30 @@ class Phrase(NamedTuple):
 
 
 def rows(split: str) -> Iterator[tuple[str, ...]]:
-    """7 000 sentences to train on, 500 and 500 others; the alignment as `i-j`, from 0."""
-    starts = {"train": 0, "valid": SIZES["train"], "test": SIZES["train"] + SIZES["valid"]}
-    yield from _sentences()[starts[split] : starts[split] + SIZES[split]]
+    """Yield English, French and the alignment as `i-j` pairs from 0."""
+    yield from _sentences()[split_slice(SIZES, split)]
 
 
 @lru_cache(maxsize=1)
 def _sentences() -> list[tuple[str, ...]]:
-    """Distinct sentences, the same at every call: only `random()`, which Python keeps the same."""
-    chance = random.Random(0)
-    made: dict[str, tuple[str, ...]] = {}
-    while len(made) < sum(SIZES.values()):
-        row = _Sentence(chance).make()
-        made[row[0]] = row
-    return list(made.values())
+    """Return distinct sentences, the same at every call."""
+    sampler = Sampler()
+    sentences: dict[str, tuple[str, ...]] = {}
+    while len(sentences) < sum(SIZES.values()):
+        row = _Sentence(sampler).write()
+        sentences[row[0]] = row
+    return list(sentences.values())
 
 
 class _Sentence:
-    """One sentence, written from left to right in English; the French is put in order after it."""
+    """A sentence, whose English is written from left to right and whose French is ordered after."""
 
-    def __init__(self, chance: random.Random) -> None:
-        self._chance = chance
+    def __init__(self, sampler: Sampler) -> None:
+        self._one_of, self._happens = sampler.one_of, sampler.happens
         self._english: list[str] = []
 
-    def make(self) -> tuple[str, ...]:
-        french = _clipped(self._one_of((self._being, self._giving, self._acting, self._acting))())
+    def write(self) -> tuple[str, ...]:
+        french = _elided(self._one_of((self._being, self._giving, self._acting, self._acting))())
         pairs = sorted((i, j) for j, word in enumerate(french) for i in word.of)
         return (
             " ".join(self._english),
@@ -71,7 +69,7 @@ class _Sentence:
         )
 
     def _being(self) -> list[Word]:
-        """The red house is not very old: the adjective agrees with a subject that is far away."""
+        """Write: The red house is not very old. The adjective agrees with a distant subject."""
         if self._happens(0.3):
             pronoun = self._one_of([p for p in words.SUBJECTS if p.person in {1, 4}])
             subject = [self._word(pronoun.french, pronoun.english)]
@@ -82,9 +80,9 @@ class _Sentence:
             subject = self._noun_phrase(phrase)
             feminine, plural = phrase.noun.feminine, phrase.plural
             adjectives = _predicates(phrase)
-        be = self._say("are" if plural else "is")
+        be = self._add("are" if plural else "is")
         negation = self._one_of((None, None, "not", "never", "no longer"))
-        negated = self._say(negation) if negation else frozenset()
+        negated = self._add(negation) if negation else frozenset()
         after = []
         if negation in {None, "not"} and self._happens(0.4):
             after = [self._word("très", "very")]
@@ -96,7 +94,7 @@ class _Sentence:
         return [*subject, *_negated([verb], negation, negated), *after]
 
     def _acting(self) -> list[Word]:
-        """She often sees the black cat near the church, or: she does not see him."""
+        """Write: She often sees the black cat near the church. Or: She does not see him."""
         verb = self._one_of(words.VERBS)
         subject, person, not_to = self._subject()
         verbal, adverbs, negation, negated = self._verbal(verb, person)
@@ -111,7 +109,7 @@ class _Sentence:
         return [*subject, *core, *place]
 
     def _giving(self) -> list[Word]:
-        """He gives the book to the girl, or: he gives her the book."""
+        """Write: He gives the book to the girl. Or: He gives her the book."""
         verb = self._one_of(words.GIVING)
         subject, person, not_to = self._subject()
         verbal, adverbs, negation, negated = self._verbal(verb, person)
@@ -134,7 +132,7 @@ class _Sentence:
         ]
 
     def _subject(self) -> tuple[list[Word], int, tuple[str, ...]]:
-        """Its words, the person of the verb, and the pronouns it cannot act on."""
+        """Return its words, the person of the verb, and the pronouns that cannot be its object."""
         if self._happens(0.5):
             pronoun = self._one_of(words.SUBJECTS)
             return [self._word(pronoun.french, pronoun.english)], pronoun.person, pronoun.not_to
@@ -144,22 +142,22 @@ class _Sentence:
     def _verbal(
         self, verb: Verb, person: int
     ) -> tuple[Word, list[Word], str | None, frozenset[int]]:
-        """The verb, its adverbs, the kind of negation, and the English words of that."""
+        """Return the verb, its adverbs, the negation, and the English words of the negation."""
         third = person == 1
         negation = self._one_of((None, None, None, "not", "not", "never", "no longer"))
         helper: frozenset[int] = frozenset()
         negated: frozenset[int] = frozenset()
         if negation == "not":
-            helper, third = self._say("does" if third else "do"), False
+            helper, third = self._add("does" if third else "do"), False
         if negation:
-            negated = self._say(negation)
+            negated = self._add(negation)
         adverbs = []
         if negation is None and self._happens(0.3):
             adverbs = [self._adverb()]
         elif negation == "not" and self._happens(0.2):
             adverbs = [self._adverb(("often", "always"))]
-        spoken = self._say(verb.english[third])
-        return Word(verb.french[person], helper | spoken), adverbs, negation, negated
+        indices = self._add(verb.english[third])
+        return Word(verb.french[person], helper | indices), adverbs, negation, negated
 
     def _adverb(self, among: Sequence[str] = tuple(words.ADVERBS)) -> Word:
         english = self._one_of(among)
@@ -170,17 +168,17 @@ class _Sentence:
         return [self._word(table[english], english)]
 
     def _place(self) -> list[Word]:
-        """Near the old church: with `the` only, which melts with `de`."""
+        """Write a place such as: near the old church. The article contracts with `de`."""
         english = self._one_of(tuple(words.SITUATIONS))
-        spoken = self._say(english)
-        before = [Word(text, spoken) for text in words.SITUATIONS[english]]
+        indices = self._add(english)
+        before = [Word(text, indices) for text in words.SITUATIONS[english]]
         adjectives = (self._one_of((words.OLD, words.BIG, words.SMALL)),)
         noun = self._one_of(words.PLACES)
         phrase = Phrase("the", adjectives if self._happens(0.3) else (), noun, plural=False)
         return _contracted([*before, *self._noun_phrase(phrase)])
 
     def _phrase(self, nouns: Sequence[Noun], *, free: bool = False) -> Phrase:
-        """A noun with a determiner (also an indefinite one if `free`) and fitting adjectives."""
+        """Return a noun with adjectives and a determiner, which may be indefinite if `free`."""
         noun, plural = self._one_of(nouns), self._happens(0.35)
         determiner = self._one_of(
             ("the", "the", "this", "my", "a", "a") if free else ("the", "my", "this")
@@ -194,11 +192,11 @@ class _Sentence:
         return Phrase(determiner, tuple(adjectives), noun, plural)
 
     def _noun_phrase(self, phrase: Phrase, *, negated: bool = False) -> list[Word]:
-        """Say it in English; the French words in French order."""
+        """Write the phrase in English; return its French words in French order."""
         described = [adjective.english for adjective in phrase.adjectives]
         following = [*described, phrase.noun.english[phrase.plural]]
-        determined = self._say(_english_determiner(phrase, following[0], negated=negated))
-        places = [self._say(word) for word in following]
+        determined = self._add(_english_determiner(phrase, following[0], negated=negated))
+        places = [self._add(word) for word in following]
         first: list[Word] = []
         last: list[Word] = []
         for adjective, place in zip(phrase.adjectives, places, strict=False):
@@ -210,25 +208,19 @@ class _Sentence:
         return [Word(determiner, determined), *french]
 
     def _word(self, french: str, english: str) -> Word:
-        return Word(french, self._say(english))
+        return Word(french, self._add(english))
 
-    def _say(self, english: str) -> frozenset[int]:
-        """Go on in English; the places of the words just said."""
+    def _add(self, english: str) -> frozenset[int]:
+        """Append words to the English sentence; return their indices."""
         start = len(self._english)
         self._english += english.split()
         return frozenset(range(start, len(self._english)))
 
-    def _happens(self, probability: float) -> bool:
-        return self._chance.random() < probability
-
-    def _one_of(self, choices: Sequence[Choice]) -> Choice:
-        return choices[int(self._chance.random() * len(choices))]
-
 
 def _attributes(noun: Noun) -> tuple[tuple[Adjective, ...], tuple[Adjective, ...]]:
-    """Adjectives that go with the noun: those before it in French, and those after it.
+    """Return the adjectives that suit a noun: those before it in French, and those after it.
 
-    Some pairs mean something else in French (`vieux garçon` is a bachelor) and are not made.
+    Pairs with another meaning in French (`vieux garçon` is a bachelor) are left out.
     """
     if noun in words.CHILDREN:
         return (words.SMALL, words.YOUNG), words.MOODS
@@ -241,13 +233,13 @@ def _attributes(noun: Noun) -> tuple[tuple[Adjective, ...], tuple[Adjective, ...
 
 
 def _predicates(phrase: Phrase) -> tuple[Adjective, ...]:
-    """What can be said of it, but not what it was just called."""
+    """Return the adjectives that may be its predicate, without those already used."""
     first, last = _attributes(phrase.noun)
     every = (*first, *last)
-    said = (words.NEW, *phrase.adjectives)  # "est nouveau" is not how French says it
+    used = (words.NEW, *phrase.adjectives)  # French does not say "est nouveau"
     if phrase.noun in words.THINGS + words.ANIMALS and set(phrase.adjectives) & set(words.COLOURS):
-        said = (*said, *words.COLOURS)
-    return tuple(adjective for adjective in every if adjective not in said)
+        used = (*used, *words.COLOURS)
+    return tuple(adjective for adjective in every if adjective not in used)
 
 
 def _agreeing(adjective: Adjective, phrase: Phrase) -> str:
@@ -270,7 +262,10 @@ def _english_determiner(phrase: Phrase, following: str, *, negated: bool) -> str
 
 
 def _french_determiner(phrase: Phrase, following: str, *, described: bool, negated: bool) -> str:
-    """`described`: an adjective follows. What is negated has no indefinite article, only `de`."""
+    """Return the determiner; a negated object has `de` in place of an indefinite article.
+
+    `described` tells whether an adjective follows.
+    """
     masculine, feminine, plural = words.DETERMINERS[phrase.determiner]
     if phrase.determiner == "a" and (negated or (phrase.plural and described)):
         return "de"
@@ -291,19 +286,19 @@ def _negated(verb: list[Word], negation: str | None, of: frozenset[int]) -> list
 
 
 def _contracted(french: list[Word]) -> list[Word]:
-    """de + le → du and the like, unless `le` is glued to a vowel."""
+    """Contract de + le to du, and so on, unless `le` is elided before a vowel."""
     for i, (one, two, three) in enumerate(zip(french, french[1:], french[2:], strict=False)):
-        melted = CONTRACTED.get((one.text, two.text))
-        if melted and not (two.text == "le" and begins_with_vowel(three.text)):
-            return [*french[:i], Word(melted, one.of | two.of), *french[i + 2 :]]
+        contracted = CONTRACTED.get((one.text, two.text))
+        if contracted and not (two.text == "le" and begins_with_vowel(three.text)):
+            return [*french[:i], Word(contracted, one.of | two.of), *french[i + 2 :]]
     return french
 
 
-def _clipped(french: list[Word]) -> list[Word]:
-    """le + arbre → l'arbre, one word that stands for both."""
+def _elided(french: list[Word]) -> list[Word]:
+    """Elide le + arbre to l'arbre, one word that translates both."""
     done: list[Word] = []
     for word in reversed(french):
-        if done and word.text in CLIPPED and begins_with_vowel(done[0].text):
+        if done and word.text in ELIDED and begins_with_vowel(done[0].text):
             done[0] = Word(f"{word.text[:-1]}'{done[0].text}", word.of | done[0].of)
         else:
             done.insert(0, word)

@@ -1,11 +1,11 @@
 """The English text about Python that `help()` shows, from the standard library's pydoc_data.
 
-It is of the Python that runs, so it differs a little from one version of Python to the next.
+It belongs to the running Python, so it differs a little between versions of Python.
 """
 
-import hashlib
 from collections.abc import Iterator, Mapping
 
+from saccade.data.builtin._shared import split_by_hash
 from saccade.errors import DataError
 
 DESCRIPTION = (
@@ -13,15 +13,16 @@ DESCRIPTION = (
     "versions of Python), about 80 documents"
 )
 COLUMNS = ("text",)
-SHARED = 80  # characters in a paragraph that no two topics have by chance
+SHARED = 80  # characters of a paragraph that two topics do not have in common by chance
 
 
 def rows(split: str) -> Iterator[tuple[str, ...]]:
-    """A topic a document, in the order of their names."""
+    """Yield one document per topic, sorted by name: about 10 % each for valid and test."""
     topics = _topics()
     families = _families(topics)
     for name in sorted(topics):
-        if _split_of(families[name]) == split:
+        key = f"builtin:pydoc {families[name]}".encode()
+        if split_by_hash(key, test=1, valid=1, total=10) == split:
             yield (topics[name],)
 
 
@@ -31,32 +32,26 @@ def _topics() -> Mapping[str, str]:
     except ImportError as error:
         raise DataError(
             "builtin:pydoc reads pydoc_data.topics, which this Python was installed without; use "
-            "text of your own"
+            "your own text"
         ) from error
     return topics
 
 
-def _split_of(family: str) -> str:
-    """By a hash of the name: about 1 in 10 for test, 1 for validation."""
-    digest = hashlib.sha256(f"builtin:pydoc {family}".encode()).digest()
-    place = int.from_bytes(digest[:8], "big") % 10
-    return "test" if place == 0 else "valid" if place == 1 else "train"
-
-
 def _families(topics: Mapping[str, str]) -> dict[str, str]:
-    """The first name among those that share paragraphs: many topics are chapters of another.
+    """Return for each topic the first name among those that share paragraphs with it.
 
-    A family stays in one split, or else a test would ask for what was learnt by heart.
+    Many topics are chapters of another one. A family stays in one split; otherwise a test would
+    ask for text that was memorised.
     """
-    having: dict[str, set[str]] = {}
+    topics_with: dict[str, set[str]] = {}
     for name, text in topics.items():
         for paragraph in text.split("\n\n"):
             if len(paragraph) >= SHARED:
-                having.setdefault(paragraph.strip(), set()).add(name)
+                topics_with.setdefault(paragraph.strip(), set()).add(name)
     family = {name: name for name in topics}
-    for names in having.values():
+    for names in topics_with.values():
         joined = {family[name] for name in names}
         if len(joined) > 1:
             first = min(joined)
-            family = {name: first if of in joined else of for name, of in family.items()}
+            family = {name: first if other in joined else other for name, other in family.items()}
     return family

@@ -1,28 +1,28 @@
-"""Made: drawn scenes of one to four objects, a caption of each, and where its objects are.
+"""Synthetic scenes of one to four objects, each with a caption and the boxes of its objects.
 
-A caption goes through the scene from left to right. Between two objects it says where the former is
-from the latter, along the longer way: left of, above or below. Scenes in which any of that would be
-close are not made, so every scene has one right caption.
+A caption lists the objects from left to right. Between two objects it gives the position of the
+first relative to the second along the longer axis: left of, above or below. Scenes in which one of
+these would be ambiguous are left out, so every scene has exactly one right caption.
 
-Images are made when they are asked for, from the number in their name.
+Images are drawn on request, from the number in their name.
 """
 
-import random
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 from saccade.data.builtin import _shapes_drawing as drawing
-from saccade.data.builtin import image_name, image_number
 from saccade.data.builtin._shapes_drawing import Box, Colour, Drawn, Ground
+from saccade.data.builtin._shared import Sampler, image_name, image_number, split_slice
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-DESCRIPTION = "made: drawn scenes of 64×64 pixels and their captions, with boxes, 25 000 images"
+DESCRIPTION = "synthetic: scenes of 64×64 pixels with captions and object boxes, 25 000 images"
 COLUMNS = ("image", "text")
 SIZES = {"train": 24000, "valid": 500, "test": 500}
+COUNT = sum(SIZES.values())
 COLOURS: dict[str, Colour] = {
     "red": (205, 40, 40),
     "orange": (240, 140, 25),
@@ -33,23 +33,22 @@ COLOURS: dict[str, Colour] = {
     "white": (243, 243, 243),
     "black": (16, 16, 16),
 }
-NUMBERS = (1, 2, 2, 3, 3, 3, 4, 4, 4, 4)  # of objects, as often as they stand here
+NUMBERS = (1, 2, 2, 3, 3, 3, 4, 4, 4, 4)  # of objects in a scene, by frequency
 PIXEL = drawing.EIGHTHS
 END = drawing.SIDE * PIXEL
-# from the middle of an object to its end
+# ranges of the distance from the centre of an object to its edge
 REACHES = {"small": (5 * PIXEL, 6 * PIXEL), "large": (17 * PIXEL // 2, 10 * PIXEL)}
-APART = 2 * PIXEL  # the least room between objects, and around them
-CLEARLY = 3 * PIXEL  # the least difference of two lengths that a caption depends on
-TRIES = 12  # of places for an object, before all are placed anew
-TINT = 10  # levels by which a colour may differ from its own
+APART = 2 * PIXEL  # least distance between objects, and to the border
+CLEARLY = 3 * PIXEL  # least difference of two lengths that decide a caption
+TRIES = 12  # positions tried for an object before all are placed again
+TINT = 10  # levels by which an object may differ from its named colour
 GROUND = (105, 150)  # levels
-SHADE = 40  # levels from one end of the ground to the other
+SHADE = 40  # levels from one end of the background to the other
 Place = tuple[int, int]  # x, y
-Choice = TypeVar("Choice")
 
 
 class Thing(NamedTuple):
-    """An object, in the words of a caption and as it is drawn."""
+    """An object: its words in a caption, and its drawing."""
 
     size: str
     colour: str
@@ -57,26 +56,25 @@ class Thing(NamedTuple):
 
     @property
     def words(self) -> list[str]:
-        """What a caption calls it; the noun stands last."""
+        """The words of the object in a caption, the noun last."""
         return ["a", self.size, self.colour, self.drawn.shape]
 
 
 class Scene(NamedTuple):
-    """Objects in the order of the caption, on their ground."""
+    """Objects in the order of the caption, and the background."""
 
     things: tuple[Thing, ...]
     ground: Ground
 
 
 def rows(split: str) -> Iterator[tuple[str, ...]]:
-    """24 000 scenes to train on, 500 and 500 others."""
-    starts = {"train": 0, "valid": SIZES["train"], "test": SIZES["train"] + SIZES["valid"]}
-    for number in range(starts[split], starts[split] + SIZES[split]):
+    """Yield the image's name and its caption."""
+    for number in range(COUNT)[split_slice(SIZES, split)]:
         yield image_name("shapes", number), _caption(number)
 
 
 def image(name: str) -> "Image":
-    """The scene of a name such as `builtin:shapes/123`."""
+    """Return the scene of a name such as `builtin:shapes/123`."""
     from PIL import Image
 
     number = _number(name)
@@ -86,36 +84,36 @@ def image(name: str) -> "Image":
 
 
 def boxes(name: str) -> list[tuple[int, Box]]:
-    """For every noun of the caption its place among the words, and where the object is.
+    """Return for every noun of the caption its index among the words, and the box of its object.
 
-    Words are what white space parts, counted from 0; a box is (left, top, right, bottom) in pixels,
-    right and bottom no longer in it.
+    Words are separated by spaces and counted from 0; a box is (left, top, right, bottom) in
+    pixels, right and bottom excluded.
     """
-    found, place = [], -1
-    for words, thing in _spoken(_scene(_number(name)).things):
-        place += len(words)
-        found.append((place, drawing.box(thing.drawn)))
-    return found
+    index, boxes_by_word = -1, []
+    for words, thing in _words(_scene(_number(name)).things):
+        index += len(words)
+        boxes_by_word.append((index, drawing.box(thing.drawn)))
+    return boxes_by_word
 
 
 def _number(name: str) -> int:
-    return image_number(name, "shapes", sum(SIZES.values()))
+    return image_number(name, "shapes", COUNT)
 
 
-@lru_cache(maxsize=sum(SIZES.values()))
+@lru_cache(maxsize=COUNT)
 def _caption(number: int) -> str:
-    return " ".join(word for words, _ in _spoken(_scene(number).things) for word in words)
+    return " ".join(word for words, _ in _words(_scene(number).things) for word in words)
 
 
-def _spoken(things: Sequence[Thing]) -> Iterator[tuple[list[str], Thing]]:
-    """The words of a caption, object by object; a relation comes before its second object."""
+def _words(things: Sequence[Thing]) -> Iterator[tuple[list[str], Thing]]:
+    """Yield the words of a caption per object; a relation belongs to its second object."""
     yield things[0].words, things[0]
     for before, thing in pairwise(things):
         yield [*_relation(before.drawn, thing.drawn).split(), *thing.words], thing
 
 
 def _relation(one: Drawn, other: Drawn) -> str:
-    """Where one is from the other, which lies further to the right; y grows downwards."""
+    """Return the position of one relative to the other, which lies further right; y points down."""
     down = one.y - other.y
     if other.x - one.x > abs(down):
         return "left of"
@@ -123,41 +121,41 @@ def _relation(one: Drawn, other: Drawn) -> str:
 
 
 def _scene(number: int) -> Scene:
-    """The scene of a number; only `random()` is used, which Python keeps the same."""
-    chance = random.Random(number)
+    """Return the scene of a number."""
+    sampler = Sampler(number)
     things: list[Thing] = []
-    count = _one_of(chance, NUMBERS)
+    count = sampler.one_of(NUMBERS)
     while len(things) < count:
-        thing = _thing(chance)
+        thing = _thing(sampler)
         if all(thing.words[-2:] != other.words[-2:] for other in things):
             things.append(thing)
     reaches = [thing.drawn.reach for thing in things]
     places, order = list[Place](), list[int]()
     while not order:
-        places = _places(chance, reaches)
+        places = _places(sampler, reaches)
         order = _order(places)
     placed = [
         thing._replace(drawn=thing.drawn._replace(x=x, y=y))
         for thing, (x, y) in zip(things, places, strict=True)
     ]
-    return Scene(tuple([placed[i] for i in order]), _ground(chance))
+    return Scene(tuple([placed[i] for i in order]), _ground(sampler))
 
 
-def _thing(chance: random.Random) -> Thing:
-    """An object that has no place yet."""
-    size, colour = _one_of(chance, tuple(REACHES)), _one_of(chance, tuple(COLOURS))
-    shape, reach = _one_of(chance, tuple(drawing.INSIDE)), _between(chance, *REACHES[size])
-    red, green, blue = (level + _between(chance, -TINT, TINT) for level in COLOURS[colour])
+def _thing(sampler: Sampler) -> Thing:
+    """Return an object that is not placed yet."""
+    size, colour = sampler.one_of(tuple(REACHES)), sampler.one_of(tuple(COLOURS))
+    shape, reach = sampler.one_of(tuple(drawing.INSIDE)), sampler.between(*REACHES[size])
+    red, green, blue = (level + sampler.between(-TINT, TINT) for level in COLOURS[colour])
     return Thing(size, colour, Drawn(shape, (red, green, blue), 0, 0, reach))
 
 
-def _places(chance: random.Random, reaches: Sequence[int]) -> list[Place]:
-    """Somewhere for each object, nowhere if one of them found no room after the others."""
+def _places(sampler: Sampler, reaches: Sequence[int]) -> list[Place]:
+    """Return a position per object, or nothing if one finds no room beside the others."""
     places = list[Place]()
     for reach in reaches:
         least = reach + APART
         for _ in range(TRIES):
-            x, y = _between(chance, least, END - least), _between(chance, least, END - least)
+            x, y = sampler.between(least, END - least), sampler.between(least, END - least)
             if all(
                 abs(x - its_x) >= least + other or abs(y - its_y) >= least + other
                 for other, (its_x, its_y) in zip(reaches, places, strict=False)
@@ -170,7 +168,7 @@ def _places(chance: random.Random, reaches: Sequence[int]) -> list[Place]:
 
 
 def _order(places: Sequence[Place]) -> list[int]:
-    """In which order the caption goes through the places, none if that is not clear."""
+    """Return the order in which a caption lists the positions, or nothing if it is ambiguous."""
     order = sorted(range(len(places)), key=lambda i: places[i])
     for (x, y), (next_x, next_y) in pairwise(places[i] for i in order):
         across, down = next_x - x, abs(next_y - y)
@@ -179,19 +177,10 @@ def _order(places: Sequence[Place]) -> list[int]:
     return order
 
 
-def _ground(chance: random.Random) -> Ground:
-    """Plain or shaded, of a dull colour."""
-    level = _between(chance, *GROUND)
-    red, green, blue = (level + _between(chance, -TINT, TINT) for _ in range(3))
-    shade = _one_of(chance, (0, SHADE))
-    right, down = (_between(chance, -shade, shade) for _ in range(2))
+def _ground(sampler: Sampler) -> Ground:
+    """Return a plain or shaded background of a dull colour."""
+    level = sampler.between(*GROUND)
+    red, green, blue = (level + sampler.between(-TINT, TINT) for _ in range(3))
+    shade = sampler.one_of((0, SHADE))
+    right, down = (sampler.between(-shade, shade) for _ in range(2))
     return Ground((red, green, blue), right, down)
-
-
-def _one_of(chance: random.Random, several: Sequence[Choice]) -> Choice:
-    return several[int(chance.random() * len(several))]
-
-
-def _between(chance: random.Random, low: int, high: int) -> int:
-    """Both ends included."""
-    return low + int(chance.random() * (high - low + 1))

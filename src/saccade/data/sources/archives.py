@@ -1,8 +1,8 @@
-"""Where the bytes of images lie: in files, in zips and in IDX files, which are never unpacked.
+"""The bytes of images: in files, in zip files and in IDX files, which are never unpacked.
 
     photos/cat.jpg                       a file
     photos.zip/pets/cat.jpg              a file inside a zip
-    train-images-idx3-ubyte.gz/17        the image of that number, from 0, in an IDX file (MNIST's)
+    train-images-idx3-ubyte.gz/17        image 17, from 0, of an IDX file (the format of MNIST)
 
 IDX: two zero bytes, 8 for unsigned bytes, the number of axes, each axis as four bytes, the values.
 """
@@ -19,39 +19,38 @@ from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from saccade.data.sources.text_files import DAMAGE, file_digest, open_bytes
+from saccade.data import builtin
+from saccade.data.sources.text_files import DAMAGE, file_digest, open_bytes, unreadable
 from saccade.data.threads import in_threads
 from saccade.errors import DataError
 
 Pixels = npt.NDArray[np.uint8]
 
-MOST_BYTES = 200_000_000  # in the file of one image
-MOST_VALUES = 2**30  # in an IDX file, which is held in memory
-ENDINGS = (
+MOST_BYTES = 200_000_000  # of the file of one image
+MOST_VALUES = 2**30  # of an IDX file, which is held in memory
+SUFFIXES = (
     *(".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".gif", ".bmp", ".webp", ".tif", ".tiff"),
     *(".ppm", ".pgm", ".pbm", ".pnm"),
 )
-"""How files of images end."""
+"""Suffixes of image files."""
 ZIP = ".zip"
 IDX = re.compile(r"idx\d-ubyte(\.gz|\.xz)?$", re.IGNORECASE)
 CONTAINERS = re.compile(r"\.zip[/\\]|idx\d-ubyte(\.gz|\.xz)?[/\\]", re.IGNORECASE)
-ENCRYPTED = 0x1  # the bit of a zip's member
-SETTLED = 2_000_000_000  # nanoseconds after which a file that changes has another time
-BUILTIN = "builtin:"
+ENCRYPTED = 0x1  # flag of a zip member
+SETTLED = 2_000_000_000  # nanoseconds after which a change of a file shows in its time
 
 
 def is_idx(path: str | Path) -> bool:
-    """Whether the name is that of an IDX file: `train-images-idx3-ubyte.gz`."""
+    """Return whether a name is that of an IDX file, such as `train-images-idx3-ubyte.gz`."""
     return IDX.search(str(path)) is not None
 
 
-def place_of(where: str) -> tuple[str, str]:
-    """The file, and the name of what is meant inside it; "" is the file itself."""
+def locate(where: str) -> tuple[str, str]:
+    """Return the file, and the name inside it; "" means the file itself."""
     if CONTAINERS.search(where) and not os.path.exists(where):
         outer = os.path.dirname(where)
         while outer and not os.path.exists(outer) and os.path.dirname(outer) != outer:
@@ -61,9 +60,9 @@ def place_of(where: str) -> tuple[str, str]:
     return where, ""
 
 
-def is_there(where: str) -> bool:
-    """Whether there is such a file, or such a name inside one."""
-    file, inner = place_of(where)
+def exists(where: str) -> bool:
+    """Return whether there is such a file, or such a name inside one."""
+    file, inner = locate(where)
     if not inner:
         return os.path.isfile(file)
     if file.lower().endswith(ZIP):
@@ -71,108 +70,110 @@ def is_there(where: str) -> bool:
     return is_idx(file) and _number(inner) < len(read_idx(file, 3))
 
 
-def bytes_of(where: str) -> bytes:
-    """The bytes of an image's file, on the disk or in a zip."""
-    file, inner = place_of(where)
+def read_bytes(where: str) -> bytes:
+    """Return the bytes of an image file, on the disk or in a zip.
+
+    Raises:
+        DataError: The file is missing, too large, not a regular file, or cannot be read.
+    """
+    file, inner = locate(where)
     if inner:
         if not file.lower().endswith(ZIP):
-            raise DataError(f"there is no {where}: {file} is a file, neither a folder nor a .zip")
+            raise DataError(
+                f"{where} does not exist: {file} is a file, neither a folder nor a .zip"
+            )
         return open_zip(file).read(inner)
     try:
         about = os.stat(file)
         if stat.S_ISDIR(about.st_mode):
-            raise DataError(f"{where} is a folder; an image is expected")
+            raise DataError(f"{where} is a folder; an image file is expected")
         if not stat.S_ISREG(about.st_mode):
-            raise DataError(f"{where} is neither a file nor a folder; an image is expected")
+            raise DataError(f"{where} is neither a file nor a folder; an image file is expected")
         if about.st_size > MOST_BYTES:
-            raise DataError(_too_many(where, about.st_size))
+            raise _too_large(where, about.st_size)
         with open(file, "rb") as stream:
             return stream.read(MOST_BYTES)
+    except DataError:
+        raise
     except FileNotFoundError as error:
-        raise DataError(f"there is no {where}") from error
-    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
-        if isinstance(error, DataError):
-            raise
-        raise DataError(f"{where} cannot be read: {getattr(error, 'strerror', error)}") from error
+        raise DataError(f"{where} does not exist; check the path") from error
+    except (OSError, ValueError) as error:  # ValueError: an impossible file name
+        raise unreadable(where, error) from error
 
 
 def idx_image(file: str, inner: str) -> Pixels:
-    """The image (h, w) of that number in an IDX file."""
+    """Return the image (h, w) of this number in an IDX file."""
     images = read_idx(file, 3)
     number = _number(inner)
     if number >= len(images):
-        raise DataError(f"there is no {file}/{inner}; it holds images from 0 to {len(images) - 1}")
+        raise DataError(f"{file}/{inner} does not exist; its images are 0 to {len(images) - 1}")
     return images[number]
 
 
-class Zip:
+class ZipReader:
     """The files inside a zip, by their names with /."""
 
     def __init__(self, path: str) -> None:
         self.path = path
         try:
             self._file = zipfile.ZipFile(path)
-        except Exception as error:  # what is broken in a zip decides which
-            raise DataError(f"{path} is not a whole zip: {error}") from error
+        except Exception as error:  # the damage decides which
+            raise DataError(
+                f"{path} is not a complete zip file: {error}; copy or pack it again"
+            ) from error
         self._members = {
             info.filename.replace("\\", "/"): info
             for info in self._file.infolist()
-            if not info.is_dir() and not leads_out(info.filename)
+            if not info.is_dir() and not _escapes(info.filename)
         }
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The name of every file."""
+        """The names of all files."""
         return tuple(self._members)
 
     def __contains__(self, name: str) -> bool:
         return name in self._members
 
     def read(self, name: str) -> bytes:
-        """The bytes of one file."""
+        """Return the bytes of one file."""
         where, info = f"{self.path}/{name}", self._members.get(name)
-        if leads_out(name):
-            raise DataError(f"{where}: names inside a zip neither begin with / nor have .. in them")
+        if _escapes(name):
+            raise DataError(f"{where}: a name inside a zip must not begin with / or contain ..")
         if info is None:
             inner = " (a zip inside a zip is not read)" if f"{ZIP}/" in name.lower() else ""
-            raise DataError(f"there is no {name} in {self.path}{inner}")
+            raise DataError(f"{self.path} contains no {name}{inner}; check the name")
         if info.flag_bits & ENCRYPTED:
             raise DataError(f"{where} is encrypted; unpack it with its password")
         if info.file_size > MOST_BYTES:
-            raise DataError(_too_many(where, info.file_size))
+            raise _too_large(where, info.file_size)
         try:
             with self._file.open(info) as stream:
                 return stream.read(MOST_BYTES)
-        except Exception as error:  # each way of packing has its own errors
-            raise DataError(f"{where} cannot be unpacked: {error}") from error
+        except Exception as error:  # each compression has its own errors
+            raise DataError(f"{where} cannot be unpacked: {error}; pack the zip again") from error
 
 
-def leads_out(name: str) -> bool:
-    """Whether a name is absolute or has .. in it."""
-    parts = name.replace("\\", "/").split("/")
-    return parts[0] == "" or ".." in parts
-
-
-def open_zip(path: str | Path) -> Zip:
-    """The zip, which stays open: its list of names is read once."""
+def open_zip(path: str | Path) -> ZipReader:
+    """Return the zip, which stays open: its list of names is read once."""
     with _lock:
         return _open_zip(str(path), os.getpid(), *_version(path))
 
 
 def read_idx(path: str | Path, axes: int) -> Pixels:
-    """All values of an IDX file, which stay in memory."""
+    """Return all values of an IDX file with this number of axes; they stay in memory."""
     with _lock:
         return _read_idx(str(path), axes, *_version(path))
 
 
 def digest_of_files(names: Iterable[str | Path], *, workers: int = 4) -> str:
-    """SHA-256 of the contents of images in this order, wherever they lie.
+    """Return a SHA-256 of the contents of images in this order, wherever they are.
 
-    Of a zip or an IDX file: of its bytes and of the name inside; built-in images: of their names
-    and the code that makes them.
+    An image in a zip or an IDX file counts by the bytes of that file and its name inside; a
+    built-in image by its name and the code that draws it.
     """
-    listed = map(str, names)
-    places = [("", name) if name.startswith(BUILTIN) else place_of(name) for name in listed]
+    paths = map(str, names)
+    places = [("", path) if path.startswith(builtin.PREFIX) else locate(path) for path in paths]
     files = list(dict.fromkeys(file for file, _ in places))
     digests = dict(zip(files, in_threads(_content, files, workers), strict=True))
     digest = hashlib.sha256()
@@ -181,12 +182,12 @@ def digest_of_files(names: Iterable[str | Path], *, workers: int = 4) -> str:
     return digest.hexdigest()
 
 
-_lock = Lock()  # else two threads would unpack the same file
+_lock = Lock()  # otherwise two threads would unpack the same file
 
 
 @lru_cache(maxsize=8)
-def _open_zip(path: str, process: int, size: int, changed: int) -> Zip:
-    return Zip(path)
+def _open_zip(path: str, process: int, size: int, changed: int) -> ZipReader:
+    return ZipReader(path)
 
 
 @lru_cache(maxsize=4)
@@ -199,57 +200,58 @@ def _read_idx(path: str, axes: int, size: int, changed: int) -> Pixels:
             shape: tuple[int, ...] = struct.unpack(f">{axes}I", head[4:])
             total = math.prod(shape)
             if total > MOST_VALUES:
-                raise DataError(f"{path} has {total:,} values; at most {MOST_VALUES:,} are read")
+                raise DataError(f"{path} has {total:,} values; the limit is {MOST_VALUES:,}")
             values = np.empty(total, np.uint8)
             filled, view = 0, values.data
             while filled < total and (more := stream.readinto(view[filled:])):
                 filled += more
             if filled < total or stream.read(1):
-                found = f"only {filled:,}" if filled < total else "more"
+                actual = f"only {filled:,}" if filled < total else "more"
                 raise DataError(
-                    f"{path} is damaged or was not copied whole: {total:,} values are "
-                    f"announced, there are {found}"
+                    f"{path} is damaged or incomplete: it announces {total:,} values and holds "
+                    f"{actual}; copy it again"
                 )
     except (OSError, *DAMAGE) as error:
-        raise DataError(f"{path} is damaged or cannot be read: {error}") from error
+        raise DataError(f"{path} is damaged or cannot be read: {error}; copy it again") from error
     return values.reshape(shape)
 
 
 def _content(file: str) -> str:
-    """The digest of a file's bytes; of one that has not changed since, from memory."""
+    """Return the digest of a file's bytes, from memory if it has not changed since."""
     if not file:
-        return _builtin_code()
+        return builtin.code_digest()
     size, changed = _version(file)
     if time.time_ns() - changed < SETTLED:
         return file_digest(Path(file))
-    return _known_content(file, size, changed)
+    return _settled_content(file, size, changed)
 
 
 @lru_cache(maxsize=2**18)
-def _known_content(file: str, size: int, changed: int) -> str:
+def _settled_content(file: str, size: int, changed: int) -> str:
     return file_digest(Path(file))
 
 
-@lru_cache(maxsize=1)
-def _builtin_code() -> str:
-    folder = Path(__file__).parent / "builtin"
-    digests = [file_digest(path) for path in sorted(folder.glob("*.py"))]
-    return hashlib.sha256("".join(digests).encode()).hexdigest()
-
-
 def _version(path: str | Path) -> tuple[int, int]:
-    """Its size and the last time when it or its place changed."""
+    """Return the size of a file, and the last time when its content or place changed."""
     try:
-        about: Any = os.stat(path)
+        about = os.stat(path)
     except (OSError, ValueError) as error:
-        raise DataError(f"{path} cannot be read: {getattr(error, 'strerror', error)}") from error
+        raise unreadable(path, error) from error
     return about.st_size, max(about.st_mtime_ns, about.st_ctime_ns)
 
 
+def _escapes(name: str) -> bool:
+    """Return whether a name leads out of its folder: it is absolute or contains `..`."""
+    parts = name.replace("\\", "/").split("/")
+    return parts[0] == "" or ".." in parts
+
+
 def _number(inner: str) -> int:
-    """The number of an image, or one that no file holds."""
+    """Return the number of an image, or one that no file holds."""
     return int(inner) if inner.isascii() and inner.isdecimal() and len(inner) < 12 else MOST_VALUES
 
 
-def _too_many(where: str, size: int) -> str:
-    return f"{where} has {size:,} bytes; the file of an image has at most {MOST_BYTES:,}"
+def _too_large(where: str, size: int) -> DataError:
+    return DataError(
+        f"{where} has {size:,} bytes; the file of an image may have at most {MOST_BYTES:,}"
+    )

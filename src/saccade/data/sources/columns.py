@@ -1,4 +1,4 @@
-"""Which columns of a file are the wanted ones: by name, by usual other names, or by number."""
+"""Find the columns a task reads in a file: by name, by alias, or by number."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from saccade.errors import DataError
 
-# ISO 639-1, and three-letter codes often seen; other codes work with --pair
+# ISO 639-1 and frequent three-letter codes; others work with --pair
 _CODES = """
 aa ab ae af ak am an ar as av ay az ba be bg bh bi bm bn bo br bs ca ce ch co cr cs cu cv cy da de
 dv dz ee el en eo es et eu fa ff fi fj fo fr fy ga gd gl gn gu gv ha he hi ho hr ht hu hy hz ia id
@@ -24,15 +24,21 @@ LANGUAGES = frozenset(_CODES.split())
 
 @dataclass(frozen=True)
 class Column:
-    """A column that a task wants: its name, usual other names, whether it can do without.
+    """A column that a task reads.
 
-    `numbers`: JSON and Parquet may hold numbers in it, such as labels; else only text.
-    `running`: plain text files hold running text, a document a file; else an example a line.
-    `image`: the values name images; where a table says so, they are found when rows are read.
+    Args:
+        name: The name of the column.
+        aliases: Other names under which files may have it.
+        required: Whether the task needs it.
+        numbers: Whether JSON and Parquet may hold numbers in it, such as labels; otherwise only
+            text is accepted.
+        running: Whether a plain text file is one document; otherwise each line is an example.
+        image: Whether the values name images. Images that a table names are looked up when its
+            rows are read.
     """
 
     name: str
-    others: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
     required: bool = True
     numbers: bool = False
     running: bool = False
@@ -40,52 +46,59 @@ class Column:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
-    """What a caller asks of every file: columns, languages, and his own names or numbers."""
+class ColumnRequest:
+    """The columns to read from every file, and the user's choices about them.
 
-    wanted: tuple[Column, ...]
+    columns   the columns of the task
+    pair      source and target language (`--pair`)
+    renamed   names or numbers of columns in the files (`--columns`), by the name of the column
+    """
+
+    columns: tuple[Column, ...]
     pair: tuple[str, str] | None = None
     renamed: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        known = [column.name for column in self.wanted]
-        for name, given in self.renamed.items():
+        known = [column.name for column in self.columns]
+        for name, other in self.renamed.items():
             if name not in known:
                 raise DataError(
-                    f"--columns names {name!r}, which is not asked for; it may name "
+                    f"--columns assigns {name!r}, which the task does not read; it reads "
                     f"{', '.join(known)}"
                 )
-            if not given:
-                raise DataError(f"--columns gives no name or number for {name}")
-        numbered = [given.isdecimal() for given in self.renamed.values()]
+            if not other:
+                raise DataError(
+                    f"--columns gives no name or number for {name}; write {name}=NAME or {name}=1"
+                )
+        numbered = [other.isdecimal() for other in self.renamed.values()]
         if any(numbered) and not all(numbered):
             raise DataError(
-                "--columns takes names (a file with a header) or numbers (a file without), "
-                f"not both: {_assignments(self.renamed)}"
+                "--columns takes names (for a file with a header) or numbers (for a file without "
+                f"one), not both: {_assignments(self.renamed)}"
             )
         if any(numbered) and min(map(int, self.renamed.values())) < 1:
-            raise DataError(f"columns count from 1, got {_assignments(self.renamed)}")
+            raise DataError(f"--columns counts from 1, got {_assignments(self.renamed)}")
         if self.pair and len(self.required) < 2:
-            raise DataError(f"--pair is for text pairs; {' '.join(known)} has no two languages")
+            raise DataError(f"--pair is for text pairs; this task reads {', '.join(known)}")
 
     @property
     def numbered(self) -> bool:
-        """Whether columns are given by number, which says that there is no header."""
-        return any(given.isdecimal() for given in self.renamed.values())
+        """Whether columns are given by number, for files without a header."""
+        return any(other.isdecimal() for other in self.renamed.values())
 
     @property
     def running(self) -> bool:
-        """Whether plain text is running text: the only column that must be there is, unnamed."""
+        """Whether plain text files are documents: the only required column is running text."""
         return len(self.required) == 1 and self.required[0].running and not self.renamed
 
     @property
     def images(self) -> bool:
-        """Whether a column that must be there holds images."""
+        """Whether a required column holds images."""
         return any(column.image for column in self.required)
 
     @property
     def classes(self) -> bool:
-        """Whether sub-folders may be classes: an image and a label must be there, unnamed."""
+        """Whether sub-folders may be classes: the required columns are an image and a label."""
         return (
             len(self.required) == 2
             and self.required[0].image
@@ -95,15 +108,39 @@ class Asked:
 
     @property
     def required(self) -> tuple[Column, ...]:
-        """The columns that must be there."""
-        return tuple(column for column in self.wanted if column.required)
+        """The columns that every file must have."""
+        return tuple(column for column in self.columns if column.required)
+
+    @property
+    def required_pair(self) -> tuple[str, str]:
+        """The names of the first two required columns."""
+        return self.required[0].name, self.required[1].name
+
+    def advice(self) -> str:
+        """Return how to assign the columns of a file without known names, for error messages."""
+        names = [column.name for column in self.required]
+        optional = (column.name for column in self.columns if not column.required)
+        by_name = ",".join(f"{name}=NAME" for name in names)
+        by_name += "".join(f"[,{name}=NAME]" for name in optional)
+        return (
+            f"If it is a header, assign its names: --columns {by_name}. Without a "
+            f"header, assign numbers: {self.by_numbers()}"
+        )
+
+    def by_numbers(self) -> str:
+        """Return the option that assigns the first columns of a file without a header."""
+        numbers = (f"{column.name}={n}" for n, column in enumerate(self.required, 1))
+        return f"--columns {','.join(numbers)}"
 
 
 @dataclass(frozen=True)
-class Taken:
-    """The wanted columns that a file has, where they stand in it (from 0), and what it calls them.
+class ColumnMatch:
+    """The requested columns that a file has.
 
-    `width` is the number of columns of every record.
+    columns    the columns
+    places     their places in a record, from 0
+    found_as   their names in the file
+    width      number of columns of every record
     """
 
     columns: tuple[Column, ...]
@@ -113,18 +150,18 @@ class Taken:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The wanted names."""
+        """The requested names."""
         return tuple(column.name for column in self.columns)
 
     def describe(self) -> str:
-        """As in: source = column "en", target = column "de"."""
+        """Return a text such as: source = column "en", target = column "de"."""
         shown = [name if name.isdecimal() else quoted(name) for name in self.found_as]
         pairs = zip(self.names, shown, strict=True)
         return ", ".join(f"{name} = column {column}" for name, column in pairs)
 
 
 def parse_pair(pair: str) -> tuple[str, str]:
-    """`en-de` is ("en", "de")."""
+    """Return the two languages of an option such as `en-de`."""
     languages = pair.split("-")
     if len(languages) != 2 or not all(re.fullmatch(r"\w+", language) for language in languages):
         raise DataError(f"--pair takes two languages such as en-de, got {pair!r}")
@@ -134,99 +171,107 @@ def parse_pair(pair: str) -> tuple[str, str]:
 
 
 def is_language(name: str) -> bool:
-    """Whether it is a language's code, perhaps with a region: de, deu, pt_BR, zh-cn."""
+    """Return whether a name is a language code, perhaps with a region: de, deu, pt_BR, zh-cn."""
     return re.split(r"[-_]", name.lower(), maxsplit=1)[0] in LANGUAGES and len(name) <= 8
 
 
-def by_number(width: int, asked: Asked, where: str) -> Taken:
-    """The columns by their numbers, in a file without a header whose first line has `width`."""
-    missing = [column.name for column in asked.required if column.name not in asked.renamed]
+def match_numbers(width: int, request: ColumnRequest, where: str) -> ColumnMatch:
+    """Match columns by number, in a file without a header whose first line has `width` columns."""
+    missing = [column.name for column in request.required if column.name not in request.renamed]
     if missing:
         raise DataError(
-            f"--columns {_assignments(asked.renamed)} gives no number for {', '.join(missing)}"
+            f"--columns {_assignments(request.renamed)} gives no number for {', '.join(missing)}; "
+            f"assign all required columns: {request.by_numbers()}"
         )
-    columns = tuple(column for column in asked.wanted if column.name in asked.renamed)
-    numbers = tuple(asked.renamed[column.name] for column in columns)
-    places = tuple(int(number) - 1 for number in numbers)
-    for column, place in zip(columns, places, strict=True):
-        if place >= width:
+    columns = tuple(column for column in request.columns if column.name in request.renamed)
+    numbers = tuple(request.renamed[column.name] for column in columns)
+    for column, number in zip(columns, numbers, strict=True):
+        if int(number) > width:
             raise DataError(
-                f"{where}, line 1: {column.name} is to be column {place + 1}, but the line has "
+                f"{where}:1: --columns assigns {column.name} to column {number}, but the line has "
                 f"{counted(width, 'column')}"
             )
-    return Taken(columns, places, numbers, width)
+    return ColumnMatch(columns, tuple(int(number) - 1 for number in numbers), numbers, width)
 
 
-def by_name(names: Sequence[str], asked: Asked, where: str, advice: str) -> Taken:
-    """The columns by the names that a header or the keys of a record give."""
-    called = _called(names, asked)
-    missing = [column for column in asked.required if column.name not in called]
-    if missing:
-        raise DataError(f"{where} has no column {_either(missing[0], asked)}. {advice}")
-    columns = tuple(column for column in asked.wanted if column.name in called)
-    found_as = tuple(called[column.name] for column in columns)
+def match_names(
+    names: Sequence[str], request: ColumnRequest, where: str, advice: str
+) -> ColumnMatch:
+    """Match columns by the names in a header or by the keys of a record.
+
+    Args:
+        names: The names in the file.
+        request: The columns to look for.
+        where: The file, for error messages.
+        advice: What to do if a required column is missing.
+    """
+    found_as_by_name = _found_as(names, request)
+    for column in request.required:
+        if column.name not in found_as_by_name:
+            raise DataError(f"{where} has no column {_expected(column, request)}. {advice}")
+    columns = tuple(column for column in request.columns if column.name in found_as_by_name)
+    found_as = tuple(found_as_by_name[column.name] for column in columns)
     for name in found_as:
         if list(names).count(name) > 1:
-            raise DataError(f"{where} has two columns called {quoted(name)}; rename one")
+            raise DataError(f"{where} has two columns named {quoted(name)}; rename one of them")
         if found_as.count(name) > 1:
-            raise DataError(f"--columns takes the column {quoted(name)} twice")
-    return Taken(columns, tuple(map(list(names).index, found_as)), found_as, len(names))
+            raise DataError(
+                f"--columns assigns the column {quoted(name)} twice; assign each column once"
+            )
+    return ColumnMatch(columns, tuple(map(list(names).index, found_as)), found_as, len(names))
 
 
-def _called(names: Sequence[str], asked: Asked) -> dict[str, str]:
-    """What the file calls each wanted column: the surest ways first."""
-    called = {name: given for name, given in asked.renamed.items() if given in names}
-    unmatched = [column for column in asked.required if column.name not in asked.renamed]
-    if asked.pair and len(unmatched) >= 2 and set(asked.pair) <= set(names):
-        called |= dict(zip((column.name for column in unmatched), asked.pair, strict=False))
+def _found_as(names: Sequence[str], request: ColumnRequest) -> dict[str, str]:
+    """Return the names in the file of the requested columns; the surest matches come first."""
+    assigned = {name: other for name, other in request.renamed.items() if other in names}
+    unmatched = [column for column in request.required if column.name not in request.renamed]
+    if request.pair and len(unmatched) >= 2 and set(request.pair) <= set(names):
+        assigned |= dict(zip((column.name for column in unmatched), request.pair, strict=False))
     simple = {name.strip().lower(): name for name in reversed(names)}
-    for column in asked.wanted:
-        if column.name not in asked.renamed and column.name in simple:
-            called.setdefault(column.name, simple[column.name])
-    if not called and len(names) == 2 and len(unmatched) == 2 and all(map(is_language, names)):
+    for column in request.columns:
+        if column.name not in request.renamed and column.name in simple:
+            assigned.setdefault(column.name, simple[column.name])
+    if not assigned and len(names) == 2 and len(unmatched) == 2 and all(map(is_language, names)):
         return dict(zip((column.name for column in unmatched), names, strict=True))
-    for column in asked.wanted:
-        if column.name in called or column.name in asked.renamed:
+    for column in request.columns:
+        if column.name in assigned or column.name in request.renamed:
             continue
-        used = (None, *called.values())
-        free = [other for other in column.others if simple.get(other) not in used]
+        used = (None, *assigned.values())
+        free = [alias for alias in column.aliases if simple.get(alias) not in used]
         if free:
-            called[column.name] = simple[free[0]]
-    return called
-
-
-def how_to_say(asked: Asked) -> str:
-    """The two ways to name columns by hand."""
-    names = [column.name for column in asked.required]
-    more = "".join(f"[,{column.name}=NAME]" for column in asked.wanted if not column.required)
-    by_names = ",".join(f"{name}=NAME" for name in names) + more
-    by_numbers = ",".join(f"{name}={number}" for number, name in enumerate(names, 1))
-    return f"--columns {by_names} if it is a header, --columns {by_numbers} if there is none"
+            assigned[column.name] = simple[free[0]]
+    return assigned
 
 
 def quoted(text: str, most: int = 60) -> str:
-    """Text between quotes, cut if it is long, on one line."""
+    """Return text between quotes on one line, cut if it is long."""
     cut = text if len(text) <= most else text[:most] + "…"
     return '"' + cut.replace("\t", "⇥").replace("\n", "⏎") + '"'
 
 
 def counted(number: int, noun: str) -> str:
-    """`1 column`, `29 000 columns`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}".replace(",", " ")
+    """Return a number with its noun: `1 column`, `29 000 columns`."""
+    return f"{spaced(number)} {noun}{'' if number == 1 else 's'}"
 
 
-def some(names: Sequence[str], most: int = 8) -> str:
-    """The first names, and how many more there are."""
+def spaced(number: int) -> str:
+    """Return a number with spaces between thousands: `29 000`."""
+    return f"{number:,}".replace(",", " ")
+
+
+def listed(names: Sequence[str], most: int = 8) -> str:
+    """Return the first names, and how many more there are."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
 
 
-def _either(column: Column, asked: Asked) -> str:
-    if column.name in asked.renamed:
-        return quoted(asked.renamed[column.name]) + f", which --columns gives for {column.name}"
-    others = f" (nor {', '.join(column.others[:4])}{' …' * (len(column.others) > 4)})"
-    return quoted(column.name) + (others if column.others else "")
+def _expected(column: Column, request: ColumnRequest) -> str:
+    if column.name in request.renamed:
+        return f"{quoted(request.renamed[column.name])}, which --columns assigns to {column.name}"
+    more = " …" if len(column.aliases) > 4 else ""
+    aliases = f" (or {', '.join(column.aliases[:4])}{more})" if column.aliases else ""
+    return quoted(column.name) + aliases
 
 
 def _assignments(renamed: Mapping[str, str]) -> str:
-    return ",".join(f"{name}={given}" for name, given in renamed.items())
+    return ",".join(f"{name}={other}" for name, other in renamed.items())

@@ -1,34 +1,41 @@
-"""Tables that no file holds: rows from a generator, a built-in set or a Hugging Face data set."""
+"""Tables that no file of the user holds: built-in and Hugging Face data sets."""
 
 import hashlib
 from collections.abc import Callable, Iterator
+from functools import partial
 
-from saccade.data.corpus import Row
-from saccade.data.sources.columns import Taken
+from saccade.data import builtin
+from saccade.data.corpus import Row, Table
+from saccade.data.sources.columns import ColumnMatch, ColumnRequest, match_names, quoted
+from saccade.data.sources.layout import SPLITS
 from saccade.errors import DataError
 
 
-class Made:
-    """Rows of the taken columns that `make` gives, anew at each call; `origin` is their "file"."""
+class GeneratedTable(Table):
+    """Rows that a function yields.
 
-    running = False
+    Args:
+        origin: The name of the data set, which rows have as their file.
+        match: The columns of a row.
+        generate: Yields the values of all rows; called once per reading.
+    """
 
     def __init__(
-        self, origin: str, taken: Taken, make: Callable[[], Iterator[tuple[str, ...]]]
+        self, origin: str, match: ColumnMatch, generate: Callable[[], Iterator[tuple[str, ...]]]
     ) -> None:
-        self.origin, self.taken, self.columns = origin, taken, taken.names
-        self._make = make
+        self.origin, self.match, self.columns = origin, match, match.names
+        self._generate = generate
 
     def rows(self) -> Iterator[Row]:
-        """All rows; none at all is an error."""
+        """Yield all rows; raise a DataError if there are none."""
         number = 0
-        for number, values in enumerate(self._make(), 1):
+        for number, values in enumerate(self._generate(), 1):
             yield Row(values, number, self.origin)
         if not number:
-            raise DataError(f"{self.origin} has no rows")
+            raise DataError(f"{self.origin} has no rows; choose another data set or split")
 
     def digest(self) -> str:
-        """Of every value."""
+        """Return a text that depends on every value."""
         digest = hashlib.sha256()
         for row in self.rows():
             for value in row.values:
@@ -37,9 +44,22 @@ class Made:
         return "made " + digest.hexdigest()
 
     def describe(self) -> str:
-        """Where the rows come from."""
+        """Return the name of the data set."""
         return self.origin
 
     def meaning(self) -> str:
-        """As in: source = column "en", target = column "de"."""
-        return self.taken.describe()
+        """Return a text such as: source = column "en", target = column "de"."""
+        return self.match.describe()
+
+
+def builtin_tables(name: str, request: ColumnRequest) -> dict[str, GeneratedTable]:
+    """Return the splits of a built-in data set with the requested columns."""
+    dataset, origin = builtin.load(name), f"{builtin.PREFIX}{name}"
+    advice = f"Its columns are {', '.join(map(quoted, dataset.COLUMNS))}."
+    match = match_names(dataset.COLUMNS, request, origin, advice)
+
+    def rows(split: str) -> Iterator[tuple[str, ...]]:
+        for values in dataset.rows(split):
+            yield tuple([values[place] for place in match.places])
+
+    return {split: GeneratedTable(origin, match, partial(rows, split)) for split in SPLITS}

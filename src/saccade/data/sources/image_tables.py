@@ -1,4 +1,4 @@
-"""Tables of images: a sub-folder for each class, IDX files, and names of images in a column."""
+"""Tables of images: one sub-folder per class, IDX files, and names of images in a column."""
 
 import os
 from collections import Counter
@@ -7,166 +7,148 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from saccade.data.corpus import Row
+from saccade.data.corpus import Row, Table
 from saccade.data.sources.archives import (
-    ENDINGS,
+    SUFFIXES,
     ZIP,
     digest_of_files,
-    is_there,
+    exists,
     open_zip,
     read_idx,
 )
-from saccade.data.sources.columns import counted, quoted, some
-from saccade.data.sources.text_files import file_digest
-from saccade.data.validation_split import Side
+from saccade.data.sources.columns import ColumnRequest, counted, listed, quoted
+from saccade.data.sources.text_files import file_digest, unreadable
 from saccade.errors import DataError
 
-ADDED = "__MACOSX"  # what macOS puts into a zip
+ADDED = "__MACOSX"  # a folder that macOS puts into zip files
 
 
 @dataclass(frozen=True)
 class Tree:
-    """What lies below a folder or in a zip: names with /, sorted; hidden ones are left out."""
+    """The files below a folder or in a zip: sorted names with /, without hidden ones."""
 
     base: str
     names: tuple[str, ...]
 
+    @classmethod
+    def of(cls, path: Path) -> "Tree":
+        """Return the tree of a folder or a zip."""
+        if path.is_dir():
+            names: Iterator[str] = (
+                os.path.relpath(os.path.join(folder, file), path).replace(os.sep, "/")
+                for folder, _, files in os.walk(path)
+                for file in files
+            )
+        else:
+            names = iter(open_zip(path).names)
+        shown = (name.split("/") for name in names)
+        visible = sorted(parts for parts in shown if not any(map(_is_hidden, parts)))
+        return cls(str(path), tuple(map("/".join, visible)))
+
     @cached_property
     def images(self) -> tuple[tuple[str, ...], ...]:
-        """The names that end like images, in their parts."""
-        return tuple(tuple(name.split("/")) for name in self.names if _is_image(name))
-
-    @property
-    def name(self) -> str:
-        """As in: train."""
-        return os.path.basename(self.base)
+        """The names with the suffix of an image, split at /."""
+        named = (name for name in self.names if name.lower().endswith(SUFFIXES))
+        return tuple(tuple(name.split("/")) for name in named)
 
     @property
     def classes(self) -> dict[str, int]:
-        """The sub-folders and how many images each holds."""
+        """The number of images in each sub-folder."""
         return Counter(parts[0] for parts in self.images if len(parts) > 1)
 
     @property
     def folders(self) -> tuple[str, ...]:
-        """The sub-folders that hold images only in folders of their own."""
+        """The sub-folders whose images are all in folders of their own."""
         loose = {parts[0] for parts in self.images if len(parts) <= 2}
         return tuple(name for name in self.classes if name not in loose)
 
     def below(self, folder: str) -> "Tree":
-        """What lies in a sub-folder."""
+        """Return the tree of a sub-folder."""
         inside = f"{folder}/"
         names = (name.removeprefix(inside) for name in self.names if name.startswith(inside))
         return Tree(f"{self.base}/{folder}", tuple(names))
 
 
-def tree_of(path: Path) -> Tree:
-    """All files below a folder, or in a zip."""
-    if path.is_dir():
-        names: Iterator[str] = (
-            os.path.relpath(os.path.join(folder, file), path).replace(os.sep, "/")
-            for folder, _, files in os.walk(path)
-            for file in files
-        )
-    else:
-        names = iter(open_zip(path).names)
-    shown = (name.split("/") for name in names)
-    kept = sorted(parts for parts in shown if not any(map(_is_hidden, parts)))
-    return Tree(str(path), tuple(map("/".join, kept)))
+class ClassFolders(Table):
+    """Images labelled with the name of the sub-folder they are in, at any depth."""
 
-
-class ClassFolders:
-    """Images whose class is the name of the sub-folder they lie in, however deep."""
-
-    running = False
-
-    def __init__(self, tree: Tree, columns: tuple[str, str]) -> None:
-        self.tree, self.columns, self.base = tree, columns, f"{tree.base}/"
+    def __init__(self, tree: Tree, request: ColumnRequest) -> None:
+        self.tree, self.columns, self.base = tree, request.required_pair, f"{tree.base}/"
         self._images = ["/".join(parts) for parts in tree.images if len(parts) > 1]
         if not self._images:
-            raise DataError(f"{tree.base} holds no sub-folders with images in them")
+            raise DataError(
+                f"{tree.base} has no sub-folders with images; put the images of each class into a "
+                "sub-folder of its own"
+            )
 
     def rows(self) -> Iterator[Row]:
-        """The image and its class, sorted."""
+        """Yield every image and its class, sorted."""
         for number, name in enumerate(self._images, 1):
             values = (self.base + name, name.partition("/")[0])
             yield Row(values, number, self.tree.base)
 
     def digest(self) -> str:
-        """Of the names below the folder and of the contents."""
+        """Return a text that depends on the names below the folder and on the contents."""
         return f"classes {self._content} {' '.join(map(quoted, self._images))}"
 
     def describe(self) -> str:
-        """As in: photos/train (1 200 images in 3 folders, 2 other files left out)."""
-        left = len(self.tree.names) - len(self._images)
-        said = f", {counted(left, 'other file')} left out" if left else ""
+        """Return a text such as: photos (1 200 images in 3 folders, 2 other files left out)."""
+        other = len(self.tree.names) - len(self._images)
+        left_out = f", {counted(other, 'other file')} left out" if other else ""
         classes = counted(len(self.tree.classes), "folder")
-        return f"{self.tree.base} ({counted(len(self._images), 'image')} in {classes}{said})"
+        return f"{self.tree.base} ({counted(len(self._images), 'image')} in {classes}{left_out})"
 
     def meaning(self) -> str:
-        """As in: image = the files, label = their folder: cats, dogs."""
+        """Return a text such as: image = the files, label = their folder: cats, dogs."""
         image, label = self.columns
-        return f"{image} = the files, {label} = their folder: {some(sorted(self.tree.classes))}"
+        return f"{image} = the files, {label} = their folder: {listed(sorted(self.tree.classes))}"
 
     @cached_property
     def _content(self) -> str:
         return digest_of_files(self.base + name for name in self._images)
 
 
-@dataclass(frozen=True)
-class IdxFiles:
-    """The two files of a split of MNIST and its kin: images, and their labels."""
+class IdxTable(Table):
+    """The images and labels of two IDX files, the format of MNIST."""
 
-    images: Path
-    labels: Path
-
-    @property
-    def name(self) -> str:
-        """As in: train-images-idx3-ubyte.gz."""
-        return self.images.name
-
-
-class Idx:
-    """Images and labels of two IDX files."""
-
-    running = False
-
-    def __init__(self, files: IdxFiles, columns: tuple[str, str]) -> None:
-        self.files, self.columns, self.base = files, columns, f"{files.images.parent}/"
-        images, labels = read_idx(files.images, 3), read_idx(files.labels, 1)
-        if len(images) != len(labels):
+    def __init__(self, images: Path, labels: Path, request: ColumnRequest) -> None:
+        self.paths, self.columns = (images, labels), request.required_pair
+        self.base = f"{images.parent}/"
+        counts = len(read_idx(images, 3)), len(read_idx(labels, 1))
+        if counts[0] != counts[1]:
             raise DataError(
-                f"{files.images} has {counted(len(images), 'image')}, {files.labels} has "
-                f"{counted(len(labels), 'label')}; they belong together one by one"
+                f"{images} has {counted(counts[0], 'image')}, {labels} has "
+                f"{counted(counts[1], 'label')}; every image needs one label"
             )
-        if not len(images):
-            raise DataError(f"{files.images} has no images")
-        self._labels = labels
+        if not counts[0]:
+            raise DataError(f"{images} has no images; at least one is expected")
+        self._labels = read_idx(labels, 1)
 
     def rows(self) -> Iterator[Row]:
-        """The image and its label, a number."""
-        file = str(self.files.images)
+        """Yield every image and its label, a number."""
+        file = str(self.paths[0])
         for number, label in enumerate(self._labels.tolist()):
             yield Row((f"{file}/{number}", str(label)), number + 1, file)
 
     def digest(self) -> str:
-        """Of the bytes of both files."""
-        return f"IDX {file_digest(self.files.images)} {file_digest(self.files.labels)}"
+        """Return a text that depends on the bytes of both files."""
+        return "IDX " + " ".join(map(file_digest, self.paths))
 
     def describe(self) -> str:
-        """As in: train-images-idx3-ubyte.gz (IDX, 60 000 images)."""
-        return f"{self.files.name} (IDX, {counted(len(self._labels), 'image')})"
+        """Return a text such as: train-images-idx3-ubyte.gz (IDX, 60 000 images)."""
+        return f"{self.paths[0].name} (IDX, {counted(len(self._labels), 'image')})"
 
     def meaning(self) -> str:
-        """As in: image = the images of an IDX file, label = those of the other."""
+        """Return a text such as: image = the images of the IDX files, label = their labels."""
         image, label = self.columns
         return f"{image} = the images of the IDX files, {label} = their labels, numbers"
 
 
-class Finder:
-    """Finds the images that a table in this folder names.
+class ImageFinder:
+    """Find the images that a table names.
 
     A name is that of a file (`cat.jpg`, `pets/cat.jpg`) or of one in a zip (`photos.zip/cat.jpg`),
-    as seen from the folder, from its sub-folder `images`, or from the only zip in it.
+    relative to the folder of the table, to its sub-folder `images`, or to the only zip in it.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -174,7 +156,7 @@ class Finder:
         try:
             zips = sorted(path for path in folder.iterdir() if path.suffix.lower() == ZIP)
         except OSError as error:
-            raise DataError(f"{folder} cannot be read: {error.strerror}") from error
+            raise unreadable(folder, error) from error
         self._zips = [str(path) for path in zips if path.is_file()]
         self._bases = [self.base]
         if (folder / "images").is_dir():
@@ -183,41 +165,23 @@ class Finder:
             self._bases.append(f"{self._zips[0]}/")
 
     def find(self, name: str, where: str) -> str:
-        """Where the image lies, in the words of `read_image`; `where` names it, for a message."""
+        """Return the path of an image as `read_image` takes it; `where` names its row."""
         if not name or name.isspace():
-            raise DataError(f"{where}: the name of an image is expected, there is none")
+            raise DataError(f"{where}: expected the name of an image, found nothing. Add it.")
         bases = [""] if os.path.isabs(name) else self._bases
         for base in bases:
-            if is_there(base + name):
+            if exists(base + name):
                 return base + name
-        raise DataError(f"{where}: there is no image {self._lacking(name)}")
+        raise DataError(f"{where}: {self._missing(name)}")
 
-    def _lacking(self, name: str) -> str:
+    def _missing(self, name: str) -> str:
         if os.path.isabs(name):
-            return name
-        places = ", nor in ".join(base.rstrip("/") for base in self._bases)
-        several = "; say in which .zip it is: photos.zip/name.jpg" if len(self._zips) > 1 else ""
-        return f"{quoted(name, 200)} in {places}{several}"
-
-
-@dataclass(frozen=True)
-class SideBelow(Side):
-    """A side of images: their names below `base` decide, so it is the same wherever that lies."""
-
-    base: str
-
-    def holds(self, value: str) -> bool:
-        """Whether a row with this image is on this side."""
-        return super().holds(value.removeprefix(self.base))
-
-    @classmethod
-    def of(cls, side: Side, base: str) -> "SideBelow":
-        """The same side, for names that begin with `base`."""
-        return cls(side.seed, side.until, side.kept, side.count, base)
-
-
-def _is_image(name: str) -> bool:
-    return name.lower().endswith(ENDINGS)
+            return f"the image {name} does not exist. Correct the path."
+        places = " or ".join(base.rstrip("/") for base in self._bases)
+        advice = "Correct the path or add the file."
+        if len(self._zips) > 1:
+            advice = "There are several zip files: write photos.zip/name.jpg."
+        return f"the image {quoted(name, 200)} is not in {places}. {advice}"
 
 
 def _is_hidden(part: str) -> bool:

@@ -1,16 +1,18 @@
-"""Which files of a folder belong to which split, and which of them are two sides of one text."""
+"""The places of a data set's splits: files of a folder, parallel texts, text and image folders."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
-from saccade.data.sources.archives import ZIP
-from saccade.data.sources.columns import Asked, Column, is_language, some
-from saccade.data.sources.formats import FORMATS, ending
-from saccade.data.sources.image_tables import IdxFiles, Tree, tree_of
-from saccade.data.sources.text_files import unpacked_name
+from saccade.data.corpus import Table
+from saccade.data.sources.archives import ZIP, open_zip
+from saccade.data.sources.columns import Column, ColumnRequest, is_language, listed
+from saccade.data.sources.formats import FORMATS, open_table
+from saccade.data.sources.image_tables import ClassFolders, IdxTable, Tree
+from saccade.data.sources.plain_text import Documents, ParallelText
+from saccade.data.sources.text_files import suffix_of, unpacked_name, unreadable
 from saccade.errors import DataError
 
 SPLITS: Mapping[str, tuple[str, ...]] = {
@@ -18,76 +20,115 @@ SPLITS: Mapping[str, tuple[str, ...]] = {
     "valid": ("valid", "val", "dev"),
     "test": ("test",),
 }
-# endings as short as a language's code that are none
-_ENDINGS = """
-bak bin bmp bpe cfg csv doc gif gz htm ini jpg js log md mp3 mp4 npy npz old pdf png pt py rst sh
-svg tar tif tmp tsv txt vec wav xls xml xz yml zip zst
+"""The names that files may have for each split."""
+# suffixes as short as a language code that are not one
+_SUFFIXES = """
+bak bin bmp bpe cfg doc gif gz htm ini jpg js log md mp3 mp4 npy npz old pdf png pt py rst sh
+svg tar tif tmp vec wav xls xml xz yml zip zst
 """
-OTHER_ENDINGS = frozenset(_ENDINGS.split())
+OTHER_SUFFIXES = frozenset(_SUFFIXES.split())
 IDX_IMAGES = re.compile(r"(?:^|.*[-_.])([a-z0-9]+)[-_.]images[-.]idx3-ubyte", re.IGNORECASE)
 IDX_SPLITS = {"t10k": "test"}  # MNIST's name for it
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where the rows of a split lie: one file, or two parallel ones."""
+    """The files of one split, not opened yet.
 
-    files: tuple[Path, ...]
-
-    @property
-    def name(self) -> str:
-        """As in: train.en + train.de."""
-        return " + ".join(path.name for path in self.files)
-
-
-@dataclass(frozen=True)
-class Texts:
-    """A folder whose plain text files are documents."""
-
-    folder: Path
-    files: tuple[Path, ...]
-
-    @property
-    def name(self) -> str:
-        """As in: train/."""
-        return f"{self.folder.name}/"
-
-
-Somewhere = TypeVar("Somewhere", Place | Texts, Tree | IdxFiles)
-
-
-def find_splits(folder: Path, asked: Asked) -> dict[str, Place | Texts]:
-    """The place of each split that the folder holds; two for one split are an error.
-
-    Where running text is asked, a sub-folder named after a split is one.
+    name   name for error messages, as in: train.en + train.de
+    open   opens the files as a table
     """
+
+    name: str
+    open: Callable[[ColumnRequest], Table]
+
+
+def find_places(path: Path, request: ColumnRequest) -> tuple[bool, dict[str, Place]]:
+    """Find the files of each split.
+
+    Args:
+        path: A file, a folder, or the common beginning of two parallel files.
+        request: The columns to read, which decide the kinds of files to look for.
+
+    Returns:
+        Whether there is a single place for all splits, which is then `train`; and the places.
+
+    Raises:
+        DataError: The path does not exist, or two places claim the same split.
+    """
+    if path.is_dir():
+        places = _split_files(path, request)
+        if not places and request.running and (texts := _text_folder(path)):
+            return True, {"train": texts}
+        if not places and request.classes:
+            return _image_places(path)
+        return False, places
+    if path.is_file():
+        if request.classes and path.suffix.lower() == ZIP:
+            return _image_places(path)
+        return True, {"train": _file(path)}
+    if place := _parallel_beginning(path, request):
+        return True, {"train": place}
+    if path.exists():
+        raise DataError(f"{path} is neither a file nor a folder; give one of them")
+    if path.parent.is_dir():
+        raise DataError(
+            f"{path} does not exist, nor does parallel text that begins with it; {path.parent} "
+            f"holds {contents(path.parent)}"
+        )
+    raise DataError(f"{path} does not exist, nor does the folder {path.parent}; check the path")
+
+
+def contents(path: Path) -> str:
+    """Return the names in a folder or a zip, for error messages."""
+    if not path.is_dir():
+        return listed(open_zip(path).names)
+    return listed(sorted(file.name + "/" * file.is_dir() for file in path.iterdir())) or "nothing"
+
+
+def _split_files(folder: Path, request: ColumnRequest) -> dict[str, Place]:
+    """Return the files named after splits; for running text also the sub-folders."""
     files = _files(folder)
-    found: list[tuple[str | None, Place | Texts]] = []
+    candidates: list[tuple[str | None, Place]] = []
     for split in SPLITS:
-        mine = [path for path in files if _split_of(path.name.split(".")[0]) == split]
-        found += [(split, place) for place in _places(mine, asked, folder)]
-        if asked.running:
-            called = [path for path in mine if _split_of(path.name) and path.is_dir()]
-            found += [(split, _all_texts(path)) for path in called]
-    return _one_each(found, folder)
+        named = [path for path in files if _split_of(path.name.split(".")[0]) == split]
+        tables = [_file(path) for path in named if suffix_of(path) in FORMATS]
+        places = tables + _parallel(named, request, folder)
+        candidates += [(split, place) for place in places]
+        if request.running:
+            folders = [path for path in named if _split_of(path.name) and path.is_dir()]
+            candidates += [(split, _required_texts(path)) for path in folders]
+    return _one_per_split(candidates, folder)
 
 
-def find_texts(folder: Path) -> Texts | None:
-    """The plain text files of a folder, by their names, if it has some."""
+def _text_folder(folder: Path) -> Place | None:
+    """Return the plain text files of a folder, each a document, if it has some."""
     texts: dict[str, Path] = {}
     for path in _files(folder):
-        if ending(path) == ".txt" and path.is_file():
+        if suffix_of(path) == ".txt" and path.is_file():
             name = unpacked_name(path)
             if name in texts:
                 raise DataError(
-                    f"{folder} holds {name} twice, as {texts[name].name} and {path.name}; leave one"
+                    f"{folder} holds {name} twice, as {texts[name].name} and {path.name}; remove "
+                    "one of them"
                 )
             texts[name] = path
-    return Texts(folder, tuple(texts.values())) if texts else None
+    files = tuple(texts.values())
+    return Place(f"{folder.name}/", partial(Documents, folder, files)) if files else None
 
 
-def find_beginning(beginning: Path, asked: Asked) -> Place | None:
-    """Two parallel files that begin like this: `corpus/train` for train.en and train.de."""
+def _required_texts(folder: Path) -> Place:
+    texts = _text_folder(folder)
+    if texts is None:
+        raise DataError(
+            f"{folder} holds no .txt files (also .txt.gz, .txt.xz) but {contents(folder)}; files "
+            "in its sub-folders are not read"
+        )
+    return texts
+
+
+def _parallel_beginning(beginning: Path, request: ColumnRequest) -> Place | None:
+    """Return two parallel files with this beginning: `corpus/train` of train.en and train.de."""
     if not beginning.parent.is_dir():
         return None
     files = [
@@ -95,114 +136,100 @@ def find_beginning(beginning: Path, asked: Asked) -> Place | None:
         for path in _files(beginning.parent)
         if re.fullmatch(re.escape(beginning.name) + r"\.[^.]+", unpacked_name(path))
     ]
-    places = [p for p in _places(files, asked, beginning.parent) if len(p.files) == 2]
+    places = _parallel(files, request, beginning.parent)
     return places[0] if len(places) == 1 else None
 
 
-def find_images(path: Path) -> dict[str, Tree | IdxFiles] | Tree:
-    """Images with labels: those of each split, or all of them where there are no splits.
+def _image_places(path: Path) -> tuple[bool, dict[str, Place]]:
+    """Return the labelled images of each split, or of `train` alone where there are no splits.
 
-    A folder or a zip holds a sub-folder for each class, or one for each split with such in it; a
-    folder may also hold a zip for each split, or IDX files.
+    A folder or a zip holds one sub-folder per class, or one per split with such sub-folders. A
+    folder may also hold one zip per split, or IDX files.
     """
-    found: list[tuple[str | None, Tree | IdxFiles]] = []
+    candidates: list[tuple[str | None, Place]] = []
     if path.is_dir():
         files = [file for file in _files(path) if file.is_file()]
-        found += _idx_files(files)
+        candidates += _idx_places(files)
         zips = [file for file in files if file.suffix.lower() == ZIP and _split_of(file.stem)]
-        found += [(_split_of(file.stem), _unwrapped(tree_of(file))) for file in zips]
-    if not found:
-        tree = tree_of(path) if path.is_dir() else _unwrapped(tree_of(path))
-        found += [(_split_of(name), tree.below(name)) for name in tree.folders]
-        if not any(split for split, _ in found):
-            return tree if len(tree.classes) > 1 else {}
-    return _one_each(found, path)
+        candidates += [(_split_of(file.stem), _classes(_unwrapped(Tree.of(file)))) for file in zips]
+    if not candidates:
+        tree = Tree.of(path) if path.is_dir() else _unwrapped(Tree.of(path))
+        candidates += [(_split_of(name), _classes(tree.below(name))) for name in tree.folders]
+        if not any(split for split, _ in candidates):
+            return (True, {"train": _classes(tree)}) if len(tree.classes) > 1 else (False, {})
+    return False, _one_per_split(candidates, path)
 
 
-def listing(folder: Path) -> str:
-    """What is in the folder, for a message."""
-    names = sorted(path.name + "/" * path.is_dir() for path in folder.iterdir())
-    return some(names) or "nothing"
+def _classes(tree: Tree) -> Place:
+    """Return the images of a tree, labelled with the names of its sub-folders."""
+    name = tree.base.rpartition("/")[2]
+    return Place(name, partial(ClassFolders, tree))
+
+
+def _idx_places(files: Sequence[Path]) -> Iterator[tuple[str | None, Place]]:
+    """Yield the IDX files of images with the files of their labels, and their splits."""
+    for path in files:
+        if name := IDX_IMAGES.fullmatch(unpacked_name(path)):
+            stem = unpacked_name(path).replace("images", "labels").replace("idx3", "idx1")
+            labels = next((file for file in files if unpacked_name(file) == stem), None)
+            if labels is None:
+                raise DataError(f"{path} has no file of labels beside it: {stem}{path.suffix}")
+            opens = partial(IdxTable, path, labels)
+            yield _split_of(IDX_SPLITS.get(name[1].lower(), name[1])), Place(path.name, opens)
+
+
+def _unwrapped(tree: Tree) -> Tree:
+    """Return the tree without outer folders that hold everything, which many zips have."""
+    while len(tree.classes) == 1 and tree.folders and not _split_of(tree.folders[0]):
+        tree = tree.below(tree.folders[0])
+    return tree
 
 
 def _split_of(name: str) -> str | None:
-    """The split that a name is a name of."""
-    for split, names in SPLITS.items():
-        if name.lower() in names:
-            return split
-    return None
+    return next((split for split, names in SPLITS.items() if name.lower() in names), None)
 
 
-def _one_each(found: Iterable[tuple[str | None, Somewhere]], folder: Path) -> dict[str, Somewhere]:
-    """The place of each split; those of no split are left out."""
-    places: dict[str, Somewhere] = {}
-    for split, place in found:
+def _one_per_split(
+    candidates: Iterable[tuple[str | None, Place]], folder: Path
+) -> dict[str, Place]:
+    places: dict[str, Place] = {}
+    for split, place in candidates:
         if split in places:
             raise DataError(
                 f"{folder} has more than one file for {split}: {places[split].name}, "
-                f"{place.name}; leave one, or give one file instead of the folder"
+                f"{place.name}; remove all but one, or give one file instead of the folder"
             )
         if split:
             places[split] = place
     return {split: places[split] for split in SPLITS if split in places}
 
 
-def _idx_files(files: Sequence[Path]) -> list[tuple[str | None, IdxFiles]]:
-    """Files of images in IDX form, with the file of their labels."""
-    found: list[tuple[str | None, IdxFiles]] = []
-    for path in files:
-        if name := IDX_IMAGES.fullmatch(unpacked_name(path)):
-            stem = unpacked_name(path).replace("images", "labels").replace("idx3", "idx1")
-            labels = [each for each in files if unpacked_name(each) == stem]
-            if not labels:
-                raise DataError(f"{path} has no file of labels beside it: {stem}{path.suffix}")
-            split = _split_of(IDX_SPLITS.get(name[1].lower(), name[1]))
-            found.append((split, IdxFiles(path, labels[0])))
-    return found
-
-
-def _unwrapped(tree: Tree) -> Tree:
-    """Without the folders that hold all the rest, as many zips have one."""
-    while len(tree.classes) == 1 and tree.folders and not _split_of(tree.folders[0]):
-        tree = tree.below(tree.folders[0])
-    return tree
-
-
-def _all_texts(folder: Path) -> Texts:
-    texts = find_texts(folder)
-    if texts is None:
-        raise DataError(
-            f"{folder} holds no .txt files (also .gz or .xz after it), it holds {listing(folder)}; "
-            "what lies in sub-folders of it is not read"
-        )
-    return texts
-
-
 def _files(folder: Path) -> list[Path]:
     try:
         return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
     except OSError as error:
-        raise DataError(f"{folder} cannot be read: {error.strerror}") from error
+        raise unreadable(folder, error) from error
 
 
-def _places(files: Sequence[Path], asked: Asked, folder: Path) -> list[Place]:
-    tables = [Place((path,)) for path in files if ending(path) in FORMATS]
-    return tables + _parallel(files, asked, folder)
+def _file(path: Path) -> Place:
+    if path.is_dir():
+        raise DataError(f"{path} is a folder; a file is expected")
+    return Place(path.name, partial(open_table, path))
 
 
-def _parallel(files: Iterable[Path], asked: Asked, folder: Path) -> list[Place]:
-    """The two sides of each text: files alike but for a language's ending."""
-    if len(asked.required) != 2 or asked.images:
+def _parallel(files: Iterable[Path], request: ColumnRequest, folder: Path) -> list[Place]:
+    """Return the pairs of files that differ only in the suffix of their language."""
+    if len(request.required) != 2 or request.images:
         return []
     texts: dict[str, dict[str, list[Path]]] = {}
     for path in files:
         name = Path(unpacked_name(path))
         language = name.suffix[1:]
-        if (language in asked.pair) if asked.pair else _like_language(language):
+        if (language in request.pair) if request.pair else _like_language(language):
             texts.setdefault(name.stem, {}).setdefault(language, []).append(path)
     places = []
     for stem, sides in texts.items():
-        first, second = asked.pair or _direction(sorted(sides), asked.required[0], folder, stem)
+        first, second = request.pair or _direction(sorted(sides), request.required[0], folder, stem)
         for language in (first, second):
             if len(sides.get(language, ())) != 1:
                 names = ", ".join(path.name for side in sides.values() for path in side)
@@ -210,23 +237,26 @@ def _parallel(files: Iterable[Path], asked: Asked, folder: Path) -> list[Place]:
                     f"{folder}: parallel text needs one {stem}.{first} and one {stem}.{second}, "
                     f"found {names}"
                 )
-        places.append(Place((sides[first][0], sides[second][0])))
+        pair = sides[first][0], sides[second][0]
+        both = " + ".join(path.name for path in pair)
+        places.append(Place(both, partial(ParallelText, *pair)))
     return places
 
 
 def _direction(languages: list[str], source: Column, folder: Path, stem: str) -> tuple[str, str]:
-    """Without --pair: of two, the one the task usually reads first, else the alphabet's first."""
+    """Order two languages without --pair: usual source first, otherwise by the alphabet."""
     if len(languages) != 2:
         raise DataError(
-            f"{folder} has {stem} in {', '.join(languages)}; say from which to which language, as "
-            "in --pair en-de"
+            f"{folder} has {stem} in {', '.join(languages)}; choose the source and the target "
+            "language, for example with --pair en-de"
         )
-    usual = [language for language in languages if language.lower() in source.others]
+    usual = [language for language in languages if language.lower() in source.aliases]
     first = usual[0] if len(usual) == 1 else languages[0]
     return first, next(language for language in languages if language != first)
 
 
 def _like_language(name: str) -> bool:
-    return is_language(name) or (
-        re.fullmatch("[a-z]{2,3}", name) is not None and name not in OTHER_ENDINGS
-    )
+    if f".{name}" in FORMATS:
+        return False
+    short = re.fullmatch("[a-z]{2,3}", name) is not None
+    return is_language(name) or (short and name not in OTHER_SUFFIXES)

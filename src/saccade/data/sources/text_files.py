@@ -1,11 +1,10 @@
-"""Text files line by line: plain, .gz or .xz, UTF-8, and what is wrong with one and where.
+"""Text files line by line: plain, .gz or .xz, in UTF-8, with errors that name file and line.
 
 Only \\n and \\r\\n end a line. (`str.splitlines` would also split at U+2028, \\x0b and others, and
-parallel files would fall out of step.)
+parallel files would get out of step.)
 """
 
 import gzip
-import hashlib
 import lzma
 import zlib
 from collections.abc import Iterator
@@ -13,10 +12,11 @@ from io import BufferedIOBase
 from pathlib import Path
 
 from saccade.errors import DataError
+from saccade.files import fingerprint
 
-LONGEST = 2**24  # bytes in a line: beyond that it is hardly text, and would fill the memory
+LONGEST = 2**24  # bytes of a line: a longer one is hardly text and would fill the memory
 PACKED = (".gz", ".xz")
-MARK = b"\xef\xbb\xbf"  # what some editors put before UTF-8
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # some editors put it before UTF-8
 DAMAGE = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError)
 OTHER_KINDS = {
     b"\x1f\x8b": "compressed with gzip; its name must end in .gz",
@@ -25,22 +25,27 @@ OTHER_KINDS = {
     b"\x28\xb5\x2f\xfd": "compressed with zstd; use gzip or xz",
     b"BZh": "compressed with bzip2; use gzip or xz",
     b"PAR1": "a Parquet file; its name must end in .parquet",
-    b"\x89PNG": "an image",
-    b"\xff\xd8\xff": "an image",
-    b"%PDF-": "a PDF document",
-    b"\x7fELF": "a program",
+    b"\x89PNG": "an image; use a file of text",
+    b"\xff\xd8\xff": "an image; use a file of text",
+    b"%PDF-": "a PDF document; save its text as .txt",
+    b"\x7fELF": "a program; use a file of text",
     b"\xff\xfe": "UTF-16 text; save it as UTF-8",
     b"\xfe\xff": "UTF-16 text; save it as UTF-8",
 }
 
 
 def unpacked_name(path: Path) -> str:
-    """The file's name without .gz or .xz."""
+    """Return the name of a file without .gz or .xz."""
     return path.stem if path.suffix in PACKED else path.name
 
 
+def suffix_of(path: Path) -> str:
+    """Return the suffix that names the format, without .gz or .xz: `.tsv`."""
+    return Path(unpacked_name(path)).suffix.lower()
+
+
 def open_bytes(path: Path) -> BufferedIOBase:
-    """The bytes of a file, unpacked if its name says that it is packed."""
+    """Open a file for reading bytes, unpacked if its name ends in .gz or .xz."""
     if path.suffix == ".gz":
         return gzip.open(path, "rb")
     if path.suffix == ".xz":
@@ -49,53 +54,62 @@ def open_bytes(path: Path) -> BufferedIOBase:
 
 
 def read_lines(path: Path, *, keep_ends: bool = False) -> Iterator[str]:
-    """Every line, without its end unless asked to keep it."""
+    """Yield the lines of a text file.
+
+    Args:
+        path: The file, which may be packed (.gz, .xz).
+        keep_ends: Whether lines keep their line end.
+
+    Raises:
+        DataError: The file cannot be read, is not UTF-8, or is not text; names the line.
+    """
     number = 0
     try:
         with open_bytes(path) as stream:
             for number, raw in enumerate(iter(lambda: stream.readline(LONGEST + 1), b""), 1):
                 if len(raw) > LONGEST:
                     raise DataError(
-                        f"{path}, line {number}: longer than {LONGEST:,} bytes; a text file with "
-                        "one example a line is expected"
+                        f"{path}:{number}: longer than {LONGEST:,} bytes; a text file with one "
+                        "example per line is expected"
                     )
                 if number == 1:
                     _require_text(path, raw)
-                    raw = raw.removeprefix(MARK)  # noqa: PLW2901
+                    raw = raw.removeprefix(BYTE_ORDER_MARK)  # noqa: PLW2901
                 if not keep_ends:
                     raw = raw[:-2] if raw.endswith(b"\r\n") else raw.removesuffix(b"\n")  # noqa: PLW2901
                 yield raw.decode()
     except UnicodeDecodeError as error:
         raise DataError(
-            f"{path}, line {number}: not UTF-8 at byte offset {error.start} of the line "
+            f"{path}:{number}: not UTF-8 at byte offset {error.start} of the line "
             f"(0x{error.object[error.start]:02x}); save the file as UTF-8"
         ) from error
     except DAMAGE as error:
         raise DataError(
-            f"{path} is damaged or was not copied whole: it can be unpacked up to line {number} "
-            f"only ({error}); copy or pack it again"
+            f"{path}:{number}: damaged or incomplete: it can be unpacked up to line {number} only "
+            f"({error}); copy or pack it again"
         ) from error
     except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror or error}") from error
+        raise unreadable(path, error) from error
 
 
 def first_line(path: Path) -> str:
-    """The first line; an empty file is an error."""
+    """Return the first line; raise a DataError if the file is empty."""
     for line in read_lines(path):
         return line
     raise DataError(f"{path} is empty; at least one example is expected")
 
 
 def file_digest(path: Path) -> str:
-    """SHA-256 of the bytes as they lie on the disk."""
-    digest = hashlib.sha256()
+    """Return the SHA-256 of the bytes on disk."""
     try:
-        with open(path, "rb") as stream:
-            while block := stream.read(2**20):
-                digest.update(block)
+        return fingerprint(path).sha256
     except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror or error}") from error
-    return digest.hexdigest()
+        raise unreadable(path, error) from error
+
+
+def unreadable(path: str | Path, error: OSError | ValueError) -> DataError:
+    """Return the error to raise for a file that the system refuses to read."""
+    return DataError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}")
 
 
 def _require_text(path: Path, raw: bytes) -> None:

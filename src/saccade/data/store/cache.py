@@ -1,48 +1,47 @@
-"""Rows encoded once and found again by their content: a second start reads no text and no image.
+"""Encoded rows and prepared arrays, cached by their content: the next start reads no source.
 
-An entry is a folder named after what it depends on. It is written under another name, then
-renamed, so there is a whole entry or none; entry.json holds the checksum of every file.
+An entry is a folder named after all that it depends on. It is written under another name and then
+renamed, so an entry is either complete or absent; entry.json holds the checksum of every file.
 """
 
-import errno
 import hashlib
 import json
 import logging
 import shutil
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 import filelock
 
 from saccade.data.corpus import Row, Split
-from saccade.data.sources.text_files import file_digest
 from saccade.data.store.ragged import Ragged, RaggedWriter
-from saccade.data.store.stacked import Array, Stacked, StackedWriter, sampled_digest
+from saccade.data.store.stacked import Array, StackedArrays, StackedWriter, sampled_digest
 from saccade.data.threads import in_threads
 from saccade.errors import DataError, DiskFullError
+from saccade.files import atomic_folder, clean_up, disk_full, fingerprint, read_json
 
 Encode = Callable[[list[Row]], list[tuple[list[int], ...]]]
-Facts = dict[str, Any]
-Made = TypeVar("Made")
+Facts = Mapping[str, object]
+Progress = Callable[[int], None]
+Content = TypeVar("Content")
 
 FORMAT = 1
 ENTRY = "entry.json"
 ROWS = "rows"
 CHUNK = 1024  # rows that are encoded together
-AT_ONCE = 16  # arrays that are made by one thread, and wait together to be written
+AT_ONCE = 16  # arrays that one thread prepares before they are written
 SHOWN = 5  # skipped rows that are named
-BROKEN = (OSError, ValueError, KeyError, TypeError, AttributeError)  # what reading one may raise
-FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
+BROKEN = (OSError, ValueError, KeyError, TypeError, AttributeError)  # raised by damaged entries
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Skipped:
-    """Rows that were left out: how many, why, and where the first of them stand."""
+    """The rows that were left out: their number by reason, and the places of the first."""
 
     empty: int = 0
     too_long: int = 0
@@ -51,7 +50,7 @@ class Skipped:
 
 @dataclass(frozen=True)
 class Encoded:
-    """The encoded rows, one `Ragged` for each field, and what was left out."""
+    """The encoded rows of a split: one `Ragged` per field, and the rows that were left out."""
 
     fields: tuple[Ragged, ...]
     skipped: Skipped
@@ -69,23 +68,40 @@ def encode_once(
     folder: Path,
     limits: Sequence[int] | None,
     may_be_empty: Collection[str] = (),
-    progress: Callable[[int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Encoded:
-    """The numbers that `encode` makes of the rows, from the cache if it has them.
+    """Encode the rows of a split, or read them from the cache.
 
-    `encode` turns rows into tuples of numbers, one sequence for each field. `key` names all that
-    it depends on. A row with an empty field or with one beyond its limit is left out and counted;
-    columns of `may_be_empty` may be blank. `progress` hears how many rows are done.
+    A row with an empty field, or with a field beyond its limit, is left out and counted.
+
+    Args:
+        split: The rows.
+        encode: Turns rows into tuples of token ids, one sequence per field.
+        key: Names all that `encode` depends on.
+        folder: The folder of the cache.
+        limits: The most tokens of each field; None for no limits.
+        may_be_empty: The columns that may be blank.
+        progress: Called with the number of rows that are done.
+
+    Returns:
+        The encoded rows.
+
+    Raises:
+        DataError: No row can be used, or the cache cannot be written.
+        DiskFullError: The disk is full; nothing incomplete is left.
     """
-    left_out = _LeftOut(split.columns, limits, may_be_empty)
+    skipping = _Skipping(split.columns, limits, may_be_empty)
 
     def write(entry: Path) -> Facts:
         with ExitStack() as stack:
-            skipped, dtypes = _write(split, encode, entry, left_out, progress, stack)
+            skipped, dtypes = _write_rows(split, encode, entry, skipping, progress, stack)
         return {"dtypes": dtypes, "skipped": asdict(skipped)}
 
+    def digest(path: Path) -> str:
+        return fingerprint(path).sha256
+
     parts = (str(FORMAT), key, str(limits and list(limits)), split.digest())
-    kind = _Kind("the encoded text", write=write, read=_encoded, digest=file_digest)
+    kind = _Kind("the encoded text", write=write, read=_read_rows, digest=digest)
     return _once(_name(parts), folder, kind)
 
 
@@ -96,14 +112,24 @@ def arrays_once(
     key: str,
     folder: Path,
     workers: int = 2,
-    progress: Callable[[int], None] | None = None,
-) -> Stacked:
-    """The arrays that `make` makes of each name, from the cache if it has them.
+    progress: Progress | None = None,
+) -> StackedArrays:
+    """Prepare one array per name, such as the pixels of an image, or read them from the cache.
 
-    They have one shape and type. `key` names all that they depend on, such as the digest of the
-    files' contents and the size of images. `make` runs in threads. If it refuses a name with a
-    `DataError`, others are tried, and the first few that were refused are told. `progress` hears
-    how many are done.
+    Args:
+        names: The names, in the order of the rows.
+        make: Prepares the array of a name; called in threads. All arrays have one shape and type.
+        key: Names all that the arrays depend on, such as the digest of the files and the size.
+        folder: The folder of the cache.
+        workers: The number of threads.
+        progress: Called with the number of arrays that are done.
+
+    Returns:
+        The arrays, mapped from a file.
+
+    Raises:
+        DataError: `make` raised a DataError; up to five of them are reported together.
+        DiskFullError: The disk is full; nothing incomplete is left.
     """
 
     def write(entry: Path) -> Facts:
@@ -116,18 +142,18 @@ def arrays_once(
         return {"dtype": writer.dtype, "shape": writer.shape}
 
     if not names:
-        raise DataError("there are no rows of which arrays could be made")
-    kind = _Kind("the prepared arrays", write=write, read=_stacked, digest=sampled_digest)
+        raise DataError("there are no rows to prepare; at least one is expected")
+    kind = _Kind("the prepared arrays", write=write, read=_read_arrays, digest=sampled_digest)
     return _once(_name(("arrays", str(FORMAT), key, str(len(names)))), folder, kind)
 
 
 @dataclass(frozen=True)
-class _Kind(Generic[Made]):
-    """What entries hold, how they are written and read, and what tells a damaged file."""
+class _Kind(Generic[Content]):
+    """A kind of entries: its name for people, how to write and read one, and its checksum."""
 
     what: str
     write: Callable[[Path], Facts]
-    read: Callable[[Path, Facts], Made]
+    read: Callable[[Path, Facts], Content]
     digest: Callable[[Path], str]
 
 
@@ -135,8 +161,8 @@ def _name(parts: Sequence[str]) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
-def _once(name: str, folder: Path, kind: _Kind[Made]) -> Made:
-    """The entry of this name, read if it is there and whole, else made."""
+def _once(name: str, folder: Path, kind: _Kind[Content]) -> Content:
+    """Read the entry of this name if it is intact; otherwise write it first."""
     entry = folder / name
     with suppress(*BROKEN):
         return _read(entry, kind)
@@ -144,64 +170,61 @@ def _once(name: str, folder: Path, kind: _Kind[Made]) -> Made:
         folder.mkdir(parents=True, exist_ok=True)
         with filelock.FileLock(folder / f"{name}.lock"):
             try:
-                return _read(entry, kind)  # another process may have been quicker
+                return _read(entry, kind)  # another process may have been faster
             except BROKEN as error:
                 if entry.exists():
-                    log.warning("the cache entry %s is damaged (%s) and is made anew", entry, error)
+                    log.warning("cache entry %s is damaged (%s); writing it again", entry, error)
                     shutil.rmtree(entry)
-            _make(entry, kind)
+            _write(entry, kind)
     except OSError as error:
-        if error.errno in FULL:
+        if disk_full(error):
             raise DiskFullError(
                 error.errno,
                 f"the disk is full: {kind.what} cannot be kept in {folder}; free some space or "
-                "choose another folder (nothing half-written was left)",
+                "choose another folder (nothing incomplete was left)",
             ) from error
         raise DataError(
-            f"{kind.what} cannot be written into {folder}: {error.strerror or error}"
+            f"{kind.what} cannot be written into {folder}: {error.strerror or error}; choose "
+            "another folder"
         ) from error
     try:
         return _read(entry, kind)
     except BROKEN as error:
         raise DataError(
-            f"the cache entry {entry} was written but cannot be read: {error}"
+            f"the cache entry {entry} was written but cannot be read: {error}; remove it and try "
+            "again"
         ) from error
 
 
-def _make(entry: Path, kind: _Kind[Any]) -> None:
-    unfinished = entry.with_name(f".unfinished-{entry.name}")
-    shutil.rmtree(unfinished, ignore_errors=True)  # of a process that was killed
-    unfinished.mkdir()
-    try:
-        about = kind.write(unfinished)
-        files = {path.name: kind.digest(path) for path in sorted(unfinished.iterdir())}
-        facts = {"format": FORMAT, **about, "files": files}
-        (unfinished / ENTRY).write_text(json.dumps(facts, indent=1), encoding="utf-8")
-        unfinished.rename(entry)
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
+def _write(entry: Path, kind: _Kind[Content]) -> None:
+    clean_up(entry.parent, entry.name)  # after a process that was killed
+    with atomic_folder(entry) as partial:
+        facts = kind.write(partial)
+        files = {path.name: kind.digest(path) for path in sorted(partial.iterdir())}
+        table = {"format": FORMAT, **facts, "files": files}
+        (partial / ENTRY).write_text(json.dumps(table, indent=1), encoding="utf-8")
 
 
-def _read(entry: Path, kind: _Kind[Made]) -> Made:
-    """The entry; one of `BROKEN` says what is wrong with it."""
-    facts: Any = json.loads((entry / ENTRY).read_text(encoding="utf-8"))
+def _read(entry: Path, kind: _Kind[Content]) -> Content:
+    """Read an entry; raise one of `BROKEN` if it is damaged."""
+    facts = read_json(entry / ENTRY)
     for name, digest in facts["files"].items():
         if kind.digest(entry / name) != digest:
-            raise ValueError(f"{name} is not what was written")
+            raise ValueError(f"{name} has changed since it was written")
     return kind.read(entry, facts)
 
 
-def _encoded(entry: Path, facts: Facts) -> Encoded:
-    fields = tuple(
-        Ragged.open(entry, f"field-{i}", dtype) for i, dtype in enumerate(facts["dtypes"])
-    )
-    skipped = facts["skipped"]
-    first = tuple(skipped["first"])
+def _read_rows(entry: Path, facts: Facts) -> Encoded:
+    dtypes = cast(list[str], facts["dtypes"])
+    fields = tuple(Ragged.open(entry, f"field-{i}", dtype) for i, dtype in enumerate(dtypes))
+    skipped = cast(dict[str, int], facts["skipped"])
+    first = tuple(cast(list[str], skipped["first"]))
     return Encoded(fields, Skipped(skipped["empty"], skipped["too_long"], first), entry.name)
 
 
-def _stacked(entry: Path, facts: Facts) -> Stacked:
-    return Stacked.open(entry, ROWS, facts["dtype"], facts["shape"])
+def _read_arrays(entry: Path, facts: Facts) -> StackedArrays:
+    dtype, shape = cast(str, facts["dtype"]), cast(list[int], facts["shape"])
+    return StackedArrays.open(entry, ROWS, dtype, shape)
 
 
 def _write_arrays(
@@ -209,32 +232,32 @@ def _write_arrays(
     make: Callable[[str], Array],
     writer: StackedWriter,
     workers: int,
-    progress: Callable[[int], None] | None,
+    progress: Progress | None,
 ) -> None:
-    def made(some: Sequence[str]) -> list[Array | DataError]:
-        return [_tried(make, name) for name in some]
+    def prepare(chunk: Sequence[str]) -> list[Array | DataError]:
+        return [_tried(make, name) for name in chunk]
 
     chunks = [names[i : i + AT_ONCE] for i in range(0, len(names), AT_ONCE)]
-    refused: list[DataError] = []
+    errors: list[DataError] = []
     done = 0
-    with closing(in_threads(made, chunks, workers)) as results:
+    with closing(in_threads(prepare, chunks, workers)) as results:
         for chunk, arrays in zip(chunks, results, strict=True):
             for name, array in zip(chunk, arrays, strict=True):
                 if isinstance(array, DataError):
-                    refused.append(array)
-                elif not refused:
+                    errors.append(array)
+                elif not errors:
                     writer.add(array, name)
-            if len(refused) >= SHOWN:
+            if len(errors) >= SHOWN:
                 break
             done += len(chunk)
             if progress is not None:
                 progress(done)
-    if len(refused) == 1:
-        raise refused[0]
-    if refused:
-        shown = "\n".join(str(error) for error in refused[:SHOWN])
-        at_least = "at least " * (len(refused) >= SHOWN)
-        raise DataError(f"{at_least}{len(refused)} of {len(names)} cannot be used:\n{shown}")
+    if len(errors) == 1:
+        raise errors[0]
+    if errors:
+        shown = "\n".join(str(error) for error in errors[:SHOWN])
+        at_least = "at least " * (len(errors) >= SHOWN)
+        raise DataError(f"{at_least}{len(errors)} of {len(names)} cannot be used:\n{shown}")
 
 
 def _tried(make: Callable[[str], Array], name: str) -> Array | DataError:
@@ -242,37 +265,37 @@ def _tried(make: Callable[[str], Array], name: str) -> Array | DataError:
         return make(name)
     except DataError as error:
         return error
-    except OSError as error:  # which would look like one of writing
+    except OSError as error:  # not to be taken for an error of writing
         return DataError(f"{name} cannot be read: {error.strerror or error}")
 
 
-def _write(
+def _write_rows(
     split: Split,
     encode: Encode,
     folder: Path,
-    left_out: "_LeftOut",
-    progress: Callable[[int], None] | None,
+    skipping: "_Skipping",
+    progress: Progress | None,
     stack: ExitStack,
 ) -> tuple[Skipped, list[str]]:
     writers: list[RaggedWriter] = []
     done = 0
     for chunk in _chunks(iter(split)):
-        rows = [row for row in chunk if not left_out.blank(row)]
+        rows = [row for row in chunk if not skipping.is_blank(row)]
         coded = encode(rows)
-        assert len(coded) == len(rows), "encode must give one tuple for each row"
-        kept = [ids for row, ids in zip(rows, coded, strict=True) if left_out.fits(row, ids)]
+        assert len(coded) == len(rows), "encode must return one tuple per row"
+        usable = [ids for row, ids in zip(rows, coded, strict=True) if skipping.fits(row, ids)]
         if coded and not writers:
             writers = [RaggedWriter(folder, f"field-{i}") for i in range(len(coded[0]))]
             for writer in writers:
                 stack.callback(writer.abandon)
         for i, writer in enumerate(writers):
-            writer.add([ids[i] for ids in kept])
+            writer.add([ids[i] for ids in usable])
         done += len(chunk)
         if progress is not None:
             progress(done)
     for writer in writers:
         writer.close()
-    skipped = left_out.skipped()
+    skipped = skipping.skipped()
     if skipped.empty + skipped.too_long == done:
         raise DataError(
             f"no row of {split.name} can be used: {skipped.empty} empty, {skipped.too_long} too "
@@ -281,8 +304,8 @@ def _write(
     return skipped, [writer.dtype for writer in writers]
 
 
-class _LeftOut:
-    """Counts the rows that are left out, and remembers where the first of them stand."""
+class _Skipping:
+    """Count the rows that are left out, and remember the places of the first."""
 
     def __init__(
         self,
@@ -294,17 +317,21 @@ class _LeftOut:
         self._empty = self._too_long = 0
         self._first: list[str] = []
 
-    def blank(self, row: Row) -> bool:
+    def is_blank(self, row: Row) -> bool:
+        """Return whether a column is blank that must not be; if so, count the row."""
         for column, value in zip(self._columns, row.values, strict=True):
             if (not value or value.isspace()) and column not in self._may_be_empty:
-                return self._is_empty(row, column)
+                self._count_empty(row, column)
+                return True
         return False
 
     def fits(self, row: Row, ids: tuple[list[int], ...]) -> bool:
+        """Return whether every field has tokens within its limit; if not, count the row."""
         for i, field in enumerate(ids):
             name = self._columns[i] if len(ids) == len(self._columns) else f"field {i + 1}"
             if not len(field):
-                return not self._is_empty(row, name)
+                self._count_empty(row, name)
+                return False
             if self._limits is not None and len(field) > self._limits[i]:
                 self._too_long += 1
                 self._remember(
@@ -314,16 +341,16 @@ class _LeftOut:
         return True
 
     def skipped(self) -> Skipped:
+        """Return the rows left out so far."""
         return Skipped(self._empty, self._too_long, tuple(self._first))
 
-    def _is_empty(self, row: Row, name: str) -> bool:
+    def _count_empty(self, row: Row, name: str) -> None:
         self._empty += 1
         self._remember(row, f"{name} is empty")
-        return True
 
     def _remember(self, row: Row, reason: str) -> None:
         if len(self._first) < SHOWN:
-            self._first.append(f"{row.file}:{row.line}: {reason}")
+            self._first.append(f"{row.where}: {reason}")
 
 
 def _chunks(rows: Iterator[Row]) -> Iterator[list[Row]]:

@@ -1,7 +1,7 @@
-"""Many sequences of numbers in one file that is mapped into memory, not read.
+"""Sequences of different lengths in one memory-mapped file.
 
-NAME.tokens holds all numbers one after the other (uint16, or uint32 where one needs it),
-NAME.offsets where each sequence begins (int64), and in the end where the last one ends.
+NAME.tokens holds all numbers one after the other (uint16, or uint32 if one needs it);
+NAME.offsets the begin of each sequence (int64), and finally the end of the last one.
 """
 
 from array import array
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from io import BufferedWriter
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,23 +17,28 @@ import numpy.typing as npt
 from saccade.errors import DataError
 
 Numbers = npt.NDArray[np.int64]
+Integers = npt.NDArray[np.integer[Any]]
+Scalar = TypeVar("Scalar", bound=np.generic)
 BLOCK = 2**20
-WIDEST = 2**32 - 1
+LARGEST = 2**32 - 1
 
 
 class Ragged:
-    """Sequences by their index; as light as a list of them would be heavy."""
+    """Sequences of numbers by index, held in one array.
 
-    def __init__(self, tokens: npt.NDArray[np.unsignedinteger[Any]], offsets: Numbers) -> None:
+    Args:
+        tokens: The numbers of all sequences, one after the other.
+        offsets: The begin of each sequence in `tokens`, and the end of the last one.
+    """
+
+    def __init__(self, tokens: Integers, offsets: Numbers) -> None:
         self.tokens, self.offsets = tokens, offsets
 
     @classmethod
     def open(cls, folder: Path, name: str, dtype: str) -> "Ragged":
-        """Map what `RaggedWriter` wrote."""
-        return cls(
-            _mapped(folder / f"{name}.tokens", np.dtype(dtype)),
-            _mapped(folder / f"{name}.offsets", np.dtype(np.int64)),
-        )
+        """Map the files that a `RaggedWriter` wrote."""
+        tokens, offsets = folder / f"{name}.tokens", folder / f"{name}.offsets"
+        return cls(_mapped(tokens, np.dtype(dtype)), _mapped(offsets, np.dtype(np.int64)))
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -50,21 +55,30 @@ class Ragged:
         return np.diff(self.offsets)
 
     def take(self, rows: npt.ArrayLike) -> tuple[Numbers, Numbers]:
-        """These sequences: all their numbers one after the other, and the length of each."""
+        """Return the numbers of these sequences, one after the other, and their lengths."""
         chosen = np.asarray(rows, dtype=np.int64)
         starts = self.offsets[chosen]
         lengths = self.offsets[chosen + 1] - starts
-        before = np.cumsum(lengths) - lengths
-        places = np.arange(lengths.sum()) + np.repeat(starts - before, lengths)
+        places = runs(starts, lengths)
         return self.tokens[places].astype(np.int64), np.asarray(lengths)
 
 
+def runs(starts: Numbers, lengths: Numbers) -> Numbers:
+    """Return start, start + 1, … of each run, one after the other.
+
+    >>> runs(np.array([3, 7]), np.array([2, 3])).tolist()
+    [3, 4, 7, 8, 9]
+    """
+    before = np.cumsum(lengths) - lengths
+    return np.arange(lengths.sum()) + np.repeat(starts - before, lengths)
+
+
 class RaggedWriter:
-    """Writes sequences one after the other; holds nothing of them but their ends."""
+    """Write sequences to a file; only their offsets stay in memory."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self._folder, self._name = folder, name
-        self._dtype: np.dtype[np.unsignedinteger[Any]] = np.dtype(np.uint16)
+        self.dtype = "uint16"
         self._offsets = array("q", [0])
         self._stream: BufferedWriter = open(self._tokens, "wb")  # noqa: SIM115  (closed by `close`)
 
@@ -72,49 +86,45 @@ class RaggedWriter:
     def _tokens(self) -> Path:
         return self._folder / f"{self._name}.tokens"
 
-    @property
-    def dtype(self) -> str:
-        """What the numbers are written as so far."""
-        return self._dtype.name
-
     def add(self, sequences: Sequence[Sequence[int]]) -> None:
-        """Append these sequences."""
+        """Append sequences."""
         joined = np.fromiter((x for sequence in sequences for x in sequence), np.int64)
         if len(joined):
-            if joined.min() < 0 or joined.max() > WIDEST:
+            if joined.min() < 0 or joined.max() > LARGEST:
                 wrong = joined.min() if joined.min() < 0 else joined.max()
-                raise DataError(f"token numbers go from 0 to {WIDEST}, got {wrong}")
-            if joined.max() > np.iinfo(self._dtype).max:
+                raise DataError(f"token ids must be from 0 to {LARGEST}, got {wrong}")
+            if joined.max() > np.iinfo(self.dtype).max:
                 self._widen()
-            self._stream.write(joined.astype(self._dtype).tobytes())
+            self._stream.write(joined.astype(self.dtype).tobytes())
         for sequence in sequences:
             self._offsets.append(self._offsets[-1] + len(sequence))
 
     def close(self) -> None:
-        """Write the ends; then the files are whole."""
+        """Write the offsets, which completes the files."""
         self._stream.close()
         with open(self._folder / f"{self._name}.offsets", "wb") as stream:
             self._offsets.tofile(stream)
 
     def abandon(self) -> None:
-        """Let go of the file, whatever it holds."""
-        with suppress(OSError):  # a full disk refuses the last bytes again
+        """Close the file, complete or not."""
+        with suppress(OSError):  # a full disk rejects the last bytes again
             self._stream.close()
 
     def _widen(self) -> None:
-        """The first large number has come: what was written narrow is written again."""
+        """Write the numbers so far again as uint32, because a large one follows."""
         self._stream.close()
-        narrow, wide = self._tokens.with_suffix(".narrow"), np.dtype(np.uint32)
+        narrow = self._tokens.with_suffix(".narrow")
         self._tokens.rename(narrow)
         self._stream = open(self._tokens, "wb")  # noqa: SIM115
         with open(narrow, "rb") as stream:
             while block := stream.read(BLOCK):
-                self._stream.write(np.frombuffer(block, self._dtype).astype(wide).tobytes())
+                numbers = np.frombuffer(block, self.dtype)
+                self._stream.write(numbers.astype(np.uint32).tobytes())
         narrow.unlink()
-        self._dtype = wide
+        self.dtype = "uint32"
 
 
-def _mapped(path: Path, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    if path.stat().st_size == 0:  # which cannot be mapped
+def _mapped(path: Path, dtype: np.dtype[Scalar]) -> npt.NDArray[Scalar]:
+    if path.stat().st_size == 0:  # an empty file cannot be mapped
         return np.empty(0, dtype)
     return np.memmap(path, dtype, mode="r")

@@ -1,13 +1,15 @@
-"""Augmentation: batches of images changed at random, so that a model sees none of them twice.
+"""Augmentation: random changes to batches of images, so that a model sees no image twice.
 
-Images are (b, c, h, w), bytes or floats from 0 to 1, and come back as they came. All is drawn from
-torch's own generator, and for all images of a batch at once.
+Images are (b, c, h, w), bytes or floats from 0 to 1; the type is kept. Random numbers come from
+torch's global generator, for all images of a batch at once.
 
-    flip, crop     mirrored, and shifted by some pixels, as is usual for small images
+    flip, crop     mirror, and shift by a few pixels, as is usual for small images
     colour         brightness, contrast and saturation
-    erase          a rectangle is covered (Zhong et al. 2020)
-    randaugment    some operations drawn from a list, one after the other (Cubuk et al. 2020)
-    mixup          two images laid over each other (Zhang et al. 2018):
+    erase          cover a rectangle (Zhong et al. 2020, "Random erasing data augmentation")
+    randaugment    apply randomly chosen operations one after the other (Cubuk et al. 2020,
+                   "RandAugment: practical automated data augmentation")
+    mixup          blend two images (Zhang et al. 2018, "mixup: beyond empirical risk
+                   minimization"):
 
                    x = λ x_i + (1 - λ) x_j        λ ~ Beta(α, α)
 """
@@ -15,7 +17,7 @@ torch's own generator, and for all images of a batch at once.
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -29,26 +31,30 @@ Images = Shaped[Tensor, "b c h w"]
 Part = Annotated[float, Ge(0), Le(1)]
 """From 0 to 1, both included."""
 
-MOST_TURN = math.radians(30)
+MOST_ROTATION = math.radians(30)
 MOST_SHEAR = 0.3
-MOST_SHIFT = 0.45  # of a side
-MOST_BITS = 4  # that posterising drops
-NARROWEST = 0.3  # an erased rectangle's height over its width, or the other way round
+MOST_SHIFT = 0.45  # fraction of a side
+MOST_BITS = 4  # dropped by posterising
+NARROWEST = 0.3  # ratio of the shorter to the longer side of an erased rectangle
 GREY = (0.299, 0.587, 0.114)
 
 
 @dataclass(frozen=True, kw_only=True)
 class AugmentConfig:
-    """How images are changed in training; as it stands, not at all.
+    """Random changes to training images; by default there are none.
 
-    flip          whether half of them are mirrored, left to right
-    crop          by how many pixels they are shifted at most; what comes in is black
-    colour        how far brightness, contrast and saturation go from 1 at most, up and down
-    erase         the largest share of an image that one rectangle of its mean colour covers
-    randaugment   how many operations are drawn for each image: it stays, is shifted, turned,
-                  sheared, solarised, posterised, or its contrast stretched
-    magnitude     how strong these are, from 0 to 1
-    mixup         α; small: one of two images is hardly seen; 0: none are mixed
+    flip          mirror half of the images left to right; leave off where the side matters, as for
+                  digits and letters
+    crop          largest shift in pixels, in each direction; the uncovered border is black. 4 is
+                  usual for images of 32 × 32
+    colour        largest relative change of brightness, contrast and saturation; 0.4 changes each
+                  by up to 40 %
+    erase         largest fraction of an image that is covered by one rectangle of its mean colour
+    randaugment   number of operations per image, each chosen among: none, shift, rotate, shear,
+                  solarise, posterise, stretch the contrast. 2 is usual
+    magnitude     strength of these operations, from 0 (no change) to 1
+    mixup         α of the Beta distribution of the mixing weight; small values leave one of the two
+                  images nearly unchanged, 0 mixes none. 0.2 is usual
     """
 
     flip: bool = False
@@ -60,40 +66,52 @@ class AugmentConfig:
     mixup: NotNegative = 0.0
 
     def conflicts(self) -> Iterator[Conflict]:
-        """The strength of operations that are not used."""
+        """Yield the strength of operations if there are none."""
         if not self.randaugment:
             yield from without_effect(self, ["magnitude"], "without randaugment")
 
 
 class Mixed(NamedTuple):
-    """Images laid over each other: each with that of row `partners`, itself by this share."""
+    """Blended images: each with the one in row `partners`, itself with this weight."""
 
     images: Images
     partners: Int[Tensor, " b"]
-    share: Float[Tensor, ""]
+    weight: Float[Tensor, ""]
 
 
 def augment(images: Images, config: AugmentConfig) -> Images:
-    """The images, each changed in its own way."""
+    """Change each image in its own way; without options return them unchanged.
+
+    Args:
+        images: Images (b, c, h, w) as bytes, or as floats from 0 to 1.
+        config: The changes.
+
+    Returns:
+        Images of the same shape and type.
+    """
     if config.flip:
         images = _flipped(images)
     if config.crop:
         images = _cropped(images, config.crop)
     if not (config.colour or config.erase or config.randaugment):
         return images
-    return _as_they_came(_changed(_floats(images), config), images)
+    return _like(_changed(_floats(images), config), images)
 
 
 def mix(images: Images, alpha: float) -> Mixed:
-    """Each image with another of the batch, all in the same proportion; `alpha` is above 0.
+    """Blend each image with another of the batch, all with the same weight λ (mixup).
 
-    The loss is mixed in the same way: share · loss(labels) + (1 - share) · loss(labels[partners]).
+    The loss is mixed alike: λ · loss(labels) + (1 - λ) · loss(labels[partners]).
+
+    Args:
+        images: Images (b, c, h, w) as bytes, or as floats from 0 to 1.
+        alpha: The parameter of the Beta distribution of λ, above 0.
     """
     partners = torch.randperm(len(images))
-    share = torch.distributions.Beta(alpha, alpha).sample()
+    weight = torch.distributions.Beta(alpha, alpha).sample()
     floats = _floats(images)
-    mixed = share * floats + (1 - share) * floats[partners]
-    return Mixed(_as_they_came(mixed, images), partners, share)
+    mixed = weight * floats + (1 - weight) * floats[partners]
+    return Mixed(_like(mixed, images), partners, weight)
 
 
 def _changed(images: Tensor, config: AugmentConfig) -> Tensor:
@@ -107,22 +125,22 @@ def _changed(images: Tensor, config: AugmentConfig) -> Tensor:
 
 
 def _flipped(images: Tensor) -> Tensor:
-    return torch.where(_each(images, torch.rand(len(images)) < 0.5), images.flip(-1), images)
+    return torch.where(_per_image(images, torch.rand(len(images)) < 0.5), images.flip(-1), images)
 
 
 def _cropped(images: Tensor, most: int) -> Tensor:
-    """A window of the same size, anywhere in the image with a border of `most` pixels."""
+    """Cut a window of the same size out of the image with a border of `most` pixels."""
     count, _, height, width = images.shape
     rows = torch.randint(2 * most + 1, (count, 1)) + torch.arange(height)
     columns = torch.randint(2 * most + 1, (count, 1)) + torch.arange(width)
-    framed = F.pad(images, (most,) * 4).movedim(1, -1)
+    bordered = F.pad(images, (most,) * 4).movedim(1, -1)
     places = torch.arange(count)[:, None, None], rows[:, :, None], columns[:, None, :]
-    return framed[places].movedim(-1, 1)
+    return bordered[places].movedim(-1, 1)
 
 
 def _coloured(images: Tensor, most: float) -> Tensor:
     bright, contrast, saturation = (
-        _each(images, 1 + most * _signed(len(images))) for _ in range(3)
+        _per_image(images, 1 + most * _signed(len(images))) for _ in range(3)
     )
     images = (images * bright).clamp(0, 1)
     middle = _grey(images).mean((1, 2, 3), keepdim=True)
@@ -142,14 +160,14 @@ def _erased(images: Tensor, most: float) -> Tensor:
 
 
 def _between(side: int, lengths: Tensor) -> Tensor:
-    """For each length (b, 1) the places (b, side) of a piece so long that lies anywhere."""
+    """Return a mask (b, side) of one randomly placed interval for each length (b, 1)."""
     starts = (torch.rand(lengths.shape) * (side + 1 - lengths)).floor()
     places = torch.arange(side)
     return (places >= starts) & (places < starts + lengths)
 
 
 def _operated(images: Tensor, magnitude: float) -> Tensor:
-    """One operation, drawn for each image."""
+    """Apply one randomly chosen operation to each image."""
     chosen = torch.randint(len(OPERATIONS), (len(images),))
     amounts = magnitude * _signed(len(images)).sign()
     images = images.clone()
@@ -160,7 +178,7 @@ def _operated(images: Tensor, magnitude: float) -> Tensor:
     return images
 
 
-def _same(images: Tensor, amounts: Tensor) -> Tensor:
+def _unchanged(images: Tensor, amounts: Tensor) -> Tensor:
     return images
 
 
@@ -172,9 +190,9 @@ def _shifted_down(images: Tensor, amounts: Tensor) -> Tensor:
     return _moved(images, down=2 * MOST_SHIFT * amounts)
 
 
-def _turned(images: Tensor, amounts: Tensor) -> Tensor:
-    angles = MOST_TURN * amounts
-    ratio = images.shape[2] / images.shape[3]  # sides count as 2 each, whatever their length
+def _rotated(images: Tensor, amounts: Tensor) -> Tensor:
+    angles = MOST_ROTATION * amounts
+    ratio = images.shape[2] / images.shape[3]  # both sides have the length 2 in the grid
     sine, cosine = angles.sin(), angles.cos()
     return _moved(images, xx=cosine, xy=-sine * ratio, yx=sine / ratio, yy=cosine)
 
@@ -188,27 +206,27 @@ def _sheared_down(images: Tensor, amounts: Tensor) -> Tensor:
 
 
 def _solarised(images: Tensor, amounts: Tensor) -> Tensor:
-    """What is brighter than a threshold is turned into its negative."""
-    return torch.where(images > 1 - _each(images, amounts.abs()), 1 - images, images)
+    """Invert the values above a threshold."""
+    return torch.where(images > 1 - _per_image(images, amounts.abs()), 1 - images, images)
 
 
 def _posterised(images: Tensor, amounts: Tensor) -> Tensor:
-    """The lowest of eight bits become 0."""
-    step = _each(images, 2 ** (MOST_BITS * amounts.abs()).round())
+    """Set the lowest of eight bits to 0."""
+    step = _per_image(images, 2 ** (MOST_BITS * amounts.abs()).round())
     return ((images * 255).round() / step).floor() * step / 255
 
 
 def _stretched(images: Tensor, amounts: Tensor) -> Tensor:
-    """The darkest and the brightest value of each channel become 0 and 1."""
+    """Stretch each channel so that its extremes become 0 and 1."""
     low, high = images.amin((2, 3), keepdim=True), images.amax((2, 3), keepdim=True)
     return torch.where(high > low, (images - low) / (high - low).clamp(min=1e-6), images)
 
 
 OPERATIONS: tuple[Callable[[Tensor, Tensor], Tensor], ...] = (
-    _same,
+    _unchanged,
     _shifted_across,
     _shifted_down,
-    _turned,
+    _rotated,
     _sheared_across,
     _sheared_down,
     _solarised,
@@ -217,25 +235,28 @@ OPERATIONS: tuple[Callable[[Tensor, Tensor], Tensor], ...] = (
 )
 
 
-def _moved(images: Tensor, **entries: Any) -> Tensor:
-    """Each image by its own affine map; what comes in is black.
+def _moved(images: Tensor, **entries: Tensor) -> Tensor:
+    """Transform each image by its own affine map; uncovered parts are black.
 
-    The map (xx xy across; yx yy down) says for each place of the result from where it is taken.
+    The map (xx xy across; yx yy down) gives the source of each place of the result.
     """
-    known = {"xx": 1.0, "xy": 0.0, "across": 0.0, "yx": 0.0, "yy": 1.0, "down": 0.0, **entries}
-    values = [torch.as_tensor(known[name]).expand(len(images)) for name in known]
+    identity = {"xx": 1.0, "xy": 0.0, "across": 0.0, "yx": 0.0, "yy": 1.0, "down": 0.0}
+    values = [
+        entries.get(name, torch.tensor(value)).expand(len(images))
+        for name, value in identity.items()
+    ]
     maps = torch.stack(values, 1).view(-1, 2, 3).to(images)
     grid = F.affine_grid(maps, list(images.shape), align_corners=False)
     return F.grid_sample(images, grid, align_corners=False).clamp(0, 1)
 
 
 def _signed(count: int) -> Tensor:
-    """Numbers between -1 and 1."""
+    """Return random numbers between -1 and 1."""
     return 2 * torch.rand(count) - 1
 
 
-def _each(images: Tensor, values: Tensor) -> Tensor:
-    """One value for each image, on its device."""
+def _per_image(images: Tensor, values: Tensor) -> Tensor:
+    """Return one value per image, on its device, for broadcasting."""
     return values.to(images.device).view(-1, 1, 1, 1)
 
 
@@ -249,5 +270,6 @@ def _floats(images: Tensor) -> Tensor:
     return images if images.is_floating_point() else images.float() / 255
 
 
-def _as_they_came(changed: Tensor, images: Tensor) -> Tensor:
+def _like(changed: Tensor, images: Tensor) -> Tensor:
+    """Return the images in the type of the originals."""
     return changed if images.is_floating_point() else (changed * 255).round().to(images.dtype)

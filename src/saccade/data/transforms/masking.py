@@ -1,14 +1,14 @@
-"""Masking: which tokens of a text a model has to guess, and what it reads in their place.
+"""Masking: choose the tokens that a masked language model predicts, and replace them.
 
-Of the tokens of a text a share is chosen, 15 %. Of these 80 % become the mask token, 10 % any other
-token, and 10 % stay (Devlin et al. 2019). Chosen are single tokens, whole words, or spans of words
-(Joshi et al. 2020), whose lengths have
+A fraction of the tokens of a text is chosen, 15 %. Of these, 80 % become the mask token, 10 % a
+random token, and 10 % stay (Devlin et al. 2019, "BERT"). The units of choice are tokens, words, or
+spans of words (Joshi et al. 2020, "SpanBERT"), whose lengths are distributed as
 
     P(l) = p (1 - p)^(l - 1) / (1 - (1 - p)^m)        l = 1 … m words, p = 0.2, m = 10
 
-All three are one draw: a text falls into units (tokens, words, spans that lie end to end), which
-are taken in random order until the share is reached. The last one is taken with the probability
-that makes the number of chosen tokens right on average.
+A text is divided into units (tokens, words, or adjacent spans), which are chosen in random order
+until the fraction is reached. The last one is chosen with the probability that makes the expected
+number of chosen tokens exact.
 """
 
 from collections.abc import Iterator
@@ -31,7 +31,12 @@ Inside = Annotated[float, Gt(0), Lt(1)]
 
 
 class Masked(NamedTuple):
-    """Tokens with some of them masked, where in the flattened batch, and what stood there."""
+    """A batch with masked tokens.
+
+    tokens    the tokens (b, s) to read
+    places    indices of the chosen tokens in the flattened batch
+    targets   the original tokens at these places
+    """
 
     tokens: Int[Tensor, "b s"]
     places: Int[Tensor, " n"]
@@ -40,15 +45,18 @@ class Masked(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class MaskingConfig:
-    """Which tokens are to be guessed.
+    """The choice of the tokens to predict, and their replacement.
 
-    share         of the tokens of a text, on average; at least one token, word or span
-    whole         what is chosen as a whole: "tokens", "words", or "spans" of words
-    replaced      the share of the chosen that the model reads as the mask token
-    random        the share that it reads as a token drawn at random; the rest it reads as they are.
-                  This is drawn for each token, but for a span as a whole
-    span_end      the probability that a span ends after each of its words
-    longest_span  the most words of a span, which is also no longer than the share of a text's words
+    share          expected fraction of a text's tokens that is chosen, at least one unit; 0.15 is
+                   usual, large models also learn from 0.4
+    whole          unit of the choice: "tokens", "words", or "spans" of words. Words and spans are
+                   harder to guess
+    replaced       fraction of the chosen tokens that the model reads as the mask token
+    random         fraction that it reads as a random token; the rest is read unchanged. Decided per
+                   token, and per span if whole = "spans"
+    span_end       probability that a span ends after each of its words; smaller gives longer spans
+    longest_span   most words of a span; a span also has at most the fraction `share` of the text's
+                   words
     """
 
     share: Inside = 0.15
@@ -61,18 +69,18 @@ class MaskingConfig:
     def __post_init__(self) -> None:
         if self.replaced + self.random > 1 + 1e-9:
             raise RecipeError(
-                f"replaced and random are shares of the same tokens, together at most 1; got "
+                "replaced and random are fractions of the same tokens, together at most 1; got "
                 f"{self.replaced} and {self.random}"
             )
 
     def conflicts(self) -> Iterator[Conflict]:
-        """Options of spans."""
+        """Yield the options of spans if there are none."""
         if self.whole != "spans":
             reason = 'unless masking.whole is "spans"'
             yield from without_effect(self, ["span_end", "longest_span"], reason)
 
     def build(self, tokenizer: Tokenizer) -> "Masking":
-        """The masking of texts in this vocabulary."""
+        """Return the masking for texts of this vocabulary."""
         return Masking(
             config=self,
             mask=tokenizer.mask,
@@ -83,7 +91,13 @@ class MaskingConfig:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Masking:
-    """Masks batches of a vocabulary: its mask token, its ordinary ones, and which begin a word."""
+    """Mask batches of tokens.
+
+    config        the options
+    mask          id of the mask token
+    ordinary      ids of all tokens that are not control tokens
+    begins_word   whether each token of the vocabulary begins a word
+    """
 
     config: MaskingConfig
     mask: int
@@ -96,9 +110,12 @@ class Masking:
         maskable: Bool[Tensor, "b s"],
         generator: torch.Generator | None = None,
     ) -> Masked:
-        """Mask some of the maskable tokens; whatever is said, only ordinary ones are.
+        """Mask some of the maskable tokens; control tokens are never masked.
 
-        Draws from torch's own generator unless another is given.
+        Args:
+            tokens: The token ids (b, s).
+            maskable: True where a token may be masked.
+            generator: The source of randomness; torch's global generator by default.
         """
         maskable = maskable & self._is_ordinary[tokens]
         units = self._units(tokens, maskable, generator)
@@ -109,9 +126,9 @@ class Masking:
         if self.config.whole == "spans":
             fate = fate.gather(1, units)
         fate = fate.flatten()[places]
-        drawn = torch.randint(len(self.ordinary), places.shape, generator=generator)
+        sampled = torch.randint(len(self.ordinary), places.shape, generator=generator)
         shown = torch.where(fate < 1 - self.config.replaced, targets, self.mask)
-        shown = torch.where(fate < self.config.random, self.ordinary[drawn], shown)
+        shown = torch.where(fate < self.config.random, self.ordinary[sampled], shown)
         return Masked(
             tokens.flatten().index_copy(0, places, shown).view_as(tokens), places, targets
         )
@@ -123,7 +140,7 @@ class Masking:
     def _units(
         self, tokens: Tensor, maskable: Tensor, generator: torch.Generator | None
     ) -> Int[Tensor, "b s"]:
-        """The number of the token, word or span that each place is of, from 0 in each row."""
+        """Return the number of the unit that each place belongs to, from 0 in each row."""
         width = tokens.shape[1]
         if self.config.whole == "tokens":
             return torch.arange(width).expand_as(tokens)
@@ -143,7 +160,7 @@ class Masking:
     def _span_lengths(
         self, shape: torch.Size, generator: torch.Generator | None
     ) -> Int[Tensor, "b s"]:
-        """Lengths in words, drawn by the inverse of their distribution."""
+        """Sample lengths in words by inverting their distribution function."""
         rest = (1 - self.config.span_end) ** torch.arange(1, self.config.longest_span + 1)
         reached = (1 - rest) / (1 - rest[-1])
         return torch.searchsorted(reached[:-1], torch.rand(shape, generator=generator)) + 1
@@ -152,17 +169,17 @@ class Masking:
 def _chosen(
     units: Int[Tensor, "b s"],
     maskable: Bool[Tensor, "b s"],
-    share: float,
+    fraction: float,
     generator: torch.Generator | None,
 ) -> Bool[Tensor, "b s"]:
-    """Whole units in random order until the share of the maskable places is reached."""
+    """Choose units in random order until the fraction of the maskable places is reached."""
     sizes: Float[Tensor, "b s"] = torch.zeros(units.shape).scatter_add_(1, units, maskable.float())
-    drawn = torch.rand(units.shape, generator=generator).masked_fill(sizes == 0, 2.0)
-    order = drawn.argsort(1)
+    keys = torch.rand(units.shape, generator=generator).masked_fill(sizes == 0, 2.0)
+    order = keys.argsort(1)
     ordered = sizes.gather(1, order)
     before = ordered.cumsum(1) - ordered
-    wanted = share * maskable.sum(1, keepdim=True)
+    target = fraction * maskable.sum(1, keepdim=True)
     last = torch.rand(len(units), 1, generator=generator)
-    taken = before + last * ordered < wanted
-    taken[:, :1] = True
-    return torch.zeros_like(maskable).scatter_(1, order, taken).gather(1, units) & maskable
+    chosen = before + last * ordered < target
+    chosen[:, :1] = True
+    return torch.zeros_like(maskable).scatter_(1, order, chosen).gather(1, units) & maskable

@@ -26,5 +26,6 @@ def package(part: str = "") -> Any:
         return import_module(f"ctranslate2{part}")
     except ImportError as error:
         raise InteropError(
-            f'CTranslate2 cannot be imported ({error}). Install it: pip install "saccade[fast]"'
+            f"CTranslate2 cannot be imported ({error}). Install it: pip install "
+            '"saccade-attention[fast]"'
         ) from None

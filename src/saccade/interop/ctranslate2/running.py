@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from saccade.cancellation import is_cancellable, raise_if_cancelled
-from saccade.decoding import GenerationConfig, GenerationRequest, Hypothesis, step_of
+from saccade.decoding import GenerationConfig, GenerationRequest, Hypothesis, length_bucket
 from saccade.errors import InteropError
 from saccade.interop.ctranslate2.pace import LONGEST, Pace
 from saccade.interop.ctranslate2.package import package
@@ -102,7 +102,7 @@ class FolderEngine(ABC):
         From certain lengths of the padded batch on (16, and about 100, where this was measured) its
         products are computed in another order, which in int8 sometimes changes an answer.
         """
-        return step_of(length) if length < LONG else length
+        return length_bucket(length) if length < LONG else length
 
     def lacks(self, inputs: Sequence[list[int]], request: GenerationRequest) -> str | None:
         """Return what it cannot do of a request; None if it can do all of it."""

@@ -1,51 +1,92 @@
-"""Family: what each kind of folder says about itself, once for reading and writing."""
+"""The base class of families: one `model_type` of config.json, for loading and saving."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import ClassVar, Generic, TypeVar
+from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import nn
 
-from saccade.interop.huggingface.names import Names
-from saccade.interop.huggingface.options import Condition
+from saccade.interop.huggingface.config_json import Condition, Size
+from saccade.interop.huggingface.tensor_map import TensorMap
 from saccade.models import LanguageModelConfig, TextReaderConfig, TranslatorConfig
 
 ModelConfig = TextReaderConfig | LanguageModelConfig | TranslatorConfig
-Options = TypeVar("Options")
 
 
-class Family(ABC, Generic[Options]):
-    """A `model_type`: its options, the models they describe, and the names of their tensors.
+@dataclass(frozen=True)
+class Architecture:
+    """A model class of transformers.
 
-    architectures    what its classes are here; of two the first is written
-    unnamed          the class of a folder that names none, where that is clear
-    hint             what to do about a class that is not among them
-    conditions       what the options cannot say and a config must not say
+    Attributes:
+        model: Our class of the same model.
+        task: The name of the task that `saccade import` makes of it; None if it cannot.
+        head: Whether it has a head; without one it cannot predict anything.
+        labels: Whether its head has one output per label.
+    """
+
+    model: type[nn.Module]
+    task: str | None = None
+    head: bool = True
+    labels: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Family(ABC):
+    """One `model_type`: its fields are the keys of config.json that describe the network.
+
+    An instance describes one network. Fields have the defaults of transformers; their types are
+    checked when a config.json is read.
+
+    Attributes:
+        model_type: The value of that key in config.json.
+        architectures: Its classes by name; of several with the same model the first is written.
+        unnamed: The class of a folder that names none; None if that is an error.
+        hint: What to do about a class that is not in `architectures`.
+        conditions: Keys that are not fields and must have one value.
+        num_labels: The number of outputs of a head with labels.
     """
 
     model_type: ClassVar[str]
-    architectures: ClassVar[Mapping[str, type[nn.Module]]]
+    architectures: ClassVar[Mapping[str, Architecture]]
     unnamed: ClassVar[str | None] = None
     hint: ClassVar[str] = ""
     conditions: ClassVar[tuple[Condition, ...]] = ()
-    options: type[Options]
 
-    def config(self, architecture: str, options: Options) -> ModelConfig | None:
-        """The options of our model, as a recipe has them; None where no recipe can say it."""
+    num_labels: Size = 2
+
+    @classmethod
+    @abstractmethod
+    def of(cls, architecture: str, model: nn.Module) -> "Family":
+        """Return the keys that describe a model.
+
+        It may read them off the first block: whether they describe all of the model is checked
+        afterwards, by comparing it with what `build` makes of them.
+        """
+
+    @abstractmethod
+    def build(self, architecture: str) -> nn.Module:
+        """Return the model with new weights."""
+
+    @abstractmethod
+    def tensor_map(self, architecture: str) -> TensorMap:
+        """Return where the file has our parameters."""
+
+    def config(self, architecture: str) -> ModelConfig | None:
+        """Return the options of our model, as a recipe has them; None if no recipe can."""
         return None
 
-    @abstractmethod
-    def build(self, architecture: str, options: Options) -> nn.Module:
-        """The model that a config describes, not yet with its weights."""
+    @property
+    def vocabulary_sizes(self) -> tuple[int, ...]:
+        """The number of embedded tokens of the source and of the target; empty without tokens."""
+        return ()
 
-    @abstractmethod
-    def describe(self, model: nn.Module) -> Options:
-        """The config that describes a model, if any does (which is tested by building it)."""
+    @property
+    def max_positions(self) -> int | None:
+        """The number of learned positions; None if there is no limit."""
+        return None
 
-    @abstractmethod
-    def names(self, architecture: str, options: Options) -> Names:
-        """Where its tensors stand."""
-
-    def fitted(self, model: nn.Module) -> nn.Module:
-        """The model, or a copy that gives the same answers and is built as this family has it."""
+    @classmethod
+    def rewrite(cls, model: nn.Module) -> nn.Module:
+        """Return the model, or an equivalent copy that is built as this family has it."""
         return model

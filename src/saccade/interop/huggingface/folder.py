@@ -1,9 +1,7 @@
-"""The files of a folder: config.json, and tensors in one safetensors file or in several shards."""
+"""Files of a Hugging Face folder: config.json, and tensors in one safetensors file or in shards."""
 
 import json
-import os
 import stat
-import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,9 +9,10 @@ from typing import Any
 import safetensors
 import safetensors.torch
 import torch
+from pydantic import TypeAdapter, ValidationError
 
-from saccade.errors import InteropError, WeightsError
-from saccade.files import open_file, read_json
+from saccade.errors import DiskFullError, InteropError, WeightsError
+from saccade.files import atomic_file, open_file, read_json, write_file
 from saccade.shapes import Tensor
 
 CONFIG = "config.json"
@@ -29,19 +28,26 @@ EVERYONE_READS = stat.S_IRUSR | stat.S_IWUSR | stat.S_IRGRP | stat.S_IROTH
 
 
 def read_config(folder: str | Path) -> dict[str, Any]:
-    """Everything that config.json says: token ids and names of labels too, which no model holds."""
+    """Read the config.json of a folder, with token ids and label names, which no model holds.
+
+    Args:
+        folder: A folder as `transformers` saves it.
+
+    Raises:
+        InteropError: If the folder does not exist or has no valid config.json.
+    """
     folder = Path(folder)
     if not folder.is_dir():
-        raise InteropError(f"there is no folder {folder}")
+        raise InteropError(f"the folder {folder} does not exist")
     if not (folder / CONFIG).is_file():
         raise InteropError(
-            f"{folder} has no {CONFIG}, which says what its weights are; found {_files(folder)}"
+            f"{folder} has no {CONFIG}, which describes its weights; it contains {_files(folder)}"
         )
-    return _read_json(folder / CONFIG)
+    return _read_object(folder / CONFIG)
 
 
 class Weights:
-    """The tensors of a folder. Shapes and types are known at once, numbers are read when asked."""
+    """The tensors of a folder: shapes and types are known at once, values are read on demand."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -57,12 +63,12 @@ class Weights:
                     self._file_of[name] = path
 
     def read(self, names: Iterable[str]) -> dict[str, Tensor]:
-        """These tensors, in memory of their own; half precisions become float32."""
-        wanted: dict[Path, list[str]] = {}
+        """Read tensors into memory; half precision becomes float32."""
+        by_file: dict[Path, list[str]] = {}
         for name in names:
-            wanted.setdefault(self._file_of[name], []).append(name)
+            by_file.setdefault(self._file_of[name], []).append(name)
         tensors = {}
-        for path, inside in wanted.items():
+        for path, inside in by_file.items():
             with _opened(path) as file:
                 for name in inside:
                     dtype = torch.promote_types(READABLE[self.types[name]], torch.float32)
@@ -70,26 +76,25 @@ class Weights:
         return tensors
 
 
-def write(folder: str | Path, config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
-    """Both files, each whole or not at all: written under another name first, then renamed."""
+def write(folder: str | Path, config: Mapping[str, object], tensors: Mapping[str, Tensor]) -> None:
+    """Write config.json and the tensors, each under a temporary name that is then replaced."""
     folder = Path(folder)
     try:
         text = json.dumps(config, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise InteropError(f"{CONFIG} cannot hold what it is to hold: {error}") from error
+        raise InteropError(f"a value cannot be written into {CONFIG}: {error}") from error
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".unfinished-", dir=folder) as name:
-            unfinished = Path(name)
+        with atomic_file(folder / WEIGHTS) as partial:
             safetensors.torch.save_file(
                 {key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()},
-                unfinished / WEIGHTS,
+                partial,
                 metadata={"format": "pt"},
             )
-            (unfinished / CONFIG).write_text(text + "\n", encoding="utf-8")
-            for file in (WEIGHTS, CONFIG):
-                (unfinished / file).chmod(EVERYONE_READS)
-                os.replace(unfinished / file, folder / file)
+            partial.chmod(EVERYONE_READS)
+        write_file(folder / CONFIG, f"{text}\n".encode())
+    except DiskFullError:
+        raise
     except (OSError, safetensors.SafetensorError) as error:
         raise InteropError(f"cannot write {folder}: {error}") from error
 
@@ -106,17 +111,25 @@ def _weight_files(folder: Path) -> list[Path]:
             "is read; convert it to safetensors first (transformers: "
             "model.save_pretrained(folder, safe_serialization=True))"
         )
-    raise WeightsError(f"{folder} has neither {WEIGHTS} nor {INDEX}; found {_files(folder)}")
+    raise WeightsError(f"{folder} has neither {WEIGHTS} nor {INDEX}; it contains {_files(folder)}")
 
 
 def _shards(folder: Path) -> list[Path]:
-    file_of = _read_json(folder / INDEX).get("weight_map")
-    if not isinstance(file_of, dict) or not all(isinstance(x, str) for x in file_of.values()):
-        raise WeightsError(f'{folder / INDEX} has no "weight_map" from tensors to files')
+    try:
+        file_of = TypeAdapter(dict[str, str]).validate_python(
+            _read_object(folder / INDEX).get("weight_map"), strict=True
+        )
+    except ValidationError:
+        raise WeightsError(
+            f'{folder / INDEX} has no "weight_map" from tensors to files; save the folder again'
+        ) from None
     names = sorted(set(file_of.values()))
     outside = [name for name in names if Path(name).name != name]
     if outside:
-        raise WeightsError(f"{folder / INDEX} points outside of its folder, to {outside[0]}")
+        raise WeightsError(
+            f"{folder / INDEX} names {outside[0]}, which is outside of the folder; files must be "
+            "in it"
+        )
     missing = [name for name in names if not (folder / name).is_file()]
     if missing:
         raise WeightsError(
@@ -132,19 +145,20 @@ def _opened(path: Path) -> safetensors.safe_open:
     except OSError as error:
         raise WeightsError(f"cannot read the weights {path}: {error}") from error
     except safetensors.SafetensorError as error:
-        raise WeightsError(f"{path} is not a whole safetensors file: {error}") from error
+        raise WeightsError(f"{path} is not a complete safetensors file: {error}") from error
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def _read_object(path: Path) -> dict[str, Any]:
     try:
-        read = read_json(path)
+        content = read_json(path)
     except OSError as error:
         raise InteropError(f"cannot read {path}: {error}") from error
     except ValueError as error:
-        raise InteropError(f"{path} is not JSON: {error}") from error
-    if not isinstance(read, dict):
-        raise InteropError(f"{path} must hold an object, got {type(read).__name__}")
-    return read
+        raise InteropError(f"{path} is not valid JSON: {error}") from error
+    match content:
+        case dict():
+            return content
+    raise InteropError(f"{path} must contain a JSON object, got {type(content).__name__}")
 
 
 def _files(folder: Path) -> str:

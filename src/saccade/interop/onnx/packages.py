@@ -29,5 +29,5 @@ def _import(name: str) -> ModuleType:
     except ImportError as error:
         raise InteropError(
             f"{name} is needed for ONNX and cannot be imported ({error}): "
-            'pip install "saccade[onnx]"'
+            'pip install "saccade-attention[onnx]"'
         ) from None

@@ -16,7 +16,7 @@ from typing import Any, TypeVar, cast
 import torch
 from torch import nn
 
-from saccade.attention import Attend, Cache, Prepared
+from saccade.attention import Attend, KeyValueCache, Prepared
 from saccade.attention.masks import Mask
 from saccade.attention.scores import Additive
 from saccade.layers.recurrent import Cell, Recurrent, RecurrentState
@@ -198,7 +198,7 @@ TWINS: Mapping[type[nn.Module], type[nn.Module]] = {
 }
 
 
-class Past(Cache):
+class Past(KeyValueCache):
     """A cache whose keys and values are inputs and outputs of a graph."""
 
     def __init__(

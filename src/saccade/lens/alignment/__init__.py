@@ -1,7 +1,7 @@
 """Word alignments from attention, and what they are used for.
 
-extraction   alignments from attention weights, joined from two directions, in Pharaoh format
-selection    which layer and head align words best
+extraction   alignments from attention weights, symmetrisation, Pharaoh format
+selection    which layer and head align words best, without gold alignments
 gold         gold alignment files
 error_rate   alignment error rate
 markup       inline tags carried over to a translation

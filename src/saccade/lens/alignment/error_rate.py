@@ -1,4 +1,4 @@
-"""How far to believe the picture: attention measured against what is known to be right."""
+"""Alignment error rate: word alignments measured against gold alignments."""
 
 from collections.abc import Collection, Sequence
 
@@ -14,12 +14,29 @@ def alignment_error_rate(
     sure: Sequence[Collection[Link]],
     possible: Sequence[Collection[Link]],
 ) -> float:
-    """AER = 1 - (|A ∩ S| + |A ∩ P|) / (|A| + |S|), summed over the corpus (Och and Ney 2003).
+    """Return the alignment error rate of a corpus (Och and Ney 2003).
 
-    A are the predicted links, S the sure ones of the gold, P the possible ones: a fraction, 0 is
-    best. Sure links count as possible, whether `possible` repeats them or not. Pairs are (source,
-    target), counted from 0 or 1 but in all three alike. Nothing predicted where nothing is sure is
-    no error.
+        AER = 1 - (|A ∩ S| + |A ∩ P|) / (|A| + |S|)
+
+    A are the predicted links, S the sure and P the possible links of the gold alignments; the
+    counts are summed over the corpus before they are divided.
+
+    Args:
+        predicted: for each sentence pair its links (source word, target word).
+        sure: for each sentence pair the links that must be there.
+        possible: for each sentence pair the links that may be there. Sure links are possible,
+            whether they are repeated here or not.
+
+    Returns:
+        A fraction from 0 (best) to 1; 0 if nothing is predicted and nothing is sure.
+
+    Raises:
+        MetricError: if the three lists differ in length.
+
+    Example:
+        >>> predicted = [{(0, 0), (1, 2)}]
+        >>> alignment_error_rate(predicted, sure=[{(0, 0), (1, 1)}], possible=[{(1, 2)}])
+        0.25
     """
     hits, size = alignment_counts(predicted, sure, possible).sum(0).tolist()
     return 1 - hits / size if size else 0.0
@@ -30,10 +47,13 @@ def alignment_counts(
     sure: Sequence[Collection[Link]],
     possible: Sequence[Collection[Link]],
 ) -> Float[np.ndarray, "pairs 2"]:
-    """For each sentence pair |A ∩ S| + |A ∩ P| and |A| + |S|, of whose sums the rate is made."""
+    """Return |A ∩ S| + |A ∩ P| and |A| + |S| of each sentence pair.
+
+    The arguments are those of `alignment_error_rate`, which divides the sums of these counts.
+    """
     if not len(predicted) == len(sure) == len(possible):
         raise MetricError(
-            "predicted, sure and possible have one set of pairs for each sentence pair; "
+            "predicted, sure and possible must each have one set of links per sentence pair; "
             f"got {len(predicted)}, {len(sure)} and {len(possible)} sets"
         )
     counts = np.zeros((len(predicted), 2))

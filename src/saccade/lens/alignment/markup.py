@@ -1,13 +1,10 @@
-"""Markup: the inline tags of a text, carried over to its translation.
+"""Inline markup: the tags of a text, carried over to its translation by a word alignment.
 
-    marked = read_markup("the <b>red</b> house")
-    marked.text                                                     # "the red house"
-    marked.put_back("la maison rouge", {(0, 0), (1, 2), (2, 1)})    # "la maison <b>rouge</b>"
-
-An element goes around the words that are aligned with those inside it. Tags are kept as they were
-written, attributes and all; each comes back once, balanced and properly nested. A tag that is never
-closed (`<br>`), one that closes nothing, and a comment stand for a place between words. Entities
-such as `&amp;` are text like any other; what a translation says that looks like a tag is made text.
+An element is put around the words that are aligned with the words inside it. Tags are kept as they
+were written, with their attributes; each comes back exactly once, balanced and properly nested. A
+tag that is never closed (`<br>`), one that closes nothing, and a comment mark a place between
+words. Entities such as `&amp;` are ordinary text. Anything in the translation itself that looks
+like a tag is escaped.
 """
 
 import re
@@ -23,12 +20,20 @@ _NAME = re.compile(r"<(/?)([A-Za-z_][\w:.-]*)")
 _SPECIAL = re.compile("[<>\"']")
 _WORD_CHARACTER = re.compile(r"\w")
 Range = tuple[int, int]
-"""Words, from the first up to but not including the last."""
+"""Indices of words, from the first up to but not including the last."""
 
 
 @dataclass(frozen=True)
 class Tag:
-    """A tag or a comment, at `start` to `end` of a text; a comment has no name."""
+    """A tag or a comment.
+
+    Args:
+        start: index of its first character in the text.
+        end: index after its last character.
+        written: the tag as it was written.
+        name: the name of the element; empty for a comment.
+        closing: whether it is a closing tag.
+    """
 
     start: int
     end: int
@@ -38,25 +43,25 @@ class Tag:
 
     @property
     def opening(self) -> bool:
-        """Whether a closing tag may follow."""
+        """Whether a closing tag can follow."""
         return bool(self.name) and not self.closing and not self.written.endswith("/>")
 
 
 def find_tags(text: str) -> Iterator[Tag]:
-    """The tags and comments of a text, in order, in time proportional to its length.
+    """Yield the tags and comments of a text, in order, in time linear in its length.
 
-    No place is searched twice: a comment without an end is looked for once, and where the
-    attributes of a tag end depends on the place of a quotation mark alone, so it is remembered.
+    No position is searched twice: the end of an unclosed comment is searched for once, and the end
+    of a tag's attributes depends only on the position of a quotation mark, so it is remembered.
     """
-    at, endless = 0, False
+    at, unclosed = 0, False
     ends: dict[int, int] = {}
     while (at := text.find("<", at)) >= 0:
         end, name = -1, _NAME.match(text, at)
         if name is not None:
             end = _end_of_tag(text, name.end(), ends)
-        elif not endless and text.startswith("<!--", at):
+        elif not unclosed and text.startswith("<!--", at):
             end = text.find("-->", at + 4) + 3
-            endless = end < 3
+            unclosed = end < 3
         if end < 3:
             at += 1
         elif name is None:
@@ -68,7 +73,7 @@ def find_tags(text: str) -> Iterator[Tag]:
 
 
 def _end_of_tag(text: str, at: int, ends: dict[int, int]) -> int:
-    """Where the tag ends whose name ends at `at`; -1 if it does not."""
+    """Return where the tag whose name ends at `at` ends; -1 if it does not."""
     if not text[at : at + 1].isspace():
         bare = at + text.startswith("/", at)
         return bare + 1 if text.startswith(">", bare) else -1
@@ -91,10 +96,15 @@ def _end_of_tag(text: str, at: int, ends: dict[int, int]) -> int:
 
 @dataclass(frozen=True)
 class Element:
-    """A tag and the one that closes it, around words of the text, with the elements inside.
+    """An element of marked-up text.
 
-    What stands at a place has no words: it goes before the word of the number `words` or, if it is
-    `glued`, after the one before that.
+    Args:
+        start: its opening tag, or the only tag of an element between words.
+        end: its closing tag; empty if there is none.
+        words: the words inside it. Between words this range is empty: the element goes before the
+            word at its start.
+        inside: the elements inside it.
+        glued: of an element between words, whether it goes after the preceding word instead.
     """
 
     start: str
@@ -104,40 +114,55 @@ class Element:
     glued: bool = False
 
     def bare(self) -> str:
-        """Its tags, without the text between them."""
-        written: list[str] = []
-        waiting: list[str | Element] = [self.end, self]
+        """Return its tags and those inside it, without the text between them."""
+        tags: list[str] = []
+        waiting: list[tuple[str, tuple[Element, ...]]] = [(self.end, ()), (self.start, self.inside)]
         while waiting:
-            part = waiting.pop()
-            if isinstance(part, str):
-                written.append(part)
-                continue
-            written.append(part.start)
-            for inner in reversed(part.inside):
-                waiting += [inner.end, inner]
-        return "".join(written)
+            tag, inside = waiting.pop()
+            tags.append(tag)
+            for element in reversed(inside):
+                waiting += [(element.end, ()), (element.start, element.inside)]
+        return "".join(tags)
 
 
 @dataclass(frozen=True)
 class Marked:
-    """A text without its tags, and the elements that they make."""
+    """A text without its tags, and the elements that the tags made.
+
+    Args:
+        text: the text without tags, for example to translate.
+        elements: the outermost elements, in order.
+    """
 
     text: str
     elements: tuple[Element, ...]
 
     def put_back(self, answer: str, links: Collection[Link]) -> str:
-        """The tags in a translation, by the alignment of the text's words with its own."""
-        answer = _without_tags(answer)
+        """Return a translation with the tags of this text.
+
+        Args:
+            answer: the translation of `text`.
+            links: the alignment of the words of `text` with those of `answer`.
+        """
+        answer = _escaped(answer)
         translation = _Translation(answer, links)
         if not translation.spans:
             return answer + "".join(element.bare() for element in self.elements)
-        whole = Element("", "", (0, len(word_spans(self.text))), self.elements)
-        translation.fill(whole, (0, len(translation.spans)))
+        root = Element("", "", (0, len(word_spans(self.text))), self.elements)
+        translation.fill(root, (0, len(translation.spans)))
         return translation.write()
 
 
 def read_markup(text: str) -> Marked:
-    """The text without its tags, and where they stood."""
+    """Separate a text from its inline tags.
+
+    Example:
+        >>> marked = read_markup("the <b>red</b> house")
+        >>> marked.text
+        'the red house'
+        >>> marked.put_back("la maison rouge", {(0, 0), (1, 2), (2, 1)})
+        'la maison <b>rouge</b>'
+    """
     reader, at = _Reader(), 0
     tags = list(find_tags(text))
     closed_by = _partners(tags)
@@ -156,8 +181,8 @@ def read_markup(text: str) -> Marked:
     return reader.marked()
 
 
-def _without_tags(text: str) -> str:
-    """The same with every tag made text."""
+def _escaped(text: str) -> str:
+    """Return the text with the first character of every tag escaped."""
     parts, at = [], 0
     for tag in find_tags(text):
         parts += [text[at : tag.start], "&lt;"]
@@ -166,7 +191,7 @@ def _without_tags(text: str) -> str:
 
 
 def _partners(tags: Sequence[Tag]) -> dict[int, int]:
-    """The number of each tag that opens something, and of the tag that closes it, by name."""
+    """Map the index of each opening tag to that of the tag that closes it."""
     partners: dict[int, int] = {}
     waiting: dict[str, list[int]] = defaultdict(list)
     for number, tag in enumerate(tags):
@@ -178,9 +203,9 @@ def _partners(tags: Sequence[Tag]) -> dict[int, int]:
 
 
 def _before_word(text: str, tags: Sequence[Tag]) -> list[bool]:
-    """For each tag, whether a word follows it at once, or after other tags."""
+    """Return for each tag whether a word follows it directly or after other tags."""
     follows: list[bool] = []
-    start, word = len(text), False  # of the tag after it
+    start, word = len(text), False  # of the next tag
     for tag in reversed(tags):
         if tag.end != start:
             word = _WORD_CHARACTER.match(text, tag.end) is not None
@@ -191,7 +216,7 @@ def _before_word(text: str, tags: Sequence[Tag]) -> list[bool]:
 
 @dataclass
 class _Draft:
-    """An element while it is read: places are in characters of the text without tags."""
+    """An element while it is read, with its begin and stop in characters of the text."""
 
     number: int
     start: str
@@ -203,7 +228,7 @@ class _Draft:
 
 
 class _Reader:
-    """Takes text and tags from left to right."""
+    """A reader of text and tags, from left to right."""
 
     def __init__(self) -> None:
         self._pieces: list[str] = []
@@ -212,7 +237,7 @@ class _Reader:
         self._numbers = {-1}
 
     def text(self, piece: str) -> None:
-        """Go on with text; white space on both sides of a tag is there once."""
+        """Append text; white space on both sides of a tag is kept once."""
         if not self._inside_word():
             piece = piece.lstrip()
         if piece:
@@ -220,14 +245,14 @@ class _Reader:
             self._length += len(piece)
 
     def open(self, number: int, start: str, end: str) -> None:
-        """Begin an element."""
+        """Start an element."""
         draft = _Draft(number, start, end, self._length)
         self._open[-1].inside.append(draft)
         self._open.append(draft)
         self._numbers.add(number)
 
     def close(self, number: int) -> None:
-        """End the element of this number and all inside it, unless it was ended so itself."""
+        """End the element of this number, if it is still open, and all inside it."""
         if number not in self._numbers:
             return
         while True:
@@ -238,7 +263,7 @@ class _Reader:
                 return
 
     def place(self, tag: Tag, *, before_word: bool) -> None:
-        """A tag by itself; the words on both sides of it stay two words."""
+        """Add a tag that stands alone; the words on both sides of it stay two words."""
         glued = self._inside_word()
         if glued and tag.name and before_word:
             self.text(" ")
@@ -247,7 +272,7 @@ class _Reader:
         self._open[-1].inside.append(_Draft(-1, tag.written, "", here, here, glued=glued))
 
     def marked(self) -> Marked:
-        """What was read."""
+        """Return the text and the elements read so far."""
         text = "".join(self._pieces).rstrip()
         spans = word_spans(text)
         starts, ends = [start for start, _ in spans], [end for _, end in spans]
@@ -271,12 +296,12 @@ class _Reader:
         return Marked(text, tuple(finished[id(draft)] for draft in self._open[0].inside))
 
     def _inside_word(self) -> bool:
-        """Whether the text so far ends with something other than white space."""
+        """Return whether the text so far ends inside a word."""
         return bool(self._pieces) and not self._pieces[-1][-1].isspace()
 
 
 class _Translation:
-    """The words of a translation, and what stands around, before and after them."""
+    """The words of a translation, and the tags around, before and after them."""
 
     def __init__(self, text: str, links: Collection[Link]) -> None:
         self.spans = word_spans(text)
@@ -286,12 +311,12 @@ class _Translation:
             self._targets_of[source].append(target)
         self._linked = sorted(self._targets_of)
         self._around: list[tuple[Range, Element]] = []
-        self._ranges: dict[Range, None] = {}  # each of `_around` once: they nest, so they are few
+        self._ranges: dict[Range, None] = {}  # of `_around`, without repeats; they nest, so few
         self._beside: dict[tuple[int, bool], list[tuple[Element, str]]] = defaultdict(list)
 
-    def fill(self, whole: Element, room: Range) -> None:
-        """Place all that is inside an element, which has this room."""
-        waiting = [(inner, whole, room) for inner in reversed(whole.inside)]
+    def fill(self, root: Element, room: Range) -> None:
+        """Place everything inside an element, within this range of words."""
+        waiting = [(inner, root, room) for inner in reversed(root.inside)]
         while waiting:
             element, parent, room = waiting.pop()
             hits = self._targets(self._linked_in(*element.words), room)
@@ -305,7 +330,7 @@ class _Translation:
                 self._beside[place].append((parent, element.bare()))
 
     def write(self) -> str:
-        """The text with all tags."""
+        """Return the text with all tags."""
         ordered = sorted(self._around, key=lambda placed: (placed[0][0], -placed[0][1]))
         opened: dict[int, list[Element]] = defaultdict(list)
         closed: dict[int, list[Element]] = defaultdict(list)
@@ -321,7 +346,7 @@ class _Translation:
         return "".join([*written, self._text[at:]])
 
     def _opening(self, word: int, opened: list[Element]) -> Iterator[str]:
-        """What stands before a word: that of a parent that was open before comes first."""
+        """Yield the tags before a word; those of a parent opened earlier come first."""
         inside, outside = self._by_parent((word, False), opened)
         yield from outside
         for element in opened:
@@ -329,7 +354,7 @@ class _Translation:
             yield from inside[id(element)]
 
     def _closing(self, word: int, closed: list[Element]) -> Iterator[str]:
-        """What stands after a word: that of a parent that stays open comes last."""
+        """Yield the tags after a word; those of a parent that stays open come last."""
         inside, outside = self._by_parent((word, True), closed)
         for element in closed:
             yield from inside[id(element)]
@@ -339,7 +364,7 @@ class _Translation:
     def _by_parent(
         self, place: tuple[int, bool], parents: list[Element]
     ) -> tuple[dict[int, list[str]], list[str]]:
-        """The tags at a place that belong to each of the parents, and those of others."""
+        """Return the tags at a place by these parents, and those of other parents."""
         inside: dict[int, list[str]] = {id(parent): [] for parent in parents}
         outside: list[str] = []
         for parent, tags in self._beside.get(place, ()):
@@ -347,18 +372,18 @@ class _Translation:
         return inside, outside
 
     def _linked_in(self, first: int, last: int) -> Sequence[int]:
-        """The words of the text from `first` up to `last` that are aligned with anything."""
+        """Return the aligned words of the text from `first` up to `last`."""
         return self._linked[bisect_left(self._linked, first) : bisect_left(self._linked, last)]
 
     def _targets(self, words: Iterable[int], room: Range) -> list[int]:
-        """The words in `room` that are aligned with these words of the text."""
+        """Return the words in `room` that are aligned with these words of the text."""
         targets = {t for word in words for t in self._targets_of[word]}
         return sorted(t for t in targets if room[0] <= t < room[1])
 
     def _best(self, hits: list[int]) -> Range:
-        """The range from hit to hit that holds the most of them and crosses no other's.
+        """Return the range between two hits that holds most of them and crosses no other range.
 
-        Of two that hold as many it is the shorter, and then the first.
+        Of ranges that hold equally many, it is the shortest, and of these the first.
         """
         best, held = (hits[0], hits[0] + 1), 1
         for first, start in enumerate(hits):
@@ -368,15 +393,15 @@ class _Translation:
             while crossed := [r for r in self._ranges if _cross((start, hits[last] + 1), r)]:
                 limit = min(end if begin < start else begin for begin, end in crossed)
                 last = bisect_right(hits, limit - 1, hi=last) - 1
-            count, found = last - first + 1, (start, hits[last] + 1)
-            if (count, found[0] - found[1]) > (held, best[0] - best[1]):
-                best, held = found, count
+            count, span = last - first + 1, (start, hits[last] + 1)
+            if (count, span[0] - span[1]) > (held, best[0] - best[1]):
+                best, held = span, count
         return best
 
     def _place(self, element: Element, parent: Element, room: Range) -> tuple[int, bool]:
-        """Where to put what no word is aligned with: a word, and whether it goes after it.
+        """Return a word for an unaligned element to stand beside, and whether it goes after it.
 
-        It is the partner of the nearest neighbour in the text that has one.
+        It is the word that is aligned with the element's nearest aligned neighbour in the text.
         """
         following = ((word, False) for word in self._linked_in(element.words[1], parent.words[1]))
         before = self._linked_in(parent.words[0], element.words[0])
@@ -389,6 +414,6 @@ class _Translation:
 
 
 def _cross(one: Range, other: Range) -> bool:
-    """Whether they share words and neither holds the other."""
+    """Return whether two ranges overlap and neither contains the other."""
     (a, b), (c, d) = one, other
     return a < c < b < d or c < a < d < b

@@ -1,66 +1,93 @@
-"""Which attention aligns words best, found out without gold alignments.
+"""Selection of the attention that aligns words best, without gold alignments.
 
-In a layer that aligns, looking from either side finds the same partner: where a written word looks
-most at a word of the source, no other written word looks at that one more. So the candidates are
-ranked by how far the two directions agree over some sentence pairs: every layer and the mean of
-all, each head and the mean of heads, as a word is written and as it is read (`AlignBy.shift`).
-Among many heads one agrees best by chance, so of those that are about as good the mean is taken.
+Where an attention aligns words, both directions agree: if a target word attends most to a source
+word, no other target word attends to that source word more. Every candidate (each layer and the
+mean of all, each head and the mean of heads, by the step that outputs a word and the step that
+reads it) is ranked by how far its two directions agree over some sentence pairs. Among many heads
+one agrees best by chance, so of candidates that are about as good, the broadest mean comes first.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import Protocol, runtime_checkable
+
+import numpy as np
 
 from saccade.errors import WatchError
 from saccade.lens.alignment.extraction import AlignBy, both_ways
-from saccade.lens.record import AttentionRecord
 
 NEAR = 0.02
-"""Agreements that differ by less tell nothing."""
+"""Agreements that differ by less than this count as equal."""
+
+
+@runtime_checkable
+class Alignable(Protocol):
+    """An attention record, as far as selection needs it."""
+
+    @property
+    def weights(self) -> Mapping[str, np.ndarray]:
+        """Weights (heads, target tokens, source tokens) of each layer."""
+        ...
+
+    def to_align(self, by: AlignBy | str | None = None) -> np.ndarray:
+        """Return weights (target words, source words)."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """What words might be aligned by, and the share of links that agree."""
+    """Weights that words may be aligned by, and the agreement of both directions under them."""
 
     by: AlignBy
     agreement: float
 
     @property
     def breadth(self) -> int:
-        """How much it is the mean of: a head, a layer, all layers."""
+        """The number of means it takes: 0 for one head, 1 for a layer, 2 for all layers."""
         return (self.by.head is None) + (self.by.layer is None)
 
 
-def candidates(records: Sequence[AttentionRecord]) -> list[Candidate]:
-    """All of them over the sentence pairs of these records, the best first."""
-    if not records or not records[0].layers:
-        raise WatchError("words are aligned by attention, and there is none in these records")
-    found = [Candidate(by=by, agreement=agreement(records, by)) for by in _ways(records[0])]
-    least = max(each.agreement for each in found) - NEAR
+def candidates(records: Sequence[Alignable]) -> list[Candidate]:
+    """Rank everything that words could be aligned by, the best first.
 
-    def rank(each: Candidate) -> tuple[bool, int, float]:
-        near = each.agreement >= least
-        return not near, -each.breadth if near else 0, -each.agreement
+    Args:
+        records: attention records of some sentence pairs, all of one model.
 
-    return sorted(found, key=rank)
-
-
-def agreement(records: Sequence[AttentionRecord], by: AlignBy) -> float:
-    """The share of links, among those of both directions, that both have: 1 where each word has
-    one partner, less where weights are blurred.
+    Raises:
+        WatchError: if the records hold no attention.
     """
-    both = every = 0
+    if not records or not records[0].weights:
+        raise WatchError("words are aligned by attention, but these records hold none")
+    rated = [Candidate(by=by, agreement=agreement(records, by)) for by in _ways(records[0])]
+    least = max(candidate.agreement for candidate in rated) - NEAR
+
+    def rank(candidate: Candidate) -> tuple[bool, int, float]:
+        near = candidate.agreement >= least
+        return not near, -candidate.breadth if near else 0, -candidate.agreement
+
+    return sorted(rated, key=rank)
+
+
+def agreement(records: Sequence[Alignable], by: AlignBy) -> float:
+    """Return the agreement of both directions, a fraction.
+
+        2 |F ∩ B| / (|F| + |B|)
+
+    F and B are the links of both directions (see `both_ways`), summed over the records. It is 1 if
+    each word has exactly one partner, and lower the more the weights are spread.
+    """
+    common = total = 0
     for record in records:
         forward, backward = both_ways(record.to_align(by))
-        both += 2 * len(forward & backward)
-        every += len(forward) + len(backward)
-    return both / every if every else 0.0
+        common += 2 * len(forward & backward)
+        total += len(forward) + len(backward)
+    return common / total if total else 0.0
 
 
-def _ways(record: AttentionRecord) -> list[AlignBy]:
-    """Each layer and the mean of all, each head and the mean of heads, written and read."""
-    heads: list[tuple[str | None, int | None]] = [(None, None)] if len(record.layers) > 1 else []
+def _ways(record: Alignable) -> list[AlignBy]:
+    """Each layer and the mean of all, each head and the mean of heads, by output and by input."""
+    heads: list[tuple[str | None, int | None]] = [(None, None)] if len(record.weights) > 1 else []
     for name, weights in record.weights.items():
         heads += [(name, None), *((name, i) for i in range(len(weights)) if len(weights) > 1)]
     return [

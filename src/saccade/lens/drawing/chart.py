@@ -1,7 +1,4 @@
-"""Chart: a matplotlib figure without a display, which keeps the numbers it shows.
-
-`chart.save("map.png")` writes the picture and, beside it, its numbers as `map.json`.
-"""
+"""Chart: a matplotlib figure that needs no display and keeps the numbers it shows."""
 
 import base64
 import io
@@ -11,7 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import matplotlib as mpl
 from matplotlib.axis import Axis
@@ -29,51 +26,67 @@ PICTURES = (".png", ".svg", ".pdf")
 
 log = logging.getLogger(__name__)
 
-# the date is left out, so that the same numbers give the same file
-_UNDATED: dict[str, dict[str, Any]] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
-# letters stay letters in an SVG, so a viewer shows scripts that no font here has
-# images stay apart, each as fine as it is, not joined into one
-_VECTORS: Any = {
-    "svg.fonttype": "none",
-    "svg.hashsalt": "saccade",
-    "image.composite_image": False,
-}
-# each text of an SVG runs as its own first letter does, whatever the page around it
-_EACH_ITS_DIRECTION = (
+# without the date, the same numbers give the same file
+_UNDATED: dict[str, dict[str, None]] = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
+# the direction of each text of an SVG follows its own first letter, not the page around it
+_OWN_DIRECTION = (
     b'<style type="text/css">',
     b'<style type="text/css">text{unicode-bidi: plaintext} ',
 )
 
-# what is written and drawn, and what is behind it: on a dark page, the page's own colours
+# ink and background; the dark ones are those of the pages
 _GROUNDS: dict[Theme, tuple[str, str]] = {
     "light": ("black", "white"),
     "dark": ("#e4e6e9", "#1b1f23"),
 }
 COLOURS = ("#2a78d6", "#d9771c", "#1a9a6c", "#c2559d", "#8a6fd1", "#a08a1a", "#4aa8c9", "#8a8a8a")
-"""Of bars and lines: told apart also by those who see no red or green, light and dark alike."""
+"""Colours of bars and lines, distinct also for colour-blind readers, on light and dark pages."""
 
 
 class Chart(Figure):
-    """A matplotlib Figure that knows the numbers it shows.
+    """A matplotlib `Figure` that keeps the numbers it shows.
 
-    `painters` give what is inside of its axes the colours of a theme; without one it keeps its own.
+    Args:
+        numbers: what the chart shows, as values that JSON can hold.
+        figsize: width and height in inches.
+        layout: matplotlib's layout engine; "none" for axes placed by hand.
+
+    Attributes:
+        painters: functions that give the inside of the axes the colours of a theme; without them
+            it keeps its own colours.
     """
 
-    numbers: dict[str, Any]
-    painters: list[Callable[[Theme], None]]
-
-    def __init__(self, numbers: dict[str, Any], **options: Any) -> None:
-        super().__init__(**{"layout": "constrained", **options})
+    def __init__(
+        self,
+        numbers: dict[str, object],
+        *,
+        figsize: tuple[float, float] = (6.4, 4.8),
+        layout: Literal["constrained", "none"] = "constrained",
+    ) -> None:
+        super().__init__(figsize=figsize)
+        self.set_layout_engine(layout)
         FigureCanvasAgg(self)
         self.numbers = numbers
-        self.painters = []
+        self.painters: list[Callable[[Theme], None]] = []
 
     def save(self, path: str | Path, *, dpi: int = 150, theme: Theme = "light") -> Path:
-        """Write the picture (.png, .svg, .pdf by its suffix) and its numbers beside it (.json)."""
+        """Write the picture, and beside it the numbers as `.json`.
+
+        Args:
+            path: a path that ends in `.png`, `.svg` or `.pdf`.
+            dpi: pixels per inch of a PNG.
+            theme: "light" or "dark".
+
+        Returns:
+            The path of the picture.
+
+        Raises:
+            FigureError: if the suffix or the theme is not one of these.
+        """
         path = Path(path)
         if path.suffix not in PICTURES:
             raise FigureError(
-                f"a picture's name ends in one of {', '.join(PICTURES)}; got {str(path)!r}"
+                f"cannot save a picture as {str(path)!r}; use one of {', '.join(PICTURES)}"
             )
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(self.picture(path.suffix, dpi=dpi, theme=theme))
@@ -81,29 +94,38 @@ class Chart(Figure):
         return path
 
     def picture(self, suffix: str, *, dpi: int = 150, theme: Theme = "light") -> bytes:
-        """The picture as a file of this kind would hold it, for a light or a dark page.
+        """Return the picture as the bytes of a file of this kind.
 
-        Letters that no installed font has are kept in an SVG, whose viewer draws them; elsewhere
-        � stands for each, and a warning names them.
+        An SVG keeps letters that no installed font has, since its viewer may have them. In other
+        files � stands for each such letter, and a warning names them.
+
+        Args:
+            suffix: `.png`, `.svg` or `.pdf`.
+            dpi: pixels per inch of a PNG.
+            theme: "light" or "dark".
         """
         self._paint(theme)
         file = io.BytesIO()
         letters = nullcontext() if suffix == ".svg" else self._drawable()
-        with warnings.catch_warnings(), mpl.rc_context(_VECTORS), letters:
+        # letters stay letters in an SVG; images stay separate, each in its own resolution
+        style = mpl.rc_context(
+            {"svg.fonttype": "none", "svg.hashsalt": "saccade", "image.composite_image": False}
+        )
+        with warnings.catch_warnings(), style, letters:
             warnings.filterwarnings("ignore", r"Glyph .* missing from", UserWarning)
             self.savefig(file, format=suffix[1:], dpi=dpi, metadata=_UNDATED.get(suffix))
-        written = file.getvalue()
-        return written.replace(*_EACH_ITS_DIRECTION, 1) if suffix == ".svg" else written
+        content = file.getvalue()
+        return content.replace(*_OWN_DIRECTION, 1) if suffix == ".svg" else content
 
-    def address(self, *, theme: Theme = "light") -> str:
-        """The picture as an image's address on a page: nothing inside it can act on that page."""
+    def data_url(self, *, theme: Theme = "light") -> str:
+        """Return the picture as a data URL for an `img` element, in which no script can run."""
         picture = base64.b64encode(self.picture(".svg", theme=theme)).decode()
         return f"data:image/svg+xml;base64,{picture}"
 
     def _paint(self, theme: Theme) -> None:
-        """Colour what stands outside of axes, then, if it has painters, what is inside."""
+        """Colour everything outside the axes, and what the painters colour inside them."""
         if theme not in _GROUNDS:
-            raise FigureError(f"a picture's theme is one of {', '.join(_GROUNDS)}; got {theme!r}")
+            raise FigureError(f"{theme!r} is not a theme; use one of {', '.join(_GROUNDS)}")
         ink, ground = _GROUNDS[theme]
         self.set_facecolor(ground)
         for text in self._captions():
@@ -116,8 +138,8 @@ class Chart(Figure):
             paint(theme)
 
     def _captions(self) -> Iterator[Text]:
-        """Titles and what is written beside axes, not on them."""
-        yield from self.texts  # the title, too
+        """Yield the titles and the labels beside axes."""
+        yield from self.texts  # also the title of the figure
         for axes in self.axes:
             yield from (axes.title, axes.xaxis.label, axes.yaxis.label)
 
@@ -128,12 +150,12 @@ class Chart(Figure):
 
     @contextmanager
     def _drawable(self) -> Iterator[None]:
-        """Within the block, � for each letter that no font has."""
+        """Show � for each letter that no font has, inside a `with` block."""
         captions = [(text, text.get_text()) for text in self._captions()]
         labels = list(self._axis_labels())
         texts = [words for _, words in captions] + ["".join(names) for _, names in labels]
         missing = undrawable(texts)
-        _tell(texts, missing)
+        _warn(texts, missing)
         labels = [(axis, names) for axis, names in labels if not missing.isdisjoint("".join(names))]
         unknown = str.maketrans(dict.fromkeys(missing, UNKNOWN))
         _write(captions, labels, lambda words: words.translate(unknown))
@@ -143,19 +165,19 @@ class Chart(Figure):
             _write(captions, labels, str)
 
 
-def _tell(texts: list[str], missing: frozenset[str]) -> None:
+def _warn(texts: list[str], missing: frozenset[str]) -> None:
     if missing:
         log.warning(
-            "no installed font has %d of the letters (%s), so %s stands for each: "
-            "save as .svg, or install a font that has them, such as Noto Sans",
+            "no installed font has %d of the letters (%s); the picture shows %s instead. "
+            "Save it as .svg, or install a font that has them, such as Noto Sans.",
             len(missing),
             "".join(sorted(missing)[:12]),
             UNKNOWN,
         )
     if shaped_wrongly(texts):
         log.warning(
-            "matplotlib %s cannot order or join the letters of some labels: "
-            "save as .svg, or install matplotlib 3.11 or newer",
+            "matplotlib %s cannot order or join the letters of some labels. "
+            "Save the picture as .svg, or install matplotlib 3.11 or newer.",
             mpl.__version__,
         )
 
@@ -163,17 +185,22 @@ def _tell(texts: list[str], missing: frozenset[str]) -> None:
 def _write(
     captions: list[tuple[Text, str]],
     labels: list[tuple[Axis, list[str]]],
-    spelled: Callable[[str], str],
+    spell: Callable[[str], str],
 ) -> None:
     for text, words in captions:
-        text.set_text(spelled(words))
+        text.set_text(spell(words))
     for axis, names in labels:
-        axis.set_ticklabels([spelled(name) for name in names])
+        axis.set_ticklabels([spell(name) for name in names])
 
 
-def in_rows(panels: int, slender: float) -> tuple[int, int]:
-    """Rows and columns for panels so much higher than wide: a sheet wider than high, its last row
-    as full as can be.
+def in_rows(panels: int, aspect: float) -> tuple[int, int]:
+    """Return the rows and columns of a sheet of panels.
+
+    The sheet is wider than high, and its last row as full as possible.
+
+    Args:
+        panels: the number of panels.
+        aspect: the height of a panel divided by its width.
     """
-    rows = math.ceil(panels / max(3, round(math.sqrt(2 * panels * slender))))
+    rows = math.ceil(panels / max(3, round(math.sqrt(2 * panels * aspect))))
     return rows, math.ceil(panels / rows)

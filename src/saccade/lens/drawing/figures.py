@@ -1,4 +1,4 @@
-"""Figures: maps of attention and of positions, as charts that keep their numbers."""
+"""Figures of attention and of positional encodings, as charts that keep their numbers."""
 
 from collections.abc import Mapping, Sequence
 
@@ -22,10 +22,26 @@ def heatmap(
     title: str = "",
     annotate: bool | None = None,
 ) -> Chart:
-    """An attention map: a row for each query, a column for each key, labelled.
+    """Draw an attention map: one row per query, one column per key.
 
-    `annotate` writes the weights into the cells; by default where there are at most 64 cells, and
-    these are large enough.
+    Args:
+        weights: the weights (queries, keys).
+        rows: the labels of the queries.
+        columns: the labels of the keys.
+        title: the title of the chart.
+        annotate: write the weights into the cells; by default if there are at most 64 cells and
+            they are large enough.
+
+    Raises:
+        ShapeError: if the labels do not fit the weights.
+        FigureError: if the weights hold NaN or infinity.
+
+    Example:
+        >>> chart = heatmap(torch.eye(2), ["the", "house"], ["das", "Haus"], title="cross")
+        >>> chart.numbers["weights"]
+        [[1.0, 0.0], [0.0, 1.0]]
+        >>> chart.picture(".png")[:4]
+        b'\\x89PNG'
     """
     values = _checked(weights, rows, columns, "queries, keys")
     q, k = values.shape
@@ -51,7 +67,14 @@ def heatmap(
 def heads(
     weights: Tensor, rows: Sequence[str], columns: Sequence[str], *, title: str = ""
 ) -> Chart:
-    """The maps of all heads of a layer, (heads, queries, keys), side by side and on one scale."""
+    """Draw the maps of all heads of a layer side by side, on one colour scale.
+
+    Args:
+        weights: the weights (heads, queries, keys).
+        rows: the labels of the queries.
+        columns: the labels of the keys.
+        title: the title of the chart.
+    """
     values = _checked(weights, rows, columns, "heads, queries, keys")
     number, q, k = values.shape
     names = [f"head {head}" for head in range(number)]
@@ -77,13 +100,16 @@ def heads(
 def overview(
     weights: Mapping[str, Tensor], rows: Sequence[str], columns: Sequence[str], *, title: str = ""
 ) -> Chart:
-    """Small maps of all heads of all layers on one scale: a row for each layer, a column a head.
+    """Draw small maps of all heads of all layers, one row per layer, on one colour scale.
 
-    `weights` maps the name of a layer to (heads, queries, keys). The tokens are left to the
-    numbers.
+    Args:
+        weights: the weights (heads, queries, keys) of each layer, by its name.
+        rows: the labels of the queries; kept in the numbers, but not drawn.
+        columns: the labels of the keys; likewise.
+        title: the title of the chart.
     """
     if not weights:
-        raise ShapeError("an overview shows at least one layer, got none")
+        raise ShapeError("an overview needs at least one layer, got none")
     layers = {
         name: _checked(array, rows, columns, "heads, queries, keys")
         for name, array in weights.items()
@@ -93,9 +119,12 @@ def overview(
     high, wide = panel_for((q, k), (len(layers), len(names)))
     down = Span(maps=len(layers), cells=q, cell=high / q, gap=gap_for([], high))
     across = Span(maps=len(names), cells=k, cell=wide / k, gap=gap_for(names, wide))
-    kept = {name: array.tolist() for name, array in layers.items()}
     sheet = Sheet(
-        {"rows": list(rows), "columns": list(columns), "weights": kept},
+        {
+            "rows": list(rows),
+            "columns": list(columns),
+            "weights": {name: array.tolist() for name, array in layers.items()},
+        },
         down,
         across,
         scale=list(layers.values()),
@@ -116,9 +145,9 @@ def _on_one_scale(title: str) -> str:
 def _checked(
     weights: Tensor, rows: Sequence[str], columns: Sequence[str], axes: str
 ) -> Float64[np.ndarray, "*axes"]:
-    """The weights as an array, if they can be drawn."""
+    """Return the weights as an array; raise if they cannot be drawn."""
     if weights.ndim != len(axes.split()) or weights.numel() == 0:
-        raise ShapeError(f"a map shows weights ({axes}), got {tuple(weights.shape)}")
+        raise ShapeError(f"a map needs weights ({axes}), got {tuple(weights.shape)}")
     *_, q, k = weights.shape
     if (len(rows), len(columns)) != (q, k):
         raise ShapeError(
@@ -127,16 +156,25 @@ def _checked(
         )
     values = weights.detach().double().cpu().numpy()
     if not np.isfinite(values).all():
-        raise FigureError("the weights hold NaN or infinity, which no map can show")
+        raise FigureError("a map cannot show NaN or infinity, which these weights hold")
     return values
 
 
 def positions(encoding: Position, length: int = 50, *, title: str = "") -> Chart:
-    """The matrix of a positional encoding: a row for each place, a column for each dimension."""
+    """Draw the matrix of a positional encoding: one row per position, one column per dimension.
+
+    Args:
+        encoding: an absolute encoding, such as `Sinusoidal` or `Learned`.
+        length: the number of positions.
+        title: the title of the chart; by default the name of the encoding.
+
+    Raises:
+        FigureError: if the encoding does not have one vector per position.
+    """
     if not isinstance(encoding, Absolute) or length < 1:
         raise FigureError(
-            "the matrix of positions needs at least 1 place and an encoding that is one vector a "
-            f"place (Sinusoidal, Learned); got {length} places of {type(encoding).__name__}"
+            "this figure needs at least 1 position and an encoding with one vector per position "
+            f"(Sinusoidal, Learned); got {length} positions of {type(encoding).__name__}"
         )
     device = next((p.device for p in encoding.parameters()), None)
     with torch.no_grad():
@@ -146,8 +184,8 @@ def positions(encoding: Position, length: int = 50, *, title: str = "") -> Chart
     reach = float(values.abs().max()) or 1.0
     image = axes.imshow(values.numpy(), cmap="RdBu", vmin=-reach, vmax=reach, aspect="auto")
     axes.set_xlabel("dimension")
-    axes.set_ylabel("place")
+    axes.set_ylabel("position")
     chart.colorbar(image, ax=axes)
-    head = title or f"{type(encoding).__name__} positions"
-    chart.suptitle(plain(head), family=families([head]))
+    title = title or f"{type(encoding).__name__} positions"
+    chart.suptitle(plain(title), family=families([title]))
     return chart

@@ -1,4 +1,4 @@
-"""Letters in pictures: which fonts have them, how much room they take, and what none can show."""
+"""Fonts that have the letters of a text, and the width of texts, for every script."""
 
 import math
 import textwrap
@@ -11,10 +11,10 @@ from matplotlib import ft2font
 from matplotlib.font_manager import FontProperties, fontManager, get_font
 from matplotlib.textpath import text_to_path
 
-LONGEST_LABEL = 28  # letters; what is longer is shown without its middle
+LONGEST_LABEL = 28  # letters; longer labels are shown without their middle
 UNKNOWN = "\ufffd"  # stands for a letter that cannot be drawn
 
-# fonts that are tried first where matplotlib's own lacks a letter; then all others by their names
+# tried first if matplotlib's own font lacks a letter; then all others in the order of their names
 _FURTHER_FONTS = (
     "Noto Sans CJK JP",
     "Noto Sans CJK SC",
@@ -26,24 +26,24 @@ _FURTHER_FONTS = (
     "Arial Unicode MS",
 )
 _LAST_RESORT = "Last Resort High-Efficiency"  # matplotlib's font of boxes, one for each script
-_ON_PIXELS = 1.1  # letters may be so much wider where they are set to whole pixels
-_RIGHT_TO_LEFT = {"R", "AL"}  # classes of letters: Hebrew and its like, Arabic and its like
+_PIXEL_ROUNDING = 1.1  # letters may be wider by this factor when they are set to pixels
+_RIGHT_TO_LEFT = {"R", "AL"}  # bidirectional classes of Unicode, such as Hebrew and Arabic
 
 
 def families(texts: Iterable[str]) -> list[str]:
-    """Fonts for these texts: matplotlib's own, then the installed ones that have what it lacks."""
+    """Return fonts for these texts: matplotlib's own, then others that have what it lacks."""
     further, _ = _cover(_letters(texts))
     return [*mpl.rcParams["font.family"], *further]
 
 
 def undrawable(texts: Iterable[str]) -> frozenset[str]:
-    """The letters that no installed font has."""
+    """Return the letters that no installed font has."""
     _, missing = _cover(_letters(texts))
     return missing
 
 
 def shaped_wrongly(texts: Iterable[str]) -> bool:
-    """Whether letters run from right to left, or join, and matplotlib (before 3.11) cannot."""
+    """Return whether matplotlib (before 3.11) would fail to order or join these letters."""
     if hasattr(ft2font, "__libraqm_version__"):
         return False
     return any(
@@ -53,22 +53,22 @@ def shaped_wrongly(texts: Iterable[str]) -> bool:
 
 
 def inches(text: str, size: float) -> float:
-    """The room for a line of letters of this size (in points)."""
+    """Return the width in inches of a line of letters of this size in points."""
     shown = text.translate(dict.fromkeys(map(ord, undrawable([text])), UNKNOWN))
     font = FontProperties(family=families([shown]), size=size)
     points = text_to_path.get_text_width_height_descent(shown, font, ismath=False)[0]
-    return _ON_PIXELS * points / 72
+    return _PIXEL_ROUNDING * points / 72
 
 
 def short(label: str, longest: int = LONGEST_LABEL) -> str:
-    """A label on one line, without its middle if it is very long."""
+    """Return a label on one line, without its middle if it is too long."""
     if width(label) > longest:
         label = _head(label, longest // 2) + "…" + _tail(label, longest - longest // 2 - 1)
     return plain(label.replace("\n", "↵"))
 
 
 def wrapped(text: str, room: float, size: float) -> str:
-    """A text in lines of at most this many inches."""
+    """Return a text in lines of at most this many inches."""
     shown = plain(text)
     parts = max(1, math.ceil(inches(shown.replace("\n", " "), size) / max(room, 0.5)))
     letters = max(len(shown) // parts, 1)
@@ -81,19 +81,19 @@ def wrapped(text: str, room: float, size: float) -> str:
 
 
 def plain(text: str) -> str:
-    """A text that matplotlib shows as it stands: `$` would start a formula."""
+    """Return a text that matplotlib shows unchanged: an unescaped `$` would start a formula."""
     return "".join(map(_visible, text)).replace("$", r"\$")
 
 
 def width(label: str) -> int:
-    """In letters; those of East Asian scripts are twice as wide, marks on letters add nothing."""
+    """Return the width in letters: East Asian letters count twice, combining marks not at all."""
     return sum(map(_letter_width, label))
 
 
 def _visible(letter: str) -> str:
-    """Control characters, halves of surrogate pairs and empty code points fit in no picture."""
-    strange = unicodedata.category(letter) in {"Cc", "Cs", "Cn"} and letter != "\n"
-    return UNKNOWN if strange else letter
+    """Replace control characters, lone surrogates and unassigned code points."""
+    invisible = unicodedata.category(letter) in {"Cc", "Cs", "Cn"} and letter != "\n"
+    return UNKNOWN if invisible else letter
 
 
 def _letter_width(letter: str) -> int:
@@ -103,12 +103,12 @@ def _letter_width(letter: str) -> int:
 
 
 def _head(label: str, longest: int) -> str:
-    """Its beginning, up to this width, with all marks on the last letter."""
+    """Return the start of a label, up to this width, with all marks on its last letter."""
     return "".join(_up_to(label, longest))
 
 
 def _tail(label: str, longest: int) -> str:
-    """Its end, up to this width, which begins with no mark."""
+    """Return the end of a label, up to this width, which does not start with a mark."""
     end = "".join(_up_to(label[::-1], longest))[::-1]
     marks = next((i for i, letter in enumerate(end) if _letter_width(letter)), len(end))
     return end[marks:]
@@ -124,7 +124,7 @@ def _up_to(letters: Iterable[str], longest: int) -> Iterator[str]:
 
 
 def _letters(texts: Iterable[str]) -> frozenset[str]:
-    """Those that leave a trace: no spaces, no signs that only steer others."""
+    """Return the letters that need a glyph: no spaces, no control characters."""
     return frozenset(
         letter
         for letter in set().union(*texts)
@@ -135,17 +135,17 @@ def _letters(texts: Iterable[str]) -> frozenset[str]:
 
 @lru_cache(maxsize=1024)
 def _cover(letters: frozenset[str]) -> tuple[tuple[str, ...], frozenset[str]]:
-    """Fonts that together have the letters which matplotlib's own lacks, and what none has."""
+    """Return fonts that have the letters matplotlib's own font lacks, and what none has."""
     missing = letters - _had(letters, fontManager.findfont(FontProperties()))
-    found = []
+    fonts = []
     for name, path in _installed() if missing else ():
         had = _had(missing, path)
         if had:
-            found.append(name)
+            fonts.append(name)
             missing -= had
         if not missing:
             break
-    return tuple(found), missing
+    return tuple(fonts), missing
 
 
 def _had(letters: frozenset[str], path: str) -> frozenset[str]:
@@ -155,7 +155,7 @@ def _had(letters: frozenset[str], path: str) -> frozenset[str]:
 
 @lru_cache(maxsize=1)
 def _installed() -> tuple[tuple[str, str], ...]:
-    """The names and files of upright fonts, in the order in which they are tried."""
+    """Return the names and files of upright fonts, in the order in which they are tried."""
     fonts = {font.name: font.fname for font in fontManager.ttflist if font.style == "normal"}
     fonts.pop(_LAST_RESORT, None)
     first = [name for name in _FURTHER_FONTS if name in fonts]

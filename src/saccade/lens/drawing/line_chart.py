@@ -1,4 +1,4 @@
-"""Charts of lines and points: a colour for each name, the same in all charts of a page."""
+"""Line charts, in which a series has the same colour in all charts of a page."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,18 +11,24 @@ Points = Sequence[tuple[float, float]]
 
 SIZE = (6.4, 3.2)
 MARKED = 60
-"""Lines of more points have no markers."""
+"""The most points of a line that has markers."""
 
 
 def colour(number: int) -> str:
-    """Return the colour of a name by its number; the ninth has that of the first."""
+    """Return the colour of a series by its number; the ninth has that of the first."""
     return COLOURS[number % len(COLOURS)]
 
 
 def line_chart(series: Mapping[tuple[str, int], Sequence[Points]], x: str, y: str) -> Chart | None:
-    """Draw the lines of each name in the colour of its number.
+    """Draw the lines of each series in the colour of its number.
 
-    Return None where no line has two points.
+    Args:
+        series: the lines of each series, by its name and number.
+        x: the label of the x axis; an underscore is shown as a space.
+        y: the label of the y axis.
+
+    Returns:
+        The chart, or None if no line has two points.
     """
     if not any(len(points) > 1 for lines in series.values() for points in lines):
         return None
@@ -40,7 +46,7 @@ def line_chart(series: Mapping[tuple[str, int], Sequence[Points]], x: str, y: st
 
 
 def label(axes: Axes, x: str, y: str) -> None:
-    """Name both axes, and draw a light grid instead of a frame."""
+    """Label both axes, and draw a light grid instead of a frame."""
     axes.set_xlabel(plain(x.replace("_", " ")))
     axes.set_ylabel(plain(y.replace("_", " ")))
     axes.set_facecolor("none")

@@ -1,6 +1,6 @@
-"""Measures of how far to believe attention.
+"""Measures of how far attention can be believed.
 
 erasure    comprehensiveness and sufficiency
-heads      entropy, divergence and importance of heads
+heads      entropy and Jensen-Shannon divergence of heads, and ablation of a head
 pointing   the pointing game over images
 """

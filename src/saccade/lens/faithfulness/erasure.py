@@ -1,139 +1,107 @@
-"""Erasure: does an answer change more without what was attended to than without anything else?
+"""Erasure: whether a prediction depends on what the model attended to.
 
-    comprehensiveness   p(answer | input) - p(answer | input without the most attended parts)
-    sufficiency         p(answer | input) - p(answer | the most attended parts alone)
+    comprehensiveness = p(answer | input) - p(answer | input without the most attended parts)
+    sufficiency       = p(answer | input) - p(answer | the most attended parts alone)
 
-(DeYoung et al. 2020, "ERASER", section 4.) Attention that tells what an answer came from has high
-comprehensiveness and low sufficiency. Both mean little alone, as any loss of input hurts: so the
-same is done with random parts and with the least attended ones.
+(DeYoung et al. 2020, "ERASER: a benchmark to evaluate rationalized NLP models", section 4.)
+Attention that shows what an answer depends on has high comprehensiveness and low sufficiency.
+Neither means much alone, because losing any part of an input lowers the probability; so both are
+also measured with random parts and with the least attended parts.
 
-Words of a text are left out, and the others close up, as ERASER does it: a text that lacks words is
-still a text, which a row of unknown tokens is not. Cells of an image become grey. Both numbers are
-means over several shares of the input, each rounded up to whole parts.
+The parts of a text are its words: erased words are left out, as in ERASER, because a text without
+some of its words is still a text, and a row of unknown tokens is not. The parts of an image are the
+cells of its grid: erased cells become grey. Both measures are means over several fractions of the
+parts, each rounded up to a number of parts.
 """
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
-from saccade.errors import WatchError
-from saccade.lens.alignment.extraction import word_spans
 from saccade.lens.record import AttentionRecord
-from saccade.lens.record.sides import ImageSide
+from saccade.lens.record.sides import Input
 
-SHARES = (0.1, 0.2, 0.5)
-"""Of the input's parts that are erased, or left alone."""
-GREY = 127
+FRACTIONS = (0.1, 0.2, 0.5)
+"""The fractions of an input's parts that are erased, or kept alone."""
 KINDS = ("attended", "random", "least")
+"""Three ways to choose parts: the most attended, at random, the least attended."""
+
+Keep = Callable[[Collection[int]], Input]
+"""A function that returns an input with only these parts."""
 
 
-class Erasable(ABC):
-    """An input of several parts, any of which can be taken away."""
+def erasable(original: Any, record: AttentionRecord) -> Keep:
+    """Return a function that keeps some parts of an input and erases the others.
 
-    count: int
+    Args:
+        original: the input: a text, texts that are read together, or an image.
+        record: the attention of the answer to it, whose `read.words` name its parts.
 
-    @abstractmethod
-    def only(self, parts: Collection[int]) -> Any:
-        """The input with these parts and no others."""
-
-
-class Words(Erasable):
-    """A text, or several that are read together, without some of their words."""
-
-    def __init__(self, given: str | Sequence[str]) -> None:
-        self._single = isinstance(given, str)
-        texts = [given] if isinstance(given, str) else list(given)
-        self._words = [[text[a:b] for a, b in word_spans(text)] for text in texts]
-        self.count = sum(map(len, self._words))
-
-    def only(self, parts: Collection[int]) -> str | tuple[str, ...]:
-        """These words with spaces between them."""
-        texts, first = [], 0
-        for words in self._words:
-            kept = [word for i, word in enumerate(words, first) if i in parts]
-            texts.append(" ".join(kept))
-            first += len(words)
-        return texts[0] if self._single else tuple(texts)
-
-
-class Cells(Erasable):
-    """An image whose cells can be grey."""
-
-    def __init__(self, image: ImageSide) -> None:
-        self._image = image
-        self.count = image.grid[0] * image.grid[1]
-
-    def only(self, parts: Collection[int]) -> np.ndarray:
-        """Pixels (height, width, 3) with all other cells grey."""
-        pixels = self._image.pixels.copy()
-        rows, columns = self._image.grid
-        height, width = pixels.shape[:2]
-        for cell in set(range(self.count)) - set(parts):
-            row, column = divmod(cell, columns)
-            top, bottom = row * height // rows, (row + 1) * height // rows
-            left, right = column * width // columns, (column + 1) * width // columns
-            pixels[top:bottom, left:right] = GREY
-        return pixels
-
-
-def erasable(given: Any, record: AttentionRecord) -> Erasable:
-    """An input as the parts that its record has attention for."""
-    found = Cells(record.read) if isinstance(record.read, ImageSide) else Words(given)
-    if found.count != len(record.read.words):
-        raise WatchError(
-            f"the input has {found.count} parts, but its record {len(record.read.words)}"
-        )
-    return found
+    Raises:
+        WatchError: if the input does not have as many parts as the record.
+    """
+    keep = partial(record.read.keep, original)
+    keep(range(len(record.read.words)))
+    return keep
 
 
 def attended(record: AttentionRecord) -> Float[np.ndarray, " parts"]:
-    """How much the answer looked at each part of the input.
+    """Return how much attention an answer paid to each part of its input.
 
-    Of self-attention it is what rolled out into the first token, a class token's; of an image
-    without one into all cells. Elsewhere it is the sum over all written words.
+    In self-attention this is the attention rollout into the answer (see
+    `AttentionRecord.glance`), otherwise the sum over all words of the answer.
     """
-    if isinstance(record.wrote, ImageSide):
-        return record.glance()
-    if record.reads_itself:
-        return record.rollout()[0] @ record.read.membership()
-    return record.by_words().sum(0)
+    return record.glance() if record.reads_itself else record.by_words().sum(0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Erased:
-    """What it did to the probability of an answer, by what was chosen: `KINDS` in their order."""
+    """The fall of the probability of an answer when parts are erased.
 
-    comprehensiveness: tuple[float, float, float]
-    sufficiency: tuple[float, float, float]
+    Args:
+        comprehensiveness: the fall without the chosen parts, for each of `KINDS`.
+        sufficiency: the fall with the chosen parts alone, for each of `KINDS`.
+    """
+
+    comprehensiveness: tuple[float, ...]
+    sufficiency: tuple[float, ...]
 
 
 def erase(
-    given: Erasable,
+    keep: Keep,
     weights: Float[np.ndarray, " parts"],
-    probability: Callable[[Any], float],
+    probability: Callable[[Input], float],
     generator: np.random.Generator,
 ) -> Erased:
-    """Erase parts of an input by the weights of its parts; `probability` is the answer's."""
+    """Measure comprehensiveness and sufficiency of attention for one input.
+
+    Args:
+        keep: the input, as `erasable` returns it.
+        weights: the attention to each part, as `attended` returns it.
+        probability: returns the probability of the answer for an input with parts erased; called
+            once per distinct set of parts.
+        generator: chooses the random parts.
+    """
     ranked = np.argsort(-weights, kind="stable").tolist()
-    orders = (ranked, generator.permutation(given.count).tolist(), ranked[::-1])
+    orders = (ranked, generator.permutation(len(ranked)).tolist(), ranked[::-1])
     known: dict[frozenset[int], float] = {}
 
-    def likely(parts: Collection[int]) -> float:
+    def probability_with(parts: Collection[int]) -> float:
         key = frozenset(parts)
         if key not in known:
-            known[key] = probability(given.only(key))
+            known[key] = probability(keep(key))
         return known[key]
 
-    whole = likely(range(given.count))
+    complete = probability_with(range(len(ranked)))
     without, alone = np.zeros(len(KINDS)), np.zeros(len(KINDS))
-    for share in SHARES:
-        some = min(math.ceil(share * given.count), given.count - 1)
+    for fraction in FRACTIONS:
+        count = min(math.ceil(fraction * len(ranked)), len(ranked) - 1)
         for kind, order in enumerate(orders):
-            without[kind] += (whole - likely(order[some:])) / len(SHARES)
-            alone[kind] += (whole - likely(order[:some])) / len(SHARES)
+            without[kind] += (complete - probability_with(order[count:])) / len(FRACTIONS)
+            alone[kind] += (complete - probability_with(order[:count])) / len(FRACTIONS)
     return Erased(comprehensiveness=tuple(without.tolist()), sufficiency=tuple(alone.tolist()))

@@ -1,9 +1,7 @@
-"""What heads do: how widely each looks, how far they differ, and what the model loses without one.
+"""Heads: how widely each attends, how far they differ, and ablation of one of them.
 
-entropy            bits of a row of weights: 0 looks at one token, log2(n) at all n alike
-divergence         mean Jensen-Shannon divergence between the heads of a layer, in bits: 0 where
-                   all look alike, 1 where no two look at the same tokens
-without_head       a block in which a head reads nothing
+The importance of a head is the rise of the loss while `without_head` removes it (Michel, Levy and
+Neubig 2019, "Are sixteen heads really better than one?").
 """
 
 from collections.abc import Iterator
@@ -20,41 +18,63 @@ from saccade.shapes import Tensor
 
 
 def entropy(weights: Float[np.ndarray, "heads queries keys"]) -> Float[np.ndarray, " heads"]:
-    """Of each head in bits, the mean over its queries; a query that sees nothing has 0."""
+    """Return the entropy of each head in bits, averaged over its queries.
+
+        H(p) = -Σ p log2 p
+
+    It is 0 where a query attends to one key only, and log2(n) where it attends to n keys equally.
+    A query that sees nothing counts as 0.
+
+    Example:
+        >>> entropy(np.array([[[1.0, 0.0]], [[0.5, 0.5]]])).tolist()
+        [0.0, 1.0]
+    """
     return _bits(weights.astype(np.float64)).mean(-1)
 
 
 def divergence(
     weights: Float[np.ndarray, "heads queries keys"],
 ) -> Float[np.ndarray, "heads heads"]:
-    """Between each two heads in bits, the mean over their queries (Lin 1991).
+    """Return the Jensen-Shannon divergence of each pair of heads in bits (Lin 1991).
 
-    JS(p, q) = H((p + q) / 2) - (H(p) + H(q)) / 2, and 0 on the diagonal.
+        JS(p, q) = H((p + q) / 2) - (H(p) + H(q)) / 2
+
+    It is averaged over the queries: 0 where two heads attend alike, 1 where they never attend to
+    the same keys.
     """
     rows = weights.astype(np.float64)
     own = _bits(rows)
-    found = np.zeros((len(rows), len(rows)))
+    divergences = np.zeros((len(rows), len(rows)))
     for i, j in combinations(range(len(rows)), 2):
-        apart = _bits((rows[i] + rows[j]) / 2) - (own[i] + own[j]) / 2
-        found[i, j] = found[j, i] = max(0.0, float(apart.mean()))  # rounding can fall below 0
-    return found
+        between = _bits((rows[i] + rows[j]) / 2) - (own[i] + own[j]) / 2
+        divergences[i, j] = divergences[j, i] = max(0.0, float(between.mean()))  # rounding errors
+    return divergences
 
 
 @contextmanager
 def without_head(model: nn.Module, layer: str, head: int) -> Iterator[None]:
-    """What this head of the attention named `layer` reads is zero in the block, and only there."""
+    """Ablate a head inside a `with` block: what it reads becomes zero.
+
+    Args:
+        model: the model that holds the attention.
+        layer: the dotted name of the attention, as `saccade.watch` gives it.
+        head: the index of the head; an attention without heads has head 0.
+
+    Raises:
+        WatchError: if there is no such attention, or it has no such head.
+    """
     attend = _attend(model, layer)
 
-    def silence(module: nn.Module, inputs: object, context: Tensor) -> Tensor:
+    def ablate(module: nn.Module, inputs: object, context: Tensor) -> Tensor:
         if context.ndim < 4 and head == 0:  # without heads
             return context.new_zeros(context.shape)
         if not (context.ndim >= 4 and 0 <= head < context.shape[-3]):
-            raise WatchError(f"the attention {layer!r} has no head {head}")
-        silenced = context.clone()
-        silenced[..., head, :, :] = 0.0
-        return silenced
+            raise WatchError(f"attention {layer!r} has no head {head}")
+        ablated = context.clone()
+        ablated[..., head, :, :] = 0.0
+        return ablated
 
-    handle = attend.register_forward_hook(silence)
+    handle = attend.register_forward_hook(ablate)
     try:
         yield
     finally:
@@ -66,9 +86,9 @@ def _bits(rows: Float[np.ndarray, "*rows keys"]) -> Float[np.ndarray, "*rows"]:
 
 
 def _attend(model: nn.Module, layer: str) -> Attend:
-    """The attention that `watch` calls by this name: it is its own, or its owner's."""
+    """Return the `Attend` that `watch` gives this name: the module, or the only one in it."""
     owner = dict(model.named_modules()).get(layer)
-    found = [] if owner is None else [part for part in owner.modules() if isinstance(part, Attend)]
-    if len(found) != 1:
+    parts = [] if owner is None else [part for part in owner.modules() if isinstance(part, Attend)]
+    if len(parts) != 1:
         raise WatchError(f"{type(model).__name__} has no attention named {layer!r}")
-    return found[0]
+    return parts[0]

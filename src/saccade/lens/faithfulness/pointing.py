@@ -1,9 +1,9 @@
-"""The pointing game: does the attention of an object's word point at the object?
+"""The pointing game: whether the attention of an object's word points at the object.
 
-Each object word of a caption has a map of attention over the cells of a grid that is laid over the
-image. It is a hit where the middle of the strongest cell lies in the object's box (Zhang et al.
-2016, "Top-down neural attention by excitation backprop", there of any map and without its margin
-around the box). What a map without any aim would hit is said beside it.
+Each object word of a caption has a map of attention over the cells of a grid laid over the image.
+It scores a hit if the centre of the strongest cell lies inside the object's box (Zhang et al. 2016,
+"Top-down neural attention by excitation backprop"; there for maps of any kind, and with a margin
+around the box). The hit rate of chance is reported with it.
 """
 
 from collections.abc import Sequence
@@ -20,13 +20,19 @@ Box = tuple[Pixels, Pixels, Pixels, Pixels]
 
 @dataclass(frozen=True, kw_only=True)
 class Pointing:
-    """How often the words pointed at their objects.
+    """The result of a pointing game.
 
-    `hits` of `count` object words did; a word with several strongest cells counts with the share
-    of them that lie in the box, so attention that is the same everywhere hits as chance does.
-    `chance` is the mean share of cells whose middle lies in the box. `counts` are the hits and the
-    object words of each caption; `saccade.metrics.pointing(counts)` gives their ratio with its
-    confidence interval over captions, and `paired_bootstrap` compares two models by them.
+    `saccade.metrics.pointing(counts)` adds a confidence interval over captions to the rate, and
+    `paired_bootstrap` compares two models by their counts.
+
+    Args:
+        hits: the number of object words whose attention points at their object. A word with
+            several equally strong cells counts as the fraction of them that lie in the box, so
+            that uniform attention scores the same as chance.
+        chance: the expected hit rate of attention to a random cell: the mean fraction of cells
+            whose centre lies in the box.
+        count: the number of object words.
+        counts: hits and object words of each caption.
     """
 
     hits: float
@@ -35,8 +41,8 @@ class Pointing:
     counts: Float[np.ndarray, "captions 2"]
 
     @property
-    def share(self) -> float:
-        """Of hits among all object words, to be compared with `chance`."""
+    def rate(self) -> float:
+        """The fraction of object words that score a hit, to be compared with `chance`."""
         return self.hits / self.count
 
 
@@ -46,12 +52,19 @@ def pointing_game(
     grid: tuple[int, int],
     size: tuple[int, int],
 ) -> Pointing:
-    """Play it over captions: of each the weights (words, cells) and the boxes of its object words.
+    """Play the pointing game over captions.
 
-    `grid` is the number of cells (down, across), which lie row by row; `size` is that of the image
-    in pixels (height, width). A box comes with the place of its word, counted from 0, as (left,
-    top, right, bottom) in pixels; its left and upper edges are in it, the others are not. A box
-    between the middles of cells cannot be hit, which `chance` tells, too.
+    Args:
+        weights: for each caption the attention (words, cells), cells row by row.
+        boxes: for each caption the objects it names: the 0-based index of the word, and the box
+            (left, top, right, bottom) in pixels. The left and top edges belong to the box, the
+            others do not. A box that holds no centre of a cell cannot be hit.
+        grid: the number of cells (down, across).
+        size: the size of the images in pixels (height, width).
+
+    Raises:
+        MetricError: if no word has a box, or weights and boxes do not fit each other.
+        ShapeError: if weights do not fit the grid.
     """
     if len(weights) != len(boxes):
         raise MetricError(
@@ -59,32 +72,39 @@ def pointing_game(
             f"boxes of {len(boxes)} captions"
         )
     if min(*grid, *size) < 1:
-        raise ShapeError(f"a grid and an image have a height and a width; got {grid} and {size}")
+        raise ShapeError(
+            f"a grid and an image need a height and a width of at least 1; got {grid} and {size}"
+        )
     counts, chances = np.zeros((len(weights), 2)), []
-    for caption, (maps, named) in enumerate(zip(weights, boxes, strict=True)):
+    for caption, (maps, objects) in enumerate(zip(weights, boxes, strict=True)):
         _require_maps(maps, grid, caption)
-        for word, box in named:
+        for word, box in objects:
             if not 0 <= word < len(maps):
                 raise MetricError(
-                    f"caption {caption} has a box for its word {word}, but weights for the words "
-                    f"0 to {len(maps) - 1} only"
+                    f"caption {caption} has a box for word {word}, but weights for words 0 to "
+                    f"{len(maps) - 1} only"
                 )
             inside = cells_in(box, grid, size)
             counts[caption] += inside[maps[word] == maps[word].max()].mean(), 1
             chances.append(inside.mean())
     if not chances:
-        raise MetricError("no object word has a box, so there is nothing to point at")
+        raise MetricError(
+            "the pointing game needs at least one object word with a box; no caption has one"
+        )
     hits, count = counts.sum(0).tolist()
     return Pointing(hits=hits, chance=float(np.mean(chances)), count=int(count), counts=counts)
 
 
 def cells_in(box: Box, grid: tuple[int, int], size: tuple[int, int]) -> np.ndarray:
-    """For each cell of the grid, row by row, whether its middle lies in the box."""
+    """Return for each cell of the grid, row by row, whether its centre lies in the box.
+
+    The arguments are those of `pointing_game`.
+    """
     left, top, right, bottom = box
     if not (0 <= left < right <= size[1] and 0 <= top < bottom <= size[0]):
         raise MetricError(
             f"the box {box} (left, top, right, bottom) does not lie in an image that is {size[1]} "
-            f"pixels wide and {size[0]} high"
+            f"pixels wide and {size[0]} pixels high"
         )
     y, x = ((np.arange(n) + 0.5) * pixels / n for n, pixels in zip(grid, size, strict=True))
     down, across = (top <= y) & (y < bottom), (left <= x) & (x < right)

@@ -1,4 +1,4 @@
-"""The templates of every page: one file that fetches nothing and runs no script but its own.
+"""The templates of every page: one file that loads nothing and runs no script but its own.
 
 frame.html   what all pages have in common, with the style page.css
 parts.html   macros: the attention view, pictures, legends, tables
@@ -7,7 +7,6 @@ parts.html   macros: the attention view, pictures, legends, tables
 import base64
 import hashlib
 from importlib import resources
-from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -21,30 +20,38 @@ _TEMPLATES = Environment(
 )
 
 
-def document(template: str, **values: Any) -> str:
-    """Render a template of the package, such as "training/report.html", as a complete page.
+def document(template: str, **values: object) -> str:
+    """Render a template of the package as a complete page.
 
-    Values are escaped. Nothing in them can act on the page: its policy allows the script and the
-    style of the templates only, and no style in attributes.
+    Values are escaped. No value can run a script or change the style of the page: its content
+    security policy allows the script and the style of the templates only.
+
+    Args:
+        template: the path of the template in the package, such as "training/report.html".
+        values: the variables of the template.
     """
     page = _TEMPLATES.get_template(template).render({"inputs": "", "colours": (), **values})
-    return page.encode(errors="replace").decode()  # half a surrogate pair fits in no file
+    return page.encode(errors="replace").decode()  # a lone surrogate cannot be encoded as UTF-8
 
 
 def own_file(name: str) -> Markup:
-    """Return the text of a file beside this one."""
+    """Return the text of a file in this folder."""
     return Markup(resources.files(__package__).joinpath(name).read_text(encoding="utf-8"))
 
 
-def shown(value: Any) -> str:
-    """Return a value of a table as text."""
-    if value is None:
-        return ""
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+def shown(value: object) -> str:
+    """Return a value of a table as text: floats with four digits, None as nothing."""
+    match value:
+        case None:
+            return ""
+        case float():
+            return f"{value:.4g}"
+        case _:
+            return str(value)
 
 
 def _digest(content: str) -> Markup:
-    """Return the source expression by which a policy allows this content."""
+    """Return the source expression by which a content security policy allows this content."""
     digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
     return Markup(f"'sha256-{digest}'")
 

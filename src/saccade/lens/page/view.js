@@ -1,23 +1,23 @@
 /* The view of attention records: show(element, inputs).
 
-`inputs` is what view_inputs in __init__.py gives: for each input, how each model looked at it.
-`fromRecord(name, record)` gives the same of a record as AttentionRecord.to_json writes it.
+`inputs` is what view_inputs in view.py returns: for each input, the record of each model.
+`fromRecord(name, record)` converts a record as AttentionRecord.to_json writes it.
 A selection is a word or token of one side, { side: "wrote" | "read", index, labels }, or null.
 
 What users wrote becomes text nodes and nothing else. */
 
-const STRONGEST = 8; // words in a list
+const STRONGEST = 8; // entries of a list
 const IMAGE_PIXELS = 480; // the longer side of an image as it is drawn
-const MOST_SLENDER = 4; // sides of an image, one by the other; what is more so is stretched to it
-const SAID = 4000; // milliseconds for which it is said that something was done
+const MOST_SLENDER = 4; // largest ratio of an image's sides; an image beyond it is stretched
+const STATUS_TIME = 4000; // milliseconds for which a status message is shown
 const MAP = {
   cell: { least: 3, readable: 14, most: 30 }, // pixels
-  readable: 64, // columns up to which a map scrolls rather than losing its labels
+  readable: 64, // up to this many columns, a map scrolls rather than losing its labels
   label: { font: 12, width: 120, cell: 10 },
-  figure: 22, // pixels of a cell in a figure that is saved
-  side: 8192, // pixels that a canvas can surely have
+  figure: 22, // pixels of a cell in a saved figure
+  side: 8192, // pixels that every browser allows for the side of a canvas
 };
-// of weights over an image, from 0 to the strongest: viridis, as in the lens's figures
+// colours of weights over an image, from 0 to the largest: viridis, as in figures of the lens
 const COLOURS = blended(
   [
     [68, 1, 84],
@@ -33,7 +33,7 @@ const COLOURS = blended(
   256,
 );
 
-// of figures that are saved: as on white paper, whatever the page looks like
+// colours of saved figures: as on white paper, in light and dark pages
 const PAPER = { sheet: "#ffffff", ink: "#1d2126", looks: "#2563c9" };
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -43,10 +43,10 @@ const SVG = "http://www.w3.org/2000/svg";
 /** @typedef {{ name: string, read: Text | Picture, wrote: Text | Picture | null, layers: Layer[] }} Model */
 /** @typedef {{ side: any, labels: string[], of: (number | null)[], first?: number }} Units */
 
-const viewers = new WeakMap(); // the last one of each element
+const viewers = new WeakMap(); // the newest viewer of each element
 
-/** Show the inputs inside the element, in place of what is there, which stays until then. What was
-    chosen there before (words or tokens; of the same layers also layer and head) still holds. */
+/** Show the inputs inside the element and replace its content when they are ready. Earlier choices
+    are kept: words or tokens and, if the layers are the same, layer and head. */
 export async function show(element, inputs) {
   const viewer = new Viewer(element, inputs, viewers.get(element));
   viewers.set(element, viewer);
@@ -55,12 +55,14 @@ export async function show(element, inputs) {
     await viewer.open(0);
   } catch (error) {
     if (!viewer.isLast) return;
-    element.replaceChildren(make("p", { role: "alert" }, `This cannot be shown: ${error.message}`));
+    element.replaceChildren(
+      make("p", { role: "alert" }, `This record cannot be shown: ${error.message}`),
+    );
   }
   if (viewer.isLast) element.setAttribute("aria-busy", "false");
 }
 
-/** A record in its saved form, as `inputs` has it, with the name of its model. */
+/** Convert a saved record to an entry of `inputs`, with the name of its model. */
 export function fromRecord(name, record) {
   const read = sideOf(record.read);
   const wrote = record.wrote.kind === "read" ? read : sideOf(record.wrote);
@@ -83,7 +85,7 @@ function sideOf({ png, ...side }) {
 
 // numbers
 
-/** A table of weights: a row for each that looks, a column for each that is looked at. */
+/** A matrix of weights: one row per query, one column per key. */
 class Matrix {
   /** @param {number} rows
       @param {number} columns */
@@ -94,9 +96,9 @@ class Matrix {
   }
 
   static identity(size) {
-    const found = new Matrix(size, size);
-    for (let i = 0; i < size; i++) found.values[i * size + i] = 1;
-    return found;
+    const identity = new Matrix(size, size);
+    for (let i = 0; i < size; i++) identity.values[i * size + i] = 1;
+    return identity;
   }
 
   at(row, column) {
@@ -112,17 +114,17 @@ class Matrix {
   }
 
   average() {
-    const found = new Float32Array(this.columns);
+    const averages = new Float32Array(this.columns);
     this.values.forEach((weight, i) => {
-      found[i % this.columns] += weight / this.rows;
+      averages[i % this.columns] += weight / this.rows;
     });
-    return found;
+    return averages;
   }
 
   times(other) {
-    const found = new Matrix(this.rows, other.columns);
+    const product = new Matrix(this.rows, other.columns);
     for (let i = 0; i < this.rows; i++) {
-      const sum = found.row(i);
+      const sum = product.row(i);
       for (let k = 0; k < this.columns; k++) {
         const weight = this.at(i, k);
         if (weight === 0) continue;
@@ -130,7 +132,7 @@ class Matrix {
         for (let j = 0; j < sum.length; j++) sum[j] += weight * row[j];
       }
     }
-    return found;
+    return product;
   }
 }
 
@@ -154,12 +156,12 @@ function bytesOf(base64) {
   return bytes;
 }
 
-/** Whether weights are in few letters, as `packed` in packed.py gives them. */
+/** Return whether weights are packed, as `packed` in view.py packs them. */
 function isPacked(weights) {
   return typeof weights === "string";
 }
 
-/** The weights of one model, each layer unpacked when it is first asked for. */
+/** The weights of one model; each layer is unpacked when it is first needed. */
 class Layers {
   /** @param {Layer[]} layers
       @param {number} rows
@@ -171,13 +173,13 @@ class Layers {
     this.unpacked = new Map();
   }
 
-  /** Those of a choice of layer ("mean", "rollout" or a number) and head (a number or null). */
+  /** Return the weights of a layer ("mean", "rollout" or a number) and head (a number or null). */
   of({ layer, head }) {
     if (layer === "rollout") return this.rollout(head);
     return layer === "mean" ? this.meanOfAll(head) : this.mean(layer, head);
   }
 
-  /** How many heads the layers of a choice have, at least and at most. */
+  /** Return the smallest and the largest number of heads of the chosen layers. */
   heads(layer) {
     const layers = typeof layer === "number" ? [this.layers[layer]] : this.layers;
     const counts = layers.map(({ heads }) => heads);
@@ -185,22 +187,22 @@ class Layers {
   }
 
   async mean(layer, head) {
-    const found = new Matrix(this.rows, this.columns);
-    await this.add(found, layer, head, 1);
-    return found;
+    const mean = new Matrix(this.rows, this.columns);
+    await this.add(mean, layer, head, 1);
+    return mean;
   }
 
   async meanOfAll(head) {
-    const found = new Matrix(this.rows, this.columns);
+    const mean = new Matrix(this.rows, this.columns);
     for (const layer of this.layers.keys()) {
-      await this.add(found, layer, head, 1 / this.layers.length);
+      await this.add(mean, layer, head, 1 / this.layers.length);
     }
-    return found;
+    return mean;
   }
 
-  /** As saccade.lens.rollout has it: half of each token is carried past each layer. */
+  /** Attention rollout, as in record/rollout.py: half of each token bypasses each layer. */
   async rollout(head) {
-    let found = Matrix.identity(this.rows);
+    let rolled = Matrix.identity(this.rows);
     for (const layer of this.layers.keys()) {
       const mixed = await this.mean(layer, head);
       for (let i = 0; i < mixed.rows; i++) {
@@ -209,17 +211,17 @@ class Layers {
         const sum = row.reduce((a, b) => a + b, 0);
         for (let j = 0; j < row.length; j++) row[j] /= sum;
       }
-      found = mixed.times(found);
+      rolled = mixed.times(rolled);
     }
-    return found;
+    return rolled;
   }
 
-  async add(sum, layer, head, share) {
+  async add(sum, layer, head, factor) {
     const { steps, levels } = await this.unpack(layer);
     const heads = head === null ? [...Array(this.layers[layer].heads).keys()] : [head];
     for (const one of heads) {
       for (let row = 0; row < this.rows; row++) {
-        const step = (steps[one * this.rows + row] * share) / heads.length;
+        const step = (steps[one * this.rows + row] * factor) / heads.length;
         const from = (one * this.rows + row) * this.columns;
         const into = sum.row(row);
         for (let j = 0; j < this.columns; j++) into[j] += levels[from + j] * step;
@@ -242,8 +244,8 @@ class Layers {
 
 // sides
 
-/** What can be pointed at on a side: its words or its tokens, and to which each token belongs.
-    Of an image, words are its cells and tokens its cells after the class token.
+/** Return the units of a side that can be selected, its words or its tokens, and the unit of each
+    token. The words of an image are its cells, its tokens the class token and the cells.
     @param {Text | Picture} side
     @param {boolean} words
     @returns {Units} */
@@ -261,25 +263,25 @@ function unitsOf(side, words) {
   return { side, labels: ["class token", ...names], of: [0, ...cells.map((c) => c + 1)], first: 1 };
 }
 
-/** Weights between units: summed over tokens that are looked at, averaged over those that look.
+/** Return weights between units: summed over the tokens of a key, averaged over those of a query.
     @param {Matrix} matrix
     @param {Units} wrote
     @param {Units} read */
 function pooled(matrix, wrote, read) {
-  const found = new Matrix(wrote.labels.length, read.labels.length);
-  const pieces = new Float32Array(found.rows);
+  const result = new Matrix(wrote.labels.length, read.labels.length);
+  const pieces = new Float32Array(result.rows);
   for (const unit of wrote.of) if (unit !== null) pieces[unit]++;
   wrote.of.forEach((unit, i) => {
     if (unit === null) return;
-    const [into, row] = [found.row(unit), matrix.row(i)];
+    const [into, row] = [result.row(unit), matrix.row(i)];
     read.of.forEach((other, j) => {
       if (other !== null) into[other] += row[j] / pieces[unit];
     });
   });
-  return found;
+  return result;
 }
 
-/** A text on one line in which nothing is invisible. */
+/** Return a text on one line, with visible signs for invisible characters. */
 export function visible(text) {
   if (text.trim() === "") return text.replace(/ /g, "␣").replace(/\s/g, "↵") || "∅";
   return text.replace(/[\r\n\u2028\u2029]/g, "↵").replace(/\p{Cc}/gu, (letter) => {
@@ -293,7 +295,7 @@ function shortened(text, longest) {
   return letters.length > longest ? `${letters.slice(0, longest - 1).join("")}…` : text;
 }
 
-/** A line that tells an input from others.
+/** Return a line that identifies an input.
     @param {Model} model */
 function summary({ read, wrote }) {
   const [from, to] = [read, wrote].map((side) => {
@@ -305,7 +307,7 @@ function summary({ read, wrote }) {
 
 // the document
 
-/** An element with these attributes and children; a text is a text and nothing else.
+/** Return an element with these attributes and children; strings become text nodes.
     @template {keyof HTMLElementTagNameMap} Tag
     @param {Tag} tag
     @param {Record<string, any>} attributes
@@ -317,7 +319,7 @@ export function make(tag, attributes = {}, ...children) {
   return node;
 }
 
-/** What draws on a canvas.
+/** Return the drawing context of a canvas.
     @param {HTMLCanvasElement} canvas
     @param {CanvasRenderingContext2DSettings} [settings] */
 export function brush(canvas, settings) {
@@ -326,7 +328,7 @@ export function brush(canvas, settings) {
   return paper;
 }
 
-/** A text of a user's inside a sentence, whatever its direction. */
+/** Return a user's text for use inside a sentence, isolated from its text direction. */
 function quoted(text) {
   return make("bdi", {}, text);
 }
@@ -335,7 +337,7 @@ function colour(node, name) {
   return getComputedStyle(node).getPropertyValue(name);
 }
 
-/** A labelled select; `options` are pairs [value, text]. */
+/** Return a labelled select; `options` are pairs [value, text]. */
 function choice(label, options, chosen, changed) {
   const select = make("select", { "aria-label": label });
   for (const [value, text] of options) select.append(make("option", { value, dir: "auto" }, text));
@@ -352,23 +354,23 @@ function tick(label, ticked, changed) {
   return make("label", { class: "tick" }, box, label);
 }
 
-/** A button that does something; what that gives, or what failed, is said beside it. */
+/** Return a button that runs `act` and shows its result, or its error, beside it. */
 export function deed(label, act) {
-  const said = make("span", { role: "status" });
+  const status = make("span", { role: "status" });
   const button = make("button", { type: "button" }, label);
   button.addEventListener("click", async () => {
-    said.textContent = await Promise.resolve()
+    status.textContent = await Promise.resolve()
       .then(act)
       .catch((error) => error.message);
-    setTimeout(() => (said.textContent = ""), SAID);
+    setTimeout(() => (status.textContent = ""), STATUS_TIME);
   });
-  return make("span", { class: "deed" }, button, said);
+  return make("span", { class: "deed" }, button, status);
 }
 
-/** Put a text where it can be pasted from. */
+/** Copy a text to the clipboard. */
 export async function copied(text) {
   if (navigator.clipboard) await navigator.clipboard.writeText(text);
-  else copiedBySelection(text); // pages without TLS from other machines have no clipboard
+  else copiedBySelection(text); // pages from other machines without TLS have no clipboard
   return "copied";
 }
 
@@ -381,18 +383,18 @@ function copiedBySelection(text) {
   const done = document.execCommand("copy");
   field.remove();
   if (focused instanceof HTMLElement) focused.focus();
-  if (!done) throw new Error("this browser does not let pages copy");
+  if (!done) throw new Error("this browser does not allow pages to copy text");
 }
 
-/** Give a text to the reader as a file. */
+/** Download a text as a file. */
 export function saved(text, name, type) {
   const address = URL.createObjectURL(new Blob([text], { type }));
   make("a", { href: address, download: name }).click();
-  setTimeout(() => URL.revokeObjectURL(address), SAID);
+  setTimeout(() => URL.revokeObjectURL(address), STATUS_TIME);
   return "saved";
 }
 
-/** Where an arrow key leads on a grid, or null for other keys. */
+/** Return the cell that an arrow key moves to on a grid, or null for other keys. */
 function moved(key, [row, column], [rows, columns]) {
   const places = {
     ArrowUp: [row - 1, column],
@@ -411,7 +413,7 @@ function clamped(number, least, most) {
   return Math.max(least, Math.min(most, number));
 }
 
-/** A text whose words can be pointed at, walked through with arrow keys, and shaded. */
+/** A text whose words can be selected with pointer and arrow keys, and shaded. */
 class TextView {
   constructor(units, name, pointer) {
     this.pointer = pointer;
@@ -461,7 +463,7 @@ class TextView {
     this.buttons[places[event.key]()]?.focus();
   }
 
-  /** The nearest button in the line below (1) or above (-1). */
+  /** Return the nearest button in the line below (1) or above (-1). */
   inNextLine(index, way) {
     const boxes = this.buttons.map((button) => button.getBoundingClientRect());
     const middle = (box) => (box.left + box.right) / 2;
@@ -472,7 +474,7 @@ class TextView {
     return there.sort((one, other) => away(one) - away(other))[0];
   }
 
-  /** Shade the words by these numbers, or none. */
+  /** Shade the words by these values, or remove the shading. */
   shade(values) {
     const most = values ? greatest(values) : 0;
     this.buttons.forEach((button, i) => {
@@ -488,7 +490,7 @@ class TextView {
   }
 }
 
-/** An image whose cells can be pointed at, walked through with arrow keys, and covered. */
+/** An image whose cells can be selected with pointer and arrow keys, and covered by colours. */
 class ImageView {
   constructor(units, name, pointer, bitmap) {
     this.units = units;
@@ -500,7 +502,7 @@ class ImageView {
     this.canvas = make("canvas", {
       tabindex: 0,
       role: "application",
-      "aria-label": `${name}: image of ${rows} × ${columns} cells; arrow keys move between them`,
+      "aria-label": `${name}: image of ${rows} × ${columns} cells; use the arrow keys to move`,
     });
     this.element = make("div", { class: "image" }, this.canvas);
     if (units.first) this.element.append(this.classToken());
@@ -605,10 +607,10 @@ class ImageView {
   }
 }
 
-/** The image in grey, so that its colours are not taken for weights, under theirs. */
+/** Return the image in grey, so that its colours are not taken for weights, under theirs. */
 function coveredBy(plain, cells, grid) {
-  const found = new ImageData(plain.width, plain.height);
-  const [from, into] = [plain.data, found.data];
+  const covered = new ImageData(plain.width, plain.height);
+  const [from, into] = [plain.data, covered.data];
   const most = greatest(cells) || 1;
   const [across, down] = [between(plain.width, grid[1]), between(plain.height, grid[0])];
   for (let y = 0, at = 0; y < plain.height; y++) {
@@ -623,17 +625,17 @@ function coveredBy(plain, cells, grid) {
       into[at + 3] = 255;
     }
   }
-  return found;
+  return covered;
 }
 
-/** As many colours as that, evenly between these. */
+/** Return this number of colours, interpolated evenly between the given ones. */
 function blended(colours, number) {
-  return between(number, colours.length).map(([first, second, share]) =>
-    colours[first].map((part, i) => part * (1 - share) + colours[second][i] * share),
+  return between(number, colours.length).map(([first, second, fraction]) =>
+    colours[first].map((part, i) => part * (1 - fraction) + colours[second][i] * fraction),
   );
 }
 
-/** For each pixel the two cells whose middles it lies between, and the share of the second.
+/** Return for each pixel the two cells whose centres it lies between, and the weight of the second.
     @returns {[number, number, number][]} */
 function between(pixels, cells) {
   return Array.from({ length: pixels }, (_, pixel) => {
@@ -650,7 +652,7 @@ function softened(cells, columns, [left, right, toRight], [top, bottom, down]) {
   return upper * (1 - down) + lower * down;
 }
 
-/** All weights at once, with the number of the one that is pointed at. */
+/** A map of all weights, which shows the number under the pointer. */
 class MapView {
   constructor(wrote, read, pointer) {
     this.wrote = wrote;
@@ -662,7 +664,7 @@ class MapView {
     this.canvas = make("canvas", {
       tabindex: 0,
       role: "application",
-      "aria-label": "Map of all weights; arrow keys move between them",
+      "aria-label": "Attention map; use the arrow keys to move between weights",
     });
     this.box = make("div", { class: "map" }, this.canvas);
     this.number = make("output", { class: "number" });
@@ -686,7 +688,7 @@ class MapView {
     canvas.addEventListener("pointermove", over);
     canvas.addEventListener("pointerdown", over);
     canvas.addEventListener("pointerleave", ({ pointerType }) => {
-      if (pointerType !== "touch") this.leave(); // a finger that is lifted leaves the number
+      if (pointerType !== "touch") this.leave(); // after a touch, the number stays
     });
     canvas.addEventListener("focus", () => {
       if (canvas.matches(":focus-visible")) this.enter(this.cell ?? [0, 0]);
@@ -728,7 +730,7 @@ class MapView {
 
   tell() {
     if (!this.cell) {
-      this.number.replaceChildren("rows looked at columns");
+      this.number.replaceChildren("rows attend to columns");
       return;
     }
     const [row, column] = this.cell;
@@ -766,7 +768,7 @@ class MapView {
     this.drawMarks(paper);
   }
 
-  /** Where the weights begin and how large one is. */
+  /** Return where the weights start and how large a cell is. */
   arranged(paper) {
     const { rows, columns } = this.matrix;
     const [left, top] = [roomFor(paper, this.wrote), roomFor(paper, this.read)];
@@ -815,7 +817,7 @@ class MapView {
     });
   }
 
-  /** The map as a figure of its own, with all labels, as SVG. */
+  /** Return the map with all labels as SVG. */
   svg() {
     const { rows, columns } = this.matrix;
     const cell = MAP.figure;
@@ -833,7 +835,7 @@ class MapView {
         "font-size": MAP.label.font,
         fill: PAPER.ink,
       },
-      drawn("title", {}, `Weights of attention, from 0 to ${shown(this.scale)}`),
+      drawn("title", {}, `Attention weights from 0 to ${shown(this.scale)}`),
       drawn("rect", { width, height, fill: PAPER.sheet }),
       this.svgWeights(left, top, cell),
       drawn("rect", {
@@ -896,13 +898,13 @@ class MapView {
   }
 }
 
-/** How much room the labels of a side need, in pixels. */
+/** Return the pixels that the labels of a side need. */
 function roomFor(paper, { labels }) {
   const widths = labels.map((label) => paper.measureText(label).width);
   return Math.ceil(Math.min(MAP.label.width, greatest(widths))) + 10;
 }
 
-/** An element of a figure. */
+/** Return an SVG element. */
 function drawn(tag, attributes, ...children) {
   const node = document.createElementNS(SVG, tag);
   for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
@@ -910,12 +912,12 @@ function drawn(tag, attributes, ...children) {
   return node;
 }
 
-/** A text without what no XML may hold. */
+/** Return a text without characters that XML does not allow. */
 function written(text) {
   return text.replace(/[\p{Cs}\ufffe\uffff]/gu, "\ufffd");
 }
 
-/** As much of a label as there is room for. */
+/** Return as much of a label as there is room for. */
 function fitting(paper, label) {
   let text = label;
   for (let longest = 24; paper.measureText(text).width > MAP.label.width; longest--) {
@@ -924,32 +926,32 @@ function fitting(paper, label) {
   return text;
 }
 
-/** What the selected one looked at most, or who looked most at it: a sentence and a list. */
+/** What the selected unit attends to most, or what attends to it: a sentence and a list. */
 class StrongestView {
   constructor() {
-    this.said = make("p", { class: "said", role: "status" });
+    this.summary = make("p", { class: "said", role: "status" });
     this.list = make("ol");
-    this.element = make("div", { class: "strongest" }, this.said, this.list);
+    this.element = make("div", { class: "strongest" }, this.summary, this.list);
   }
 
   show(selection, selected, values, labels) {
     const order = [...values.keys()].sort((one, other) => values[other] - values[one]);
     const best = order.filter((i) => values[i] > 0).slice(0, STRONGEST);
     this.element.classList.toggle("seen", selection?.side === "read");
-    this.say(selection, selected, best.length ? quoted(labels[best[0]]) : null);
+    this.summarise(selection, selected, best.length ? quoted(labels[best[0]]) : null);
     this.list.replaceChildren(...best.map((i) => this.item(labels[i], values[i], values[best[0]])));
   }
 
-  say(selection, selected, strongest) {
+  summarise(selection, selected, strongest) {
     const name = selection && quoted(selected);
-    let sentence = ["On average, ", strongest, " was looked at most"];
+    let sentence = ["On average, ", strongest, " gets most attention"];
     if (selection?.side === "wrote") {
-      sentence = strongest ? [name, " looked most at ", strongest] : [name, " looked nowhere"];
+      sentence = strongest ? [name, " attends most to ", strongest] : [name, " attends to nothing"];
     } else if (selection) {
-      const by = strongest ? ["was looked at most by ", strongest] : ["was not looked at"];
-      sentence = [name, " ", ...by];
-    } else if (!strongest) sentence = ["Nothing was looked at"];
-    this.said.replaceChildren(...sentence);
+      const from = strongest ? ["gets most attention from ", strongest] : ["gets no attention"];
+      sentence = [name, " ", ...from];
+    } else if (!strongest) sentence = ["All weights are 0"];
+    this.summary.replaceChildren(...sentence);
   }
 
   item(label, value, most) {
@@ -959,7 +961,7 @@ class StrongestView {
   }
 }
 
-/** One model's attention: its choice of layer and head, both sides, the strongest and the map. */
+/** The attention of one model: choices of layer and head, both sides, a list and the map. */
 class Panel {
   /** @param {Model} model */
   constructor(model, settings, pointer, bitmaps) {
@@ -974,7 +976,7 @@ class Panel {
     };
     this.layers = new Layers(model.layers, tokensOf(sides.wrote), tokensOf(sides.read));
     this.empty = !model.layers.length || !tokensOf(sides.read) || !tokensOf(sides.wrote);
-    const names = model.wrote ? ["Read", "Wrote"] : ["Looked at", "Looking"];
+    const names = model.wrote ? ["Input", "Output"] : ["Attended to", "Attending"];
     this.read = this.sideView("read", names[0], bitmaps.read);
     this.wrote = this.sideView("wrote", names[1], bitmaps.wrote);
     this.strongest = new StrongestView();
@@ -1007,18 +1009,18 @@ class Panel {
     const panel = make("section", { class: "panel", "aria-label": this.model.name || "Attention" });
     if (this.model.name) panel.append(make("h2", { dir: "auto" }, visible(this.model.name)));
     if (this.empty) {
-      const why = "this model never looks back, or there was nothing to look at.";
-      panel.append(make("p", { class: "said" }, `No attention here: ${why}`), ...sides);
+      const why = "the model has no attention layers, or the input or output is empty.";
+      panel.append(make("p", { class: "said" }, `No attention to show: ${why}`), ...sides);
       return panel;
     }
     const images = this.read instanceof ImageView && this.wrote instanceof ImageView;
     const both = make("div", { class: images ? "images" : "texts" }, ...sides);
     const looking = make("div", { class: "looking" }, both, this.strongest.element);
-    panel.append(this.controls, looking, make("h3", {}, "All weights"), this.map.element);
+    panel.append(this.controls, looking, make("h3", {}, "Attention map"), this.map.element);
     return panel;
   }
 
-  /** Begin with this choice of layer and head, as far as there are such here. */
+  /** Start with this choice of layer and head, as far as they exist here. */
   async begin({ layer, head }) {
     if (this.empty) return;
     const options = this.layerOptions();
@@ -1039,7 +1041,7 @@ class Panel {
     this.chosen = { layer, head: kept };
     const mine = ++this.turn;
     const matrix = pooled(await this.layers.of(this.chosen), this.units.wrote, this.units.read);
-    if (mine !== this.turn) return; // chosen anew meanwhile
+    if (mine !== this.turn) return; // another choice was made meanwhile
     this.matrix = matrix;
     this.map.set(matrix);
   }
@@ -1072,7 +1074,7 @@ class Panel {
     );
   }
 
-  /** Show what a selection means here; one of other words than these means nothing. */
+  /** Show a selection; one from a text with other words is ignored. */
   paint(selection, pinned) {
     if (!this.matrix) return;
     const { matrix, units } = this;
@@ -1110,11 +1112,11 @@ function counted(items, name) {
   return `${items.length} ${name}${items.length === 1 ? "" : "s"}`;
 }
 
-/** All inputs: the choice among them, what holds for all panels, and what is pointed at. */
+/** All inputs: the choice among them, the settings of all panels, and the selection. */
 class Viewer {
   /** @param {HTMLElement} element
       @param {Model[][]} inputs
-      @param {any} [before] the viewer whose place it takes */
+      @param {any} [before] the viewer that this one replaces */
   constructor(element, inputs, before) {
     const first = inputs[0]?.[0];
     const caption = first?.read.kind === "image" && first.wrote !== null;
@@ -1123,8 +1125,8 @@ class Viewer {
     this.panels = [];
     this.hovered = null;
     this.pinned = null;
-    this.asked = { ...before?.asked }; // settings that the reader chose
-    this.settings = { words: caption, cover: true, ...this.asked };
+    this.changed = { ...before?.changed }; // settings that the reader chose
+    this.settings = { words: caption, cover: true, ...this.changed };
     const again = before && sameItems(layersOf(before.inputs), layersOf(inputs));
     this.chosen = again ? before.choices() : []; // layer and head of each panel
     this.row = make("div", { class: "panels" });
@@ -1132,7 +1134,7 @@ class Viewer {
     this.listen();
   }
 
-  /** Whether nothing else was to be shown in its place since. */
+  /** Whether this is the newest viewer of its element. */
   get isLast() {
     return viewers.get(this.element) === this;
   }
@@ -1155,7 +1157,7 @@ class Viewer {
     const bar = make("div", { class: "controls" });
     if (this.inputs.length > 1) {
       const titles = this.inputs.map(([model], i) => [i, `${i + 1}. ${summary(model)}`]);
-      bar.append(choice("Input", titles, 0, (value) => this.open(Number(value))));
+      bar.append(choice("Example", titles, 0, (value) => this.open(Number(value))));
     }
     const sides = this.inputs.flat().flatMap(({ read, wrote }) => [read, wrote ?? read]);
     if (sides.some(({ kind }) => kind === "text")) {
@@ -1168,7 +1170,7 @@ class Viewer {
     }
     if (sides.some(({ kind }) => kind === "image")) {
       const { cover } = this.settings;
-      bar.append(tick("colours over the image", cover, (covered) => this.cover(covered)));
+      bar.append(tick("show attention over the image", cover, (covered) => this.cover(covered)));
     }
     return bar;
   }
@@ -1176,30 +1178,30 @@ class Viewer {
   note() {
     const layers = this.inputs.flat().flatMap((model) => model.layers);
     const packed =
-      "Weights are kept in 8 bits: each is off by at most half a step, a 510th of the greatest " +
-      "in its row or 0.00013, whichever is more.";
+      "Weights are stored in 8 bits: the error is at most 1/510 of the largest weight in the row " +
+      "or 0.00013, whichever is larger.";
     return make(
       "p",
       { class: "note" },
-      "Point at a word, or walk through the words with the arrow keys, to see where it looked and ",
-      "who looked at it; click to keep it, Escape to let go. Shades go from 0 to the strongest in ",
-      "view. ",
+      "Point at a word, or move through the words with the arrow keys, to see what it attends to ",
+      "and what attends to it. Click to pin a word, press Escape to unpin it. Shades go from 0 to ",
+      "the largest weight shown. ",
       layers.some(({ weights }) => isPacked(weights)) ? packed : "Weights have five decimals.",
     );
   }
 
   set(changed) {
-    Object.assign(this.asked, changed);
+    Object.assign(this.changed, changed);
     Object.assign(this.settings, changed);
     return this.open(this.opened);
   }
 
   cover(covered) {
-    this.asked.cover = this.settings.cover = covered;
+    this.changed.cover = this.settings.cover = covered;
     for (const panel of this.panels) panel.cover(covered);
   }
 
-  /** Show the input of this number, with the layers and heads chosen before. */
+  /** Show the input with this number, keeping the layers and heads chosen before. */
   async open(number) {
     this.opened = number;
     const before = this.choices();
@@ -1221,7 +1223,7 @@ class Viewer {
     return new Panel(model, this.settings, this, bitmaps);
   }
 
-  /** An image's answer is made from its class token. */
+  /** Select the class token of an image, from which its answer is read. */
   firstSelection() {
     const wrote = this.panels[0]?.units.wrote;
     return wrote?.first ? { side: "wrote", index: 0, labels: wrote.labels } : null;
@@ -1251,7 +1253,7 @@ class Viewer {
   }
 }
 
-/** The names of all layers of the first input. */
+/** Return the names of all layers of the first input. */
 function layersOf(inputs) {
   return (inputs[0] ?? []).flatMap(({ layers }) => ["", ...layers.map(({ name }) => name)]);
 }

@@ -1,4 +1,4 @@
-"""Attention records: the weights of one answer with the texts or image they belong to.
+"""Attention records: the weights of one answer with the texts or the image they belong to.
 
 attention_record   AttentionRecord
 sides              Side (a text) and ImageSide (an image in cells)

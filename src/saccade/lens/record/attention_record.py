@@ -1,17 +1,11 @@
-"""AttentionRecord: where each written token looked, kept with the texts or image it belongs to.
+"""AttentionRecord: what each written token attended to, with the texts or the image it belongs to.
 
-A text is a `Side`, an image an `ImageSide`:
+    AttentionRecord(read, wrote, weights)      a translation: two texts
+    AttentionRecord(text, text, weights)       a text that attends to itself
+    AttentionRecord(image, caption, weights)   a caption over an image: (heads, tokens, cells)
+    AttentionRecord(image, image, weights)     an image that attends to itself: (heads, n, n)
 
-    Side(tokens, words, word_of)                       a text that was read or written
-    ImageSide(pixels, grid=(7, 7), class_token=True)   uint8 (height, width, 3), and its cells
-
-    AttentionRecord(read, wrote, weights)      translation, and text that looks at itself
-    AttentionRecord(image, caption, weights)   caption over an image: (heads, tokens, cells)
-    AttentionRecord(image, image, weights)     image that looks at itself: (heads, n, n)
-
-`weights` maps the dotted name of a layer to (heads, tokens written, tokens read). The tokens of an
-image are its cells row by row, after its class token if `class_token` says that there is one, so n
-is rows · columns, or 1 more.
+The tokens of an image are its cells row by row, after the class token if there is one.
 """
 
 import io
@@ -31,19 +25,17 @@ from saccade.errors import FigureError, ShapeError, WatchError
 from saccade.lens.alignment.extraction import AlignBy, Link, both_ways, symmetrise
 from saccade.lens.formatting import numbers_json, readable_json
 from saccade.lens.record.rollout import rollout
-from saccade.lens.record.sides import AnySide, ImageSide, Side, side_json, side_of
+from saccade.lens.record.sides import AnySide, ImageSide, side_from_json
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from saccade.lens.drawing.chart import Chart, Theme
 
-__all__ = ["SUFFIXES", "AttentionRecord", "ImageSide", "Side"]
-
 FORMAT = 1
 SUFFIXES = (".json", ".npz", ".html", ".png", ".svg", ".pdf")
 DECIMALS = 5  # of weights in JSON
-_DAMAGE = (  # what readers raise on files that are not what they seem
+_DAMAGE = (  # raised on files that are not what they seem
     KeyError,
     TypeError,
     ValueError,
@@ -60,10 +52,30 @@ _DAMAGE = (  # what readers raise on files that are not what they seem
 class AttentionRecord:
     """The attention of one answer: the weights of every layer and head, and both sides.
 
-    `weights` maps the dotted name of a layer to (heads, tokens written, tokens read). A model
-    without attention has a record without layers. Of self-attention both sides are the same, and
-    only so can an image be the side that looks. `align_by` says which of the weights tell best
-    what is aligned with what.
+    In self-attention both sides are the same object. The record of a model without attention has
+    no layers. A notebook shows a record as its figure.
+
+    Args:
+        read: the side that was attended to: a text or an image.
+        wrote: the side that attended. An image can only attend to itself.
+        weights: for each layer, by its dotted name, the weights (heads, tokens written, tokens
+            read). They are copied as float32.
+        align_by: the weights that align words best.
+
+    Raises:
+        ShapeError: if the weights do not fit the sides or are not finite.
+
+    Example:
+        >>> from saccade.lens.record import Side
+        >>> read, wrote = Side.of_words(["das", "Haus"]), Side.of_words(["the", "house"])
+        >>> weights = np.array([[[0.9, 0.1], [0.2, 0.8]]])  # one head
+        >>> record = AttentionRecord(read, wrote, {"decoder.cross": weights})
+        >>> record
+        AttentionRecord(2 tokens written, 2 read; layers: decoder.cross)
+        >>> sorted(record.alignment())
+        [(0, 0), (1, 1)]
+        >>> record.by_words("decoder.cross", head=0).argmax(1).tolist()
+        [0, 1]
     """
 
     read: AnySide
@@ -72,17 +84,18 @@ class AttentionRecord:
     align_by: AlignBy = AlignBy()
 
     def __post_init__(self) -> None:
-        if isinstance(self.wrote, ImageSide) and self.wrote != self.read:
-            raise ShapeError(
-                f"no model writes an image: {self.wrote!r} can only look at itself, but what was "
-                f"read is {type(self.read).__name__} with {len(self.read.tokens)} tokens"
-            )
-        if isinstance(self.wrote, ImageSide):
+        if self._is_image_alone:
+            if self.wrote != self.read:
+                raise ShapeError(
+                    f"an image can only attend to itself, but {self.wrote!r} attends to "
+                    f"{type(self.read).__name__} with {len(self.read.tokens)} tokens; pass the "
+                    "same image as both sides"
+                )
             object.__setattr__(self, "wrote", self.read)
         size = (len(self.wrote.tokens), len(self.read.tokens))
         kept = {}
-        for name, given in self.weights.items():
-            array = np.array(given, dtype=np.float32)
+        for name, weights in self.weights.items():
+            array = np.array(weights, dtype=np.float32)
             if array.ndim != 3 or array.shape[0] == 0 or array.shape[1:] != size:
                 raise ShapeError(
                     f"the weights of layer {name!r} must be (heads, {size[0]} tokens written, "
@@ -102,10 +115,15 @@ class AttentionRecord:
 
     @property
     def reads_itself(self) -> bool:
-        """Whether this is self-attention: both sides are one, not only alike, as those of a
-        translation that repeats its source.
+        """Whether this is self-attention: both sides are the same object.
+
+        Two equal texts do not count: a translation may repeat its source.
         """
         return self.read is self.wrote
+
+    @property
+    def _is_image_alone(self) -> bool:
+        return isinstance(self.wrote, ImageSide)
 
     @property
     def layers(self) -> tuple[str, ...]:
@@ -115,29 +133,45 @@ class AttentionRecord:
     def mean(
         self, layer: str | None = None, head: int | None = None
     ) -> Float32[np.ndarray, "wrote read"]:
-        """The weights of one head of one layer; None stands for the mean over all."""
+        """Return the weights between tokens, averaged over layers and heads.
+
+        Args:
+            layer: one layer; None averages all, each with the same weight.
+            head: one head of each layer; None averages all.
+
+        Raises:
+            WatchError: if there is no such layer or head, or no attention at all.
+        """
         chosen = self.slice(
             layers=None if layer is None else [layer], heads=None if head is None else [head]
         )
         if not chosen.layers:
-            raise WatchError("this record has no attention: its model has no layer that looks back")
+            raise WatchError("this record has no attention: its model has no attention layers")
         means = [array.mean(0, dtype=np.float64) for array in chosen.weights.values()]
         return np.mean(means, axis=0).astype(np.float32)
 
     def slice(
         self, *, layers: Sequence[str] | None = None, heads: Sequence[int] | None = None
     ) -> "AttentionRecord":
-        """The record with these layers and heads only, in this order."""
+        """Return the record with some layers and heads only.
+
+        Args:
+            layers: the names of the layers, in the order wanted; None keeps all.
+            heads: the indices of the heads to keep in each layer; None keeps all.
+
+        Raises:
+            WatchError: if there is no such layer or head.
+        """
         names = self.layers if layers is None else tuple(layers)
         for name in names:
             if name not in self.weights:
                 known = ", ".join(map(repr, self.layers)) or "none"
-                raise WatchError(f"this record has no layer {name!r}; it has {known}")
+                raise WatchError(f"this record has no layer {name!r}; its layers: {known}")
             number = len(self.weights[name])
             for head in () if heads is None else heads:
                 if not 0 <= head < number:
                     raise WatchError(
-                        f"layer {name!r} has heads 0 to {number - 1}; there is no head {head}"
+                        f"layer {name!r} has no head {head}; its heads are 0 to {number - 1}"
                     )
         chosen = slice(None) if heads is None else list(heads)
         return replace(self, weights={name: self.weights[name][chosen] for name in names})
@@ -145,44 +179,56 @@ class AttentionRecord:
     def by_words(
         self, layer: str | None = None, head: int | None = None
     ) -> Float32[np.ndarray, "wrote read"]:
-        """The weights between words: summed over the tokens of a word read, averaged over those of
-        a word written. Control tokens are left out, so a row may sum to less than 1.
+        """Return the weights between words.
+
+        Weights are summed over the tokens of a word read and averaged over the tokens of a word
+        written. Control tokens belong to no word, so a row may sum to less than 1. The arguments
+        are those of `mean`.
         """
         written = self.wrote.membership()
-        pieces = np.maximum(written.sum(0), 1.0)  # a word without tokens looked nowhere
+        pieces = np.maximum(written.sum(0), 1.0)  # a word without tokens attends to nothing
         return (written / pieces).T @ self.mean(layer, head) @ self.read.membership()
 
     def alignment(
         self, by: AlignBy | str | None = None, *, threshold: float | None = None
     ) -> set[Link]:
-        """0-based pairs (word read, word written): each written word with what it looked at most.
+        """Align the words of both sides.
 
-        `by` says by which weights, or names their layer; left out, the record's own `align_by`,
-        which may also join in what each read word was looked at by. A word that looked at control
-        tokens only, or nowhere above `threshold`, has no pair.
+        Args:
+            by: the weights to align by, or the name of a layer; by default `align_by`.
+            threshold: ignore links whose weight is smaller than this.
+
+        Returns:
+            0-based pairs (word read, word written): for each word written the word it attends to
+            most, and further links if both directions are joined. A word that attends only to
+            control tokens has no link.
         """
         chosen = self._aligned_by(by)
         forward, backward = both_ways(self.to_align(chosen), threshold=threshold)
         return forward if chosen.join is None else symmetrise(forward, backward, chosen.join)
 
     def to_align(self, by: AlignBy | str | None = None) -> Float32[np.ndarray, "wrote read"]:
-        """The weights between words that alignments are taken from."""
+        """Return the weights between words that `alignment` uses."""
         chosen = self._aligned_by(by)
-        looked = self if chosen.layer is None else self.slice(layers=[chosen.layer])
-        return (looked.shifted() if chosen.shift else looked).by_words(head=chosen.head)
+        record = self if chosen.layer is None else self.slice(layers=[chosen.layer])
+        return (record.shifted() if chosen.shift else record).by_words(head=chosen.head)
 
     def _aligned_by(self, by: AlignBy | str | None) -> AlignBy:
         return AlignBy(layer=by) if isinstance(by, str) else by or self.align_by
 
     def shifted(self) -> "AttentionRecord":
-        """Where the model looked one step later: when a written token was its input.
+        """Return the record with the weights of the next step, when a token is the input.
 
-        By then it knows the word it has written, and looks at where that came from more often than
-        when it had yet to find it (Chen et al. 2020, "Accurate word alignment induction from neural
-        machine translation"). The last token, which is never an input, looks nowhere.
+        At that step the decoder knows the word it has written, and attends to the word's source
+        more often than at the step that writes it (Chen et al. 2020, "Accurate word alignment
+        induction from neural machine translation"). The last token is never an input: its weights
+        are 0.
+
+        Raises:
+            WatchError: in self-attention, where every token is an input already.
         """
         if self.reads_itself:
-            raise WatchError("in self-attention every token is an input already")
+            raise WatchError("self-attention cannot be shifted: every token is an input already")
         later = {
             name: np.pad(array[:, 1:], ((0, 0), (0, 1), (0, 0)))
             for name, array in self.weights.items()
@@ -190,100 +236,122 @@ class AttentionRecord:
         return replace(self, weights=later)
 
     def rollout(self, head: int | None = None) -> Float32[np.ndarray, "tokens tokens"]:
-        """Attention rollout: how much of each token reaches each other through all layers.
+        """Return the attention rollout through all layers of self-attention.
 
-        Heads are averaged unless `head` picks one per layer. Rows sum to 1.
+            A' = 0.5 A + 0.5 I, with its rows normalised; rollout = A'ₗ · … · A'₁
+
+        (Abnar and Zuidema 2020, "Quantifying attention flow in transformers"; see
+        `saccade.lens.record.rollout`.)
+
+        Args:
+            head: one head of each layer; None averages all.
+
+        Returns:
+            How much of each token reaches each other token; rows sum to 1.
+
+        Raises:
+            WatchError: if this is not self-attention, or has no layers.
         """
-        if not self.reads_itself:
-            raise WatchError(
-                "attention rolls out through layers in which a text or an image looks at itself; "
-                "in this record, what was written looks at something else"
-            )
+        self._require_self_attention("attention rollout")
         return rollout([self.mean(layer, head) for layer in self.layers])
 
     def glance(
         self, layer: str | None = None, head: int | None = None
-    ) -> Float32[np.ndarray, " cells"]:
-        """Where an image's answer looked: the cells as its class token saw them, or where there is
-        none as all cells did on average; in one layer, or rolled out through all.
+    ) -> Float32[np.ndarray, " words"]:
+        """Return the attention to each word or cell of the token that an answer is read from.
+
+        That token is the class token (the first token of a text); for an image without one, it is
+        the mean over all cells.
+
+        Args:
+            layer: one layer; None takes the rollout through all.
+            head: one head of each layer; None averages all.
+
+        Raises:
+            WatchError: if this is not self-attention.
         """
-        if not isinstance(self.wrote, ImageSide):
-            raise WatchError("only an image that looks at itself has cells for a glance")
-        seen = self.rollout(head) if layer is None else self.mean(layer, head)
-        looking = seen[0] if self.wrote.class_token else seen.mean(0)
-        return looking @ self.wrote.membership()
+        self._require_self_attention("a glance")
+        weights = self.rollout(head) if layer is None else self.mean(layer, head)
+        return self.wrote.answer_row(weights) @ self.read.membership()
+
+    def _require_self_attention(self, what: str) -> None:
+        if not self.reads_itself:
+            raise WatchError(
+                f"{what} needs self-attention, in which a text or an image attends to itself; in "
+                "this record one side attends to another"
+            )
 
     def figure(
         self, layer: str | None = None, head: int | None = None, *, words: bool | None = None
     ) -> "Chart":
-        """What was read and how strongly.
+        """Draw the attention.
 
-        Of texts, a map: a row for each token written, a column for each read; `words` makes them
-        words. Over an image, a panel for each word written (or token, with `words=False`). Of an
-        image alone, the glance of its answer.
+        Args:
+            layer: one layer; None averages all (for an image that attends to itself, it takes the
+                rollout).
+            head: one head; None averages all.
+            words: draw words instead of tokens. By default a map of texts shows tokens, and a
+                caption over an image shows words.
+
+        Returns:
+            For two texts, a map: one row per token written, one column per token read. For a
+            caption over an image, one panel per word. For an image alone, its `glance`.
         """
-        if isinstance(self.read, ImageSide):
-            return self._overlays(self.read, layer, head, words=words is not False)
-        import torch
+        title = self._title(layer, head)
+        if self._is_image_alone:
+            if layer is None:
+                title = f"rollout through {title.removeprefix('mean of ')}"
+            name, shown = f"seen by {self.wrote.answer_name}", self.glance(layer, head)[None]
+            return self.read.draw([name], shown, words=True, title=title)
+        words = self.read.words_by_default if words is None else words
+        weights = self.by_words(layer, head) if words else self.mean(layer, head)
+        rows, _ = self._labels(words=words)
+        return self.read.draw(rows, weights, words=words, title=title)
 
-        from saccade.lens.drawing.figures import heatmap
+    def heads(self, layer: str, *, words: bool = False) -> "Chart":
+        """Draw all heads of a layer side by side.
 
-        shown = self.by_words(layer, head) if words else self.mean(layer, head)
-        labels = self._labels(words=words)
-        return heatmap(torch.from_numpy(shown), *labels, title=self._title(layer, head))
+        Args:
+            layer: the name of the layer.
+            words: draw words instead of tokens.
 
-    def heads(self, layer: str, *, words: bool | None = None) -> "Chart":
-        """All heads of a layer side by side: a map for each, on one scale, or, of an image alone,
-        its glance in each, whose colours go to its own strongest cell.
+        Returns:
+            One map per head, all on one colour scale; for an image alone, its `glance` in each
+            head, each up to its own strongest cell.
         """
         number = len(self.slice(layers=[layer]).weights[layer])
-        if isinstance(self.wrote, ImageSide):
-            from saccade.lens.drawing.overlays import overlays
-
-            seen = np.stack([self.glance(layer, head) for head in range(number)])
+        if self._is_image_alone:
+            glances = np.stack([self.glance(layer, head) for head in range(number)])
             names = [f"head {head}" for head in range(number)]
-            return overlays(self.wrote, seen, names, title=layer)
+            return self.read.draw(names, glances, words=True, title=layer)
         from saccade.lens.drawing.figures import heads
 
         return heads(self._maps(layer, words=words), *self._labels(words=words), title=layer)
 
-    def overview(self, *, words: bool | None = None) -> "Chart":
-        """Small maps of all heads of all layers, on one scale: a row for each layer."""
+    def overview(self, *, words: bool = False) -> "Chart":
+        """Draw small maps of all heads of all layers on one colour scale, one row per layer.
+
+        Args:
+            words: draw words instead of tokens.
+        """
         from saccade.lens.drawing.figures import overview
 
         maps = {layer: self._maps(layer, words=words) for layer in self.layers}
         return overview(maps, *self._labels(words=words))
 
-    def _maps(self, layer: str, *, words: bool | None) -> "Tensor":
-        """(heads, written, read) of a layer, between tokens or words."""
+    def _maps(self, layer: str, *, words: bool) -> "Tensor":
+        """Return the weights of all heads (heads, written, read), between tokens or words."""
         import torch
 
-        shown = self.by_words if words else self.mean
+        weights = self.by_words if words else self.mean
         heads = range(len(self.weights[layer]))
-        return torch.from_numpy(np.stack([shown(layer, head) for head in heads]))
+        return torch.from_numpy(np.stack([weights(layer, head) for head in heads]))
 
-    def _labels(self, *, words: bool | None) -> tuple[Sequence[str], Sequence[str]]:
-        """Of rows and columns."""
+    def _labels(self, *, words: bool) -> tuple[Sequence[str], Sequence[str]]:
+        """Return the labels of rows and columns."""
         if words:
             return self.wrote.words, self.read.words
         return self.wrote.tokens, self.read.tokens
-
-    def _overlays(
-        self, image: ImageSide, layer: str | None, head: int | None, *, words: bool
-    ) -> "Chart":
-        from saccade.lens.drawing.overlays import overlays
-
-        title = self._title(layer, head)
-        if isinstance(self.wrote, ImageSide):
-            shown = self.glance(layer, head)[None]
-            labels: Sequence[str] = [f"seen by {'class token' if image.class_token else 'all'}"]
-            if layer is None:
-                title = f"rollout through {title.removeprefix('mean of ')}"
-        elif words:
-            shown, labels = self.by_words(layer, head), self.wrote.words
-        else:
-            shown, labels = self.mean(layer, head) @ image.membership(), self.wrote.tokens
-        return overlays(image, shown, labels, title=title)
 
     def _title(self, layer: str | None, head: int | None) -> str:
         only = self.layers[0] if len(self.layers) == 1 else None
@@ -291,11 +359,11 @@ class AttentionRecord:
         return f"{where or 'attention'}, {'mean of heads' if head is None else f'head {head}'}"
 
     def to_json(self) -> str:
-        """Both sides (an image as PNG) and all weights, these rounded to 5 decimals."""
+        """Return the record as JSON: both sides (an image as PNG), weights with 5 decimals."""
         return "".join(self.json_pieces())
 
     def json_pieces(self) -> Iterator[str]:
-        """Yield what `to_json` returns, piece by piece: a record may be large."""
+        """Yield the text that `to_json` returns in pieces, since a record may be large."""
         yield readable_json(self._facts(images=True))[:-1]
         yield ', "weights": {'
         for i, (name, array) in enumerate(self.weights.items()):
@@ -305,33 +373,48 @@ class AttentionRecord:
 
     @classmethod
     def from_json(cls, text: str) -> "AttentionRecord":
-        """What `to_json` wrote."""
+        """Return the record that `to_json` wrote.
+
+        Raises:
+            FigureError: if the text is not such a record.
+        """
         try:
-            return cls._of(json.loads(text))
+            return cls._from_saved(json.loads(text))
         except _DAMAGE as error:
-            raise FigureError(f"this is no attention record as `to_json` writes it: {error}") from (
-                error
-            )
+            raise FigureError(
+                f"this text is not an attention record in JSON: {error}. Write one with `to_json` "
+                "or `save`."
+            ) from error
 
     def to_html(self) -> str:
-        """A page that shows all layers and heads and needs nothing else; see `saccade.lens.page`,
-        also for several records or models on one page.
+        """Return a self-contained HTML page that shows all layers and heads.
+
+        `saccade.lens.page.page` shows several records or models on one page.
         """
         from saccade.lens.page import page
 
         return page(self)
 
     def save(self, path: str | Path, *, theme: "Theme" = "light") -> Path:
-        """Write the record (.json, or .npz with exact weights), its page (.html) or its figure
-        (.png .svg .pdf).
+        """Write the record, its page or its figure, by the suffix of the path.
 
-        A figure shows the mean of all layers and heads (`slice` first for others), of an image
-        alone the rollout, and has the record beside it, as .json.
+        Args:
+            path: `.json`, or `.npz` with exact weights, for the record; `.html` for its page;
+                `.png`, `.svg` or `.pdf` for its figure. A figure shows the mean of all layers and
+                heads (`slice` first for others), for an image alone the rollout; the record is
+                written beside it as `.json`.
+            theme: the colours of a figure, "light" or "dark".
+
+        Returns:
+            The path.
+
+        Raises:
+            FigureError: if the suffix is not one of these.
         """
         path = Path(path)
         if path.suffix not in SUFFIXES:
             raise FigureError(
-                f"a record is saved as one of {', '.join(SUFFIXES)}; got {str(path)!r}"
+                f"cannot save a record as {str(path)!r}; use one of {', '.join(SUFFIXES)}"
             )
         if path.suffix == ".npz":
             content = self._npz()
@@ -349,73 +432,79 @@ class AttentionRecord:
 
     @classmethod
     def load(cls, path: str | Path) -> "AttentionRecord":
-        """What `save` wrote as .json or .npz."""
+        """Return the record that `save` wrote as `.json` or `.npz`.
+
+        Raises:
+            FigureError: if the file cannot be read or is not such a record.
+        """
         path = Path(path)
         if path.suffix not in {".json", ".npz"}:
-            raise FigureError(f"a record is read from .json or .npz; got {str(path)!r}")
+            raise FigureError(f"cannot load {str(path)!r}; a record is read from .json or .npz")
         try:
             if path.suffix == ".json":
                 return cls.from_json(path.read_text(encoding="utf-8"))
             with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as arrays:
-                texts = json.loads(bytes(arrays["texts"]).decode())
+                saved = json.loads(bytes(arrays["texts"]).decode())
                 weights = {
-                    name: arrays[f"weights.{i}"] for i, name in enumerate(texts.pop("layers"))
+                    name: arrays[f"weights.{i}"] for i, name in enumerate(saved.pop("layers"))
                 }
                 pixels = arrays.get("pixels")
-            return cls._of({**texts, "weights": weights}, pixels)
+            return cls._from_saved({**saved, "weights": weights}, pixels)
         except OSError as error:
             raise FigureError(f"cannot read {str(path)!r}: {error}") from error
         except _DAMAGE as error:
-            raise FigureError(f"{str(path)!r} holds no attention record: {error}") from error
+            raise FigureError(f"{str(path)!r} is not an attention record: {error}") from error
 
     def _npz(self) -> bytes:
         texts = json.dumps({**self._facts(images=False), "layers": self.layers}).encode()
         arrays: dict[str, Any] = {
-            f"weights.{i}": array for i, array in enumerate(self.weights.values())
+            "texts": np.frombuffer(texts, dtype=np.uint8),
+            **{f"weights.{i}": array for i, array in enumerate(self.weights.values())},
+            **self.read.arrays(),
         }
-        if isinstance(self.read, ImageSide):
-            arrays["pixels"] = self.read.pixels
         file = io.BytesIO()
-        np.savez_compressed(file, texts=np.frombuffer(texts, dtype=np.uint8), **arrays)
+        np.savez_compressed(file, **arrays)
         return file.getvalue()
 
-    def _facts(self, *, images: bool) -> dict[str, Any]:
-        """All but the weights."""
-        wrote: Any = {"kind": "read"}  # an image is kept once
-        if isinstance(self.wrote, Side):
-            wrote = side_json(self.wrote)
+    def _facts(self, *, images: bool) -> dict[str, object]:
+        """Return everything but the weights, as JSON has it; an image is kept once."""
         return {
             "format": FORMAT,
-            "read": side_json(self.read, image=images),
-            "wrote": wrote,
+            "read": self.read.to_json(image=images),
+            "wrote": {"kind": "read"} if self._is_image_alone else self.wrote.to_json(),
             "reads_itself": self.reads_itself,
             "align_by": asdict(self.align_by),
         }
 
     @classmethod
-    def _of(cls, found: Any, pixels: np.ndarray | None = None) -> "AttentionRecord":
-        if found["format"] != FORMAT:
-            raise ValueError(f"its format is {found['format']!r}, this version reads {FORMAT}")
-        read = side_of(found["read"], pixels)
-        wrote = read if found["wrote"]["kind"] == "read" else side_of(found["wrote"])
-        if found.get("reads_itself", True) and wrote == read:  # older records do not say it
+    def _from_saved(
+        cls, saved: Mapping[str, Any], pixels: np.ndarray | None = None
+    ) -> "AttentionRecord":
+        if saved["format"] != FORMAT:
+            raise ValueError(
+                f"its format is {saved['format']!r}; this version of Saccade reads {FORMAT}"
+            )
+        read = side_from_json(saved["read"], pixels)
+        wrote = read if saved["wrote"]["kind"] == "read" else side_from_json(saved["wrote"])
+        if saved.get("reads_itself", True) and wrote == read:  # older records lack the key
             wrote = read
         weights = {}
-        for name, layer in found["weights"].items():
+        for name, layer in saved["weights"].items():
             array = np.array(layer, dtype=np.float32)
-            if array.size == 0:  # empty lists do not tell how long those in them would be
+            if array.size == 0:  # empty lists lose the lengths of the lists inside them
                 array = array.reshape(len(array), len(wrote.tokens), len(read.tokens))
             weights[name] = array
-        return cls(read, wrote, weights, AlignBy.of(found.get("align_by", {})))
+        return cls(read, wrote, weights, AlignBy.of(saved.get("align_by", {})))
 
     def _repr_html_(self) -> str:
-        """In a notebook, as an image."""
-        if not self._drawable():
+        """Return the figure as an image, for notebooks."""
+        if not self._is_drawable:
             return f"<code>{escape(repr(self))}</code>"
-        return f'<img alt="{escape(repr(self))}" src="{self.figure().address()}">'
+        return f'<img alt="{escape(repr(self))}" src="{self.figure().data_url()}">'
 
     def _repr_png_(self) -> bytes | None:
-        return self.figure().picture(".png", dpi=100) if self._drawable() else None
+        return self.figure().picture(".png", dpi=100) if self._is_drawable else None
 
-    def _drawable(self) -> bool:
+    @property
+    def _is_drawable(self) -> bool:
         return bool(self.layers and self.read.tokens and self.wrote.tokens)

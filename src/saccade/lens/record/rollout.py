@@ -1,4 +1,4 @@
-"""Attention rollout: what each token holds of each at the end of all layers of self-attention."""
+"""Attention rollout: attention multiplied through the layers of self-attention."""
 
 from collections.abc import Sequence
 
@@ -9,33 +9,46 @@ from saccade.errors import ShapeError, WatchError
 
 
 def rollout(layers: Sequence[Float[np.ndarray, "_ _"]]) -> Float32[np.ndarray, "n n"]:
-    """Attention multiplied through the layers (Abnar and Zuidema 2020, section 3).
+    """Return how much of each input token reaches each output token (Abnar and Zuidema 2020).
 
-    `layers` holds the weights A (queries, keys) of each layer from first to last, the heads
-    averaged. A residual connection carries half of what a token was past each of them:
-
-        A' = 0.5 A + 0.5 I, its rows made to sum to 1
+        A' = 0.5 A + 0.5 I, with its rows normalised to sum to 1
         rollout = A'ₗ · … · A'₂ · A'₁
 
-    Row i says of what token i is made at the end, so it sums to 1. A query that may see nothing
-    keeps what it was. Through a single layer it is A' alone.
+    The identity stands for the residual connection around each attention, which carries half of a
+    token past it.
+
+    Args:
+        layers: the weights A (queries, keys) of each layer from first to last, heads averaged.
+
+    Returns:
+        Weights (tokens out, tokens in) whose rows sum to 1. A query that sees nothing keeps its
+        own token.
+
+    Raises:
+        WatchError: if there are no layers.
+        ShapeError: if the weights are not square, differ in size, or are not finite and at
+            least 0.
+
+    Example:
+        >>> rollout([np.array([[0.0, 1.0], [0.5, 0.5]])]).tolist()
+        [[0.5, 0.5], [0.25, 0.75]]
     """
     if not layers:
-        raise WatchError("a rollout goes through layers of attention, and there are none here")
+        raise WatchError("attention rollout needs at least one layer of attention, got none")
     size = len(layers[0])
-    found = np.eye(size)
+    rolled = np.eye(size)
     for number, weights in enumerate(layers):
         if weights.shape != (size, size) or size == 0:
             raise ShapeError(
-                "a rollout needs weights (tokens, tokens) of every layer, of as many tokens in "
-                f"each; layer {number} of {len(layers)} has {weights.shape}, layer 0 has "
+                "attention rollout needs weights (tokens, tokens) of the same size in every "
+                f"layer; layer {number} of {len(layers)} has {weights.shape}, layer 0 has "
                 f"{layers[0].shape}"
             )
         if not ((weights >= 0) & (weights < np.inf)).all():
             raise ShapeError(
-                f"weights of attention are 0 or more; layer {number} of {len(layers)} holds "
-                "negative ones, NaN or infinity"
+                f"attention weights are finite and at least 0; layer {number} of {len(layers)} "
+                "holds negative weights, NaN or infinity"
             )
         mixed = 0.5 * weights.astype(np.float64) + 0.5 * np.eye(size)
-        found = mixed / mixed.sum(1, keepdims=True) @ found
-    return found.astype(np.float32)
+        rolled = mixed / mixed.sum(1, keepdims=True) @ rolled
+    return rolled.astype(np.float32)

@@ -1,16 +1,16 @@
-"""The web page: every file in this folder that is no Python, at / and /page/NAME.
+"""Web page of the server: every file in this folder except Python, at / and /page/NAME.
 
-main.js     which models are asked what, and when
-column.js   one model and its answer, whole or as a stream
-answer.js   what an answer looks like
-input.js    the fields for a text, two texts or an image
-options.js  the fields for how answers are written
+main.js     the page: chosen models, inputs and requests
+column.js   one model and its answer, at once or as a stream
+answer.js   elements that show an answer
+input.js    fields for a text, two texts or an image
+options.js  fields for generation options
 parts.js    the elements of index.html, with their types
-server.js   requests, the token, and what goes wrong
+server.js   requests, the token and errors
 
-Where a model looked is shown by the view of the lens's page, whose files are parts of this one.
-The files are fixed when the server starts. The content security policy (`gate.py`) lets a page load
-scripts, styles and data from here only, and run nothing that stands in the HTML itself.
+The attention view is that of the lens's page, whose files are served with these. The files are read
+once, when the server starts. The content security policy (`middleware.py`) lets the page load
+scripts, styles and data from this server only, and forbids inline scripts.
 """
 
 from importlib.resources import files
@@ -20,52 +20,59 @@ from starlette.responses import Response
 
 from saccade.serve.problems import Problem, documented
 
-KINDS = {
+MEDIA_TYPES = {
     ".html": "text/html; charset=utf-8",
     ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
 INDEX = "index.html"
-LENS = ("page.css", "view.css", "view.js")
-"""Those of the lens's page that are parts of this one."""
+LENS_FILES = ("page.css", "view.css", "view.js")
+"""Files of the lens's page that this page uses."""
 
 
 def contents() -> dict[str, Response]:
-    """The files by their names, as they are answered."""
-    found = {}
+    """Return the response for each file, by its name."""
+    responses = {}
     lens = files("saccade.lens.page")
-    for file in (*files(__name__).iterdir(), *map(lens.joinpath, LENS)):
-        kind = KINDS.get(f".{file.name.rpartition('.')[2]}")
-        if kind is not None:
-            found[file.name] = Response(file.read_bytes(), headers={"Content-Type": kind})
-    return found
+    for file in (*files(__name__).iterdir(), *map(lens.joinpath, LENS_FILES)):
+        media_type = MEDIA_TYPES.get(f".{file.name.rpartition('.')[2]}")
+        if media_type is not None:
+            headers = {"Content-Type": media_type}
+            responses[file.name] = Response(file.read_bytes(), headers=headers)
+    return responses
 
 
 def paths() -> tuple[str, ...]:
-    """Where the page lies; its files tell nothing, so they need no token."""
+    """Return the paths of the page. Its files reveal nothing, so they need no token."""
     return ("/", *(f"/page/{name}" for name in contents()))
 
 
 def router() -> APIRouter:
-    """/ and /page/NAME."""
+    """Return the router of / and /page/NAME."""
     routes = APIRouter(tags=["page"])
-    held = contents()
-    described = documented()
-    described[200] = {"content": {"text/html": {"schema": {"type": "string"}}}}
+    responses = contents()
+    documents = documented()
+    documents[200] = {
+        "description": "HTML.",
+        "content": {"text/html": {"schema": {"type": "string"}}},
+    }
 
-    @routes.get("/", response_class=Response, responses=described)
+    @routes.get("/", summary="Web page", response_class=Response, responses=documents)
     async def index() -> Response:
-        """The page."""
-        return held[INDEX]
+        """Return the web page, on which people can try the models. Needs no token."""
+        return responses[INDEX]
 
     @routes.get(
-        "/page/{name}", response_class=Response, responses=documented("not_found", "invalid")
+        "/page/{name}",
+        summary="Part of the web page",
+        response_class=Response,
+        responses=documented("not_found", "invalid"),
     )
     async def part(name: str) -> Response:
-        """What the page is made of."""
-        if name not in held:
-            raise Problem("not_found", "the page has no such part")
-        return held[name]
+        """Return a script, style sheet or image of the web page. Needs no token."""
+        if name not in responses:
+            raise Problem("not_found", "the page has no file with this name")
+        return responses[name]
 
     return routes

@@ -1,17 +1,18 @@
-/* One model and its answer to what was asked last.
+/* One model and its prediction for the current input.
 
-A question that is no longer asked is dropped, and so is its answer, should it still come. */
+When the input changes, the running request is cancelled and a late response is ignored. */
 
 import { answerElements } from "./answer.js";
-import { ask, pieces, Refused } from "./server.js";
+import { fetchEvents, fetchJson, RequestError } from "./server.js";
 import { copied, deed, make } from "./view.js";
 
 const SEEDS = 2 ** 32;
+const DEFAULT_TOKENS = 16; // of /v1/completions
 
-/** What all models have: a sheet with a name, the answer, what is said of it, and what can be done.
+/** Base of all columns: a card with the model's name, its prediction, a status line and buttons.
 
-`page` is told: settled() when there is something new to look at, lock() when the token is wrong,
-put(column) when it is to be asked once more. */
+Calls page.settled() when something has changed, page.lock() when the token is wrong, and
+page.put(column) to send the request again. */
 class Column {
   constructor(model, page) {
     this.model = model;
@@ -29,12 +30,12 @@ class Column {
     this.clear();
   }
 
-  /** What stands here until there is an answer. */
+  /** Text that is shown until there is a prediction. */
   get hint() {
     return "";
   }
 
-  /** Something else is about to be asked: what stands here is no longer the answer. */
+  /** Mark the prediction as outdated because the input has changed. */
   outdate() {
     this.drop();
     this.pending = true;
@@ -43,12 +44,13 @@ class Column {
     this.body.setAttribute("aria-busy", "true");
   }
 
-  /** Nothing is asked. */
+  /** Show the hint, because the input is empty. */
   clear() {
     this.drop();
     this.show([make("p", { class: "quiet hint" }, this.hint)], []);
   }
 
+  /** Cancel the running request. */
   drop() {
     this.turn++;
     this.pending = false;
@@ -64,7 +66,7 @@ class Column {
     this.record = null;
   }
 
-  /** Do what asks the server; what it gives counts only if nothing else was asked meanwhile. */
+  /** Send a request; its result counts only if no other request was started meanwhile. */
   async attempt(act) {
     this.drop();
     this.controller = new AbortController();
@@ -72,7 +74,7 @@ class Column {
     const mine = this.turn;
     const isLast = () => mine === this.turn;
     const wait = (seconds) => {
-      this.said.textContent = `The server is full. It is asked again in ${seconds} s.`;
+      this.said.textContent = `The server is busy. Retrying in ${seconds} s.`;
     };
     try {
       await act({ signal: this.controller.signal, wait }, isLast);
@@ -91,9 +93,10 @@ class Column {
   }
 
   complain(error) {
-    const message = error instanceof Refused ? error.message : `This page failed: ${error.message}`;
+    const message =
+      error instanceof RequestError ? error.message : `Error in this page: ${error.message}`;
     this.wrong.replaceChildren(make("p", { class: "wrong", dir: "auto" }, message));
-    const pointless = error.code === "invalid"; // it would be refused again
+    const pointless = error.code === "invalid"; // it would fail again
     if (pointless || this.deeds.children.length) return;
     const again = make("button", { type: "button" }, "Try again");
     again.addEventListener("click", () => this.page.put(this));
@@ -101,46 +104,46 @@ class Column {
   }
 }
 
-/** A model that answers whole, as one types. */
-export class Answering extends Column {
+/** A model that predicts as the user types. */
+export class PredictionColumn extends Column {
   get live() {
     return true;
   }
 
   get hint() {
-    if (this.model.reads === "image") return "The answer comes when there is an image.";
-    return "The answer comes as you type.";
+    if (this.model.reads === "image") return "The prediction appears once there is an image.";
+    return "The prediction appears as you type.";
   }
 
   ask(input, options) {
     return this.attempt(async (talk, isLast) => {
-      const question = { model: this.model.id, inputs: [input], ...options };
-      const [found, trouble] = await withAttention(question, talk);
+      const body = { model: this.model.id, inputs: [input], ...options };
+      const [response, note] = await predictWithAttention(body, talk);
       if (!isLast()) return;
-      const [answer] = found.answers;
+      const [answer] = response.answers;
       this.show(answerElements(answer), [
-        deed("Copy answer", () => copied(String(answer.text ?? answer.label))),
+        deed("Copy prediction", () => copied(String(answer.text ?? answer.label))),
         deed("Copy as JSON", () => copied(JSON.stringify(answer))),
       ]);
       this.record = answer.attention ?? null;
-      this.said.textContent = trouble;
+      this.said.textContent = note;
     });
   }
 }
 
-/** The answer with attention, or without it and why, should only the attention be too much. */
-async function withAttention(question, talk) {
+/** Return the response with attention; if only that is too large, without it and with a note. */
+async function predictWithAttention(body, talk) {
   try {
-    return [await ask("/v1/predict", { ...question, attention: true }, talk), ""];
+    return [await fetchJson("/v1/predict", { ...body, attention: true }, talk), ""];
   } catch (error) {
     if (error.code !== "invalid") throw error;
-    const found = await ask("/v1/predict", question, talk).catch(() => Promise.reject(error));
-    return [found, `No attention: ${error.message}`];
+    const plain = await fetchJson("/v1/predict", body, talk).catch(() => Promise.reject(error));
+    return [plain, `Attention is not shown: ${error.message}`];
   }
 }
 
-/** A language model: it writes on when told to, until it is stopped. */
-export class Streaming extends Column {
+/** A language model: it generates on request, until it is stopped. */
+export class StreamColumn extends Column {
   constructor(model, page) {
     super(model, page);
     this.question = {};
@@ -153,7 +156,7 @@ export class Streaming extends Column {
   }
 
   get hint() {
-    return "It goes on from the text, or begins one, when told to write on.";
+    return "Generate continues the text, or starts a new one.";
   }
 
   clear() {
@@ -165,24 +168,24 @@ export class Streaming extends Column {
     this.clear();
   }
 
-  /** Write on from a prompt, piece by piece. */
+  /** Continue a prompt, piece by piece. */
   ask(prompt, options) {
     const seed = Math.floor(Math.random() * SEEDS);
     this.question = { model: this.model.id, prompt, seed, ...options };
     this.text = document.createTextNode("");
     this.count = 0;
-    const question = { ...this.question, stream: true };
+    const body = { ...this.question, stream: true };
     return this.attempt(async (talk, isLast) => {
       this.begin(prompt);
       let reason = null;
-      for await (const { choices } of pieces("/v1/completions", question, talk)) {
+      for await (const { choices } of fetchEvents("/v1/completions", body, talk)) {
         if (!isLast()) return;
         this.said.textContent = "";
         this.text.appendData(choices[0].text);
         this.count++;
         reason = choices[0].finish_reason;
       }
-      if (isLast()) this.end(reason === "stop" ? "It ended here." : "It had no more tokens.");
+      if (isLast()) this.end(reason === "stop" ? "Finished." : this.limitReached());
     });
   }
 
@@ -193,24 +196,30 @@ export class Streaming extends Column {
     this.writes = true;
   }
 
+  /** Return the status of a text that was cut at its maximum length. */
+  limitReached() {
+    const most = this.question.max_tokens ?? DEFAULT_TOKENS;
+    return `Stopped at the maximum length (${most} ${most === 1 ? "token" : "tokens"}).`;
+  }
+
   stop() {
     if (!this.writes) return;
     this.drop();
     if (this.count) this.question.max_tokens = this.count;
-    this.end("It was stopped.");
+    this.end("Stopped.");
     this.page.settled();
   }
 
-  end(how) {
+  end(status) {
     this.writes = false;
     this.body.setAttribute("aria-busy", "false");
-    this.said.textContent = this.text.data ? how : `${how} It wrote nothing.`;
+    this.said.textContent = this.text.data ? status : `${status} Nothing was generated.`;
     const { question, text } = this;
-    const look = make("button", { type: "button" }, "Show where it looked");
+    const look = make("button", { type: "button" }, "Show attention");
     look.addEventListener("click", () => this.look());
     this.deeds.replaceChildren(
       ...(this.count ? [look] : []),
-      deed("Copy answer", () => copied(text.data)),
+      deed("Copy prediction", () => copied(text.data)),
       deed("Copy as JSON", () => {
         const attention = this.record ? { attention: this.record } : {};
         return copied(JSON.stringify({ ...question, text: text.data, ...attention }));
@@ -218,11 +227,11 @@ export class Streaming extends Column {
     );
   }
 
-  /** The same draws once more, this time with attention. */
+  /** Generate the same text again, this time with attention. */
   look() {
     return this.attempt(async (talk, isLast) => {
-      const question = { ...this.question, attention: true };
-      const { choices } = await ask("/v1/completions", question, talk);
+      const body = { ...this.question, attention: true };
+      const { choices } = await fetchJson("/v1/completions", body, talk);
       if (!isLast()) return;
       this.wrong.replaceChildren();
       this.record = choices[0].attention;
@@ -230,7 +239,7 @@ export class Streaming extends Column {
     });
   }
 
-  /** What was written before it failed stays. */
+  /** Show an error, and keep the text that was generated before it. */
   fail(error) {
     this.writes = false;
     this.body.setAttribute("aria-busy", "false");
@@ -240,13 +249,14 @@ export class Streaming extends Column {
   }
 }
 
-/** What is to be said if a text that was written once more is not the same. */
+/** Return a note if a text that was generated again is not the same. */
 function difference(text, again) {
   if (again === text) return "";
-  if (text.startsWith(again)) return "Below are its first tokens.";
-  return `Written once more, it went on differently: ${again}`;
+  if (text.startsWith(again)) return "Attention of the first tokens only.";
+  return `Generated again, the text differs: ${again}`;
 }
 
+/** Return the column for a model. */
 export function columnFor(model, page) {
-  return model.streams ? new Streaming(model, page) : new Answering(model, page);
+  return model.streams ? new StreamColumn(model, page) : new PredictionColumn(model, page);
 }

@@ -1,16 +1,16 @@
-/* The fields for what a model reads: a text, a pair of texts, or an image.
+/* Fields for the input of a model: a text, a pair of texts, or an image.
 
 inputFor(reads, changed).element   the fields
-               .value()           what is sent to the server, or null as long as nothing is there
-               .take(event)       an image that was pasted or dropped anywhere on the page
+               .value()           the input for the server, or null while it is empty
+               .take(event)       accepts an image that was pasted or dropped anywhere on the page
 
-`changed(at once)` is called when there is something else; typing waits until it pauses. */
+changed(atOnce) is called when the input has changed; atOnce is false while the user types. */
 
 import { brush, make } from "./view.js";
 
-const LARGE = 4 * 2 ** 20; // bytes of an image that is made smaller before it is sent
-const LONGEST_SIDE = 1600; // pixels, then
-const TINY = 128; // pixels of an image up to which each is to be seen
+const LARGE = 4 * 2 ** 20; // bytes above which an image is resized before it is sent
+const LONGEST_SIDE = 1600; // pixels of a resized image
+const TINY = 128; // pixels up to which an image is enlarged so that each is visible
 const KINDS = "image/png,image/jpeg,image/gif,image/bmp,image/webp,image/tiff,.ppm";
 
 export function inputFor(reads, changed) {
@@ -58,7 +58,7 @@ class ImageInput {
     this.sent = null;
     this.turn = 0;
     /** @type {string[]} */
-    this.texts = []; // it has none
+    this.texts = []; // an image has none
     this.file = make("input", { type: "file", id: "image", accept: KINDS, class: "unseen" });
     this.file.addEventListener("change", () => this.choose(this.file.files?.[0]));
     this.said = make("p", { class: "quiet", role: "status" });
@@ -69,7 +69,7 @@ class ImageInput {
       this.shown,
       this.file,
       make("label", { for: "image", class: "button" }, "Choose an image"),
-      make("span", { class: "quiet" }, "or drop it here, or paste it"),
+      make("span", { class: "quiet" }, "or drop or paste one"),
     );
     this.element = make("div", {}, this.zone, this.said);
     for (const kind of ["dragenter", "dragover", "dragleave", "drop"]) {
@@ -93,30 +93,30 @@ class ImageInput {
     if (!file) return;
     const mine = ++this.turn;
     try {
-      const [content, note] = await modest(file);
-      const address = await addressOf(content);
-      if (mine !== this.turn) return; // another was chosen meanwhile
+      const [content, note] = await resized(file);
+      const address = await dataUri(content);
+      if (mine !== this.turn) return; // another file was chosen meanwhile
       this.sent = content;
-      this.shown.replaceChildren(shownImage(address));
+      this.shown.replaceChildren(imageElement(address));
       this.said.textContent = note;
     } catch (error) {
       if (mine !== this.turn) return;
       this.sent = null;
       this.shown.replaceChildren();
-      this.said.textContent = `This file cannot be read: ${error.message}`;
+      this.said.textContent = `This file cannot be read as an image: ${error.message}`;
     }
     this.changed(true);
   }
 }
 
-function shownImage(address) {
-  const image = make("img", { src: address, alt: "The chosen image" });
+function imageElement(address) {
+  const image = make("img", { src: address, alt: "Chosen image" });
   image.addEventListener("load", () => image.classList.toggle("tiny", image.naturalWidth < TINY));
   return image;
 }
 
-/** The file, or a smaller image of the same if it is large, and a note that says so. */
-async function modest(file) {
+/** Return the file, or a resized image if it is large, and a note about that. */
+async function resized(file) {
   if (file.size <= LARGE) return [file, ""];
   const bitmap = await createImageBitmap(file);
   const scale = Math.min(1, LONGEST_SIDE / Math.max(bitmap.width, bitmap.height));
@@ -124,11 +124,11 @@ async function modest(file) {
   const canvas = make("canvas", { width, height });
   brush(canvas).drawImage(bitmap, 0, 0, width, height);
   const smaller = await new Promise((done) => canvas.toBlob(done, "image/jpeg", 0.92));
-  return [smaller, `A large file: it is sent as ${width} × ${height} pixels.`];
+  return [smaller, `Large file: resized to ${width} × ${height} pixels.`];
 }
 
-/** A file as an address that holds it: data:... */
-function addressOf(content) {
+/** Return a file as a data URI. */
+function dataUri(content) {
   return new Promise((done, failed) => {
     const reader = new FileReader();
     reader.addEventListener("load", () => done(reader.result));

@@ -1,13 +1,13 @@
-/* The page: which models are asked what, and when. The lens's view shows where they looked. */
+/* The page: chosen models, the input, and requests. The lens's view shows the attention. */
 
 import { columnFor } from "./column.js";
 import { inputFor } from "./input.js";
 import { Options } from "./options.js";
 import { at } from "./parts.js";
-import { ask, token } from "./server.js";
+import { fetchJson, token } from "./server.js";
 import { fromRecord, make, show } from "./view.js";
 
-const PAUSE = 250; // milliseconds without typing after which it is asked
+const PAUSE = 250; // milliseconds without typing after which a request is sent
 
 class Page {
   constructor() {
@@ -37,7 +37,7 @@ class Page {
       document.addEventListener(kind, (event) => this.input.take(event) && event.preventDefault());
     }
     for (const kind of /** @type {const} */ (["dragover", "drop"])) {
-      // a file that misses its place must not replace the page
+      // a file that misses the drop zone must not replace the page
       document.addEventListener(kind, (event) => {
         if (event.dataTransfer?.types.includes("Files")) event.preventDefault();
       });
@@ -51,10 +51,10 @@ class Page {
     await this.open();
   }
 
-  /** Ask for the models; where the token is missing or wrong, for that. */
+  /** Fetch the models, or show the token form if the token is missing or wrong. */
   async open() {
     try {
-      const { data } = await ask("/v1/models");
+      const { data } = await fetchJson("/v1/models");
       this.models = data;
     } catch (error) {
       if (error.code === "no_token") this.lock();
@@ -62,22 +62,22 @@ class Page {
       return;
     }
     at("token").hidden = at("trouble").hidden = true;
-    at("more").hidden = Boolean(token.value); // a link takes no token along
+    at("more").hidden = Boolean(token.value); // a link cannot send the token
     at("work").hidden = false;
     if (this.columns.length) this.changed(true);
     else this.list();
   }
 
-  async unlock(given) {
+  async unlock(text) {
     at("token-said").textContent = "";
-    // other letters fit in no header
-    token.set(/^[\x20-\x7e]*$/.test(given) ? given : "?");
+    // a header cannot have other characters
+    token.set(/^[\x20-\x7e]*$/.test(text) ? text : "?");
     await this.open();
     if (at("token").hidden) at("model").focus();
   }
 
   lock() {
-    if (token.value) at("token-said").textContent = "This is not the token of this server.";
+    if (token.value) at("token-said").textContent = "This token is not valid for this server.";
     token.set("");
     at("work").hidden = at("trouble").hidden = at("more").hidden = true;
     at("token").hidden = false;
@@ -92,19 +92,19 @@ class Page {
     at("trouble").hidden = false;
   }
 
-  // choosing
+  // models
 
   list() {
     at("model").replaceChildren(...this.models.map(({ id }) => option(id)));
     this.choose();
   }
 
-  /** Have a column for each chosen model, and the fields for what they read. */
+  /** Create a column for each chosen model, and the fields for its input. */
   choose() {
     const first = this.models.find(({ id }) => id === at("model").value);
     const others = this.models.filter((one) => one !== first && one.reads === first.reads);
     const kept = others.find(({ id }) => id === at("other").value);
-    at("other").replaceChildren(option("", "no other"), ...others.map(({ id }) => option(id)));
+    at("other").replaceChildren(option("", "none"), ...others.map(({ id }) => option(id)));
     at("other").value = kept?.id ?? "";
     at("other").disabled = !others.length;
     at("about").textContent = aboutModel(first);
@@ -127,9 +127,9 @@ class Page {
     at("input").replaceChildren(this.input.element);
   }
 
-  // asking
+  // requests
 
-  /** There is another question: ask it, at once or when typing pauses. */
+  /** Send the changed input, at once or when typing pauses. */
   changed(atOnce) {
     clearTimeout(this.timer);
     const nothing = this.input.value() === null;
@@ -145,12 +145,12 @@ class Page {
     for (const column of this.columns.filter(({ live }) => live)) this.put(column);
   }
 
-  /** Let language models write on; an empty text is a beginning, too. */
+  /** Let language models generate, also from an empty text. */
   go() {
     for (const column of this.columns.filter(({ live }) => !live)) this.put(column);
   }
 
-  /** Ask one model. */
+  /** Send the input to one model. */
   put(column) {
     column.ask(this.input.value() ?? this.input.texts[0], this.options.of(column.model));
     this.settled();
@@ -160,16 +160,16 @@ class Page {
     for (const column of this.columns) column.stop?.();
   }
 
-  /** Let models be told to write, or to stop; who stands on one button goes on to the other. */
+  /** Enable the button to generate or to stop, and move the focus from the other one. */
   allow(writing) {
     const [no, yes] = writing ? [at("go"), at("stop")] : [at("stop"), at("go")];
-    const stands = document.activeElement === no;
+    const focused = document.activeElement === no;
     no.disabled = true;
     yes.disabled = false;
-    if (stands) yes.focus();
+    if (focused) yes.focus();
   }
 
-  /** Something has come or gone: show where it looked once nothing is waited for. */
+  /** Update the page after a change; show the attention once no request is running. */
   settled() {
     this.allow(this.columns.some(({ writes }) => writes));
     const waits = this.columns.some(({ pending, live }) => pending && live);
@@ -199,12 +199,12 @@ function option(value, text = value) {
   return make("option", { value }, text);
 }
 
-const READS = { text: "a text", pair: "two texts", image: "an image" };
+const INPUTS = { text: "text", pair: "two texts", image: "image" };
 
 function aboutModel({ task, reads, languages }) {
   const [from, to] = languages ?? [];
   const job = languages ? `translates ${from} → ${to}` : task.replaceAll("_", " ");
-  return `${job}, reads ${READS[reads] ?? reads}`;
+  return `${job} · input: ${INPUTS[reads] ?? reads}`;
 }
 
 new Page().start();

@@ -1,18 +1,18 @@
-/* How answers are to be written: a field for each option that a chosen model takes.
+/* Fields for the generation options that the chosen models take.
 
-What is left empty is not sent, so that it is as the model's own recipe has it. */
+An empty field is not sent, so that the recipe of the model decides. */
 
 import { at } from "./parts.js";
 import { make } from "./view.js";
 
 // name in the API, label, attributes of the field
 const WRITING = [
-  ["num_best", "Answers", { min: 1, step: 1 }],
-  ["beam", "Beam", { min: 1, step: 1 }],
-  ["max_length", "Longest, in tokens", { min: 1, step: 1 }],
+  ["num_best", "Number of answers", { min: 1, step: 1 }],
+  ["beam", "Beam width", { min: 1, step: 1 }],
+  ["max_length", "Maximum length (tokens)", { min: 1, step: 1 }],
 ];
 const STREAMING = [
-  ["max_tokens", "Tokens", { min: 1, step: 1, value: 60 }],
+  ["max_tokens", "Maximum new tokens", { min: 1, step: 1, value: 60 }],
   ["temperature", "Temperature", { min: 0, step: "any" }],
   ["top_p", "Top p", { min: 0, max: 1, step: "any" }],
 ];
@@ -25,24 +25,24 @@ export class Options {
     this.fields = at("fields");
   }
 
-  /** Have the fields that these models take; what stands in them stays. */
+  /** Show the fields that these models take; their values are kept. */
   for(models) {
     const writing = models.some(({ writes, streams }) => writes && !streams) ? WRITING : [];
     const streaming = models.some(({ streams }) => streams) ? STREAMING : [];
-    const wanted = [...writing, ...streaming];
-    this.element.hidden = !wanted.length;
-    this.fields.replaceChildren(...wanted.map((option) => this.field(...option)));
+    const shown = [...writing, ...streaming];
+    this.element.hidden = !shown.length;
+    this.fields.replaceChildren(...shown.map((option) => this.field(...option)));
   }
 
-  /** What to send to this model. */
+  /** Return the options to send to this model. */
   of({ writes, streams }) {
     if (!writes && !streams) return {};
-    const found = {};
+    const options = {};
     for (const [name] of streams ? STREAMING : WRITING) {
       const number = this.inputs.get(name).valueAsNumber;
-      if (Number.isFinite(number)) found[name] = number;
+      if (Number.isFinite(number)) options[name] = number;
     }
-    return found;
+    return options;
   }
 
   field(name, label, attributes) {

@@ -1,4 +1,4 @@
-/* The elements of index.html that scripts read or change, by their ids. */
+/* Elements of index.html that scripts read or change, by their ids. */
 
 /** @typedef {{
       about: HTMLElement,

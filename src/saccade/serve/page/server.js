@@ -1,26 +1,26 @@
-/* Talks with the server: the token, what goes wrong, waiting when it is full, and streams.
+/* Requests to the server: the token, errors, retries when it is full, and streams.
 
-ask(path, body, talk)      the answer as JSON; without a body it is fetched
-pieces(path, body, talk)   the events of a stream, one after the other
+fetchJson(path, body, talk)     the response as JSON; GET without a body, POST with one
+fetchEvents(path, body, talk)   the events of a stream, one after the other
 
-`talk` has a signal that ends it, and may have wait(seconds), called when the server is full.
-What goes wrong is a Refused, whose message is a sentence for people. */
+`talk` has a signal that cancels the request, and may have wait(seconds), which is called before a
+retry. Both throw a RequestError, whose message is for people. */
 
-const TRIES = 4; // when the server is full
+const TRIES = 4; // while the server is full
 const LONGEST_WAIT = 10; // seconds
 const KEPT = "saccade-token";
 
 /** @typedef {{ signal?: AbortSignal, wait?: (seconds: number) => void }} Talk */
 
-/** Something that was not answered; `code` is the server's, or "gone" if there is no server. */
-export class Refused extends Error {
+/** A failed request; `code` is the server's, or "gone" if it does not respond. */
+export class RequestError extends Error {
   constructor(code, message) {
     super(message);
     this.code = code;
   }
 }
 
-/** The token of this tab. */
+/** The token, kept for this tab. */
 export const token = {
   value: "",
 
@@ -28,7 +28,7 @@ export const token = {
     try {
       this.value = sessionStorage.getItem(KEPT) ?? "";
     } catch {
-      this.value = ""; // a browser that keeps nothing asks again after each reload
+      this.value = ""; // without storage, the user enters it again after each reload
     }
   },
 
@@ -38,7 +38,7 @@ export const token = {
       if (value) sessionStorage.setItem(KEPT, value);
       else sessionStorage.removeItem(KEPT);
     } catch {
-      // kept in memory
+      // keep it in memory only
     }
   },
 };
@@ -46,65 +46,66 @@ export const token = {
 /** @param {string} path
     @param {any} [body]
     @param {Talk} talk */
-export async function ask(path, body, talk = {}) {
-  const response = await answered(path, body, talk);
+export async function fetchJson(path, body, talk = {}) {
+  const response = await fetchResponse(path, body, talk);
   return read(() => response.json());
 }
 
 /** @param {string} path
     @param {any} body
     @param {Talk} talk */
-export async function* pieces(path, body, talk = {}) {
-  const response = await answered(path, body, talk);
+export async function* fetchEvents(path, body, talk = {}) {
+  const response = await fetchResponse(path, body, talk);
   const lines = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   try {
     while (true) {
       const { value, done } = await read(() => lines.read());
-      if (done) throw new Refused("gone", "The server ended in the middle of its answer.");
+      if (done)
+        throw new RequestError("gone", "The connection ended in the middle of the response.");
       const events = (rest + value).split("\n\n");
       rest = events.pop() ?? "";
       for (const event of events) {
-        const said = event.replace(/^data: /, "");
-        if (said === "[DONE]") return;
-        const piece = JSON.parse(said);
-        if (piece.error) throw new Refused(piece.error.code, piece.error.message);
-        yield piece;
+        const data = event.replace(/^data: /, "");
+        if (data === "[DONE]") return;
+        const item = JSON.parse(data);
+        if (item.error) throw new RequestError(item.error.code, item.error.message);
+        yield item;
       }
     }
   } finally {
-    lines.cancel().catch(() => {}); // it may be over already
+    lines.cancel().catch(() => {}); // the stream may have ended already
   }
 }
 
-/** A good response; while the server is full, it is asked again a few times.
+/** Return a successful response; while the server is full, retry a few times.
     @param {string} path
     @param {any} body
     @param {Talk} talk */
-async function answered(path, body, { signal, wait }) {
+async function fetchResponse(path, body, { signal, wait }) {
   for (let left = TRIES - 1; ; left--) {
-    const response = await read(() => fetch(path, request(body, signal)));
+    const response = await read(() => fetch(path, requestOptions(body, signal)));
     if (response.ok) return response;
-    const refused = await refusal(response);
-    if (response.status !== 429 || left === 0) throw refused;
+    const error = await errorOf(response);
+    if (response.status !== 429 || left === 0) throw error;
     const seconds = Math.min(Number(response.headers.get("Retry-After")) || 1, LONGEST_WAIT);
     wait?.(seconds);
-    await passed(seconds, signal);
+    await sleep(seconds, signal);
   }
 }
 
-function request(body, signal) {
+function requestOptions(body, signal) {
   /** @type {Record<string, string>} */
   const headers = token.value ? { Authorization: `Bearer ${token.value}` } : {};
   if (body === undefined) return { headers, signal };
   if (body.inputs?.some((input) => input instanceof Blob)) {
-    return { method: "POST", headers, body: upload(body), signal }; // fetch names the boundary
+    return { method: "POST", headers, body: upload(body), signal }; // fetch adds the boundary
   }
   headers["Content-Type"] = "application/json";
   return { method: "POST", headers, body: JSON.stringify(body), signal };
 }
 
-/** Images as files, which may be larger than JSON. */
+/** Return a form with images as files, which may be larger than JSON. */
 function upload({ inputs, ...rest }) {
   const form = new FormData();
   form.append("request", JSON.stringify(rest));
@@ -112,29 +113,32 @@ function upload({ inputs, ...rest }) {
   return form;
 }
 
-async function refusal(response) {
+async function errorOf(response) {
   try {
     const { error } = await response.json();
-    return new Refused(error.code, String(error.message));
+    return new RequestError(error.code, String(error.message));
   } catch {
-    return new Refused("failed", `The server answered with status ${response.status}.`);
+    return new RequestError("failed", `The server responded with status ${response.status}.`);
   }
 }
 
-/** What the network gives; when it breaks, that is said in a sentence. */
+/** Return the result of a network call; turn a broken connection into a RequestError. */
 async function read(get) {
   try {
     return await get();
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Refused("gone", "The server does not answer. Is it running, and can it be reached?");
+    throw new RequestError(
+      "gone",
+      "The server does not respond. Check that it is running and reachable.",
+    );
   }
 }
 
 /** @returns {Promise<void>} */
-function passed(seconds, signal) {
+function sleep(seconds, signal) {
   return new Promise((resolve, reject) => {
-    const over = () => reject(new DOMException("no longer wanted", "AbortError"));
+    const over = () => reject(new DOMException("cancelled", "AbortError"));
     if (signal?.aborted) return over();
     const timer = setTimeout(() => {
       signal?.removeEventListener("abort", end);

@@ -1,1 +1,1 @@
-"""What can be asked, a file for each shape of API. Each gives a router for some models."""
+"""Routes of the server: one module per API shape, each with a router for the served models."""

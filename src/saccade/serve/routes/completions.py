@@ -1,127 +1,144 @@
-"""Language models in the shape of OpenAI's API for completions, whole or as a stream."""
+"""Completions of language models in the shape of OpenAI's API, at once or as a stream."""
 
 import json
 import secrets
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from typing import Any
 
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from saccade.serve.deadlines import Waiting
+from saccade.serve.batcher import GenerationOptions
+from saccade.serve.deadlines import Deadline
 from saccade.serve.json_body import StrictRoute
-from saccade.serve.models import Model, Models
+from saccade.serve.models import ModelRegistry, ServedModel
 from saccade.serve.problems import WORK, Problem, documented
-from saccade.serve.routes.asking import Pieces, listed, record_of, waiting, with_raw, written
+from saccade.serve.routes.responses import (
+    JsonPieces,
+    attention_json,
+    deadline_of,
+    json_array,
+    json_object,
+    json_response,
+)
 from saccade.serve.schemas import CompletionAnswer, CompletionRequest
-from saccade.serve.stop_sequences import Ends
-from saccade.serve.streamer import End
+from saccade.serve.stop_sequences import StopSequences
 from saccade.tasks import Answer
 
-EVENTS = "text/event-stream"
+EVENT_STREAM = "text/event-stream"
+Choices = AsyncGenerator[dict[str, object], None]
+"""Choices of a stream, one per event."""
 
 
-def router(models: Models) -> APIRouter:
-    """/v1/completions."""
+def router(models: ModelRegistry) -> APIRouter:
+    """Return the router of /v1/completions."""
     routes = APIRouter(route_class=StrictRoute, tags=["language models"])
 
     @routes.post(
         "/v1/completions",
+        summary="Complete",
         response_model=None,
         responses={
             200: {
                 "model": CompletionAnswer,
-                "content": {EVENTS: {"schema": {"type": "string"}}},
+                "description": (
+                    "Completions, or with `stream` server-sent events: one object of the same "
+                    "shape per piece of text, then `[DONE]`."
+                ),
+                "content": {EVENT_STREAM: {"schema": {"type": "string"}}},
             },
             **documented("no_such_model", *WORK),
         },
     )
-    async def complete(asked: CompletionRequest, request: Request) -> Response:
-        """Go on with a text or several."""
-        model = models.find(asked.model)
+    async def complete(body: CompletionRequest, request: Request) -> Response:
+        """Continue one prompt or several, in the shape of OpenAI's completions API."""
+        model = models.find(body.model)
         if not model.streams:
-            raise Problem("invalid", f"{model.name} is no language model; ask /v1/predict")
-        prompts = [asked.prompt] if isinstance(asked.prompt, str) else asked.prompt
-        completion = Completion(asked, model, prompts)
-        wait = waiting(request, model, prompts)
-        return await (completion.stream(wait) if asked.stream else completion.whole(wait))
+            raise Problem(
+                "invalid", f"{model.name} is not a language model; send its inputs to /v1/predict"
+            )
+        completion = Completion(body, model)
+        deadline = deadline_of(request, model, body.prompts)
+        return await (completion.stream(deadline) if body.stream else completion.answer(deadline))
 
     return routes
 
 
 class Completion:
-    """What is said to one request."""
+    """Response to one completion request.
 
-    def __init__(self, asked: CompletionRequest, model: Model, prompts: list[str]) -> None:
-        self.asked, self.model, self.options = asked, model, _options(asked)
-        self.prompts = [prompt for prompt in prompts for _ in range(asked.n or 1)]
-        stops = [asked.stop] if isinstance(asked.stop, str) else asked.stop or []
-        self.stops = [stop for stop in stops if stop]
-        self._about = {
+    Args:
+        body: The request.
+        model: Model that generates.
+    """
+
+    def __init__(self, body: CompletionRequest, model: ServedModel) -> None:
+        self.body, self.model, self.options = body, model, _options(body)
+        self.prompts = [prompt for prompt in body.prompts for _ in range(body.n or 1)]
+        self._head: Mapping[str, object] = {
             "id": f"cmpl-{secrets.token_hex(12)}",
             "object": "text_completion",
             "created": int(time.time()),
             "model": model.name,
         }
 
-    async def whole(self, wait: Waiting) -> Response:
-        """The texts when they are done."""
-        attention = self.asked.attention
-        found = await self.model.answers(self.prompts, self.options, wait, attention=attention)
-        choices = (self._choice(*each) for each in enumerate(found))
-        pieces = with_raw(self._about, choices=listed(choices))
-        return await written(pieces, found, attention=attention)
-
-    async def stream(self, wait: Waiting) -> Response:
-        """The text as it is written, from the first piece on."""
-        if len(self.prompts) > 1 or self.asked.attention:
-            raise Problem("invalid", "stream is for one prompt, n = 1, without attention")
-        pieces = self._pieces(wait)
-        first = await anext(pieces)  # what is refused is refused with a status
-        return EventStream(self._events(first, pieces))
-
-    def _choice(self, index: int, answer: Answer) -> Pieces:
-        ends = Ends(self.stops)
-        text = ends.add(answer.text) + ends.rest()
-        before = self.prompts[index] if self.asked.echo else ""
-        reason = "stop" if ends.reached or answer.finished else "length"
-        choice = self._piece(before + text, reason, index)
-        return with_raw(
-            choice, **({"attention": record_of(answer)} if self.asked.attention else {})
+    async def answer(self, deadline: Deadline) -> Response:
+        """Return the response with all texts, once they are complete."""
+        attention = self.body.attention
+        answers = await self.model.predict(
+            self.prompts, self.options, deadline, attention=attention
         )
+        choices = (self._encoded(*numbered) for numbered in enumerate(answers))
+        pieces = json_object(self._head, choices=json_array(choices))
+        return await json_response(pieces, answers, attention=attention)
 
-    def _piece(self, text: str, reason: str | None, index: int = 0) -> dict[str, Any]:
-        return {"index": index, "text": text, "logprobs": None, "finish_reason": reason}
+    async def stream(self, deadline: Deadline) -> Response:
+        """Return the response that sends the text while it is generated."""
+        if len(self.prompts) > 1 or self.body.attention:
+            raise Problem(
+                "invalid",
+                "stream supports one prompt with n = 1 and without attention; send one request "
+                "per prompt",
+            )
+        choices = self._choices(deadline)
+        first = await anext(choices)  # an error before the first piece gets a status
+        return EventStream(self._events(first, choices))
 
-    async def _pieces(self, wait: Waiting) -> AsyncGenerator[dict[str, Any], None]:
-        """What each event says; the last one says why it is the last."""
-        ends, finished = Ends(self.stops), False
-        before = self.prompts[0] if self.asked.echo else ""
-        async with aclosing(self.model.pieces(self.prompts[0], self.options, wait)) as said:
-            async for piece in said:
-                if isinstance(piece, End):
+    def _encoded(self, index: int, answer: Answer) -> JsonPieces:
+        stop = StopSequences(self.body.stop_sequences)
+        text = stop.feed(answer.text) + stop.flush()
+        before = self.prompts[index] if self.body.echo else ""
+        reason = "stop" if stop.reached or answer.finished else "length"
+        attention = {"attention": attention_json(answer)} if self.body.attention else {}
+        return json_object(_choice(before + text, reason, index), **attention)
+
+    async def _choices(self, deadline: Deadline) -> Choices:
+        """Yield the choice of each event; the last one has the finish reason."""
+        stop, finished = StopSequences(self.body.stop_sequences), False
+        before = self.prompts[0] if self.body.echo else ""
+        stream = self.model.stream(self.prompts[0], self.options, deadline)
+        async with aclosing(stream) as pieces:
+            async for piece in pieces:
+                if piece.finished is not None:
                     finished = piece.finished
-                elif text := before + ends.add(piece):
-                    yield self._piece(text, None)
+                elif text := before + stop.feed(piece.text):
+                    yield _choice(text, None)
                     before = ""
-                if ends.reached:
-                    wait.enough = True
+                if stop.reached:
+                    deadline.satisfied = True
                     break
-        reason = "stop" if ends.reached or finished else "length"
-        yield self._piece(before + ends.rest(), reason)
+        reason = "stop" if stop.reached or finished else "length"
+        yield _choice(before + stop.flush(), reason)
 
-    async def _events(
-        self, first: dict[str, Any], rest: AsyncGenerator[dict[str, Any], None]
-    ) -> AsyncIterator[str]:
+    async def _events(self, first: dict[str, object], rest: Choices) -> AsyncGenerator[str, None]:
         async with aclosing(rest):
-            yield _event({**self._about, "choices": [first]})
+            yield _event({**self._head, "choices": [first]})
             try:
-                async for piece in rest:
-                    yield _event({**self._about, "choices": [piece]})
+                async for choice in rest:
+                    yield _event({**self._head, "choices": [choice]})
             except Problem as problem:
                 yield _event(problem.body())
                 return
@@ -129,28 +146,32 @@ class Completion:
 
 
 class EventStream(StreamingResponse):
-    """Server-sent events; what makes them ends when nobody reads them any more."""
+    """Server-sent events, whose generator is closed when the client stops reading."""
 
-    def __init__(self, events: AsyncIterator[str]) -> None:
-        super().__init__(events, media_type=EVENTS)
+    def __init__(self, events: AsyncGenerator[str, None]) -> None:
+        super().__init__(events, media_type=EVENT_STREAM)
         self._events = events
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send them."""
-        async with aclosing(self._events):  # type: ignore[type-var]
+        """Send the events."""
+        async with aclosing(self._events):
             await super().__call__(scope, receive, send)
 
 
-def _event(table: dict[str, Any]) -> str:
+def _choice(text: str, reason: str | None, index: int = 0) -> dict[str, object]:
+    return {"index": index, "text": text, "logprobs": None, "finish_reason": reason}
+
+
+def _event(table: Mapping[str, object]) -> str:
     return f"data: {json.dumps(table, allow_nan=False)}\n\n"
 
 
-def _options(asked: CompletionRequest) -> dict[str, Any]:
-    """As tasks know them."""
-    seed = secrets.randbelow(2**32) if asked.seed is None else asked.seed
-    options: dict[str, Any] = {"max_length": asked.max_tokens, "seed": seed}
-    if asked.temperature == 0:
+def _options(body: CompletionRequest) -> GenerationOptions:
+    """Return the options that the request sets, as tasks take them."""
+    seed = secrets.randbelow(2**32) if body.seed is None else body.seed
+    options: GenerationOptions = {"max_length": body.max_tokens, "seed": seed}
+    if body.temperature == 0:
         return {**options, "beam": 1}
-    drawn = {"temperature": asked.temperature, "top_p": asked.top_p}
-    given = {name: value for name, value in drawn.items() if value is not None}
-    return {**options, **given, **({"sample": True} if given else {})}
+    sampling = {"temperature": body.temperature, "top_p": body.top_p}
+    chosen = {name: value for name, value in sampling.items() if value is not None}
+    return {**options, **chosen, **({"sample": True} if chosen else {})}

@@ -1,4 +1,4 @@
-"""Answers of any model, as `saccade predict` gives them, and which models there are."""
+"""Predictions of any model, as `saccade predict` gives them, and the list of models."""
 
 import time
 
@@ -8,14 +8,21 @@ from starlette.responses import Response
 
 from saccade.serve.json_body import IMAGE, REQUEST, StrictRoute
 from saccade.serve.middleware import UPLOAD
-from saccade.serve.models import Models
+from saccade.serve.models import ModelRegistry
 from saccade.serve.problems import WORK, Problem, documented
-from saccade.serve.routes.asking import Pieces, listed, record_of, waiting, with_raw, written
+from saccade.serve.routes.responses import (
+    JsonPieces,
+    attention_json,
+    deadline_of,
+    json_array,
+    json_object,
+    json_response,
+)
 from saccade.serve.schemas import ModelEntry, ModelList, PredictAnswer, PredictRequest
 from saccade.tasks import Answer
 
-UPLOADS = ("/v1/predict",)
-"""The paths that accept uploads."""
+UPLOAD_PATHS = ("/v1/predict",)
+"""Paths that accept uploads."""
 UPLOAD_SCHEMA = {
     "type": "object",
     "required": [IMAGE],
@@ -23,55 +30,64 @@ UPLOAD_SCHEMA = {
     "properties": {
         REQUEST: {
             "type": "string",
-            "description": "The other fields, as a JSON object without `inputs`.",
+            "description": "The other fields of the request, as a JSON object without `inputs`.",
             "examples": ['{"model": "photos", "attention": true}'],
         },
         IMAGE: {
             "type": "array",
             "minItems": 1,
             "items": {"type": "string", "format": "binary"},
-            "description": "The file of an image: one part per input.",
+            "description": "Image file; one part per input.",
         },
     },
 }
 
 
-def router(models: Models) -> APIRouter:
-    """/v1/predict and /v1/models."""
+def router(models: ModelRegistry) -> APIRouter:
+    """Return the router of /v1/predict and /v1/models."""
     routes = APIRouter(route_class=StrictRoute, tags=["any model"])
     loaded = int(time.time())
 
     @routes.post(
         "/v1/predict",
+        summary="Predict",
         response_model=None,
-        responses={200: {"model": PredictAnswer}, **documented("no_such_model", *WORK)},
+        responses={
+            200: {"model": PredictAnswer, "description": "One answer per input."},
+            **documented("no_such_model", *WORK),
+        },
         openapi_extra={"requestBody": {"content": {UPLOAD: {"schema": UPLOAD_SCHEMA}}}},
     )
-    async def predict(asked: PredictRequest, request: Request) -> Response:
-        """Answer inputs with one of the models."""
-        model = models.find(asked.model)
-        if model.task.reads != "image" and any(isinstance(each, bytes) for each in asked.inputs):
-            raise Problem("invalid", f"{model.name} does not read images; send its inputs as JSON")
-        found = await model.answers(
-            asked.inputs,
-            asked.options,
-            waiting(request, model, asked.inputs),
-            attention=asked.attention,
+    async def predict(body: PredictRequest, request: Request) -> Response:
+        """Answer inputs with any of the models: translate, classify, caption, continue.
+
+        Images can also be uploaded as `multipart/form-data`.
+        """
+        model = models.find(body.model)
+        if model.task.reads != "image" and any(type(value) is bytes for value in body.inputs):
+            raise Problem(
+                "invalid", f"{model.name} does not read images; send its inputs as JSON instead"
+            )
+        answers = await model.predict(
+            body.inputs,
+            body.options,
+            deadline_of(request, model, body.inputs),
+            attention=body.attention,
         )
 
-        def one(answer: Answer) -> Pieces:
-            looked = {"attention": record_of(answer)} if asked.attention else {}
-            return with_raw(answer.as_json(), **looked)
+        def encoded(answer: Answer) -> JsonPieces:
+            attention = {"attention": attention_json(answer)} if body.attention else {}
+            return json_object(answer.as_json(), **attention)
 
-        return await written(
-            with_raw({"model": model.name}, answers=listed(map(one, found))),
-            found,
-            attention=asked.attention,
+        return await json_response(
+            json_object({"model": model.name}, answers=json_array(map(encoded, answers))),
+            answers,
+            attention=body.attention,
         )
 
-    @routes.get("/v1/models", responses=documented())
+    @routes.get("/v1/models", summary="List models", responses=documented())
     async def list_models() -> ModelList:
-        """Which models there are, and what they read."""
+        """List the served models, what each reads, and which options it takes."""
         return ModelList(
             data=[
                 ModelEntry(

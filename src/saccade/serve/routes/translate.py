@@ -1,6 +1,6 @@
 """Translation in the shape of LibreTranslate's API: /translate and /languages.
 
-Languages are those of models that were given a name such as en-fr.
+Languages come from the names of models: one that is named en-fr translates from en to fr.
 """
 
 from fastapi import APIRouter
@@ -8,35 +8,45 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from saccade.serve.json_body import StrictRoute
-from saccade.serve.models import Models
+from saccade.serve.models import ModelRegistry
 from saccade.serve.problems import WORK, documented
-from saccade.serve.routes.asking import Pieces, listed, record_of, waiting, with_raw, written
+from saccade.serve.routes.responses import (
+    JsonPieces,
+    attention_json,
+    deadline_of,
+    json_array,
+    json_object,
+    json_response,
+)
 from saccade.serve.schemas import Language, TranslateAnswer, TranslateRequest
 from saccade.tasks import Answer
 
 
-def router(models: Models) -> APIRouter:
-    """/translate and /languages."""
+def router(models: ModelRegistry) -> APIRouter:
+    """Return the router of /translate and /languages."""
     routes = APIRouter(route_class=StrictRoute, tags=["translation"])
 
     @routes.post(
         "/translate",
+        summary="Translate",
         response_model=None,
-        responses={200: {"model": TranslateAnswer}, **documented(*WORK)},
+        responses={
+            200: {"model": TranslateAnswer, "description": "One translation per text."},
+            **documented(*WORK),
+        },
     )
-    async def translate(asked: TranslateRequest, request: Request) -> Response:
-        """Translate a text or several."""
-        model = models.translator(asked.source, asked.target)
-        texts = [asked.q] if isinstance(asked.q, str) else asked.q
-        options = {"num_best": 1 + asked.alternatives} if asked.alternatives else {}
-        found = await model.answers(
-            texts, options, waiting(request, model, texts), attention=asked.attention
+    async def translate(body: TranslateRequest, request: Request) -> Response:
+        """Translate one text or several, in the shape of LibreTranslate's API."""
+        model = models.translator(body.source, body.target)
+        options = {"num_best": 1 + body.alternatives} if body.alternatives else {}
+        answers = await model.predict(
+            body.texts, options, deadline_of(request, model, body.texts), attention=body.attention
         )
-        return await written(_written(asked, found), found, attention=asked.attention)
+        return await json_response(_encoded(body, answers), answers, attention=body.attention)
 
-    @routes.get("/languages", responses=documented())
+    @routes.get("/languages", summary="List languages", responses=documented())
     async def languages() -> list[Language]:
-        """The languages that can be translated from, and into which."""
+        """List the source languages, and the target languages of each."""
         targets: dict[str, list[str]] = {}
         for source, target in filter(None, (model.languages for model in models)):
             targets.setdefault(source, []).append(target)
@@ -45,15 +55,15 @@ def router(models: Models) -> APIRouter:
     return routes
 
 
-def _written(asked: TranslateRequest, found: list[Answer]) -> Pieces:
-    """One answer or a list of them, as it was asked."""
-    single = isinstance(asked.q, str)
-    texts = [answer.text for answer in found]
+def _encoded(body: TranslateRequest, answers: list[Answer]) -> JsonPieces:
+    """Return the response as JSON: single values if the request had a single text, else lists."""
+    single = body.texts is not body.q
+    texts = [answer.text for answer in answers]
     table: dict[str, object] = {"translatedText": texts[0] if single else texts}
-    if asked.alternatives:
-        others = [[other.text for other in answer.alternatives] for answer in found]
+    if body.alternatives:
+        others = [[other.text for other in answer.alternatives] for answer in answers]
         table["alternatives"] = others[0] if single else others
-    if not asked.attention:
-        return with_raw(table)
-    records = list(map(record_of, found))
-    return with_raw(table, attention=records[0] if single else listed(records))
+    if not body.attention:
+        return json_object(table)
+    records = list(map(attention_json, answers))
+    return json_object(table, attention=records[0] if single else json_array(records))

@@ -339,15 +339,12 @@ class TaskConfig(ABC):
 
 
 def vocabulary_from(
-    folder: Path | None,
-    texts: Iterable[str],
-    config: VocabularyConfig,
-    progress: Progress | None = None,
+    folder: Path | None, texts: Iterable[str], config: VocabularyConfig
 ) -> Tokenizer:
     """Return the vocabulary of a folder or, without one, a new vocabulary of the texts."""
     if folder is not None:
         return Tokenizer.load(folder / VOCABULARY_FILE)
-    return Tokenizer.train(texts, config, progress=progress)
+    return Tokenizer.train(texts, config)
 
 
 @torch.no_grad()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from torch import nn
 
-from saccade.decoding import GenerationConfig, Limits
+from saccade.decoding import GenerationConfig, GenerationLimits
 
 if TYPE_CHECKING:
     from saccade.tasks._shared.labels import Labels
@@ -143,9 +143,9 @@ class GeneratedText(Output):
         ids = controls.ids if controls.unknown is None else {*controls.ids, controls.unknown}
         return tuple(sorted(ids - {self.stop}))
 
-    def limits(self, max_length: int) -> Limits:
+    def limits(self, max_length: int) -> GenerationLimits:
         """Return the limits of a generation of at most `max_length` tokens."""
-        return Limits(stop=self.stop, max_length=max_length, forbidden=self.never)
+        return GenerationLimits(stop=self.stop, max_length=max_length, forbidden=self.never)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from saccade.data.corpus import Item
 from saccade.metrics import ClassificationMetricsConfig, Tally, TextMetricsConfig, by_length
-from saccade.metrics.score import IntervalsConfig, Score, scores_of
+from saccade.metrics.score import IntervalsConfig, MetricScore, scores_of
 
 TableRows = Sequence[Mapping[str, object]]
 """The rows of a table, each with its values by column."""
@@ -30,7 +30,7 @@ class Evaluation:
         engine: The engine that generated the answers.
     """
 
-    scores: dict[str, Score]
+    scores: dict[str, MetricScore]
     answers: list[str]
     items: list[Item]
     by_length: list[dict[str, Any]] = field(default_factory=list)

@@ -26,10 +26,10 @@ from saccade.cancellation import raise_if_cancelled
 from saccade.config import Count
 from saccade.data.corpus import Row, Split
 from saccade.data.sources.columns import Column
-from saccade.data.sources.images import How, decode_image, in_rgb, read_image, resized
+from saccade.data.sources.images import ResizeMethod, decode_image, read_image, resized, to_rgb
 from saccade.data.sources.text_files import file_digest
 from saccade.data.store.cache import Encoded, arrays_once, encode_once
-from saccade.data.store.stacked import Array, Stacked
+from saccade.data.store.stacked import Array, StackedArrays
 from saccade.encoders.efficientnet import EfficientNetLite0
 from saccade.errors import DataError, DecodingError, RecipeError, RunError, WeightsError, brief
 from saccade.files import read_json
@@ -67,7 +67,7 @@ class ImageConfig:
     """
 
     size: Count = 32
-    how: How = "squash"
+    how: ResizeMethod = "squash"
     scale: Literal["half", "data"] = "half"
 
 
@@ -169,7 +169,7 @@ class Pixels(View):
         """Return the part that is read, in colour, not squashed and not larger than needed."""
         if self.config.how != "squash":
             return resized(image, (self.config.size, self.config.size), self.config.how)
-        picture = in_rgb(image)
+        picture = to_rgb(image)
         picture.thumbnail((SHOWN, SHOWN))
         return np.array(picture)
 
@@ -285,7 +285,7 @@ def facts_json(view: View) -> dict[str, str]:
 class EncodedImages(Encoded):
     """Rows whose first field is the number of an image, and the arrays of the images."""
 
-    arrays: Stacked
+    arrays: StackedArrays
 
     def images(self, rows: Rows) -> Tensor:
         """Return the arrays of the images of these rows (b, c, h, w)."""
@@ -302,7 +302,7 @@ class Gallery:
 
     def __init__(self, view: View) -> None:
         self.view = view
-        self._known: dict[str, tuple[Stacked, int]] = {}
+        self._known: dict[str, tuple[StackedArrays, int]] = {}
 
     def encode(
         self,
@@ -404,7 +404,7 @@ def as_image(given: object, number: int) -> Image.Image:
     if isinstance(given, bytes):
         return decode_image(given, f"input {number}")
     if isinstance(given, Image.Image):
-        return in_rgb(given)
+        return to_rgb(given)
     if not isinstance(given, np.ndarray):
         raise DecodingError(
             f"input {number} must be the path of an image, the bytes of a file, a PIL image or an "
@@ -428,7 +428,7 @@ def as_image(given: object, number: int) -> Image.Image:
             f"input {number} must be an array of bytes (0 to 255) or floats (0 to 1) with the "
             f"shape (height, width) or (height, width, 3); got {given.dtype} {given.shape}"
         )
-    return in_rgb(Image.fromarray(pixels))
+    return to_rgb(Image.fromarray(pixels))
 
 
 def picture_from_json(value: object) -> bytes:

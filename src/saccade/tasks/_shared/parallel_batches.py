@@ -13,7 +13,7 @@ import torch
 from saccade.allocator import keep_freed_memory
 from saccade.cancellation import raise_if_cancelled
 from saccade.data.threads import in_threads
-from saccade.decoders.quick import shared_layouts, sharing
+from saccade.decoders.fast_path import shared_layouts, sharing
 
 SMALLEST = 8
 """The smallest batch that is worth dividing, in inputs."""

@@ -160,7 +160,7 @@ class WritingTask(GeneratingTask):
         self, run: Callable[[], object], read: Sequence[AnySide], wrote: Sequence[Side]
     ) -> list[AttentionRecord]:
         """Return where the decoder looks at what was read while `run` runs the model."""
-        return cross_attention(self.model, run, read, wrote, self.model.crossings())
+        return cross_attention(self.model, run, read, wrote, self.model.cross_attentions())
 
 
 def predicted_places(target_mask: Tensor) -> Int[Tensor, " n"]:

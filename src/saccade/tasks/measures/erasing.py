@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from saccade.data.corpus import Item
-from saccade.lens.faithfulness.erasure import SHARES, Erased, attended, erasable, erase
+from saccade.lens.faithfulness.erasure import FRACTIONS, Erased, attended, erasable, erase
 from saccade.lens.record import ImageSide
 from saccade.tasks._shared.base import Task
 from saccade.tasks.measures.finding import Finding, batches, mean
@@ -57,7 +57,7 @@ def against_random(
     better: int,
 ) -> Iterator[Finding]:
     """Yield how far the probability falls, and how much further than with random parts."""
-    options = f"{parts}|shares:{','.join(map(str, SHARES))}"
+    options = f"{parts}|shares:{','.join(map(str, FRACTIONS))}"
     own = mean(name, falls[:, 0], options, higher_is_better=better > 0)
     chance, least = falls[:, 1:].mean(0).tolist()
     yield Finding(

@@ -10,7 +10,7 @@ from jaxtyping import Float
 
 from saccade._version import __version__
 from saccade.data.corpus import Item
-from saccade.metrics.score import Score, Tally, ratio
+from saccade.metrics.score import MetricScore, Tally, ratio
 
 BATCH = 32
 """The number of items that are measured together."""
@@ -20,7 +20,7 @@ BATCH = 32
 class Finding:
     """A score, and a sentence about the meaning of its number."""
 
-    score: Score
+    score: MetricScore
     meaning: str
 
 
@@ -30,7 +30,7 @@ def mean(
     options: str,
     *,
     higher_is_better: bool = True,
-) -> Score:
+) -> MetricScore:
     """Return the mean over items, with its interval."""
     return Tally(
         name=name,

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from saccade.attention.watch import watch
 from saccade.data.corpus import Item
 from saccade.lens.faithfulness.heads import divergence, entropy, without_head
-from saccade.metrics.score import Score
+from saccade.metrics.score import MetricScore
 from saccade.tasks._shared.base import Task
 from saccade.tasks._shared.evaluation import TableRows
 from saccade.tasks.measures.finding import Finding, batches, mean, signature
@@ -65,7 +65,9 @@ def _importance(rows: list[dict[str, Any]], items: int) -> Finding:
     top = max(rows, key=lambda row: row["importance"])
     rise = float(np.mean([row["importance"] for row in rows]))
     return Finding(
-        Score(name="head_importance", value=rise, signature=signature(f"items:{items}|nats")(0, 0)),
+        MetricScore(
+            name="head_importance", value=rise, signature=signature(f"items:{items}|nats")(0, 0)
+        ),
         f"The loss rises by {rise:.3f} on average without one of its {len(rows)} heads; without "
         f"head {top['head']} of {top['layer']} it rises most, by {top['importance']:.3f}.",
     )

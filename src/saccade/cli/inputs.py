@@ -1,0 +1,87 @@
+"""Inputs of predict: arguments, the lines of a file, or lines from a pipe as they arrive."""
+
+import queue
+import sys
+import threading
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+
+from saccade.errors import DataError
+
+
+def input_chunks(arguments: list[str] | None, path: Path | None, size: int) -> Iterator[list[str]]:
+    """Yield the inputs in their order, in chunks.
+
+    Args:
+        arguments: Inputs from the command line; they take precedence.
+        path: Text file with one input per line. Without both, inputs are read from stdin.
+        size: Inputs per chunk. A chunk from stdin may be smaller, so that no line waits for
+            the next one.
+    """
+    if arguments:
+        yield from _chunked(iter(arguments), size)
+    elif path is not None:
+        yield from _chunked(read_inputs(path), size)
+    else:
+        yield from _as_they_arrive(_from_stdin(), size)
+
+
+def read_inputs(path: Path) -> Iterator[str]:
+    """Yield the lines of a text file, which may be compressed."""
+    from saccade.data.sources.text_files import read_lines
+
+    return read_lines(path)
+
+
+def _from_stdin() -> Iterator[str]:
+    if sys.stdin is None:
+        raise DataError("stdin is closed; pass inputs as arguments, with --input FILE or on stdin")
+    if sys.stdin.isatty():
+        print("Reading inputs from the keyboard, one per line; Ctrl-D ends.", file=sys.stderr)
+    for number, line in enumerate(_own_stdin(), 1):
+        try:
+            yield line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+        except UnicodeDecodeError as error:
+            raise DataError(
+                f"stdin, line {number}: not UTF-8 at byte offset {error.start} of the line "
+                f"(0x{error.object[error.start]:02x}). Convert the input to UTF-8, for example "
+                "with iconv"
+            ) from None
+
+
+def _own_stdin() -> Iterable[bytes]:
+    """Return stdin as a new file: a thread that waits in Python's own keeps it from exiting."""
+    try:
+        return open(sys.stdin.fileno(), "rb", closefd=False)
+    except OSError:  # a replacement without a descriptor
+        return sys.stdin.buffer
+
+
+def _chunked(lines: Iterator[str], size: int) -> Iterator[list[str]]:
+    while chunk := list(islice(lines, size)):
+        yield chunk
+
+
+def _as_they_arrive(lines: Iterable[str], size: int) -> Iterator[list[str]]:
+    """Yield all lines that have arrived, at least one."""
+    arrived: queue.Queue[str | None] = queue.Queue(maxsize=size)
+    errors: list[BaseException] = []
+
+    def read() -> None:
+        try:
+            for line in lines:
+                arrived.put(line)
+        except BaseException as error:  # raised again where the lines are consumed
+            errors.append(error)
+        arrived.put(None)
+
+    threading.Thread(target=read, daemon=True).start()
+    line: str | None = ""
+    while line is not None and (line := arrived.get()) is not None:
+        chunk = [line]
+        while len(chunk) < size and not arrived.empty() and (line := arrived.get()) is not None:
+            chunk.append(line)
+        yield chunk
+    if errors:
+        raise errors[0]

@@ -1,0 +1,128 @@
+"""Output of predict and evaluate: predictions as lines, scores, and a progress bar."""
+
+import errno
+import os
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, BinaryIO
+
+import typer
+
+from saccade.errors import DataError, DiskFullError
+from saccade.files import disk_full
+
+if TYPE_CHECKING:
+    from saccade.metrics.score import MetricScore
+    from saccade.training.console import Counting
+
+PERCENT = re.compile(r"accuracy|exact_match|pointing|(\w+_)?f1|\w+_rate(_\w+)?")
+"""Metrics that are fractions and printed as per cent."""
+
+
+class LineWriter:
+    """Writer of lines to a file, or to stdout in UTF-8 whatever the terminal's locale is.
+
+    Used as a context manager, which opens and closes the file.
+
+    Args:
+        path: File to write; None writes to stdout.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._path = path
+
+    def __enter__(self) -> "LineWriter":
+        try:
+            self._file: BinaryIO = (
+                sys.stdout.buffer if self._path is None else self._path.open("wb")
+            )
+        except OSError as error:
+            raise DataError(
+                f"{self._path} cannot be written: {error.strerror}. Choose a file in a folder that "
+                "exists and is writable"
+            ) from None
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        errors = [error]
+        if self._path is not None:
+            try:
+                self._file.close()
+            except OSError as late:
+                errors.append(late)
+        if any(isinstance(one, OSError) and disk_full(one) for one in errors):
+            raise DiskFullError(
+                errno.ENOSPC,
+                f"the disk is full; {self._path or 'the output'} is incomplete. Free some space "
+                "and run the command again",
+            ) from None
+
+    def write(self, text: str) -> None:
+        """Write one line; line breaks inside the text become spaces."""
+        self._file.write(re.sub(r"[\r\n]+", " ", text).encode("utf-8", "replace") + b"\n")
+
+    def flush(self) -> None:
+        """Write what is buffered, for readers of a pipe."""
+        self._file.flush()
+
+
+class PredictionProgress:
+    """Progress bar that counts predicted inputs.
+
+    Args:
+        bar: Bar to update.
+        total: Number of inputs, if it is known; the count never exceeds it.
+    """
+
+    def __init__(self, bar: "Counting", total: int | None) -> None:
+        self._bar, self._count, self._total = bar, 0, total
+
+    def __call__(self, count: int) -> None:
+        """Add a batch of inputs."""
+        after = self._count + count
+        self.set(after if self._total is None else min(after, self._total))
+
+    def set(self, count: int) -> None:
+        """Set the count, which includes blank inputs."""
+        self._count = count
+        self._bar.to(count)
+
+
+@contextmanager
+def prediction_progress(
+    *, shown: bool = True, total: int | None = None
+) -> Iterator[PredictionProgress]:
+    """Show a progress bar on stderr, if that is a terminal and `shown` is true."""
+    from saccade.training.console import Console
+
+    with Console(quiet=not shown).counting("predicted:", total) as bar:
+        yield PredictionProgress(bar, total)
+
+
+def print_score(score: "MetricScore", indent: str = "") -> None:
+    """Print a score: its value and 95 % confidence interval, then its signature in grey.
+
+    Fractions that people read as per cent are printed so: accuracy 61.0 % [55.7, 66.7].
+    """
+    percent = PERCENT.fullmatch(score.name) is not None
+    scale, form = (100, ".1f") if percent else (1, ".4g")
+    line = f"{indent}{score.name} {scale * score.value:{form}}{' %' if percent else ''}"
+    if score.interval is not None:
+        low, high = score.interval
+        line += f" [{scale * low:{form}}, {scale * high:{form}}]"
+    signature = typer.style(score.signature, dim=True)
+    typer.echo(f"{line}  {signature}", color=False if "NO_COLOR" in os.environ else None)
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a count with its noun: 1 item, 1,200 items."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

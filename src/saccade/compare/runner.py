@@ -1,0 +1,202 @@
+"""`compare`: from the names of recipes to a page that reports which is better."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from saccade.compare.comparison import Comparison, Contender, ShownSample
+from saccade.compare.entrants import UNLIMITED_STEPS, Entrant, TrainingBudget, entrants
+from saccade.compare.folder import ComparisonFolder
+from saccade.compare.measurements import Measurements
+from saccade.compare.page import pages
+from saccade.compare.trainings import TrainingJob, completed
+from saccade.compare.worker import perform_in_worker
+from saccade.data import sources
+from saccade.errors import RecipeError, SaccadeError, StoppedError
+from saccade.files import disk_errors, write_file
+from saccade.lens.formatting import readable_json
+from saccade.lens.record import AttentionRecord
+from saccade.training.console import Console
+from saccade.training.interruption import Interruption
+from saccade.training.recipe import TrainingConfig
+
+Perform = Callable[[TrainingJob, Callable[[str], None]], None]
+"""Performs a job, and passes on the lines that it prints."""
+
+
+def compare(
+    recipes: Sequence[str],
+    *,
+    data: str | Path,
+    out: str | Path,
+    changes: Sequence[str] = (),
+    max_steps: int | None = None,
+    minutes: float | None = None,
+    tokens: int | None = None,
+    seeds: Sequence[int] = (0,),
+    device: str = "auto",
+    precision: str = "auto",
+    pair: str | None = None,
+    columns: Mapping[str, str] | None = None,
+    cache: str | Path | None = None,
+    threads: int | None = None,
+    console: Console | None = None,
+    perform: Perform = perform_in_worker,
+) -> Comparison:
+    """Train recipes on the same data and report which is better.
+
+    Each recipe is trained once per seed, all with the same budget: the smallest of `max_steps`,
+    `minutes` and `tokens`, or without any of them the budget of the first recipe. `compare.html`
+    and `compare.json` in `out` hold the results. Call it again with the same `out` to resume:
+    complete trainings are not repeated, and recipes, seeds and budget can be added.
+
+    Args:
+        recipes: Built-in names or .toml files; "name=recipe" gives a recipe another name.
+        data: A file, a folder, `builtin:NAME` or `hf:NAME`, as for `saccade.train`.
+        out: Output folder.
+        changes: "key=value" changes a key of all recipes, "name:key=value" that of one.
+        max_steps: Updates per training.
+        minutes: Wall-clock minutes per training, validation included.
+        tokens: Tokens per training, in full batches with padding.
+        seeds: Random seeds, all different.
+        device: "auto", "cpu", "cuda" or "mps".
+        precision: "auto", "float32" or "bfloat16".
+        pair: Languages of parallel plain text, such as "en-de".
+        columns: Columns of the data by the name that the task expects.
+        cache: Folder for encoded data.
+        threads: CPU threads per training.
+        console: Where progress is printed.
+        perform: Function that performs one training, by default in a process of its own.
+
+    Returns:
+        All results; `summary()` reports them in words, `as_json()` as plain values.
+
+    Raises:
+        RecipeError: If a recipe or its name is invalid, or the recipes have different tasks.
+        RunError: If `out` holds something else, or a comparison that this one does not extend.
+        StoppedError: If it was interrupted; everything is saved.
+
+    Example:
+        >>> comparison = compare(
+        ...     ["rnn", "transformer-tiny"], data="pairs/", out="compared", minutes=20
+        ... )  # doctest: +SKIP
+        >>> print(comparison.summary())  # doctest: +SKIP
+        transformer-tiny is the best (BLEU): 31.4 [29.9, 32.8] on 1,000 items of test. ...
+    """
+    console = console or Console()
+    budget = TrainingBudget(max_steps=max_steps, minutes=minutes, tokens=tokens)
+    chosen = entrants(recipes, changes, budget)
+    _require_distinct(seeds)
+    folder = ComparisonFolder(Path(out))
+    with Interruption(), folder.locked():
+        first = chosen[0].recipe
+        corpus = sources.open_corpus(data, first.options.columns, pair=pair, columns=columns)
+        console.notify(corpus.summary)
+        folder.update_plan(chosen, str(data), corpus, console.notify)
+        jobs = [
+            TrainingJob(
+                name=entrant.name,
+                seed=seed,
+                recipe=str(folder.recipe(entrant.name)),
+                run=str(folder.run(entrant.name, seed)),
+                measured=str(folder.measured(entrant.name, seed)),
+                data=str(data),
+                pair=pair,
+                columns=None if columns is None else dict(columns),
+                device=device,
+                precision=precision,
+                cache=None if cache is None else str(cache),
+                threads=threads,
+            )
+            for seed in seeds
+            for entrant in chosen
+        ]
+        failed = _perform_all(jobs, perform, console)
+        comparison = Comparison(
+            task=first.task,
+            data=str(data),
+            budget=_budget_text(first.training, tokens),
+            seeds=tuple(seeds),
+            entrants=[_contender(i, entrant, jobs, failed) for i, entrant in enumerate(chosen)],
+        )
+        with disk_errors(folder.path, "all trainings are kept"):
+            write_file(folder.json, readable_json(comparison.as_json()).encode())
+            folder.write_pages(pages(comparison))
+    return comparison
+
+
+def _perform_all(jobs: Sequence[TrainingJob], perform: Perform, console: Console) -> dict[str, str]:
+    """Perform the jobs that are not complete; return the reasons of failures by run folder."""
+    todo = [job for job in jobs if completed(job) is None]
+    if len(todo) < len(jobs):
+        console.notify(f"{len(jobs) - len(todo)} of {len(jobs)} trainings are complete already")
+    failed: dict[str, str] = {}
+    start = time.monotonic()
+    for number, job in enumerate(todo, 1):
+        title = f"{job.name}, seed {job.seed}"
+        console.notify(f"training {number} of {len(todo)}: {title}")
+        try:
+            perform(job, lambda line: console.notify(f"  {line}"))
+        except StoppedError:
+            raise
+        except SaccadeError as error:
+            failed[job.run] = str(error)
+        measurements = completed(job)
+        outcome = f"failed: {failed.get(job.run)}" if measurements is None else _score(measurements)
+        remaining = _remaining(number, len(todo), time.monotonic() - start)
+        console.notify(f"{title}: {outcome} · {remaining}")
+    return failed
+
+
+def _contender(
+    number: int, entrant: Entrant, jobs: Sequence[TrainingJob], failed: Mapping[str, str]
+) -> Contender:
+    own = [job for job in jobs if job.name == entrant.name]
+    measured = [(job, results) for job in own if (results := completed(job)) is not None]
+    return Contender(
+        name=entrant.name,
+        number=number,
+        measured={job.seed: results for job, results in measured},
+        failed={job.seed: failed[job.run] for job in own if job.run in failed},
+        shown=_shown(*measured[0]) if measured else [],
+    )
+
+
+def _shown(job: TrainingJob, measurements: Measurements) -> list[ShownSample]:
+    return [
+        ShownSample(
+            sample=sample,
+            record=None
+            if sample.attention is None
+            else AttentionRecord.load(Path(job.measured) / sample.attention),
+        )
+        for sample in measurements.samples
+    ]
+
+
+def _require_distinct(seeds: Sequence[int]) -> None:
+    if not seeds or len(set(seeds)) < len(seeds):
+        raise RecipeError(f"seeds must be one or more different numbers, got {list(seeds)}")
+
+
+def _score(measurements: Measurements) -> str:
+    score = measurements.scores[measurements.comparison_metric]
+    return f"{score.name} {score.value:.4g}"
+
+
+def _remaining(done: int, total: int, seconds: float) -> str:
+    if done == total:
+        return "none left"
+    minutes = seconds / done * (total - done) / 60
+    return f"{total - done} of {total} left, about {max(1, round(minutes))} min"
+
+
+def _budget_text(training: TrainingConfig, tokens: int | None) -> str:
+    parts = [] if training.minutes is None else [f"{training.minutes:g} minutes"]
+    if tokens is not None:
+        parts.append(f"{tokens:,} tokens")
+    elif training.max_steps < UNLIMITED_STEPS:
+        parts.append(f"{training.max_steps:,} steps")
+    return " or ".join(parts)

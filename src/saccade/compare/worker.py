@@ -1,0 +1,82 @@
+"""One training of a comparison in a process of its own.
+
+Its memory is its own, its speed does not depend on what was trained before, and whatever ends it
+(out of memory, a kill) ends nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import signal
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict
+
+from saccade.compare.trainings import TrainingJob, perform
+from saccade.errors import SaccadeError, StoppedError, TrainingError
+from saccade.training.interruption import Interruption
+
+GRACE_SECONDS = 30.0
+"""Time for an interrupted worker to save and exit."""
+STOPPED = 130
+
+
+def perform_in_worker(job: TrainingJob, notify: Callable[[str], None]) -> None:
+    """Perform the job in a worker process; `notify` gets the lines that it prints.
+
+    Raises:
+        TrainingError: If the worker fails or is killed; the message is its last line.
+    """
+    worker = subprocess.Popen(
+        [sys.executable, "-m", __package__, json.dumps(asdict(job))],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+        errors="replace",
+        start_new_session=True,  # Ctrl-C reaches it once, from here
+    )
+    assert worker.stderr is not None
+    last: deque[str] = deque(maxlen=1)
+    try:
+        for line in worker.stderr:
+            notify(line.rstrip("\n"))
+            last.extend([line.strip()] if line.strip() else [])
+        code = worker.wait()
+    except KeyboardInterrupt:
+        worker.send_signal(signal.SIGINT)
+        with suppress(subprocess.TimeoutExpired):
+            _, output = worker.communicate(timeout=GRACE_SECONDS)
+            notify(output.rstrip("\n"))
+        raise
+    finally:
+        if worker.poll() is None:
+            worker.kill()
+            worker.wait()
+        worker.stderr.close()
+    if code:
+        raise TrainingError(_reason(code, "".join(last)))
+
+
+def _reason(code: int, last_line: str) -> str:
+    if code < 0:
+        return f"its process was ended by signal {-code}; the machine may be out of memory"
+    return last_line.removeprefix("error: ") or f"its process ended with code {code}"
+
+
+def main() -> None:
+    """Perform the job in the first argument; an error is the last line on stderr."""
+    logging.basicConfig(format="%(message)s", level=logging.WARNING, stream=sys.stderr)
+    try:
+        with Interruption():
+            perform(TrainingJob(**json.loads(sys.argv[1])))
+    except StoppedError as error:
+        print(error, file=sys.stderr)
+        sys.exit(STOPPED)
+    except (SaccadeError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)

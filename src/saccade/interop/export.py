@@ -1,0 +1,63 @@
+"""Export of a task to a folder in another tool's format."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from saccade.data.corpus import Item
+from saccade.errors import InteropError
+from saccade.files import atomic_folder
+from saccade.interop import ctranslate2
+from saccade.interop.huggingface.task_export import write_task as write_huggingface
+from saccade.interop.onnx.writing import write_task as write_onnx
+from saccade.tasks import Task
+
+FORMATS: Mapping[str, Callable[..., str | None]] = {
+    "ctranslate2": ctranslate2.write_task,
+    "huggingface": write_huggingface,
+    "onnx": write_onnx,
+}
+"""Functions that write a task into an empty folder, by format; they may return a remark."""
+
+
+def export_task(
+    task: Task,
+    to: str,
+    folder: str | Path,
+    *,
+    quantization: str | None = None,
+    items: Sequence[Item] = (),
+) -> str | None:
+    """Write a task into a new folder, read it again, and compare its predictions.
+
+    Args:
+        task: a trained task.
+        to: the format: "ctranslate2", "huggingface" or "onnx".
+        folder: the folder to write; it must not exist, or be empty. If anything fails, it is left
+            as it was.
+        quantization: for "ctranslate2": "int8" (the default) or "float32".
+        items: for "ctranslate2": inputs to compare predictions by.
+
+    Returns:
+        A remark for the user, such as how close the predictions are; None without one.
+
+    Raises:
+        InteropError: if the format is unknown, cannot express the task, or does not predict the
+            same, or if the folder is not empty.
+        DiskFullError: if the disk is full.
+    """
+    folder = Path(folder)
+    if to not in FORMATS:
+        raise InteropError(
+            f"a run cannot be exported to {to!r}; choose one of {', '.join(FORMATS)}"
+        )
+    options: dict[str, Any] = {}
+    if to == "ctranslate2":
+        options = {"quantization": quantization or "int8", "items": items}
+    elif quantization is not None:
+        raise InteropError(f"--quantization is for ctranslate2, not for {to}; leave it out")
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        what = "is not empty" if folder.is_dir() else "is a file"
+        raise InteropError(f"{folder} {what}; choose a new folder to export to")
+    with atomic_folder(folder, "nothing was written") as partial:
+        return FORMATS[to](task, partial, **options)

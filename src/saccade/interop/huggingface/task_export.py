@@ -1,0 +1,245 @@
+"""Write a task as a folder that transformers reads: model, vocabulary, labels and generation."""
+
+import copy
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from saccade.decoding import GenerationConfig
+from saccade.errors import InteropError
+from saccade.interop.huggingface.load_save import load, save
+from saccade.interop.huggingface.model_diff import submodule
+from saccade.interop.huggingface.vocabulary import (
+    TARGET,
+    puts_space_before,
+    token_ids,
+    write_vocabulary,
+)
+from saccade.layers.block import BlockConfig
+from saccade.tasks import (
+    Description,
+    GeneratedText,
+    LabelOutput,
+    Labels,
+    Number,
+    Several,
+    Task,
+    TextInput,
+    TokenOutput,
+)
+from saccade.text import Tokenizer
+
+GENERATION = "generation_config.json"
+SUPPORTED: Mapping[str, object] = {
+    "norm": "layer",
+    "feed_forward": "plain",
+    "head": "split",
+    "head_dim": None,
+    "qk_norm": False,
+}
+"""The options of a block that every family has, and the only value they can have there."""
+TOLERANCE = 1e-4
+"""The largest difference of a logit from ours, relative to the largest logit."""
+
+Facts = dict[str, object]
+"""Keys of a JSON file."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportPlan:
+    """The contents of a folder to be written.
+
+    model        the model as it is written
+    facts        keys of config.json that do not describe the network
+    reads        the texts that the model reads
+    target       the texts that it writes, if they have another vocabulary
+    generation   how text is generated, if it is
+    sides        the number of token inputs of the model
+    """
+
+    model: nn.Module
+    facts: Facts
+    reads: TextInput
+    target: TextInput | None = None
+    generation: Facts | None = None
+    sides: int = 1
+
+
+def write_task(task: Task, folder: str | Path, *, family: str | None = None) -> None:
+    """Write a task as a folder, and check that it gives the same logits when it is read.
+
+    Args:
+        task: A trained task.
+        folder: An empty folder.
+        family: The `model_type`, such as "bert"; by default the only one that the model fits.
+
+    Raises:
+        InteropError: If transformers has no such model.
+    """
+    folder = Path(folder)
+    description = task.describe()
+    plan = _plan(task, description)
+    if obstacles := list(_obstacles(description.model)):
+        raise InteropError(
+            f"transformers cannot run this {type(plan.model).__name__}: {'; '.join(obstacles)}"
+        )
+    save(plan.model, folder, plan.facts, family=family)
+    write_vocabulary(folder, plan.reads)
+    if plan.target is not None:
+        write_vocabulary(folder / TARGET, plan.target)
+    if plan.generation is not None:
+        text = json.dumps(plan.generation, indent=2)
+        (folder / GENERATION).write_text(text + "\n", encoding="utf-8")
+    _require_same_logits(plan, load(folder))
+
+
+def _plan(task: Task, description: Description) -> ExportPlan:
+    match description.reads, description.writes:
+        case TextInput() as reads, GeneratedText(start=None) as writes:
+            return _language_model(task.model, reads, writes)
+        case TextInput() as reads, GeneratedText() as writes:
+            return _translator(task.model, reads, writes)
+        case TextInput() as reads, LabelOutput() as writes:
+            return _classifier(task.model, reads, writes)
+        case TextInput() as reads, TokenOutput():
+            return _masked_language_model(task.model, reads)
+    raise InteropError(
+        f"the task {task.name} has no counterpart in transformers; export it to onnx instead"
+    )
+
+
+def _obstacles(model: object) -> Iterator[str]:
+    """Yield the options of blocks that no family has."""
+    for side in ("encoder", "decoder"):
+        match getattr(model, side, None):
+            case BlockConfig() as block:
+                dim = int(getattr(model, "dim", 0))
+                split = block.head_width(dim) == dim // block.num_heads
+                for key, only in SUPPORTED.items():
+                    value = getattr(block, key)
+                    if value != only and not (split and key.startswith("head")):
+                        yield (
+                            f"model.{side}.{key} is {json.dumps(value)}, "
+                            f"and must be {json.dumps(only)}"
+                        )
+
+
+def _translator(model: nn.Module, reads: TextInput, writes: GeneratedText) -> ExportPlan:
+    longest = writes.options.max_length + 1
+    ids = {
+        **_end_ids(writes.tokenizer),
+        "decoder_start_token_id": writes.start,
+        "forced_eos_token_id": None,  # the default is 0, whatever token that is
+    }
+    own = replace(reads, tokenizer=writes.tokenizer, after=(writes.stop,))
+    return ExportPlan(
+        model=model,
+        facts={**ids, "max_position_embeddings": max(reads.max_length, longest)},
+        reads=reads,
+        target=None if writes.tokenizer is reads.tokenizer else own,
+        generation={**ids, **_generation(writes), "max_length": longest},
+        sides=2,
+    )
+
+
+def _classifier(model: nn.Module, reads: TextInput, writes: LabelOutput) -> ExportPlan:
+    """A number is given in its own units, not relative to the training data."""
+    own: Facts = {"pairs": reads.pairs, "temperature": writes.temperature}
+    match writes.labels:
+        case Number(mean=mean, scale=scale):
+            model = _rescaled(model, mean, scale)
+        case Several(separator=separator):
+            own["separator"] = separator
+    return ExportPlan(
+        model=model,
+        facts={**token_ids(reads.tokenizer), **_label_facts(writes.labels), "saccade": own},
+        reads=reads,
+    )
+
+
+def _masked_language_model(model: nn.Module, reads: TextInput) -> ExportPlan:
+    own = {"space_before": puts_space_before(reads.tokenizer)}
+    return ExportPlan(
+        model=model, facts={**token_ids(reads.tokenizer), "saccade": own}, reads=reads
+    )
+
+
+def _language_model(model: nn.Module, reads: TextInput, writes: GeneratedText) -> ExportPlan:
+    options, ids = writes.options, _end_ids(writes.tokenizer)
+    own = {
+        "layout": "packed" if reads.before and not reads.opening else "stream",
+        "opening": reads.opening,
+        "space_before": bool(reads.opening) and puts_space_before(reads.tokenizer),
+    }
+    sampling: Facts = {"do_sample": options.sample and options.temperature > 0}
+    if sampling["do_sample"]:
+        sampling |= {
+            "temperature": options.temperature,
+            "top_k": options.top_k or 0,
+            "top_p": options.top_p or 1.0,
+        }
+    return ExportPlan(
+        model=model,
+        facts={**ids, "saccade": own},
+        reads=reads,
+        generation={
+            **ids,
+            **_generation(writes),
+            "max_new_tokens": options.max_length,
+            **sampling,
+        },
+    )
+
+
+def _end_ids(tokenizer: Tokenizer) -> Facts:
+    """Return the ids of the padding token and of the tokens at both ends of a text."""
+    ids = token_ids(tokenizer)
+    return {key: ids[key] for key in ("pad_token_id", "bos_token_id", "eos_token_id")}
+
+
+def _generation(writes: GeneratedText) -> Facts:
+    """Return the options of generation that all models have."""
+    options: GenerationConfig = writes.options
+    return {
+        "suppress_tokens": list(writes.never),
+        "num_beams": options.beam,
+        "length_penalty": options.length_penalty,
+    }
+
+
+def _label_facts(labels: Labels) -> Facts:
+    match labels:
+        case Number():
+            return {"problem_type": "regression"}
+        case Several():
+            problem = "multi_label_classification"
+        case _:
+            problem = "single_label_classification"
+    return {"problem_type": problem, "id2label": dict(enumerate(labels.facts()["names"]))}
+
+
+def _rescaled(model: nn.Module, mean: float, scale: float) -> nn.Module:
+    """Return a copy whose head gives `scale` times the output plus `mean`."""
+    model = copy.deepcopy(model)
+    head = submodule(model, "head", nn.Linear)
+    with torch.no_grad():
+        head.weight.mul_(scale)
+        head.bias.mul_(scale).add_(mean)
+    return model
+
+
+@torch.no_grad()
+def _require_same_logits(plan: ExportPlan, written: nn.Module) -> None:
+    """Compare the logits of some tokens."""
+    inputs = [torch.arange(12).view(3, 4) % 7] * plan.sides
+    ours, theirs = plan.model.eval()(*inputs), written(*inputs)
+    difference = float((ours - theirs).abs().max() / ours.abs().max().clamp(min=1.0))
+    if not difference <= TOLERANCE:
+        raise InteropError(
+            f"the written model gives other logits, with a relative difference of {difference:.2g}"
+            "; please report this"
+        )

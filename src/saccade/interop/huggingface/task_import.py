@@ -1,0 +1,314 @@
+"""Make a task of a folder: the model with its vocabulary, its labels and the options of a recipe.
+
+The architecture of a folder names its task. A function here per such task fills the tables of its
+recipe and the files of its run folder; the task itself is made by its own `TaskConfig.restore`.
+"""
+
+import json
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from pydantic import TypeAdapter, ValidationError
+from torch import nn
+
+from saccade import config as recipe_tables
+from saccade.decoders.transformer import TransformerDecoder
+from saccade.errors import InteropError
+from saccade.interop.huggingface.families import families
+from saccade.interop.huggingface.load_save import HuggingFaceFolder
+from saccade.interop.huggingface.model_diff import submodule
+from saccade.interop.huggingface.model_rewrites import NEVER, with_rows
+from saccade.interop.huggingface.vocabulary import (
+    TARGET,
+    TOKENIZER,
+    read_vocabulary,
+    with_all_controls,
+    with_space_before,
+)
+from saccade.tasks import (
+    CLASSIFIER_FILE,
+    LABELS_FILE,
+    VOCABULARY_FILE,
+    Task,
+    TaskConfig,
+    config_of,
+)
+from saccade.text import Tokenizer, VocabularyConfig
+
+SEPARATORS = (",", ";", "|", "\t")
+"""Between several labels: the first that is in no label."""
+DEFAULT_POSITIONS = 512
+"""Length of texts if config.json has no `max_position_embeddings`."""
+
+Table = dict[str, Any]
+"""A table of a recipe, or the content of a JSON file."""
+
+
+@dataclass(frozen=True)
+class ImportedTask:
+    """A task with its weights, and the options of its recipe."""
+
+    options: TaskConfig
+    task: Task
+
+
+@dataclass(frozen=True, kw_only=True)
+class SaccadeFacts:
+    """The key "saccade" that `task_export` writes into config.json.
+
+    pairs          whether a classifier reads pairs of texts
+    temperature    the divisor of a classifier's logits
+    separator      the text between several labels
+    layout         the layout of a language model's texts
+    opening        the text before every input of a language model
+    space_before   whether the vocabulary put a space before every text
+    """
+
+    pairs: bool = False
+    temperature: float = 1.0
+    separator: str | None = None
+    layout: str = "stream"
+    opening: str = ""
+    space_before: bool = False
+
+
+@dataclass(frozen=True)
+class ImportSource:
+    """A folder that is imported; `pairs` if its classifier reads pairs of texts."""
+
+    folder: HuggingFaceFolder
+    own: SaccadeFacts
+    pairs: bool
+
+    def vocabulary(self, needed: tuple[str, ...]) -> Tokenizer:
+        """Return the vocabulary, which must have these control tokens."""
+        rows = self.folder.network.vocabulary_sizes[0]
+        tokenizer = read_vocabulary(self.folder.path / TOKENIZER, needed, rows)
+        return with_space_before(tokenizer) if self.own.space_before else tokenizer
+
+
+@dataclass(frozen=True)
+class ImportPlan:
+    """A task to be made.
+
+    tables    the tables of its recipe, without `[model]`
+    files     the files of its run folder by name
+    rewrite   changes the model so that it fits the vocabulary
+    """
+
+    tables: Table
+    files: Mapping[str, str]
+    rewrite: Callable[[nn.Module], nn.Module]
+
+
+def read_task(folder: str | Path, *, pairs: bool = False) -> ImportedTask:
+    """Return the task of a folder.
+
+    Args:
+        folder: A folder as `transformers` saves it, with tokenizer.json.
+        pairs: Whether a classifier reads pairs of texts, which no folder records.
+
+    Raises:
+        InteropError: If no task has the model of the folder, or files do not fit it.
+    """
+    opened = HuggingFaceFolder.open(folder)
+    config, task = opened.config, opened.kind.task
+    if task is None or config is None:
+        raise InteropError(
+            f"{opened.path} holds a {opened.architecture}: {_why_not(head=opened.kind.head)}"
+        )
+    own = _saccade_facts(opened)
+    plan = PLANS[task](ImportSource(opened, own, pairs or own.pairs))
+    tables = {"model": recipe_tables.plain(config), **plan.tables}
+    options = recipe_tables.read(config_of(task), tables)
+    model = plan.rewrite(opened.load())
+    with tempfile.TemporaryDirectory() as staging:
+        for name, content in plan.files.items():
+            (Path(staging) / name).write_text(content, encoding="utf-8")
+        restored = options.restore(Path(staging))
+    restored.model.load_state_dict(model.state_dict())
+    return ImportedTask(options, restored.eval())
+
+
+def _why_not(*, head: bool) -> str:
+    if not head:
+        return (
+            "it has no head, so it cannot predict anything; train one on it with "
+            "`saccade train RECIPE --data DATA --out RUN --init FOLDER`"
+        )
+    importable = [
+        name
+        for family in families().values()
+        for name, architecture in family.architectures.items()
+        if architecture.task is not None
+    ]
+    return (
+        f"no task has this model yet; these can be imported: {', '.join(importable)}. "
+        "saccade.interop.huggingface.load gives the model alone"
+    )
+
+
+def _saccade_facts(folder: HuggingFaceFolder) -> SaccadeFacts:
+    match folder.facts.get("saccade"):
+        case dict() as own:
+            try:
+                return TypeAdapter(SaccadeFacts).validate_python(own)
+            except ValidationError as error:
+                wrong = error.errors()[0]
+                raise InteropError(
+                    f'{folder.where}: "saccade" has an invalid value of {wrong["loc"][0]}: '
+                    f"{wrong['msg']}; remove it or export the run again"
+                ) from None
+    return SaccadeFacts()
+
+
+def _text_to_text(source: ImportSource) -> ImportPlan:
+    """One vocabulary for both sides, or one per side; missing controls get rows of their own.
+
+    Marian begins a text with any token, usually the padding. Here the start is a token of its own
+    with the same vector.
+    """
+    folder, facts = source.folder, source.folder.facts
+    rows = folder.network.vocabulary_sizes
+    read = source.vocabulary(("stop",))
+    other = folder.path / TARGET / TOKENIZER
+    if rows[0] != rows[1] and not other.is_file():
+        raise InteropError(
+            f"{folder.path} embeds {rows[0]} tokens on one side and {rows[1]} on the other, so it "
+            f"needs two vocabularies: {TOKENIZER} for the source and {TARGET}/{TOKENIZER} for the "
+            "target"
+        )
+    written = read_vocabulary(other, ("stop",), rows[1]) if other.is_file() else read
+    if facts.get("eos_token_id", written.stop) != written.stop:
+        raise InteropError(
+            f"{folder.where}: texts end with {facts['eos_token_id']} (eos_token_id), but in "
+            f"{TOKENIZER} with {written.stop}; make them equal"
+        )
+    match facts.get("decoder_start_token_id", written.controls.start):
+        case int() as start if 0 <= start < rows[1]:
+            first_token = start
+        case invalid:
+            raise InteropError(
+                f"{folder.where}: texts begin with {invalid!r} (decoder_start_token_id), which is "
+                f"not one of its {rows[1]} tokens"
+            )
+    known = {"source": len(read), "target": len(written)}
+    written = with_all_controls(written)
+    files = {"tokenizer.source.json": read, "tokenizer.target.json": written}
+    if not other.is_file():
+        read, files = written, {VOCABULARY_FILE: written}
+
+    def rewrite(model: nn.Module) -> nn.Module:
+        vector = submodule(model, "decoder", TransformerDecoder).embedding.weight[first_token]
+        model = with_rows(with_rows(model, **known), source=len(read), target=len(written))
+        decoder = submodule(model, "decoder", TransformerDecoder)
+        if first_token != written.start:
+            assert decoder.output.bias is not None
+            with torch.no_grad():
+                decoder.embedding.weight[written.start] = vector
+                decoder.output.bias[written.start] = NEVER
+        return model
+
+    match facts.get("max_position_embeddings"):
+        case int() as positions:
+            longest = positions
+        case _:
+            longest = DEFAULT_POSITIONS
+    text: Table = {"source": _vocabulary_like(read), "max_length": longest - 1}
+    if other.is_file():
+        text["target"] = _vocabulary_like(written)
+    contents = {name: tokenizer.to_string() for name, tokenizer in files.items()}
+    return ImportPlan({"text": text}, contents, rewrite)
+
+
+def _text_classification(source: ImportSource) -> ImportPlan:
+    """One label, several or a number, by `problem_type`."""
+    segments = getattr(source.folder.config, "num_segments", 0)
+    if source.pairs and segments < 2:
+        raise InteropError(
+            f"{source.folder.path} cannot read pairs: it does not tell segments apart "
+            f"(type_vocab_size is {segments}, and must be at least 2)"
+        )
+    tokenizer = source.vocabulary(("pad", "cls", "sep"))
+    labels = _labels(source)
+    tables = {
+        "text": _text_table(source, tokenizer, "max_length"),
+        "labels": {key: labels[key] for key in ("kind", "separator") if key in labels},
+    }
+    classifier = {"pairs": source.pairs, "temperature": source.own.temperature}
+    files = {
+        VOCABULARY_FILE: tokenizer.to_string(),
+        LABELS_FILE: json.dumps(labels, ensure_ascii=False),
+        CLASSIFIER_FILE: json.dumps(classifier),
+    }
+    return ImportPlan(tables, files, _resize_to(tokenizer))
+
+
+def _masked_language_modeling(source: ImportSource) -> ImportPlan:
+    """As many tokens at once as there are positions."""
+    tokenizer = source.vocabulary(("cls", "sep", "mask"))
+    tables = {"text": _text_table(source, tokenizer, "max_length")}
+    return ImportPlan(tables, {VOCABULARY_FILE: tokenizer.to_string()}, _resize_to(tokenizer))
+
+
+def _language_modeling(source: ImportSource) -> ImportPlan:
+    """Text is one stream, as in GPT-2, unless the folder says otherwise."""
+    layout = source.own.layout
+    tokenizer = source.vocabulary(("stop", "start") if layout == "packed" else ("stop",))
+    text = {**_text_table(source, tokenizer, "block"), "layout": layout}
+    tables = {"text": {**text, "opening": source.own.opening}}
+    return ImportPlan(tables, {VOCABULARY_FILE: tokenizer.to_string()}, _resize_to(tokenizer))
+
+
+PLANS: Mapping[str, Callable[[ImportSource], ImportPlan]] = {
+    "language_modeling": _language_modeling,
+    "masked_language_modeling": _masked_language_modeling,
+    "text_classification": _text_classification,
+    "text_to_text": _text_to_text,
+}
+"""The tasks that a folder can be imported as, by name."""
+
+
+def _text_table(source: ImportSource, tokenizer: Tokenizer, length_key: str) -> Table:
+    positions = source.folder.network.max_positions or DEFAULT_POSITIONS
+    return {"vocabulary": _vocabulary_like(tokenizer), length_key: positions}
+
+
+def _labels(source: ImportSource) -> Table:
+    """Return the content of labels.json."""
+    names = [name.strip() for name in source.folder.labels]
+    problem = source.folder.facts.get("problem_type")
+    if problem == "regression" or (problem is None and len(names) == 1):
+        if len(names) != 1:
+            raise InteropError(
+                f"{source.folder.path} predicts {len(names)} numbers per text (problem_type is "
+                '"regression"); a task of Saccade predicts one'
+            )
+        return {"kind": "number", "mean": 0.0, "scale": 1.0}
+    if len(set(names)) < len(names) or "" in names:
+        raise InteropError(
+            f"{source.folder.where}: id2label must give each class a different name, got {names}"
+        )
+    if problem == "multi_label_classification":
+        free = [x for x in SEPARATORS if not any(x in name for name in names)]
+        separator = source.own.separator or next(iter(free), "\n")
+        return {"kind": "several", "names": names, "separator": separator}
+    return {"kind": "one", "names": names}
+
+
+def _resize_to(tokenizer: Tokenizer) -> Callable[[nn.Module], nn.Module]:
+    """Remove rows that belong to no token: some models have a rounded number of rows."""
+    return lambda model: with_rows(model, source=len(tokenizer), target=len(tokenizer))
+
+
+def _vocabulary_like(tokenizer: Tokenizer) -> Table:
+    """Return the options closest to a vocabulary, by which a recipe would train a new one."""
+    kinds = {"BPE": "bpe", "Unigram": "unigram", "WordLevel": "word"}
+    model = json.loads(tokenizer.to_string())["model"]
+    kind: Any = kinds.get(model.get("type"), "bpe")
+    smallest = VocabularyConfig(kind=kind).smallest
+    return {"kind": kind, "size": max(len(tokenizer), smallest)}

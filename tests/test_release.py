@@ -1,0 +1,101 @@
+"""The wheel and the source archive: what they hold, and that they work without the repository."""
+
+import os
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import tomllib
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import saccade
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def archives(tmp_path_factory):
+    """Build both archives offline, from the files that git tracks."""
+    work = tmp_path_factory.mktemp("release")
+    tracked = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()
+    for name in tracked:
+        if (ROOT / name).is_file() and not name.startswith(("docs/", "benchmarks/")):
+            (work / "tree" / name).parent.mkdir(parents=True, exist_ok=True)
+            (work / "tree" / name).write_bytes((ROOT / name).read_bytes())
+    build = "from setuptools import build_meta as b; b.build_wheel('dist'); b.build_sdist('dist')"
+    (work / "tree" / "dist").mkdir()
+    subprocess.run(
+        [sys.executable, "-c", build], cwd=work / "tree", check=True, capture_output=True
+    )
+    [wheel], [source] = ((work / "tree" / "dist").glob(end) for end in ("*.whl", "*.tar.gz"))
+    return wheel, source
+
+
+@pytest.fixture(scope="module")
+def installed(archives, tmp_path_factory):
+    """Install the wheel into a new environment that shares only the dependencies."""
+    folder = tmp_path_factory.mktemp("environment")
+    venv.create(folder, with_pip=False)
+    [site] = folder.glob("lib/python*/site-packages")
+    with zipfile.ZipFile(archives[0]) as wheel:
+        wheel.extractall(site)
+    # a folder named in a .pth file is searched, but its own .pth files are not read: the editable
+    # installation of this repository stays invisible
+    (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return folder / "bin" / "python"
+
+
+def run(python, *arguments, cwd):
+    names = {"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"}
+    environment = {key: value for key, value in os.environ.items() if key not in names}
+    return subprocess.run(
+        [python, *arguments],
+        cwd=cwd,
+        env={**environment, "HOME": str(cwd)},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+
+
+def test_archives_hold_the_package_and_nothing_else(archives):
+    with zipfile.ZipFile(archives[0]) as wheel:
+        names = wheel.namelist()
+    assert {name.split("/")[0].split("-")[0] for name in names} == {"saccade", "saccade_attention"}
+    data = {Path(name).suffix for name in names if name.startswith("saccade/")}
+    assert {".py", ".toml", ".html", ".css", ".js"} <= data
+    assert "saccade/py.typed" in names
+    with tarfile.open(archives[1]) as source:
+        parts = {Path(name).parts[1] for name in source.getnames() if len(Path(name).parts) > 1}
+    assert not parts & {"tests", "benchmarks", "tools", ".ci"}
+    assert {"src", "README.md", "LICENSE", "pyproject.toml"} <= parts
+
+
+def test_a_wheel_in_a_new_environment_lists_recipes_and_trains(installed, tmp_path):
+    where = run(installed, "-c", "import saccade; print(saccade.__file__)", cwd=tmp_path)
+    assert Path(where.strip()).is_relative_to(installed.parents[1])
+    assert "transformer-tiny" in run(installed, "-m", "saccade", "recipes", cwd=tmp_path)
+    train = ["train", "reverse", "--data", "builtin:reverse", "--out", "run", "--max-steps", "2"]
+    small = ["--set", "model.dim=8", "--set", "model.encoder.dim=8", "--set", "model.decoder.dim=8"]
+    run(installed, "-m", "saccade", *train, *small, cwd=tmp_path)
+    assert run(installed, "-m", "saccade", "predict", "run", "a b c", cwd=tmp_path)
+
+
+def test_the_metadata_is_complete():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["name"] == "saccade-attention"
+    assert project["requires-python"] == ">=3.11,<3.14"
+    assert saccade.__version__ == "0.2.0"
+    groups = {"core": project["dependencies"], **project["optional-dependencies"]}
+    unbounded = [name for group in groups.values() for name in group if not set("><=[") & set(name)]
+    assert unbounded == []
