@@ -126,7 +126,7 @@ def test_it_is_served_by_the_api(server):
     queries = {"model": "vowels", "inputs": ["banana", "xyz"], "attention": True}
     answers = send_request(server, "POST", "/v1/predict", json=queries).json()["answers"]
     assert answers[0]["text"] == "3"
-    assert answers[0]["attention"]["layers"]
+    assert answers[0]["attention"]["weights"]
 
 
 def test_it_is_exported_to_onnx_and_verified(place, run, monkeypatch):
