@@ -62,7 +62,7 @@ def test_kind_can_be_said(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("labels", "options", "said"),
+    ("labels", "options", "output"),
     [
         (["a", "a"], {}, "at least two different labels; train has 'a'"),
         (["1.5", "nan"], {}, ":3: the label must be a finite number, got nan"),

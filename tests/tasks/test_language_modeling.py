@@ -332,15 +332,14 @@ def test_a_long_prompt_is_seen_from_its_end(task, caplog):
     with caplog.at_level(logging.WARNING):
         [results] = task.predict([long], first=4, beam=1)
     count = len(context_of(task, long))
-    assert caplog.messages == [
-        f"input 5 has {count} tokens; the model sees the last 8 (text.block)"
-    ]
+    read = f"of its {count} tokens, only the last 8 are read (text.block)"
+    assert caplog.messages == [f"1 of 1 inputs are too long, the first is input 5: {read}"]
     with caplog.at_level(logging.ERROR):
         assert results == task.predict(["so " + long], beam=1)[0]
 
 
 @pytest.mark.parametrize(
-    ("inputs", "options", "said"),
+    ("inputs", "options", "output"),
     [
         ("text", {}, "put it into a list"),
         (["a"], {"heat": 1}, "'heat' is not an option of generation; use one of: beam"),
@@ -459,7 +458,7 @@ def test_running_text_is_measured_in_long_items(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "output"),
     [
         (["text.block=129"], "text.block = 129 needs as many learned positions, but .* is 128"),
         (["text.layout=packed", "text.opening=x"], "text.opening is for layout"),
@@ -614,7 +613,7 @@ def test_training_learns(tmp_path):
     assert task.predict(["abc"], beam=1, max_length=8)[0].text == "defgh\nab"
 
 
-@pytest.mark.parametrize(("text", "said"), [("", "text.txt is empty"), ("one line", "too few")])
+@pytest.mark.parametrize(("text", "output"), [("", "text.txt is empty"), ("one line", "too few")])
 def test_too_little_text_to_train_on(tmp_path, text, output):
     (tmp_path / "text.txt").write_text(text)
     with pytest.raises(DataError, match=output):
