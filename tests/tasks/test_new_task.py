@@ -111,7 +111,9 @@ def server(run):
     model = ServedModel("vowels", saccade.load(run), limits=limits, metrics=metrics)
     middleware = app.build(
         ModelRegistry([model], metrics),
-        authorization=Authorization.for_address("127.0.0.1", open_paths=app.open_paths()),
+        authorization=Authorization.for_address(
+            "127.0.0.1", token=None, open_paths=app.open_paths()
+        ),
         limits=limits,
         metrics=metrics,
     )
@@ -125,7 +127,7 @@ def test_it_is_served_by_the_api(server):
     asked = {"model": "vowels", "inputs": ["banana", "xyz"], "attention": True}
     answers = send_request(server, "POST", "/v1/predict", json=asked).json()["answers"]
     assert answers[0]["text"] == "3"
-    assert answers[0]["attention"]["layers"]
+    assert answers[0]["attention"]["weights"]
 
 
 def test_it_is_exported_to_onnx_and_verified(place, run, monkeypatch):
