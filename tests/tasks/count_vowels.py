@@ -52,12 +52,12 @@ dim = 8
 names = ["exact_match"]
 
 [training]
-max_steps = 150
+max_steps = 100
 learning_rate = 0.03
 batch_tokens = 400
-validate_every = 75
+validate_every = 50
 validate_items = 20
-checkpoint_every = 150
+checkpoint_every = 100
 """
 COUNT = Number(0.0, 1.0)
 
