@@ -30,6 +30,9 @@ class Echo(Task):
     def from_json(self, value: Any) -> Any:
         return value
 
+    def attention_size(self, inputs: Sequence[Any], options: Any) -> int:
+        return 0
+
     def predict(
         self,
         inputs: Sequence[str],
