@@ -441,7 +441,7 @@ def test_an_evaluation_can_be_stopped_and_refuses_what_is_wrong(task, monkeypatc
     monkeypatch.setattr(language_modeling, "READ_AT_ONCE", 8)
     task.evaluate([Item(("a b c " * 9,), (), 1)], quick=True, on_batch=calls.append)
     assert len(calls) > 1
-    with pytest.raises(DecodingError, match="no option 'heat'"):
+    with pytest.raises(DecodingError, match="'heat' is not an option"):
         task.evaluate([Item(("a",), (), 1)], quick=True, heat=3)
 
 

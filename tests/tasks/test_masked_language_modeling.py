@@ -341,7 +341,7 @@ def test_wrong_use_is_refused(looking):
             [f"{HOLE}"],
             {"beam": 3},
             DecodingError,
-            "no option 'beam'; there are: num_best,",
+            "'beam' is not an option of this task; use one of: num_best,",
         ),
         ([f"{HOLE}"], {"num_best": 0}, DecodingError, "num_best must be at least 1, got 0"),
         ([f"{HOLE}"], {"batch_size": 0}, DecodingError, "batch_size must be at least 1"),
@@ -349,7 +349,7 @@ def test_wrong_use_is_refused(looking):
     ):
         with pytest.raises(error, match=said):
             looking.predict(inputs, **options)
-    with pytest.raises(DecodingError, match="no option 'sample'; there are: attention, batch_size"):
+    with pytest.raises(DecodingError, match=r"'sample' is not an option .*: attention, batch_size"):
         looking.evaluate([Item(("a cat",), (), 1)], sample=True)
     with pytest.raises(DecodingError, match="batch_size must be at least 1, got 0"):
         looking.evaluate([Item(("a cat",), (), 1)], batch_size=0)
@@ -517,7 +517,7 @@ def test_recipes_say_what_cannot_be():
             "text.max_length=600",
             "text.max_length = 600 needs as many learned positions, but .* is 512",
         ),
-        ("masking.replaced=0.95", "masking: replaced and random are shares"),
+        ("masking.replaced=0.95", "masking: replaced and random are fractions"),
         ("masking.whole=lines", "masking.whole cannot be 'lines'"),
     ):
         with pytest.raises(RecipeError, match=said):

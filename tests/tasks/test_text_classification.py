@@ -141,7 +141,7 @@ def test_a_long_text_is_cut_and_that_is_said(tmp_path, caplog):
     task = build(tmp_path, ROWS, "text.max_length=8")
     with caplog.at_level(logging.WARNING):
         [answer] = task.predict([LONG])
-    assert "1 of 1 inputs (the first is input 1) have more than the 8 tokens" in caplog.text
+    assert "input 1: of its 60 tokens, only the first 8 are read" in caplog.text
     ids = task.tokenizer.encode(LONG)
     assert task.force([LONG], ["good"]).tokens[0].tolist()[1:-1] == ids[:6]
     examples = task.encode(splits(tmp_path, task, [*ROWS, (LONG, "good")]), tmp_path / "cache")
@@ -217,7 +217,7 @@ def test_a_reader_without_attention_says_so(tmp_path):
     ("inputs", "options", "said"),
     [
         ("one text", {}, "put it into a list"),
-        (["a"], {"beam": 3}, "there is no option 'beam'"),
+        (["a"], {"beam": 3}, "'beam' is not an option"),
         (["a"], {"batch_size": 0}, "batch_size"),
         ([("a", "b")], {}, "input 1 must be one text, got 2"),
     ],

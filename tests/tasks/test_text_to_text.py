@@ -317,7 +317,7 @@ def test_on_batch_counts_what_is_answered(task):
 def test_wrong_use_is_refused(task):
     for inputs, options, error, said in (
         ("a cat", {}, DecodingError, "put it into a list"),
-        (["a"], {"beams": 3}, DecodingError, "no option 'beams'; there are: beam"),
+        (["a"], {"beams": 3}, DecodingError, "'beams' is not an option of generation"),
         (["a"], {"beam": 0}, DecodingError, "beam"),
         (["a"], {"max_length": 0}, DecodingError, "max_length must be at least 1"),
         (["a"], {"sample": True, "beam": 3}, DecodingError, "sampling has no beams"),
