@@ -124,8 +124,8 @@ def server(run):
 def test_it_is_served_by_the_api(server):
     [entry] = send_request(server, "GET", "/v1/models").json()["data"]
     assert (entry["id"], entry["task"], entry["reads"]) == ("vowels", "count_vowels", "text")
-    asked = {"model": "vowels", "inputs": ["banana", "xyz"], "attention": True}
-    answers = send_request(server, "POST", "/v1/predict", json=asked).json()["answers"]
+    body = {"model": "vowels", "inputs": ["banana", "xyz"], "attention": True}
+    answers = send_request(server, "POST", "/v1/predict", json=body).json()["answers"]
     assert answers[0]["text"] == "3"
     assert answers[0]["attention"]["weights"]
 

@@ -1,7 +1,7 @@
 """Folders of CTranslate2 as engines: token ids in, hypotheses out.
 
 Each of its workers has one thread, as batches do here; several threads may call it at once.
-docs/engines.md lists what differs from our own decoding.
+docs/explanation/engines.md lists what differs from our own decoding.
 """
 
 from abc import ABC, abstractmethod

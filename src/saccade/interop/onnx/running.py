@@ -4,7 +4,7 @@
     memory = model.run("encoder", {"source": ids, "source_mask": mask})
     rows = model.write({"source_mask": mask, **memory}, start, longest=50)
 
-Arrays in, arrays out, without torch; docs/onnx.md shows how texts and images become arrays.
+Arrays in, arrays out, without torch; docs/how-to/onnx.md shows how texts and images become arrays.
 """
 
 from collections.abc import Mapping

@@ -195,7 +195,7 @@ def places_of(side: object) -> int | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Description:
-    """What a task reads and writes, and the options of its model.
+    """The input and output of a task, and the options of its model.
 
     Attributes:
         reads: The input.
