@@ -486,9 +486,7 @@ def test_raises_on_a_missing_package_and_names_the_extra(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(
-        InteropError, match=rf'{name} is needed .* "saccade-attention\[onnx\]"'
-    ):
+    with pytest.raises(InteropError, match=rf'{name} is needed .* "saccade-attention\[onnx\]"'):
         writing.write_task(text_classifier(), tmp_path)
     assert not list(tmp_path.iterdir())
 

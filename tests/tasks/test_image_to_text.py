@@ -324,7 +324,7 @@ def test_pretrained_weights_can_be_fine_tuned(tmp_path, weights):
     ("change", "error", "message"),
     [
         ("model.encoder.weights=", RecipeError, "weights is missing: give the path"),
-        ("model.encoder.weights=nowhere.st", WeightsError, r"no file nowhere\.st"),
+        ("model.encoder.weights=nowhere.st", WeightsError, r"nowhere\.st .* does not exist"),
         ("augment.flip=true", RecipeError, "features that are computed once"),
         ("augment.mixup=0.5", RecipeError, "captions cannot be mixed"),
         ("image.scale=data", RecipeError, "does not fit EfficientNet"),
