@@ -3,9 +3,7 @@
 `page()` returns the Markdown of reference/recipe-keys.md; docs/make_site.py calls it.
 """
 
-import re
 from collections.abc import Iterator
-from dataclasses import is_dataclass
 from itertools import groupby
 
 from saccade import config, tasks
@@ -56,22 +54,8 @@ def _tables(keys: Iterator[Key]) -> Iterator[str]:
     for name, inside in groupby(keys, lambda key: key.path.split(".")[0]):
         yield f"\n`[{name}]`\n\n| key | values | default | |\n|---|---|---|---|\n"
         for key in inside:
-            text = descriptions(key.owner).get(key.path.rpartition(".")[2], "")
-            yield f"| `{key.path}` | {key.allowed} | {key.default} | {_cell(text)} |\n"
-
-
-def descriptions(owner: type) -> dict[str, str]:
-    """Return the description of each key, from lines of `key   description` in the docstring."""
-    texts: dict[str, str] = {}
-    names: list[str] = []
-    docstrings = [cls.__doc__ or "" for cls in reversed(owner.__mro__) if is_dataclass(cls)]
-    for line in (line for text in docstrings for line in text.splitlines()[1:]):
-        if entry := re.fullmatch(r" {4}(\w+(?:, \w+)*)  +(\S.*)", line):
-            names = entry[1].split(", ")
-            texts |= dict.fromkeys(names, entry[2])
-        elif names and line.startswith(" " * 8):
-            texts |= {name: f"{texts[name]} {line.strip()}" for name in names}
-    return texts
+            text = _cell(key.description)
+            yield f"| `{key.path}` | {key.allowed} | {key.default} | {text} |\n"
 
 
 def _cell(text: str) -> str:

@@ -1,9 +1,10 @@
 """Tests of the package: its public names, the README, and what an import must not do."""
 
-import doctest
+import ast
 import os
 import subprocess
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -12,12 +13,6 @@ import saccade
 from saccade import errors
 
 ROOT = Path(__file__).parents[1]
-
-
-def test_the_readme_session_runs_as_printed():
-    results = doctest.testfile(str(ROOT / "README.md"), module_relative=False, verbose=False)
-    assert results.attempted >= 10
-    assert results.failed == 0
 
 
 def test_links_of_the_readme_exist():
@@ -68,3 +63,12 @@ def test_every_error_is_a_saccade_error_in_the_tree():
     assert all(issubclass(kind, saccade.SaccadeError) for kind in kinds)
     assert all(kind.__name__ in tree for kind in kinds)
     assert str(errors.WatchError("as it stands")) == "as it stands"
+
+
+def test_public_classes_have_unique_names():
+    places = defaultdict(list)
+    for path in Path(saccade.__file__).parent.rglob("*.py"):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places[node.name].append(path.name)
+    assert {name: files for name, files in places.items() if len(files) > 1} == {}

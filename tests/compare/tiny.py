@@ -19,7 +19,7 @@ PLAIN = "plain:model.decoder.attention=none"
 def undrawn():
     """Leave charts undrawn, which would take most of the time of a page."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Chart, "address", lambda chart, theme="light": f"data:,{theme}")
+        patch.setattr(Chart, "data_url", lambda chart, theme="light": f"data:,{theme}")
         yield
 
 

@@ -390,7 +390,7 @@ def test_the_task_is_built_once(place, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["rnn-attention", "bert-mini", "gpt-char", "vit-tiny"])
-def test_a_new_task_has_the_weights_and_parts_of_a_restored_one(tmp_path, name):
+def test_a_new_task_has_the_weights_and_files_of_a_restored_one(tmp_path, name):
     """A run that is resumed before its first checkpoint is built from its folder."""
     recipe = tiny_recipes.small(name)
     [file] = tiny_recipes.data().glob(f"{recipe.task}.*")
@@ -399,7 +399,7 @@ def test_a_new_task_has_the_weights_and_parts_of_a_restored_one(tmp_path, name):
     task = recipe.options.create(split)
     Run(tmp_path).begin(recipe, task, {})
     restored = Run(tmp_path).initial_task(seed=5)
-    assert restored.parts() == task.parts()
+    assert restored.files() == task.files()
     assert same(restored.state_dict(), task.state_dict())
 
 

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, BinaryIO
 import typer
 
 from saccade.errors import DataError, DiskFullError
-from saccade.files import disk_full
 
 if TYPE_CHECKING:
     from saccade.metrics.score import MetricScore
     from saccade.training.console import Counting
 
-PERCENT = re.compile(r"accuracy|exact_match|pointing|(\w+_)?f1|\w+_rate(_\w+)?")
-"""Metrics that are fractions and printed as per cent."""
+PERCENT = {"accuracy", "exact_match", "pointing"}
+"""Metrics that are fractions and printed as per cent, beside F1 scores and error rates."""
 
 
 class LineWriter:
@@ -53,6 +52,8 @@ class LineWriter:
         error: BaseException | None,
         at: TracebackType | None,
     ) -> None:
+        from saccade.files import disk_full
+
         errors = [error]
         if self._path is not None:
             try:
@@ -113,7 +114,8 @@ def print_score(score: "MetricScore", indent: str = "") -> None:
 
     Fractions that people read as per cent are printed so: accuracy 61.0 % [55.7, 66.7].
     """
-    percent = PERCENT.fullmatch(score.name) is not None
+    words = score.name.split("_")
+    percent = score.name in PERCENT or "rate" in words or words[-1] == "f1"
     scale, form = (100, ".1f") if percent else (1, ".4g")
     line = f"{indent}{score.name} {scale * score.value:{form}}{' %' if percent else ''}"
     if score.interval is not None:

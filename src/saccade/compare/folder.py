@@ -53,7 +53,7 @@ class ComparisonFolder:
         """Write pages by name, and remove pages of an earlier call that are not among them."""
         for name in (PAGE, ATTENTION):
             if name in pages:
-                write_file(self.path / name, pages[name].encode())
+                write_file(self.path / name, pages[name].encode(), "all trainings are kept")
             else:
                 (self.path / name).unlink(missing_ok=True)
 
@@ -130,12 +130,13 @@ class ComparisonFolder:
     def _write_plan(self, entrants: Sequence[Entrant], data: str, corpus: Corpus) -> None:
         import tomlkit
 
-        with disk_errors(self.path, "the comparison so far is kept"):
+        kept = "the comparison so far is kept"
+        with disk_errors(self.path, kept):
             (self.path / "recipes").mkdir(exist_ok=True)
-            plan = {"format": FORMAT, "data": data, "splits": _digests(corpus)}
-            write_file(self.path / "plan.toml", tomlkit.dumps(plan).encode())
-            for entrant in entrants:
-                write_file(self.recipe(entrant.name), entrant.recipe.to_toml().encode())
+        plan = {"format": FORMAT, "data": data, "splits": _digests(corpus)}
+        write_file(self.path / "plan.toml", tomlkit.dumps(plan).encode(), kept)
+        for entrant in entrants:
+            write_file(self.recipe(entrant.name), entrant.recipe.to_toml().encode(), kept)
 
 
 def _digests(corpus: Corpus) -> dict[str, str]:

@@ -15,7 +15,7 @@ from saccade.compare.trainings import TrainingJob, completed
 from saccade.compare.worker import perform_in_worker
 from saccade.data import sources
 from saccade.errors import RecipeError, SaccadeError, StoppedError
-from saccade.files import disk_errors, write_file
+from saccade.files import write_file
 from saccade.lens.formatting import readable_json
 from saccade.lens.record import AttentionRecord
 from saccade.training.console import Console
@@ -121,9 +121,9 @@ def compare(
             seeds=tuple(seeds),
             entrants=[_contender(i, entrant, jobs, failed) for i, entrant in enumerate(chosen)],
         )
-        with disk_errors(folder.path, "all trainings are kept"):
-            write_file(folder.json, readable_json(comparison.as_json()).encode())
-            folder.write_pages(pages(comparison))
+        content = readable_json(comparison.as_json()).encode()
+        write_file(folder.json, content, "all trainings are kept")
+        folder.write_pages(pages(comparison))
     return comparison
 
 

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 
 from saccade.compare.measurements import Measurements, measure
 from saccade.errors import RunError, brief
-from saccade.files import disk_errors, write_file
+from saccade.files import write_file
 from saccade.lens.formatting import readable_json
 from saccade.training import recipe as recipes
 from saccade.training import session
@@ -123,8 +123,7 @@ def _record_progress(job: TrainingJob, budget: list[Limit] | None) -> None:
 
 
 def _write_json(path: Path, table: object) -> None:
-    with disk_errors(path, "the run itself is kept"):
-        write_file(path, readable_json(table).encode())
+    write_file(path, readable_json(table).encode(), "the run itself is kept")
 
 
 def peak_memory() -> int | None:

@@ -230,23 +230,23 @@ def assess(
 
     chosen, summary = rows(task.columns)
     notify(summary)
-    asked = list(task.items(chosen))
-    if not asked:
+    items = list(task.items(chosen))
+    if not items:
         raise DataError(
             f"there is nothing to evaluate in {data}: its {split} split has no usable row"
         )
     if attention is None:
-        return task.evaluate(asked, **options)
+        return task.evaluate(items, **options)
     require_measurable(task)
-    golds, back = None, None  # what does not fit is refused before the long work of answering
+    golds, back = None, None  # raise on mismatches before the long work of predicting
     if isinstance(task, Aligns):
-        golds = golds_of(rows((*task.columns, ALIGNMENT))[0], asked, attention.gold)
+        golds = golds_of(rows((*task.columns, ALIGNMENT))[0], items, attention.gold)
         back = None if attention.reverse is None else load_translator(attention.reverse)
     elif attention != AttentionOptions():
         raise DataError(f"the task {task.name} does not align words, so it has no gold alignments")
-    found = task.evaluate(asked, **options)
+    evaluation = task.evaluate(items, **options)
     notify("measuring attention")
-    return with_attention(task, found, golds=golds, back=back)
+    return with_attention(task, evaluation, golds=golds, back=back)
 
 
 def load_translator(run: str | Path, *, device: str = "cpu") -> Aligns:

@@ -133,7 +133,7 @@ def test_pronounce_has_distinct_words_per_split():
 
 def test_pronounce_without_its_package_names_the_extra(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(DataError, match=r'pip install "saccade\[demo\]"'):
+    with pytest.raises(DataError, match=r'pip install "saccade-attention\[demo\]"'):
         open_corpus("builtin:pronounce", PAIR).splits["train"].count()
 
 
@@ -434,7 +434,7 @@ def test_digits_are_split_by_their_images():
 def test_digits_without_scikit_learn_name_the_extra(monkeypatch, no_cached_digits):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     for ask in (lambda: list(digits.rows("train")), lambda: digits.image("builtin:digits/0")):
-        with pytest.raises(DataError, match=r'pip install "saccade\[demo\]"'):
+        with pytest.raises(DataError, match=r'pip install "saccade-attention\[demo\]"'):
             ask()
 
 

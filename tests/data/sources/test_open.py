@@ -93,7 +93,7 @@ def test_parquet_without_pyarrow_names_the_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     (tmp_path / "pairs.parquet").write_bytes(b"PAR1")
-    with pytest.raises(DataError, match=r'pip install "saccade\[parquet\]"'):
+    with pytest.raises(DataError, match=r'pip install "saccade-attention\[parquet\]"'):
         open_corpus(tmp_path / "pairs.parquet", PAIR)
 
 
@@ -689,7 +689,7 @@ def test_a_folder_saved_by_datasets_is_recognised(tmp_path, monkeypatch):
 
 def test_error_without_datasets_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(DataError, match=r'pip install "saccade\[hf\]"'):
+    with pytest.raises(DataError, match=r'pip install "saccade-attention\[hf\]"'):
         open_corpus("hf:anything", PAIR)
 
 

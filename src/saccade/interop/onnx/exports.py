@@ -1,4 +1,4 @@
-"""Exports of tasks: graphs, vocabularies, and the facts of `saccade.json`.
+"""Contents of an ONNX export: graphs, vocabularies, and the facts of `saccade.json`.
 
 All of it follows from the task's description and the structure of its model: a model that generates
 text becomes `encoder`, `decoder` and `decoder_step` (no encoder if it continues its input), any
@@ -27,7 +27,7 @@ Arguments = Callable[[Tensors], Sequence[Tensor]]
 
 @dataclass(frozen=True, kw_only=True)
 class OnnxExport:
-    """The content of an exported folder.
+    """The files of an export.
 
     Attributes:
         graphs: The graphs, by the names of their files; the one that reads comes first.

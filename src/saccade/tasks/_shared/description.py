@@ -195,7 +195,7 @@ def places_of(side: object) -> int | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Description:
-    """The input and output of a task, and the options of its model.
+    """A task's input and output, and the options of its model.
 
     Attributes:
         reads: The input.
