@@ -60,7 +60,7 @@ def test_recurrent_runs_use_eager_only(saccade, run, tmp_path):
     assert not (tmp_path / "out").exists()
     result = saccade("predict", run, "a b", "--engine", "warp")
     assert result.code == 2
-    assert "there is no engine 'warp'; there are: auto, eager, ctranslate2" in result.err
+    assert "'warp' is not a valid engine; use one of: auto, eager, ctranslate2" in result.err
 
 
 def test_evaluate_names_the_engine(saccade, transformer, tmp_path):

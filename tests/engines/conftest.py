@@ -20,7 +20,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(autouse=True)
 def _no_trial(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its own test has it; another process takes long to begin."""
+    """Leave out the trial in another process, which is slow and has a test of its own."""
     monkeypatch.setattr(ctranslate2, "require_survival", lambda *_: None)
     assert choice.ctranslate2 is ctranslate2
 
@@ -35,7 +35,7 @@ def _one_thread() -> Iterator[None]:
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The numbers of each folder that is written from here on."""
+    """The quantization of each folder that is written during a test."""
     numbers: list[str] = []
     write = ctranslate2.write_folder
 

@@ -1,4 +1,4 @@
-"""Engines cached beside a run: built once, rebuilt when outdated, never left incomplete."""
+"""The folder of an engine: built once, built again after a change, always complete."""
 
 import json
 import threading
@@ -30,10 +30,10 @@ def fill(folder: Path) -> Check:
 
 
 def refuse(folder: Path) -> Check:
-    raise AssertionError("it is there already")
+    raise AssertionError("it exists already")
 
 
-def test_made_once(run, elsewhere):
+def test_a_folder_is_built_once(run, elsewhere):
     cache = EngineCache(Run(run), elsewhere)
     made = cache.get("x-int8", fill)
     assert made.folder == run / "engines" / "x-int8"
@@ -47,7 +47,7 @@ def test_made_once(run, elsewhere):
     assert not elsewhere.exists()
 
 
-def test_the_check_is_kept_whole(run, elsewhere):
+def test_the_check_is_kept_completely(run, elsewhere):
     kept = Check(compared=9, same=7, tokens=0.9, quality={"bleu": (30.5, 30.25)})
     cache = EngineCache(Run(run), elsewhere)
     cache.get("x", lambda folder: kept)
@@ -79,7 +79,7 @@ def lose(run: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [change_weights, change_recipe, tear, spoil, lose])
-def test_made_anew(run, elsewhere, change):
+def test_a_folder_is_built_again_after_a_change(run, elsewhere, change):
     cache, times = EngineCache(Run(run), elsewhere), []
 
     def count(folder: Path) -> Check:
@@ -88,22 +88,22 @@ def test_made_anew(run, elsewhere, change):
 
     cache.get("x", count)
     change(run)
-    results = cache.get("x", count)
+    built = cache.get("x", count)
     assert len(times) == 2
-    assert (results.folder / "model.bin").read_bytes() == b"weights"
+    assert (built.folder / "model.bin").read_bytes() == b"weights"
     cache.get("x", refuse)
     assert [path.name for path in (run / "engines").iterdir() if path.is_dir()] == ["x"]
 
 
-def test_another_version_makes_its_own(run, elsewhere, monkeypatch):
+def test_another_version_builds_its_own_folder(run, elsewhere, monkeypatch):
     cache = EngineCache(Run(run), elsewhere)
     cache.get("x", fill)
     monkeypatch.setattr(ctranslate2, "version", lambda: "99.0")
-    with pytest.raises(AssertionError, match="there already"):
+    with pytest.raises(AssertionError, match="exists already"):
         cache.get("x", refuse)
 
 
-def test_a_failure_leaves_what_was_there(run, elsewhere):
+def test_a_failure_keeps_the_old_folder(run, elsewhere):
     cache = EngineCache(Run(run), elsewhere)
     cache.get("x", fill)
     change_weights(run)
@@ -113,7 +113,7 @@ def test_a_failure_leaves_what_was_there(run, elsewhere):
     assert not list((run / "engines").glob(".partial*"))
 
 
-def test_what_a_killed_process_left_is_removed(run, elsewhere):
+def test_partial_folders_of_a_killed_process_are_removed(run, elsewhere):
     left = run / "engines" / ".partial-1-x"
     left.mkdir(parents=True)
     (left / "model.bin").write_bytes(b"half")
@@ -121,7 +121,7 @@ def test_what_a_killed_process_left_is_removed(run, elsewhere):
     assert [path.name for path in (run / "engines").iterdir() if path.is_dir()] == ["x"]
 
 
-def test_where_the_run_cannot_be_written(run, elsewhere):
+def test_uses_the_fallback_if_the_run_is_not_writable(run, elsewhere):
     (run / "engines").write_text("in the way")
     cache = EngineCache(Run(run), elsewhere)
     made = cache.get("x", fill)
@@ -130,7 +130,7 @@ def test_where_the_run_cannot_be_written(run, elsewhere):
     assert saccade.load(run, engine="ctranslate2").engine.name == "ctranslate2-int8"
 
 
-def test_where_nothing_can_be_written(run, elsewhere):
+def test_raises_if_nothing_is_writable(run, elsewhere):
     (run / "engines").write_text("in the way")
     elsewhere.parent.write_text("in the way, too")
     with pytest.raises(EngineError, match="the files of x could not be written: "):
@@ -138,7 +138,7 @@ def test_where_nothing_can_be_written(run, elsewhere):
     assert saccade.load(run, engine="auto").engine.name == "eager"
 
 
-def test_two_at_once_make_one(run, elsewhere):
+def test_two_processes_build_one_folder(run, elsewhere):
     begun, times = threading.Barrier(2), []
 
     def slow(folder: Path) -> Check:
@@ -148,13 +148,13 @@ def test_two_at_once_make_one(run, elsewhere):
 
     def ask() -> None:
         begun.wait()
-        results.append(EngineCache(Run(run), elsewhere).get("x", slow))
+        built.append(EngineCache(Run(run), elsewhere).get("x", slow))
 
-    results: list[object] = []
+    built: list[object] = []
     both = [threading.Thread(target=ask) for _ in range(2)]
     for each in both:
         each.start()
     for each in both:
         each.join()
     assert len(times) == 1
-    assert results[0] == results[1]
+    assert built[0] == built[1]

@@ -1,4 +1,4 @@
-"""Which engine a run gets, what it answers, and what it leaves to the model itself."""
+"""The choice of an engine, its answers, and what it leaves to the model itself."""
 
 import random
 
@@ -27,23 +27,23 @@ def texts(answers) -> list[str]:
     return [answer.text for answer in answers]
 
 
-def test_the_library_answers_by_the_model_itself(run, made):
+def test_the_library_uses_eager_by_default(run, made):
     assert saccade.load(run).engine.name == "eager"
     assert made == []
     assert not (run / "engines").exists()
 
 
 @pytest.mark.parametrize("batch_size", [1, 3, 64])
-def test_answers_are_those_of_eager(run, batch_size, caplog):
-    """Blank inputs and those that are too long, too."""
+def test_answers_equal_those_of_eager(run, batch_size, caplog):
+    """Also for blank inputs and for inputs that are too long."""
     eager, fast = saccade.load(run), saccade.load(run, engine=FLOAT)
     assert fast.engine.name == FLOAT
-    wanted = eager.predict(INPUTS, batch_size=batch_size)
+    expected = eager.predict(INPUTS, batch_size=batch_size)
     caplog.clear()
-    results = fast.predict(INPUTS, batch_size=batch_size)
-    assert texts(results) == texts(wanted)
-    assert results[5].text == ""
-    assert results[5].score == 0.0
+    answers = fast.predict(INPUTS, batch_size=batch_size)
+    assert texts(answers) == texts(expected)
+    assert answers[5].text == ""
+    assert answers[5].score == 0.0
     assert "only the first 20 are read (text.max_length)" in caplog.text
 
 
@@ -52,30 +52,30 @@ def some_texts(count: int, words: int) -> list[str]:
     return [" ".join(chance.choices(known, k=chance.randint(1, words))) for _ in range(count)]
 
 
-def test_lengths_that_may_change_answers_are_not_asked_together(tmp_path, monkeypatch):
+def test_lengths_that_may_change_answers_are_not_batched_together(tmp_path, monkeypatch):
     folder = tmp_path / "long"
     tiny.translator(folder, "text.max_length=200", "generation.max_length=3")
     fast = saccade.load(folder, engine="ctranslate2")
-    queries: list[list[int]] = []
+    batches: list[list[int]] = []
     answers = fast.engine.generate
 
     def seen(inputs, request):
-        queries.append([len(ids) for ids in inputs])
+        batches.append([len(ids) for ids in inputs])
         return answers(inputs, request)
 
     monkeypatch.setattr(fast.engine, "generate", seen)
     fast.predict([*some_texts(40, 9), *some_texts(40, 90)])
-    assert sum(map(len, queries)) == 80
-    for lengths in queries:
+    assert sum(map(len, batches)) == 80
+    for lengths in batches:
         in_steps = {(length + 1) // 8 for length in lengths}  # 7 to 14, and so on
         assert len(in_steps if max(lengths) < 63 else set(lengths)) == 1
-    assert any(len(set(lengths)) > 1 for lengths in queries)
-    assert max(map(max, queries)) > 100
+    assert any(len(set(lengths)) > 1 for lengths in batches)
+    assert max(map(max, batches)) > 100
 
 
 @pytest.mark.slow  # not for its time: where products change their order depends on the processor
 @pytest.mark.parametrize("beam", [1, 3])
-def test_int8_answers_do_not_depend_on_what_is_asked_beside_them(run, beam):
+def test_int8_answers_do_not_depend_on_their_batch(run, beam):
     """To the last bit of their scores; in batches of any lengths several would differ."""
     many = some_texts(40, 9)
     fast = saccade.load(run, engine="ctranslate2")
@@ -83,7 +83,7 @@ def test_int8_answers_do_not_depend_on_what_is_asked_beside_them(run, beam):
     assert together == [fast.predict([text], beam=beam)[0] for text in many]
 
 
-def test_attention_is_that_of_the_model(run):
+def test_attention_equals_that_of_eager(run):
     eager, fast = saccade.load(run), saccade.load(run, engine=FLOAT)
     for mine, its in zip(
         *(x.predict(INPUTS[:3], attention=True) for x in (eager, fast)), strict=True
@@ -93,30 +93,30 @@ def test_attention_is_that_of_the_model(run):
             assert its.attention.weights[name] == pytest.approx(weights, abs=1e-6)
 
 
-def test_several_answers(run):
+def test_returns_several_answers(run):
     [answer] = saccade.load(run, engine=FLOAT).predict(INPUTS[:1], num_best=3)
     assert len(answer.alternatives) == 2
     assert answer.score >= answer.alternatives[0].score >= answer.alternatives[1].score
 
 
-def test_what_is_drawn_is_left_to_eager_and_said_once(run, caplog):
+def test_samples_come_from_eager_which_is_reported_once(run, caplog):
     eager, fast = saccade.load(run), saccade.load(run, engine=FLOAT)
     options = {"sample": True, "seed": 5}
     for _ in range(2):
         assert texts(fast.predict(INPUTS, **options)) == texts(eager.predict(INPUTS, **options))
-    output = [x.getMessage() for x in caplog.records if "eager answers instead" in x.getMessage()]
-    assert len(output) == 1
-    assert output[0].startswith(f"{FLOAT} cannot give sampled answers")
+    reasons = [x.getMessage() for x in caplog.records if "eager answers instead" in x.getMessage()]
+    assert len(reasons) == 1
+    assert reasons[0].startswith(f"{FLOAT} cannot give sampled answers")
 
 
-def test_who_watches_sees_the_model(run):
+def test_watching_uses_the_model_itself(run):
     fast = saccade.load(run, engine=FLOAT)
     with saccade.watch(fast.model) as seen:
         fast.predict(INPUTS[:1])
     assert "decoder.layers.0.cross" in seen.keys()  # noqa: SIM118
 
 
-def test_an_engine_that_fails_is_left(run, caplog, monkeypatch):
+def test_falls_back_to_eager_if_the_engine_fails(run, caplog, monkeypatch):
     eager, fast = saccade.load(run), saccade.load(run, engine=FLOAT)
 
     def fail(*_):
@@ -127,41 +127,41 @@ def test_an_engine_that_fails_is_left(run, caplog, monkeypatch):
     assert "failed (out of luck); the engine eager answers instead" in caplog.text
 
 
-def test_language_models(tmp_path):
+def test_language_models_equal_the_model(tmp_path):
     tiny.language_model(tmp_path / "run")
     eager, fast = (saccade.load(tmp_path / "run", engine=name) for name in ("eager", FLOAT))
     prompts = ["the cat", "", "a dog and", "the cat " * 9]
     for longest in (5, 70):
-        wanted = eager.predict(prompts, max_length=longest)
-        assert texts(fast.predict(prompts, max_length=longest)) == texts(wanted)
+        expected = eager.predict(prompts, max_length=longest)
+        assert texts(fast.predict(prompts, max_length=longest)) == texts(expected)
 
 
 # --- auto
 
 
-def test_auto_takes_what_passes_its_check(run, made):
-    message: list[str] = []
-    task = choice.load(run, engine="auto", notify=message.append)
+def test_auto_uses_an_engine_that_passes_its_check(run, made):
+    messages: list[str] = []
+    task = choice.load(run, engine="auto", notify=messages.append)
     assert task.engine.name in ("ctranslate2-int8", FLOAT)  # random weights may not bear int8
     assert made[0] == "int8"
-    assert message[0] == f"building ctranslate2-int8 for {run}, once"
-    assert "24 greedy answers are those of the model itself" in message[1]
+    assert messages[0] == f"building ctranslate2-int8 for {run}, once"
+    assert "24 greedy answers are those of the model itself" in messages[1]
     again: list[str] = []
     other = choice.load(run, engine="auto", notify=again.append)
     assert other.engine.name == task.engine.name
     assert again == []
 
 
-def test_auto_leaves_int8_that_changes_too_much(run, monkeypatch):
+def test_auto_rejects_int8_that_changes_too_much(run, monkeypatch):
     monkeypatch.setattr(choice, "AGREEING", 1.1)
     assert choice.load(run, engine="auto").engine.name == FLOAT
     monkeypatch.setattr(ctranslate2.Check, "exact", False)
-    message: list[str] = []
-    assert choice.load(run, engine="auto", notify=message.append).engine.name == "eager"
-    assert message[-1].startswith(
+    messages: list[str] = []
+    assert choice.load(run, engine="auto", notify=messages.append).engine.name == "eager"
+    assert messages[-1].startswith(
         "answering with the engine eager: ctranslate2-int8 does not answer as"
     )
-    assert "; ctranslate2-float32 does not answer as the model itself" in message[-1]
+    assert "; ctranslate2-float32 does not answer as the model itself" in messages[-1]
     assert choice.load(run, engine="ctranslate2").engine.name == "ctranslate2-int8"
 
 
@@ -171,16 +171,16 @@ def test_auto_never_fails(run, monkeypatch, fault):
         raise fault
 
     monkeypatch.setattr(ctranslate2, "write_folder", fail)
-    message: list[str] = []
-    task = choice.load(run, engine="auto", notify=message.append)
+    messages: list[str] = []
+    task = choice.load(run, engine="auto", notify=messages.append)
     assert task.engine.name == "eager"
-    assert str(fault) in message[-1]
-    assert len(message[-1].splitlines()) == 1
+    assert str(fault) in messages[-1]
+    assert len(messages[-1].splitlines()) == 1
     assert [path.name for path in (run / "engines").iterdir() if path.is_dir()] == []
 
 
-def test_weights_that_a_training_replaces_meanwhile(run, monkeypatch):
-    """An engine built from old weights must not be kept as one of the new weights."""
+def test_raises_if_a_training_replaces_the_weights_meanwhile(run, monkeypatch):
+    """A folder built from old weights must not be kept as one of the new weights."""
     read = session.load
 
     def replaced(*given, **options):
@@ -197,7 +197,7 @@ def test_weights_that_a_training_replaces_meanwhile(run, monkeypatch):
     assert [path.name for path in (run / "engines").iterdir() if path.is_dir()] == []
 
 
-def test_auto_goes_on_with_float32_where_int8_dies(run, monkeypatch):
+def test_auto_tries_float32_if_int8_crashes(run, monkeypatch):
     survives = ctranslate2.require_survival
 
     def dies(task, folder, numbers):
@@ -209,7 +209,7 @@ def test_auto_goes_on_with_float32_where_int8_dies(run, monkeypatch):
     assert choice.load(run, engine="auto").engine.name == FLOAT
 
 
-def test_a_death_is_remembered_until_the_engine_is_asked_for(run, made, monkeypatch):
+def test_a_crash_is_remembered_until_the_engine_is_requested(run, made, monkeypatch):
     survives = ctranslate2.require_survival
 
     def dies(*_):
@@ -217,9 +217,9 @@ def test_a_death_is_remembered_until_the_engine_is_asked_for(run, made, monkeypa
 
     monkeypatch.setattr(ctranslate2, "require_survival", dies)
     for _ in range(2):
-        message: list[str] = []
-        assert choice.load(run, engine="auto", notify=message.append).engine.name == "eager"
-        assert message[-1] == "answering with the engine eager: it ended with -4; it ended with -4"
+        messages: list[str] = []
+        assert choice.load(run, engine="auto", notify=messages.append).engine.name == "eager"
+        assert messages[-1] == "answering with the engine eager: it ended with -4; it ended with -4"
     assert made == ["int8", "float32"]
     assert [path.name for path in (run / "engines" / FLOAT).iterdir()] == ["engine.json"]
     with pytest.raises(EngineError, match="it ended with -4"):
@@ -231,7 +231,7 @@ def test_a_death_is_remembered_until_the_engine_is_asked_for(run, made, monkeypa
     assert made[3:] == ["float32"]
 
 
-def test_what_may_go_better_next_time_is_tried_again(run, made, monkeypatch):
+def test_failures_other_than_crashes_are_tried_again(run, made, monkeypatch):
     def fails(*_):
         raise InteropError("it did not end")
 
@@ -241,7 +241,7 @@ def test_what_may_go_better_next_time_is_tried_again(run, made, monkeypatch):
     assert made == ["int8", "float32"] * 2
 
 
-def test_an_engine_that_left_something_to_eager_says_so_in_its_name(run):
+def test_the_name_of_an_engine_shows_that_eager_helped(run):
     task = choice.load(run, engine="ctranslate2", notify=lambda text: None)
     task.predict(INPUTS, sample=True)
     assert task.engine.name == "ctranslate2-int8 and eager"
@@ -252,56 +252,56 @@ def test_samples_of_the_run_are_compared(run):
     from saccade.data.corpus import Item
 
     Run(run).keep_samples([Item((x,), (y,), 1) for x, y in rows])
-    message: list[str] = []
-    choice.load(run, engine="ctranslate2", notify=message.append)
-    assert f"of {len(rows)} greedy answers" in message[1]
-    assert ("exact_match" in message[1]) == (f"{len(rows)} of {len(rows)}" not in message[1])
+    messages: list[str] = []
+    choice.load(run, engine="ctranslate2", notify=messages.append)
+    assert f"of {len(rows)} greedy answers" in messages[1]
+    assert ("exact_match" in messages[1]) == (f"{len(rows)} of {len(rows)}" not in messages[1])
 
 
-def test_samples_that_cannot_be_read_are_none(run):
+def test_unreadable_samples_are_ignored(run):
     assert Run(run).samples() == []
     Run(run).sampled.write_text('{"inputs": 3}\n')
     assert Run(run).samples() == []
 
 
-def test_auto_leaves_drawn_answers_alone(tmp_path, made):
+def test_auto_uses_eager_for_sampling(tmp_path, made):
     tiny.language_model(tmp_path / "run", "generation.sample=true")
-    message: list[str] = []
-    task = choice.load(tmp_path / "run", engine="auto", notify=message.append)
+    messages: list[str] = []
+    task = choice.load(tmp_path / "run", engine="auto", notify=messages.append)
     assert task.engine.name == "eager"
     assert made == []
-    assert "answers are sampled" in message[0]
+    assert "answers are sampled" in messages[0]
 
 
 # --- what cannot be had
 
 
-def test_engines_that_do_not_exist(run):
-    with pytest.raises(EngineError, match="no engine 'warp'; there are: auto, eager, ctranslate2"):
+def test_raises_on_unknown_engines(run):
+    with pytest.raises(EngineError, match="'warp' is not a valid engine; use one of: auto, eager"):
         saccade.load(run, engine="warp")
 
 
-def test_a_machine_without_ctranslate2(run, monkeypatch):
+def test_raises_without_ctranslate2(run, monkeypatch):
     monkeypatch.setattr(ctranslate2, "installed", lambda: False)
-    with pytest.raises(EngineError, match=r'pip install "saccade-attention\[fast\]"'):
+    with pytest.raises(EngineError, match=r'not installed: .*"saccade-attention\[fast\]"'):
         saccade.load(run, engine="ctranslate2")
     assert saccade.load(run, engine="auto").engine.name == "eager"
     assert choice.installed() == ["eager"]
 
 
-def test_models_that_it_cannot_run(tmp_path):
+def test_raises_on_models_that_it_cannot_run(tmp_path):
     tiny.translator(tmp_path / "run", "model.decoder.score={ kind = 'cosine' }")
     with pytest.raises(EngineError, match=r'model\.decoder\.score\.kind is "cosine"'):
         saccade.load(tmp_path / "run", engine="ctranslate2")
-    message: list[str] = []
-    choice.load(tmp_path / "run", engine="auto", notify=message.append)
-    assert len(message) == 1
-    assert message[0].startswith(
+    messages: list[str] = []
+    choice.load(tmp_path / "run", engine="auto", notify=messages.append)
+    assert len(messages) == 1
+    assert messages[0].startswith(
         "answering with the engine eager: CTranslate2 cannot run this model"
     )
 
 
-def test_float32_must_agree(run, monkeypatch):
+def test_raises_if_float32_does_not_agree(run, monkeypatch):
     monkeypatch.setattr(
         ctranslate2, "check", lambda *_: ctranslate2.Check(compared=9, same=8, tokens=0.99)
     )
@@ -310,7 +310,7 @@ def test_float32_must_agree(run, monkeypatch):
     assert saccade.load(run, engine="ctranslate2").engine.name == "ctranslate2-int8"
 
 
-def test_workers_are_as_many_as_threads(run):
+def test_there_is_one_worker_per_thread(run):
     torch.set_num_threads(2)
     fast = saccade.load(run, engine=FLOAT)
     assert torch.get_num_threads() == 2

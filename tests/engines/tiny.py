@@ -60,20 +60,20 @@ SEPARATE = ("model.share_embeddings=false", 'text.target={ kind = "word", size =
 
 
 def translator(folder: Path, *changes: str) -> Any:
-    """A run of a translator; gives its task."""
+    """Create a run of a translator and return its task."""
     rows = [("source", "target"), *zip(SENTENCES, reversed(SENTENCES), strict=True)]
     return made(folder, TRANSLATOR, rows, *changes)
 
 
 def language_model(folder: Path, *changes: str) -> Any:
-    """A run of a language model; gives its task."""
+    """Create a run of a language model and return its task."""
     return made(folder, LANGUAGE_MODEL, [("text",), *((text,) for text in SENTENCES)], *changes)
 
 
 def made(
     folder: Path, recipe: str, rows: list[tuple[str, ...]], *changes: str, noise: float = 0.3
 ) -> Any:
-    """A run of a recipe, by its name or text; the first of the rows names the columns."""
+    """Create a run of a recipe, given by name or text; the first row names the columns."""
     folder.mkdir(parents=True, exist_ok=True)
     named: str | Path = recipe
     if recipe not in recipes.names():
@@ -92,7 +92,7 @@ def made(
 
 
 def shaken(model: nn.Module, noise: float = 0.3) -> None:
-    """Noise in every parameter, norms and biases too, so that nothing is trivially 0 or 1."""
+    """Add noise to every parameter, so that no norm or bias is trivially 0 or 1."""
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(noise * torch.randn_like(parameter))

@@ -1,4 +1,4 @@
-"""Every model that CTranslate2 can run gives there what it gives here; the others are refused."""
+"""CTranslate2 gives the answers of our models, or raises for those it cannot run."""
 
 import json
 import math
@@ -95,16 +95,19 @@ def allowed(task, logits):
 
 
 @pytest.mark.parametrize("changes", VARIANTS.values(), ids=VARIANTS)
-def test_translators(tmp_path, written, changes):
+def test_translators_equal_the_model(tmp_path, written, changes):
     task = tiny.translator(tmp_path / "run", *changes)
     engine = written(task)
     sources = task.source.encode_batch(tiny.SENTENCES)
-    queries = request(task)
-    results, wanted = engine.generate(sources, queries), task.engine.generate(sources, queries)
-    assert [[x.tokens for x in row] for row in results] == [
-        [x.tokens for x in row] for row in wanted
+    generation = request(task)
+    theirs, expected = (
+        engine.generate(sources, generation),
+        task.engine.generate(sources, generation),
+    )
+    assert [[x.tokens for x in row] for row in theirs] == [
+        [x.tokens for x in row] for row in expected
     ]
-    assert [row[0].finished for row in results] == [row[0].finished for row in wanted]
+    assert [row[0].finished for row in theirs] == [row[0].finished for row in expected]
     batch = task.force(tiny.SENTENCES, tiny.SENTENCES[::-1])
     log_p = task.model(batch.source, batch.target[:, :-1], batch.source_mask).log_softmax(-1)
     names = TokenNames(task.target)
@@ -118,13 +121,13 @@ def test_translators(tmp_path, written, changes):
 
 
 @pytest.mark.parametrize("length_penalty", [0.0, 1.0, 0.6])
-def test_beams(tmp_path, written, length_penalty):
+def test_scores_of_beams_equal_our_formula(tmp_path, written, length_penalty):
     """Scores are those of our formula, the stop counted, among what may be written."""
     task = tiny.translator(tmp_path / "run")
     engine = written(task)
     sources = task.source.encode_batch(tiny.SENTENCES)
-    queries = request(task, beam=4, num_best=3, length_penalty=length_penalty)
-    for source, hypotheses in zip(sources, engine.generate(sources, queries), strict=True):
+    generation = request(task, beam=4, num_best=3, length_penalty=length_penalty)
+    for source, hypotheses in zip(sources, engine.generate(sources, generation), strict=True):
         assert len(hypotheses) == 3
         scores = [hypothesis.score for hypothesis in hypotheses]
         assert scores == sorted(scores, reverse=True)
@@ -137,43 +140,46 @@ def test_beams(tmp_path, written, length_penalty):
             total = float(log_p[range(len(ids)), ids].sum())
             assert each.log_probability == pytest.approx(total, abs=1e-3)
             assert each.score == pytest.approx(total / len(ids) ** length_penalty, abs=1e-3)
-            assert not set(each.tokens) & {*queries.limits.forbidden, task.target.stop}
+            assert not set(each.tokens) & {*generation.limits.forbidden, task.target.stop}
 
 
-def test_a_beam_finds_what_ours_finds(tmp_path, written):
+def test_beams_equal_ours_at_a_fixed_length(tmp_path, written):
     """Where all beams are cut at one length, the different rules of ending play no part."""
     task = tiny.translator(tmp_path / "run", "model.output_bias=true")
     with torch.no_grad():  # neither a stop nor a control token is ever likely
         task.model.output.bias[:7] = -30.0
     engine = written(task)
     sources = task.source.encode_batch(tiny.SENTENCES)
-    queries = request(task, longest=5, beam=3, num_best=3)
-    results, wanted = engine.generate(sources, queries), task.engine.generate(sources, queries)
-    for its, mine in zip(results, wanted, strict=True):
+    generation = request(task, longest=5, beam=3, num_best=3)
+    theirs, expected = (
+        engine.generate(sources, generation),
+        task.engine.generate(sources, generation),
+    )
+    for its, mine in zip(theirs, expected, strict=True):
         assert [x.tokens for x in its] == [x.tokens for x in mine]
         assert [x.score for x in its] == pytest.approx([x.score for x in mine], abs=1e-4)
 
 
-def test_lengths_are_kept(tmp_path, written):
+def test_keeps_to_the_maximum_length(tmp_path, written):
     task = tiny.translator(tmp_path / "run", "model.output_bias=true")
     with torch.no_grad():
         task.model.output.bias[task.target.stop] = 50.0
     engine = written(task)
-    [[results]] = engine.generate([[8, 9]], request(task, rows=1))
-    assert results.tokens == ()
-    assert results.finished
-    assert results.score == pytest.approx(0.0, abs=1e-4)
+    [[hypothesis]] = engine.generate([[8, 9]], request(task, rows=1))
+    assert hypothesis.tokens == ()
+    assert hypothesis.finished
+    assert hypothesis.score == pytest.approx(0.0, abs=1e-4)
     with torch.no_grad():
         task.model.output.bias[task.target.stop] = -50.0
     folder = tmp_path / "endless"
     folder.mkdir()
     ours.write_folder(task, folder, "float32")
-    [[results]] = ours.open_engine(task, folder, "float32").generate(
+    [[hypothesis]] = ours.open_engine(task, folder, "float32").generate(
         [[8]], request(task, longest=6, rows=1)
     )
-    assert len(results.tokens) == 6
-    assert not results.finished
-    assert results.score == pytest.approx(results.log_probability / 6)
+    assert len(hypothesis.tokens) == 6
+    assert not hypothesis.finished
+    assert hypothesis.score == pytest.approx(hypothesis.log_probability / 6)
 
 
 PLACES = {
@@ -194,18 +200,18 @@ PLACES = {
 
 
 @pytest.mark.parametrize("changes", PLACES.values(), ids=PLACES)
-def test_language_models(tmp_path, written, changes):
+def test_language_models_equal_the_model(tmp_path, written, changes):
     """Also where the text outgrows the block several times."""
     task = tiny.language_model(tmp_path / "run", *changes)
     engine = written(task)
     contexts = [[9, 30, 12, 7], [200, 100, 50, 25], [11, 11, 12, 12]]
     for longest in (1, 7, 21, 22, 60):
-        queries = request(task, longest=longest, rows=3)
-        results, wanted = (
-            engine.generate(contexts, queries),
-            task.engine.generate(contexts, queries),
+        generation = request(task, longest=longest, rows=3)
+        theirs, expected = (
+            engine.generate(contexts, generation),
+            task.engine.generate(contexts, generation),
         )
-        assert [row[0].tokens for row in results] == [row[0].tokens for row in wanted]
+        assert [row[0].tokens for row in theirs] == [row[0].tokens for row in expected]
     logits = torch.from_numpy(np.array(engine.program.forward_batch(contexts)))
     with torch.no_grad():
         torch.testing.assert_close(logits, task.model(torch.tensor(contexts)), **CLOSE)
@@ -215,12 +221,14 @@ def test_a_context_longer_than_the_block(tmp_path, written):
     task = tiny.language_model(tmp_path / "run")
     engine = written(task)
     context = [7 + i * 13 % 200 for i in range(40)]
-    queries = request(task, rows=1)
-    [[results]], [[wanted]] = (each.generate([context], queries) for each in (engine, task.engine))
-    assert results.tokens == wanted.tokens
+    generation = request(task, rows=1)
+    [[hypothesis]], [[expected]] = (
+        each.generate([context], generation) for each in (engine, task.engine)
+    )
+    assert hypothesis.tokens == expected.tokens
 
 
-def test_what_it_lacks(tmp_path, written):
+def test_reports_what_it_lacks(tmp_path, written):
     task = tiny.translator(tmp_path / "run")
     engine = written(task)
     assert engine.lacks([[8]], request(task)) is None
@@ -231,37 +239,37 @@ def test_what_it_lacks(tmp_path, written):
     assert "texts of more than 1024 tokens" in engine.lacks([[8] * 2000], request(task))
 
 
-def test_beams_of_a_language_model_keep_to_the_block(tmp_path, written):
+def test_beams_of_a_language_model_must_fit_the_block(tmp_path, written):
     task = tiny.language_model(tmp_path / "run")
     engine = written(task)
     assert engine.lacks([[8] * 4], request(task, longest=21, beam=2)) is None
     assert "the block of 24" in engine.lacks([[8] * 4], request(task, longest=22, beam=2))
-    [[results, _]] = engine.generate(
+    [[hypothesis, _]] = engine.generate(
         [[8] * 4], request(task, longest=21, beam=2, num_best=2, rows=1)
     )
-    assert len(results.tokens) <= 21
+    assert len(hypothesis.tokens) <= 21
 
 
-def test_int8_leaves_our_weights_alone(tmp_path, written):
+def test_int8_does_not_change_our_weights(tmp_path, written):
     task = tiny.translator(tmp_path / "run")
     before = {name: value.clone() for name, value in task.model.state_dict().items()}
     engine = written(task, "int8")
     assert engine.name == "ctranslate2-int8"
     for name, value in task.model.state_dict().items():
         assert torch.equal(value, before[name]), name
-    results = ours.check(task, engine)
-    assert results.compared == checking.RANDOM_INPUTS
-    assert 0.0 <= results.tokens <= 1.0
+    result = ours.check(task, engine)
+    assert result.compared == checking.RANDOM_INPUTS
+    assert 0.0 <= result.tokens <= 1.0
     written(task, "float32")
     sizes = [(tmp_path / f"out-{x}" / "model.bin").stat().st_size for x in ("int8", "float32")]
     assert sizes[0] < 0.8 * sizes[1]  # positions, which are most of a model as small, stay float32
 
 
-# --- what is refused, and why
+# --- errors
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
         (["model.encoder.norm=batch"], 'model.encoder.norm is "batch", and it has layer and rms'),
         (["model.decoder.qk_norm=true"], "model.decoder.qk_norm is true, and it has no such norm"),
@@ -284,14 +292,14 @@ def test_int8_leaves_our_weights_alone(tmp_path, written):
         (["model.encoder.norm_eps=0.1"], "norm_eps differ, and it has one for both"),
     ],
 )
-def test_options_that_it_lacks(tmp_path, changes, told):
+def test_raises_on_options_that_it_lacks(tmp_path, changes, message):
     task = tiny.translator(tmp_path / "run", *changes)
     with pytest.raises(InteropError) as refused:
         ours.require_runnable(task)
-    assert told in str(refused.value)
+    assert message in str(refused.value)
 
 
-def test_numbers_that_it_lacks(tmp_path):
+def test_raises_on_an_unknown_quantization(tmp_path):
     task = tiny.translator(tmp_path / "run")
     with pytest.raises(InteropError, match="cannot be written in 'int3'; it can be in: int8, flo"):
         ours.write_task(task, tmp_path / "out", "int3")
@@ -300,7 +308,7 @@ def test_numbers_that_it_lacks(tmp_path):
 # --- the folder
 
 
-def test_the_folder_stands_alone(tmp_path):
+def test_the_folder_works_without_saccade(tmp_path):
     """CTranslate2's own translator answers by it, without us."""
     task = tiny.translator(tmp_path / "run")
     folder = tmp_path / "out"
@@ -332,7 +340,7 @@ def test_the_folder_stands_alone(tmp_path):
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith("tmp")] == []
 
 
-def test_two_vocabularies(tmp_path):
+def test_writes_two_vocabularies(tmp_path):
     task = tiny.translator(tmp_path / "run", *tiny.SEPARATE)
     folder = tmp_path / "out"
     folder.mkdir()
@@ -342,7 +350,7 @@ def test_two_vocabularies(tmp_path):
     assert {"tokenizer.source.json", "tokenizer.target.json"} <= names
 
 
-def test_a_fault_in_writing_is_noticed(tmp_path, monkeypatch):
+def test_raises_on_a_fault_in_the_written_weights(tmp_path, monkeypatch):
     task = tiny.translator(tmp_path / "run")
     folder = tmp_path / "out"
     folder.mkdir()
@@ -358,7 +366,7 @@ def test_a_fault_in_writing_is_noticed(tmp_path, monkeypatch):
         ours.write_task(task, folder, "int8")
 
 
-def test_a_tie_is_no_fault(tmp_path):
+def test_a_tie_counts_as_the_same_answer(tmp_path):
     """Where two tokens are as likely, either may be written."""
     task = tiny.translator(tmp_path / "run")
     with torch.no_grad():
@@ -383,7 +391,7 @@ def test_a_tie_is_no_fault(tmp_path):
     assert ours.check(task, Other()).exact
 
 
-def test_the_trial_tells_of_a_death(tmp_path, monkeypatch):
+def test_raises_on_a_crash_in_the_trial(tmp_path, monkeypatch):
     task = tiny.translator(tmp_path / "run")
     folder = tmp_path / "out"
     folder.mkdir()
@@ -399,10 +407,10 @@ def test_the_trial_tells_of_a_death(tmp_path, monkeypatch):
     assert not isinstance(killed.value, ours.DiedError)
 
 
-def test_check_says_what_it_saw():
-    results = ours.Check(compared=8, same=6, tokens=0.98125, quality={"bleu": (34.561, 34.2)})
-    assert str(results) == (
+def test_a_check_prints_its_numbers():
+    check = ours.Check(compared=8, same=6, tokens=0.98125, quality={"bleu": (34.561, 34.2)})
+    assert str(check) == (
         "6 of 8 greedy answers are those of the model itself; 98.1% of the tokens; "
         "bleu 34.56 -> 34.2"
     )
-    assert math.isclose(results.tokens, 0.98125)
+    assert math.isclose(check.tokens, 0.98125)

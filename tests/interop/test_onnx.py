@@ -1,4 +1,4 @@
-"""Tasks as ONNX graphs: onnxruntime answers as they do, or nothing is written."""
+"""Tasks as ONNX graphs: onnxruntime gives the same answers, or nothing is written."""
 
 import json
 import re
@@ -154,8 +154,8 @@ def written(task: Task, folder: Path) -> Path:
 
 
 def facts(folder: Path) -> dict[str, Any]:
-    results: dict[str, Any] = json.loads((folder / "saccade.json").read_text(encoding="utf-8"))
-    return results
+    table: dict[str, Any] = json.loads((folder / "saccade.json").read_text(encoding="utf-8"))
+    return table
 
 
 @pytest.fixture(scope="session")
@@ -176,12 +176,12 @@ def photo(tmp_path: Path) -> Path:
     return tmp_path / "photo.png"
 
 
-# --- every task: what is written is compared inside, for several sizes; then by the page's example
+# --- every task: writing compares for several sizes; then the example of docs/how-to/onnx.md does
 
 
-def test_a_transformer_that_translates(tmp_path: Path, example: Any) -> None:
+def test_exports_a_transformer_translator(tmp_path: Path, example: Any) -> None:
     task = translator()
-    task.align_by = AlignBy(shift=True)  # found out in training, and no vocabulary
+    task.align_by = AlignBy(shift=True)  # chosen in training; not a vocabulary
     folder = written(task, tmp_path / "out")
     assert sorted(path.name for path in folder.iterdir()) == [
         "decoder.onnx",
@@ -196,15 +196,15 @@ def test_a_transformer_that_translates(tmp_path: Path, example: Any) -> None:
     ours = [answer.text for answer in task.predict(texts)]
     assert [example(folder).translate(text) for text in texts] == ours
     assert max(map(len, ours)) > 0
-    output = facts(folder)
-    assert output["text"]["after"] == [2]
-    assert output["text"]["longest"] == 21
-    assert output["writing"]["never"] == [0, 1, 3, 4, 5, 6]
-    assert output["graphs"]["encoder"]["inputs"] == {
+    table = facts(folder)
+    assert table["text"]["after"] == [2]
+    assert table["text"]["longest"] == 21
+    assert table["writing"]["never"] == [0, 1, 3, 4, 5, 6]
+    assert table["graphs"]["encoder"]["inputs"] == {
         "source": {"type": "int64", "shape": ["batch", "source"]},
         "source_mask": {"type": "bool", "shape": ["batch", "source"]},
     }
-    assert output["graphs"]["decoder_step"]["inputs"]["past_keys.0"]["shape"] == [
+    assert table["graphs"]["decoder_step"]["inputs"]["past_keys.0"]["shape"] == [
         "batch",
         2,
         "past",
@@ -220,7 +220,7 @@ def test_a_transformer_that_translates(tmp_path: Path, example: Any) -> None:
     ],
     ids=["attention", "none"],
 )
-def test_a_recurrent_translator(decoder: Any, tmp_path: Path, example: Any) -> None:
+def test_exports_a_recurrent_translator(decoder: Any, tmp_path: Path, example: Any) -> None:
     task = translator(GRU_READER, decoder)
     folder = written(task, tmp_path / "out")
     texts = ["a cat sat", "the sun", "two men ran away from the dog in the sun"]
@@ -228,8 +228,8 @@ def test_a_recurrent_translator(decoder: Any, tmp_path: Path, example: Any) -> N
     assert [example(folder).translate(text) for text in texts] == ours
 
 
-def test_a_language_model(tmp_path: Path, example: Any) -> None:
-    """Also beyond its block, whose last half is then read again."""
+def test_exports_a_language_model(tmp_path: Path, example: Any) -> None:
+    """Also beyond its block, of which the last half is then read again."""
     task = language_model()
     folder = written(task, tmp_path / "out")
     assert not (folder / "encoder.onnx").exists()
@@ -242,7 +242,7 @@ def test_a_language_model(tmp_path: Path, example: Any) -> None:
     assert max(map(len, rows)) > 9
 
 
-def test_a_captioner(tmp_path: Path, example: Any, photo: Path) -> None:
+def test_exports_a_captioner(tmp_path: Path, example: Any, photo: Path) -> None:
     task = captioner()
     folder = written(task, tmp_path / "out")
     assert example(folder).caption(photo) == task.predict([photo])[0].text
@@ -255,7 +255,7 @@ def test_a_captioner(tmp_path: Path, example: Any, photo: Path) -> None:
     }
 
 
-def test_a_classifier_of_pairs(tmp_path: Path, example: Any) -> None:
+def test_exports_a_classifier_of_pairs(tmp_path: Path, example: Any) -> None:
     task, folder = text_classifier(num_segments=2, pairs=True), tmp_path / "out"
     export_task(task, "onnx", folder)
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
@@ -269,19 +269,19 @@ def test_a_classifier_of_pairs(tmp_path: Path, example: Any) -> None:
     }
 
 
-def test_a_masked_language_model(tmp_path: Path) -> None:
+def test_exports_a_masked_language_model(tmp_path: Path) -> None:
     task = masked_language_model()
     folder = written(task, tmp_path / "out")
-    output, [answer] = facts(folder), task.predict(["a [MASK] sat"])
+    table, [answer] = facts(folder), task.predict(["a [MASK] sat"])
     ids = [*task.tokenizer.encode("a"), 6, *task.tokenizer.encode_part(" sat")]
-    tokens = np.array([[*output["text"]["before"], *ids, *output["text"]["after"]]])
+    tokens = np.array([[*table["text"]["before"], *ids, *table["text"]["after"]]])
     given = {"tokens": tokens, "mask": np.ones_like(tokens, bool)}
     logits = interop.load(folder).run("model", given)["logits"][0, 2]
     best = max(task.tokenizer.ordinary.tolist(), key=lambda id: logits[id])
     assert answer.text == task.tokenizer.decode([*ids[:1], best, *ids[2:]])
 
 
-def test_an_image_classifier(tmp_path: Path, example: Any, photo: Path) -> None:
+def test_exports_an_image_classifier(tmp_path: Path, example: Any, photo: Path) -> None:
     task = image_classifier()
     folder = written(task, tmp_path / "out")
     assert example(folder).classify_image(photo) == task.predict([photo])[0].label
@@ -373,15 +373,15 @@ VARIANTS: dict[str, Callable[[], Any]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", VARIANTS)
-def test_variants(name: str, tmp_path: Path) -> None:
-    """Writing compares, for several batches and lengths, and refuses what differs."""
+def test_exports_every_variant(name: str, tmp_path: Path) -> None:
+    """Writing compares for several batch sizes and lengths, and raises on a difference."""
     folder = written(VARIANTS[name](), tmp_path / "out")
     assert {path.stem for path in folder.glob("*.onnx")} == set(facts(folder)["graphs"])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["packed", "opening"])
-def test_what_stands_before_a_prompt(name: str, tmp_path: Path, example: Any) -> None:
+def test_exports_the_tokens_before_a_prompt(name: str, tmp_path: Path, example: Any) -> None:
     task = VARIANTS[name]()
     folder = written(task, tmp_path / "out")
     prompts = ["two men", "", " sat in the"]
@@ -391,7 +391,7 @@ def test_what_stands_before_a_prompt(name: str, tmp_path: Path, example: Any) ->
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["several labels", "a number"])
-def test_other_labels(name: str, tmp_path: Path, example: Any) -> None:
+def test_exports_several_labels_and_numbers(name: str, tmp_path: Path, example: Any) -> None:
     task = VARIANTS[name]()
     folder = written(task, tmp_path / "out")
     for text in SENTENCES:
@@ -402,23 +402,25 @@ def test_other_labels(name: str, tmp_path: Path, example: Any) -> None:
             assert ",".join(theirs) == answer.label
 
 
-# --- what is refused
+# --- errors
 
 
 def faulty(real: Callable[..., Any]) -> Callable[..., Any]:
     """A fault in the last bias of a graph, which has a number for each of three classes."""
 
     def exported(self: Any) -> Any:
-        results = real(self)
-        weight = next(x for x in results.graph.initializer if "bias" in x.name and x.dims == [3])
+        result = real(self)
+        weight = next(x for x in result.graph.initializer if "bias" in x.name and x.dims == [3])
         moved = onnx.numpy_helper.to_array(weight) + np.float32(0.01)
         weight.CopyFrom(onnx.numpy_helper.from_array(moved, weight.name))
-        return results
+        return result
 
     return exported
 
 
-def test_what_differs_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_raises_and_writes_nothing_if_logits_differ(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(graphs.Graph, "exported", property(faulty(graphs.Graph.exported.func)))
     with pytest.raises(
         InteropError, match=r"model.onnx does not give the same logits: 0.0\d+ apart"
@@ -432,7 +434,7 @@ def test_what_differs_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["mine.txt"]
 
 
-def test_a_token_that_is_not_the_best_is_noticed() -> None:
+def test_raises_if_greedy_search_misses_the_best_token() -> None:
     """Hand-worked: the second token of the row is 0.5 behind; as good as the best will do."""
     export = export_of(language_model())
     logits = torch.zeros(1, 2, 60)
@@ -448,7 +450,7 @@ def test_a_token_that_is_not_the_best_is_noticed() -> None:
     verifying._require_best(export, {}, first, [[9, 10]], 2)
 
 
-def test_other_tasks_are_refused(tmp_path: Path) -> None:
+def test_raises_on_tasks_that_read_neither_texts_nor_images(tmp_path: Path) -> None:
     class Other(Task):
         name = "summaries"
 
@@ -460,7 +462,7 @@ def test_other_tasks_are_refused(tmp_path: Path) -> None:
         interop.write_task(Other(), tmp_path)
 
 
-def test_what_torch_cannot_follow_says_so(tmp_path: Path) -> None:
+def test_raises_if_torch_cannot_export_a_model(tmp_path: Path) -> None:
     task = text_classifier()
     task.model.pooler = Asking()
     with pytest.raises(InteropError, match="cannot write this model as ONNX"):
@@ -472,7 +474,7 @@ class Asking(torch.nn.Module):
         return x if bool(x.sum() > 0) else -x
 
 
-def test_a_model_of_more_than_a_file_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_raises_on_a_model_of_more_than_2_gb(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(graphs, "TOO_LARGE", 100)
     export = export_of(text_classifier())
     with pytest.raises(InteropError, match="an ONNX file holds 2 GB"):
@@ -480,23 +482,23 @@ def test_a_model_of_more_than_a_file_holds(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize("name", ["onnx", "onnxscript", "onnxruntime"])
-def test_a_missing_package_names_the_extra(
+def test_raises_on_a_missing_package_and_names_the_extra(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(InteropError, match=rf'{name} is .* "saccade-attention\[onnx\]"'):
+    with pytest.raises(InteropError, match=rf'{name} is needed .* "saccade-attention\[onnx\]"'):
         writing.write_task(text_classifier(), tmp_path)
     assert not list(tmp_path.iterdir())
 
 
-def test_an_old_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_raises_on_an_old_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(torch.onnx, "ops")
     with pytest.raises(InteropError, match=r"needs torch 2.8 or newer, this is"):
         packages.require_exporter()
 
 
 @pytest.mark.parametrize("content", [None, "{", "[]"])
-def test_a_folder_that_is_none(content: str | None, tmp_path: Path) -> None:
+def test_raises_on_a_folder_that_is_not_an_export(content: str | None, tmp_path: Path) -> None:
     if content is not None:
         (tmp_path / "saccade.json").write_text(content)
     with pytest.raises(

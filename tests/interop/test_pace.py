@@ -28,9 +28,9 @@ class Clock:
 
     def probe(self):
         self.length = 32
-        results = self.write([[0]])
+        result = self.write([[0]])
         self.length = TOKENS
-        return results
+        return result
 
 
 @pytest.mark.parametrize("rate", [1e-6, 1e-4, 5e-4, 2e-3])
@@ -64,7 +64,7 @@ def test_an_input_that_takes_too_long_does_not_fit(monkeypatch):
     assert not speed.fits(BEAM, 300)
 
 
-def test_it_is_probed_once(monkeypatch):
+def test_the_speed_is_probed_once(monkeypatch):
     clock, speed = Clock(monkeypatch, 1e-3), Pace()
     for _ in range(3):
         speed.probe(clock.probe, BEAM)

@@ -107,7 +107,7 @@ def test_rejects_inputs_of_another_kind(all_models, name, value, message):
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ({"model": "mood", "beam": 3}, "no option 'beam'"),
+        ({"model": "mood", "beam": 3}, "'beam' is not an option"),
         ({"model": "en-fr", "beam": 17}, "beam must be at most 16, got 17"),
         ({"model": "en-fr", "num_best": 17}, "num_best must be at most 16"),
         ({"model": "en-fr", "max_length": 513}, "max_length must be at most 512"),

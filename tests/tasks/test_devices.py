@@ -1,4 +1,4 @@
-"""Every task computes where its model is: nothing is left on the CPU by mistake."""
+"""Every task computes on the device of its model."""
 
 import pytest
 import torch
@@ -37,12 +37,12 @@ def loss(case, device):
     return case.task(case.batch().to(device)).total
 
 
-def answers(task, queries, *ways):
-    """The answers of a task as text, written in its own way and in others."""
-    results = task.predict(queries)
+def answers(task, inputs, *ways):
+    """Return the answers of a task as text, with its own and with other options."""
+    predictions = task.predict(inputs)
     for options in ways if task.generation is not None else ():
-        results += task.predict(queries, **options)
-    return [str(answer) for answer in results]
+        predictions += task.predict(inputs, **options)
+    return [str(answer) for answer in predictions]
 
 
 def contents(task):
@@ -54,17 +54,17 @@ def contents(task):
 @pytest.mark.parametrize("name", DISTINCT)
 def test_a_task_answers_and_learns_on_another_device_as_on_the_cpu(name):
     case = tiny(name)
-    task, queries = case.task.eval(), case.questions()[:2]
+    task, inputs = case.task.eval(), case.questions()[:2]
     ways = {"beam": 2, "max_length": 3}, {"sample": True, "beam": 1, "top_p": 0.9, "max_length": 3}
     with torch.no_grad():
-        wanted, texts = loss(case, "cpu").item(), answers(task, queries, *ways)
+        expected, texts = loss(case, "cpu").item(), answers(task, inputs, *ways)
     weights = contents(task)
     with OtherDevice():
         task.to(DEVICE)
         assert all(isinstance(p.data, Elsewhere) for p in task.model.parameters())
         with torch.no_grad():
-            assert loss(case, DEVICE).item() == pytest.approx(wanted, rel=1e-4)
-        assert answers(task, queries, *ways) == texts
+            assert loss(case, DEVICE).item() == pytest.approx(expected, rel=1e-4)
+        assert answers(task, inputs, *ways) == texts
         task.evaluate(case.items[:2], quick=True)
         assert contents(task) == weights
         task.train()
@@ -77,23 +77,23 @@ def test_a_task_answers_and_learns_on_another_device_as_on_the_cpu(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*NAMES, *VARIANTS])
-def test_so_does_everything_else_that_a_task_can_do(name):
+def test_streams_records_and_evaluations_work_on_another_device(name):
     case = tiny(*name.split())
-    task, queries = case.task.eval(), case.questions()
+    task, inputs = case.task.eval(), case.questions()
     ways = {"beam": 1, "sample": False}, {"beam": 3, "num_best": 2, "sample": False}
     with torch.no_grad():
-        wanted, texts = loss(case, "cpu").item(), answers(task, queries, *ways)
-        output = "".join(task.stream(queries[0])) if isinstance(task, Streams) else ""
+        expected, texts = loss(case, "cpu").item(), answers(task, inputs, *ways)
+        streamed = "".join(task.stream(inputs[0])) if isinstance(task, Streams) else ""
     with OtherDevice():
         task.to(DEVICE)
         with torch.no_grad():
-            assert loss(case, DEVICE).item() == pytest.approx(wanted, rel=1e-4)
-        assert answers(task, queries, *ways) == texts
+            assert loss(case, DEVICE).item() == pytest.approx(expected, rel=1e-4)
+        assert answers(task, inputs, *ways) == texts
         if isinstance(task, Streams):
-            assert "".join(task.stream(queries[0])) == output
+            assert "".join(task.stream(inputs[0])) == streamed
         evaluation = task.evaluate(case.items)
         if any(isinstance(module, Attend) for module in task.model.modules()):
-            for answer in task.predict(queries, attention=True):
+            for answer in task.predict(inputs, attention=True):
                 assert answer.attention.weights
             if isinstance(task, WritingTask | Classifier):
                 assert with_attention(task, evaluation).attention
@@ -102,8 +102,8 @@ def test_so_does_everything_else_that_a_task_can_do(name):
         loss(case, DEVICE).backward()
 
 
-def test_what_is_left_on_the_cpu_raises():
-    """So that the test above can fail."""
+def test_raises_on_a_tensor_left_on_the_cpu():
+    """Show that the tests above can fail."""
     with OtherDevice():
         x = torch.ones(2, 3, device=DEVICE)
         assert (x * 2 + torch.tensor(1.0)).sum().item() == 18
@@ -122,7 +122,7 @@ def test_what_is_left_on_the_cpu_raises():
             x.numpy()
 
 
-def test_a_model_that_does_not_say_where_raises(monkeypatch):
+def test_raises_on_a_tensor_created_without_a_device(monkeypatch):
     def before(cls, first):
         return torch.zeros(1)
 

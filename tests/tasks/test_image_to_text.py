@@ -1,4 +1,4 @@
-"""Captions: what is read, what is learned, what is answered, and where it looked."""
+"""Captions: reading, training, predictions and attention."""
 
 import json
 from pathlib import Path
@@ -97,7 +97,7 @@ def weights(tmp_path_factory) -> Path:
 
 @pytest.mark.parametrize("recipe", WRITERS)
 @pytest.mark.parametrize("reader", [RESNET, VIT])
-def test_every_reader_goes_with_every_writer(tmp_path, recipe, reader):
+def test_every_encoder_works_with_every_decoder(tmp_path, recipe, reader):
     task = build(tmp_path, recipe=recipe, reader=reader)
     texts = ["a red half", "blue", "a white half and a red half"]
     batch = task.force(photos(tmp_path)[:3], texts)
@@ -105,8 +105,8 @@ def test_every_reader_goes_with_every_writer(tmp_path, recipe, reader):
     loss = task(batch)
     logits = task.model(task.view.read(batch.images), batch.target[:, :-1]).log_softmax(-1)
     assert loss.count == sum(len(task.target.encode(text)) + 1 for text in texts)
-    wanted = logits.gather(-1, batch.target[:, 1:, None])[..., 0]
-    torch.testing.assert_close(loss.total, -wanted[batch.target_mask[:, 1:]].sum())
+    expected = logits.gather(-1, batch.target[:, 1:, None])[..., 0]
+    torch.testing.assert_close(loss.total, -expected[batch.target_mask[:, 1:]].sum())
     answers = task.predict(photos(tmp_path), max_length=5)
     assert len(answers) == 8
     alone = task.predict(photos(tmp_path)[3:4], max_length=5)[0]
@@ -114,7 +114,7 @@ def test_every_reader_goes_with_every_writer(tmp_path, recipe, reader):
     assert alone.score == pytest.approx(answers[3].score, abs=1e-5)
 
 
-def test_options_of_generation_are_those_of_texts(tmp_path):
+def test_captions_take_the_options_of_generation(tmp_path):
     task = build(tmp_path)
     [best] = task.predict(photos(tmp_path)[:1], num_best=3, max_length=4)
     assert len(best.alternatives) == 2
@@ -137,10 +137,10 @@ def test_captions_of_one_image_are_references_of_one_item(tmp_path):
     items = list(task.items(split))
     assert len(items) == 8
     assert items[1].references == ("a green half and a green half", "green green")
-    results = task.evaluate(items, max_length=4, beam=1)
-    assert list(results.scores) == list(task.config.metrics.names)
-    assert "nrefs:2" in results.scores["bleu_4"].signature
-    assert results.by_length[0]["unit"] == "words"
+    evaluation = task.evaluate(items, max_length=4, beam=1)
+    assert list(evaluation.scores) == list(task.config.metrics.names)
+    assert "nrefs:2" in evaluation.scores["bleu_4"].signature
+    assert evaluation.by_length[0]["unit"] == "words"
 
 
 def test_images_are_kept_once_and_captions_by_row(tmp_path):
@@ -178,16 +178,16 @@ def test_doubly_stochastic_attention_is_part_of_the_loss(tmp_path, recipe):
     batch = plain.force(photos(tmp_path)[:2], ["red blue", "a white half"])
     for task in (plain, other):
         task.model.encoder.eval()
-    results = other(batch)
+    result = other(batch)
     with torch.no_grad(), watch(plain.model, layers=plain.model.cross_attentions()) as seen:
         total = plain(batch).total
     looks = torch.stack([seen[name].weights.mean(1) for name in seen]).mean(0)
     uneven = ((1 - (looks * batch.target_mask[:, 1:, None]).sum(1)) ** 2).sum()
-    torch.testing.assert_close(results.total, total + 0.5 * uneven)
-    torch.testing.assert_close(results.metrics["unevenness"], uneven)
+    torch.testing.assert_close(result.total, total + 0.5 * uneven)
+    torch.testing.assert_close(result.metrics["unevenness"], uneven)
     torch.testing.assert_close(other.eval()(batch).total, plain.eval()(batch).total)
     names = [name for name, _ in other.model.named_parameters()]
-    of_loss = torch.autograd.grad(results.total, other.model.parameters(), retain_graph=True)
+    of_loss = torch.autograd.grad(result.total, other.model.parameters(), retain_graph=True)
     of_plain = torch.autograd.grad(plain.train()(batch).total, plain.model.parameters())
     assert any(
         not torch.allclose(one, two)
@@ -197,7 +197,7 @@ def test_doubly_stochastic_attention_is_part_of_the_loss(tmp_path, recipe):
 
 
 @pytest.mark.parametrize("recipe", ["caption-attention", "caption-transformer"])
-def test_where_it_looked_is_words_over_cells_C3(tmp_path, recipe):
+def test_attention_records_are_words_over_cells_C3(tmp_path, recipe):
     task = build(tmp_path, recipe=recipe)
     [answer] = task.predict(photos(tmp_path)[:1], attention=True, max_length=6)
     record = answer.attention
@@ -210,7 +210,7 @@ def test_where_it_looked_is_words_over_cells_C3(tmp_path, recipe):
         np.testing.assert_allclose(layer.sum(-1), 1, atol=1e-5)
 
 
-def test_without_attention_there_is_nothing_to_see(tmp_path):
+def test_raises_on_attention_of_a_model_without_attention(tmp_path):
     task = build(tmp_path, recipe="caption-rnn")
     with pytest.raises(WatchError, match="no attention"):
         task.predict(photos(tmp_path)[:1], attention=True)
@@ -243,14 +243,14 @@ def test_attention_that_knows_the_boxes_always_points(monkeypatch):
     image = ImageSide(np.zeros((64, 64), np.uint8), (8, 8))
 
     def knowing(inputs, captions):
-        results = []
+        result = []
         for caption, of_image in zip(captions, boxes, strict=True):
             written = Side.of_words(caption.split())
             maps = np.zeros((1, len(written.words), 64))
             for word, box in of_image:
                 maps[0, word, cells_in(box, (8, 8), (64, 64))] = 1
-            results.append(AttentionRecord(image, written, {"decoder": maps}))
-        return results
+            result.append(AttentionRecord(image, written, {"decoder": maps}))
+        return result
 
     monkeypatch.setattr(task, "records", knowing)
     assert task.point(items).rate == 1.0
@@ -274,8 +274,8 @@ def test_features_are_computed_once_and_are_those_of_the_network_C1(tmp_path, we
     image = Image.open(photos(tmp_path)[0]).resize((40, 40), Image.Resampling.BICUBIC)
     pixels = torch.from_numpy(np.array(image)).permute(2, 0, 1)[None].float()
     with torch.no_grad():
-        wanted = network((pixels - 127) / 128)
-    torch.testing.assert_close(live.float(), wanted, atol=1e-2, rtol=1e-2)
+        expected = network((pixels - 127) / 128)
+    torch.testing.assert_close(live.float(), expected, atol=1e-2, rtol=1e-2)
     assert not any(".stem.network." in name for name, _ in task.named_parameters())
     monkeypatch.setattr(Features, "array", None)
     task.encode(split, tmp_path / "cache")
@@ -289,20 +289,20 @@ def test_a_run_remembers_the_weights_of_its_features(tmp_path, weights):
         (tmp_path / "run" / name).write_text(content)
     again = task.config.restore(tmp_path / "run").eval()
     again.model.load_state_dict(task.model.state_dict())
-    queries = photos(tmp_path)[:2]
-    assert again.predict(queries, max_length=4) == task.predict(queries, max_length=4)
+    inputs = photos(tmp_path)[:2]
+    assert again.predict(inputs, max_length=4) == task.predict(inputs, max_length=4)
     facts = json.loads((tmp_path / "run" / "images.json").read_text())
     (tmp_path / "run" / "images.json").write_text(json.dumps({"weights": "0" + facts["weights"]}))
     with pytest.raises(RunError, match="is not the file that this run was trained with"):
-        task.config.restore(tmp_path / "run").predict(queries)
+        task.config.restore(tmp_path / "run").predict(inputs)
 
 
-def test_weights_can_be_trained_on(tmp_path, weights):
+def test_pretrained_weights_can_be_fine_tuned(tmp_path, weights):
     changes = (f"model.encoder.weights={weights}", "model.encoder.fine_tune=true")
     task = build(tmp_path, *changes, reader=FEATURES)
     names = [name for name, _ in task.model.named_parameters() if ".network." in name]
-    wanted = EfficientNetLite0.load(weights).stem.conv.weight
-    assert torch.equal(task.model.encoder.stem.network.stem.conv.weight, wanted)
+    expected = EfficientNetLite0.load(weights).stem.conv.weight
+    assert torch.equal(task.model.encoder.stem.network.stem.conv.weight, expected)
     assert names
     batch = task.force(photos(tmp_path)[:2], ["red", "blue"])
     assert batch.images.dtype == torch.uint8
@@ -321,10 +321,10 @@ def test_weights_can_be_trained_on(tmp_path, weights):
 
 
 @pytest.mark.parametrize(
-    ("change", "error", "said"),
+    ("change", "error", "message"),
     [
         ("model.encoder.weights=", RecipeError, "weights is missing: give the path"),
-        ("model.encoder.weights=nowhere.st", WeightsError, r"no file nowhere\.st"),
+        ("model.encoder.weights=nowhere.st", WeightsError, r"nowhere\.st .* does not exist"),
         ("augment.flip=true", RecipeError, "features that are computed once"),
         ("augment.mixup=0.5", RecipeError, "captions cannot be mixed"),
         ("image.scale=data", RecipeError, "does not fit EfficientNet"),
@@ -332,12 +332,12 @@ def test_weights_can_be_trained_on(tmp_path, weights):
         ("model.encoder.kind=vgg", RecipeError, "it can be: resnet, vit, efficientnet"),
     ],
 )
-def test_recipes_that_make_no_sense_are_refused(tmp_path, change, error, said):
-    with pytest.raises(error, match=said):
+def test_raises_on_invalid_recipes(tmp_path, change, error, message):
+    with pytest.raises(error, match=message):
         build(tmp_path, change, reader=FEATURES)
 
 
-def test_an_image_that_is_not_there_is_named(tmp_path):
+def test_raises_on_a_missing_image_with_its_name(tmp_path):
     task = build(tmp_path)
     table = tmp_path / "photos" / "captions.tsv"
     table.write_text("image\tcaption\n0.png\tred\n77.png\tblue\n")
@@ -345,7 +345,7 @@ def test_an_image_that_is_not_there_is_named(tmp_path):
         task.encode(split_of(table, task), tmp_path / "cache")
 
 
-def test_it_learns_and_goes_on_to_the_bit(tmp_path):
+def test_learns_and_resumes_identically(tmp_path):
     table = write(tmp_path / "photos", 16)
 
     def train(out: str, steps: int, *, resume: bool = False) -> ImageToText:
@@ -382,5 +382,5 @@ def test_it_learns_and_goes_on_to_the_bit(tmp_path):
     train("halves", 40)
     train("halves", 80, resume=True)
     assert outcome(tmp_path / "halves")["files"] == outcome(tmp_path / "whole")["files"]
-    results = session.evaluate(task, data=table, split="train", beam=1)
-    assert results["exact_match"] > 0.6
+    scores = session.evaluate(task, data=table, split="train", beam=1)
+    assert scores["exact_match"] > 0.6

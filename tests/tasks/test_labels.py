@@ -1,4 +1,4 @@
-"""Labels: one, several or a number, from a column of texts to a loss and back to an answer."""
+"""Labels: one, several or a number, from a column of texts to a loss and to predictions."""
 
 import json
 import math
@@ -47,14 +47,14 @@ def learned(folder, labels, **options):
         (["yes", "", "no"], "one", {"names": ["no", "yes"]}),
     ],
 )
-def test_what_labels_are_is_learned_from_them(tmp_path, labels, kind, facts):
-    results = learned(tmp_path, labels)
-    assert results.kind == kind
+def test_the_kind_of_labels_is_inferred_from_data(tmp_path, labels, kind, facts):
+    result = learned(tmp_path, labels)
+    assert result.kind == kind
     for name, value in facts.items():
-        assert results.facts()[name] == (pytest.approx(value) if kind == "number" else value)
+        assert result.facts()[name] == (pytest.approx(value) if kind == "number" else value)
 
 
-def test_kind_can_be_said(tmp_path):
+def test_the_kind_of_labels_can_be_configured(tmp_path):
     assert learned(tmp_path, ["1", "2"], kind="number").kind == "number"
     assert learned(tmp_path, ["1.5", "2"], kind="one").facts()["names"] == ["1.5", "2"]
     several = learned(tmp_path, ["b;a", "", " c ; a"], kind="several", separator=";")
@@ -62,7 +62,7 @@ def test_kind_can_be_said(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("labels", "options", "output"),
+    ("labels", "options", "message"),
     [
         (["a", "a"], {}, "at least two different labels; train has 'a'"),
         (["1.5", "nan"], {}, ":3: the label must be a finite number, got nan"),
@@ -71,12 +71,12 @@ def test_kind_can_be_said(tmp_path):
         (["", ""], {"kind": "several"}, "no row has a label"),
     ],
 )
-def test_labels_that_make_no_sense(tmp_path, labels, options, output):
-    with pytest.raises(DataError, match=output):
+def test_raises_on_invalid_labels(tmp_path, labels, options, message):
+    with pytest.raises(DataError, match=message):
         learned(tmp_path, labels, **options)
 
 
-def test_too_many_to_be_classes(tmp_path):
+def test_raises_on_too_many_classes(tmp_path):
     with pytest.raises(DataError, match="10,001 different labels"):
         learned(tmp_path, [f"label {i}" for i in range(10_001)])
 
@@ -85,7 +85,7 @@ def encoded(labels, texts):
     return labels.decode([np.array(labels.encode(text, "here")) for text in texts])
 
 
-def test_classes_come_back():
+def test_classes_round_trip():
     labels = Classes(["no", "yes"])
     truth = encoded(labels, ["yes", " no", "yes"])
     assert truth.tolist() == [1, 0, 1]
@@ -100,7 +100,7 @@ def test_classes_come_back():
     assert json.loads(json.dumps(answer.as_json()))["label"] == "yes"
 
 
-def test_distances_are_divergences_both_ways():
+def test_distances_are_symmetric_divergences():
     one, other = torch.randn(3, 4), torch.randn(3, 4)
     p, q = one.log_softmax(-1), other.log_softmax(-1)
     both = [F.kl_div(a, b, log_target=True, reduction="sum") for a, b in ((p, q), (q, p))]
@@ -114,7 +114,7 @@ def test_distances_are_divergences_both_ways():
         assert labels.distance(one, one) == 0
 
 
-def test_windows_are_averaged_by_their_probabilities():
+def test_probabilities_of_windows_are_averaged():
     labels = Classes(["a", "b"])
     sure, unsure = torch.tensor([9.0, 0.0]), torch.tensor([0.0, 0.5])
     answer = labels.answer(torch.stack((sure, unsure)), 1.0)
@@ -122,7 +122,7 @@ def test_windows_are_averaged_by_their_probabilities():
     assert answer.probabilities["a"] == pytest.approx(float(expected[0]), abs=1e-6)
 
 
-def test_several_come_back():
+def test_several_labels_round_trip():
     labels = Several(["a", "b", "c"], ",")
     truth = encoded(labels, ["c, a", "", "b"])
     assert truth.tolist() == [[1, 0, 1], [0, 0, 0], [0, 1, 0]]
@@ -137,7 +137,7 @@ def test_several_come_back():
     assert scores["accuracy"].of() == 0.5
 
 
-def test_numbers_come_back():
+def test_numbers_round_trip():
     labels = Number(3.0, 2.0)
     truth = encoded(labels, ["3.25", "-1e3", "0"])
     assert truth.tolist() == [3.25, -1000.0, 0.0]
@@ -150,14 +150,14 @@ def test_numbers_come_back():
     assert labels.selection_metric(METRICS) in tallies
 
 
-def test_an_unknown_label_is_an_error_that_lists_the_known_ones():
+def test_raises_on_an_unknown_label_and_lists_the_known_ones():
     with pytest.raises(DataError, match=r"t.tsv:7: the label 'may be' .* data: no, yes"):
         Classes(["no", "yes"]).encode("may be", "t.tsv:7")
     with pytest.raises(DataError, match="'d' was not in the training data"):
         Several(["a", "b"], ",").encode("a,d", "here")
 
 
-def test_metrics_that_make_no_sense_are_refused():
+def test_raises_on_metrics_that_do_not_fit_the_labels():
     f1 = ClassificationMetricsConfig(names=("f1",))
     Classes(["a", "b"]).check(f1)
     with pytest.raises(MetricError, match="f1"):
@@ -170,11 +170,11 @@ def test_calibration_finds_the_temperature():
     torch.manual_seed(0)
     honest = torch.randn(4000, 3) * 2
     truth = torch.multinomial(honest.softmax(-1), 1).squeeze(1)
-    temperature, output = Classes(["a", "b", "c"]).calibrate(honest * 3, truth)
+    temperature, message = Classes(["a", "b", "c"]).calibrate(honest * 3, truth)
     assert temperature == pytest.approx(3, rel=0.1)
     before, after = (
         float(part.strip("(% "))
-        for part in (output.split("was ")[1][:4], output.split(" is ")[1][:3])
+        for part in (message.split("was ")[1][:4], message.split(" is ")[1][:3])
     )
     assert after < 3 < before
 
@@ -183,12 +183,12 @@ def test_sigmoids_are_calibrated_too():
     torch.manual_seed(0)
     honest = torch.randn(3000, 2) * 2
     truth = (torch.rand(3000, 2) < honest.sigmoid()).float()
-    temperature, output = Several(["a", "b"], ",").calibrate(honest * 0.5, truth)
+    temperature, message = Several(["a", "b"], ",").calibrate(honest * 0.5, truth)
     assert temperature == pytest.approx(0.5, rel=0.1)
-    assert "6,000 validation labels" in output
+    assert "6,000 validation labels" in message
 
 
-def test_tables_show_what_went_wrong():
+def test_tables_show_confusions_and_mistakes():
     labels = Classes(["no", "yes"])
     items = [Item((f"text {i}",), (truth,), i) for i, truth in enumerate(["yes", "no", "yes"])]
     logits = torch.tensor([[0.0, 1.0], [0.0, 3.0], [1.0, 0.0]])
@@ -202,7 +202,7 @@ def test_tables_show_what_went_wrong():
     assert [row["input"] for row in mistakes] == ["text 1", "text 2"]
 
 
-def test_files(tmp_path):
+def test_labels_round_trip_through_their_file(tmp_path):
     for labels in (Classes(["ä", "b"]), Several(["x"], "|"), Number(1.5, 2.0)):
         (tmp_path / "labels.json").write_text(json.dumps(labels.facts()))
         assert read_labels(tmp_path).facts() == labels.facts()

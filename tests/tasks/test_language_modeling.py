@@ -1,4 +1,4 @@
-"""Language modeling: what is learned from, how texts go on, and how surprising they are."""
+"""Language modeling: training, continuations and perplexity."""
 
 import json
 import logging
@@ -46,8 +46,8 @@ ROTARY = 'model.decoder.position={kind="rotary"}'
 
 
 def split_of(path: Path):
-    wanted = recipes.load("gpt-char").options.columns
-    return sources.open_corpus(path, wanted, held_out=0.0).splits["train"]
+    expected = recipes.load("gpt-char").options.columns
+    return sources.open_corpus(path, expected, held_out=0.0).splits["train"]
 
 
 def running(folder: Path, text: str = RUNNING):
@@ -86,7 +86,7 @@ def ids_of(task, split, folder):
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram", "character"])
-def test_the_parts_of_running_text_are_the_text(tmp_path, kind):
+def test_the_encoded_parts_of_running_text_decode_to_the_text(tmp_path, kind):
     split = running(tmp_path)
     assert len(list(split)) > 3
     task = build(split, f"text.vocabulary.kind={kind}")
@@ -97,7 +97,7 @@ def test_the_parts_of_running_text_are_the_text(tmp_path, kind):
         assert ids == task.tokenizer.encode(RUNNING)
 
 
-def test_a_blank_part_of_running_text_is_text(tmp_path):
+def test_a_blank_part_of_running_text_is_encoded(tmp_path):
     text = "word\n" * 60 + "\n" * 900 + "word\n" * 60
     split = running(tmp_path, text)
     assert any(row.values[0].isspace() for row in split)
@@ -107,7 +107,7 @@ def test_a_blank_part_of_running_text_is_text(tmp_path):
     assert encoded.skipped.empty == 0
 
 
-def test_a_stop_stands_between_two_files(tmp_path):
+def test_a_stop_token_separates_two_files(tmp_path):
     folder = tmp_path / "texts"
     folder.mkdir()
     texts = {"a.txt": "one\n" * 200, "b.txt": "two\n" * 200}
@@ -122,7 +122,7 @@ def test_a_stop_stands_between_two_files(tmp_path):
     assert task.tokenizer.decode(ids[at:]) == texts["b.txt"]
 
 
-def test_documents_end_with_a_stop_and_blank_ones_are_left_out(tmp_path):
+def test_documents_end_with_a_stop_token_and_blank_ones_are_left_out(tmp_path):
     split = documents(tmp_path)
     task = build(split)
     encoded = task.encode(split, tmp_path / "cache")
@@ -148,7 +148,7 @@ def test_an_evaluation_reads_every_token_of_a_stream_but_the_first(tmp_path):
     assert torch.equal(batch.following.flatten()[batch.places], ids[1:])
 
 
-def test_in_training_the_windows_of_a_stream_move(tmp_path):
+def test_training_shifts_the_blocks_of_a_stream(tmp_path):
     split = running(tmp_path)
     task = build(split).train()
     encoded = task.encode(split, tmp_path / "cache")
@@ -201,7 +201,7 @@ def test_packed_documents_do_not_see_each_other(tmp_path, position):
     torch.testing.assert_close(task(batch).total, alone, rtol=1e-5, atol=1e-5)
 
 
-def test_padding_of_packed_blocks_is_of_no_document(tmp_path):
+def test_padding_of_packed_blocks_has_no_document(tmp_path):
     split = documents(tmp_path)
     task = build(split, *PACKED, ROTARY, "text.block=40")
     encoded = task.encode(split, tmp_path / "cache")
@@ -216,7 +216,7 @@ def test_padding_of_packed_blocks_is_of_no_document(tmp_path):
 
 
 def slow_greedy(task, context, count):
-    """Generate every token from the complete window, read again each time."""
+    """Compute every token from the complete window, without a cache."""
     tokenizer, size = task.tokenizer, task.config.text.block
     never = [*(tokenizer.controls.ids - {tokenizer.stop}), tokenizer.unknown]
     window, written = context[-size:], []
@@ -238,7 +238,7 @@ PROMPTS = ["", "the end", "the end of it, and so on\n", "\0😀"]
 
 
 def context_of(task, prompt):
-    """Return the tokens that a continuation of a prompt follows."""
+    """Return the tokens that a continuation follows, by the options of the recipe."""
     tokenizer = task.tokenizer
     if task.config.text.layout == "packed":
         return [tokenizer.start, *tokenizer.encode(prompt)]
@@ -247,7 +247,7 @@ def context_of(task, prompt):
     return tokenizer.encode(prompt) or [tokenizer.stop]
 
 
-def test_greedy_answers_are_the_models_own(task):
+def test_greedy_answers_equal_the_argmax_of_the_model(task):
     for prompt, answer in zip(PROMPTS, task.predict(PROMPTS, beam=1), strict=True):
         context = context_of(task, prompt)
         written = slow_greedy(task, context, 10)
@@ -260,17 +260,17 @@ def test_an_answer_does_not_depend_on_its_batch(task, options):
     inputs = [*PROMPTS, "b", "a"]
     together = task.predict(inputs, **options)
     assert len({answer.text for answer in together}) > 2
-    results = task.predict(inputs, batch_size=1, **options)
-    assert [answer.text for answer in results] == [answer.text for answer in together]
+    answers = task.predict(inputs, batch_size=1, **options)
+    assert [answer.text for answer in answers] == [answer.text for answer in together]
     scores = [answer.score for answer in together]
-    assert [answer.score for answer in results] == pytest.approx(scores, abs=1e-4)
+    assert [answer.score for answer in answers] == pytest.approx(scores, abs=1e-4)
     part = task.predict(inputs[4:], first=4, **options)
     assert [answer.text for answer in part] == [answer.text for answer in together[4:]]
     others = [answer.alternatives for answer in together]
     assert all(len(each) == options.get("num_best", 1) - 1 for each in others)
 
 
-def test_answers_are_drawn_unless_a_beam_is_asked_for(task):
+def test_samples_unless_a_beam_is_requested(task):
     drawn = [answer.text for answer in task.predict(["the"] * 6)]
     assert len({*drawn}) > 3
     assert [answer.text for answer in task.predict(["the"] * 5, seed=1)] == drawn[1:]
@@ -285,7 +285,7 @@ def test_a_short_answer_is_the_beginning_of_a_long_one(task):
 
 
 def heard(spoken):
-    """Return the pieces that a generator yields, and its return value."""
+    """Return the values that a generator yields, and its return value."""
     pieces = []
     while True:
         try:
@@ -294,8 +294,8 @@ def heard(spoken):
             return pieces, end.value
 
 
-def told(ids):
-    """These tokens, as a finished stream."""
+def finished_stream(ids):
+    """Yield tokens, as a finished stream."""
     yield from ids
     return True
 
@@ -313,33 +313,35 @@ def test_a_stream_is_the_answer_in_pieces(task, options):
     assert count == 4 if options.get("beam") == 2 else count > 7
 
 
-def test_a_stream_waits_for_whole_characters(tmp_path):
+def test_a_stream_waits_for_complete_characters(tmp_path):
     task = build(running(tmp_path))
     part = task.tokenizer.encode_part
-    spoken = task._pieces(part("the"), told([*part(" 😀"), *part("\n中"), *part("a")[:1]]))
+    spoken = task._pieces(
+        part("the"), finished_stream([*part(" 😀"), *part("\n中"), *part("a")[:1]])
+    )
     assert list(spoken)[-1] == "a"
     bytes_of = [task.tokenizer.encode_part("😀"), task.tokenizer.encode_part("é")]
     assert max(map(len, bytes_of)) > 1
     for ids in bytes_of:
         text = task.tokenizer.decode(ids)
-        assert list(task._pieces([], told(ids))) == [text]
-        halves = list(task._pieces([], told(ids[:-1])))
+        assert list(task._pieces([], finished_stream(ids))) == [text]
+        halves = list(task._pieces([], finished_stream(ids[:-1])))
         assert all(set(half) == {HALF} for half in halves)
 
 
-def test_a_long_prompt_is_seen_from_its_end(task, caplog):
+def test_only_the_end_of_a_long_prompt_is_read(task, caplog):
     long = "the cat sleeps in the green house " * 3
     with caplog.at_level(logging.WARNING):
-        [results] = task.predict([long], first=4, beam=1)
+        [answers] = task.predict([long], first=4, beam=1)
     count = len(context_of(task, long))
     read = f"of its {count} tokens, only the last 8 are read (text.block)"
     assert caplog.messages == [f"1 of 1 inputs are too long, the first is input 5: {read}"]
     with caplog.at_level(logging.ERROR):
-        assert results == task.predict(["so " + long], beam=1)[0]
+        assert answers == task.predict(["so " + long], beam=1)[0]
 
 
 @pytest.mark.parametrize(
-    ("inputs", "options", "output"),
+    ("inputs", "options", "message"),
     [
         ("text", {}, "put it into a list"),
         (["a"], {"heat": 1}, "'heat' is not an option of generation; use one of: beam"),
@@ -349,20 +351,20 @@ def test_a_long_prompt_is_seen_from_its_end(task, caplog):
         (["a"], {"top_p": 2.0}, "top_p must be above 0"),
     ],
 )
-def test_bad_questions_are_refused(task, inputs, options, output):
-    with pytest.raises(DecodingError, match=output):
+def test_raises_on_invalid_prompts(task, inputs, options, message):
+    with pytest.raises(DecodingError, match=message):
         task.predict(inputs, **options)
     if options and "batch_size" not in options:
-        with pytest.raises(DecodingError, match=output):
+        with pytest.raises(DecodingError, match=message):
             task.stream("a", **options)
 
 
-def test_half_a_surrogate_pair_is_no_prompt(task):
+def test_raises_on_a_lone_surrogate(task):
     with pytest.raises(TextError, match="lone surrogate"):
         task.predict(["\ud83d"])
 
 
-def test_where_it_looked(task):
+def test_attention_records_cover_the_tokens(task):
     [answer] = task.predict(["a b"], attention=True, max_length=4, seed=3)
     record = answer.attention
     context = context_of(task, "a b")
@@ -389,8 +391,8 @@ def test_the_forced_batch_predicts_the_output(task):
     inputs, outputs = ["the", "", "a b c d e f g h i j k l m"], [" cat", "house", "n o"]
     batch = task.force(inputs, outputs)
     loss, expected, count = task(batch), 0.0, 0
-    for given, output in zip(inputs, outputs, strict=True):
-        context, ids = context_of(task, given), task.tokenizer.encode_part(output)
+    for given, message in zip(inputs, outputs, strict=True):
+        context, ids = context_of(task, given), task.tokenizer.encode_part(message)
         whole = torch.tensor([[*context, *ids][-9:]])
         log_p = task.model(whole[:, :-1]).log_softmax(-1)[0, -len(ids) :]
         expected -= log_p.gather(1, whole[0, -len(ids) :, None]).sum()
@@ -415,20 +417,22 @@ def nll(task, text):
     return total, len(ids)
 
 
-def test_an_evaluation_by_hand(task):
+def test_an_evaluation_equals_a_manual_computation(task):
     texts = ["the cat", "a dog sees a green house and sleeps in it all day", "é"]
     items = [Item((text,), (), 1) for text in texts]
-    results = task.evaluate(items)
+    evaluation = task.evaluate(items)
     nats, tokens = (sum(each) for each in zip(*(nll(task, t) for t in texts), strict=True))
-    values = results.values()
+    values = evaluation.values()
     assert values["loss"] == pytest.approx(nats / tokens, rel=1e-5)
     assert values["perplexity"] == pytest.approx(math.exp(nats / tokens), rel=1e-4)
     characters = sum(map(len, texts))
     assert values["bits_per_character"] == pytest.approx(nats / characters / math.log(2), rel=1e-5)
     assert task.selection_metric in values
-    assert all(score.interval and not score.higher_is_better for score in results.scores.values())
-    assert len(results.answers) == 3
-    assert all(results.answers)
+    assert all(
+        score.interval and not score.higher_is_better for score in evaluation.scores.values()
+    )
+    assert len(evaluation.answers) == 3
+    assert all(evaluation.answers)
     quick = task.evaluate(items, quick=True)
     assert quick.values() == values
     assert all(score.interval is None for score in quick.scores.values())
@@ -436,7 +440,7 @@ def test_an_evaluation_by_hand(task):
     assert task.evaluate(items * 7).answers == [""] * 21
 
 
-def test_an_evaluation_can_be_stopped_and_refuses_what_is_wrong(task, monkeypatch):
+def test_an_evaluation_can_be_cancelled_and_raises_on_invalid_options(task, monkeypatch):
     calls = []
     monkeypatch.setattr(language_modeling, "READ_AT_ONCE", 8)
     task.evaluate([Item(("a b c " * 9,), (), 1)], quick=True, on_batch=calls.append)
@@ -458,7 +462,7 @@ def test_running_text_is_measured_in_long_items(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("changes", "output"),
+    ("changes", "message"),
     [
         (["text.block=129"], "text.block = 129 needs as many learned positions, but .* is 128"),
         (["text.layout=packed", "text.opening=x"], "text.opening is for layout"),
@@ -466,12 +470,12 @@ def test_running_text_is_measured_in_long_items(tmp_path, monkeypatch):
         (["text.block=0"], "text.block cannot be 0"),
     ],
 )
-def test_recipes_that_cannot_be(changes, output):
-    with pytest.raises(RecipeError, match=output):
+def test_raises_on_invalid_recipes(changes, message):
+    with pytest.raises(RecipeError, match=message):
         recipes.load("gpt-mini", changes)
 
 
-def test_one_token_is_too_little(tmp_path):
+def test_raises_on_a_text_of_one_token(tmp_path):
     split = running(tmp_path, "a")
     task = build(split, "text.vocabulary.kind=character")
     with pytest.raises(DataError, match="the training text has 1 token, and at least 2 are needed"):
@@ -514,14 +518,14 @@ def test_a_vocabulary_with_one_control_token(tmp_path):
     ("special", "layout", "missing"),
     [("<s>", "stream", "stop"), ("<s>", "packed", "stop"), ("</s>", "packed", "start")],
 )
-def test_a_vocabulary_that_lacks_a_control_token_says_so(tmp_path, special, layout, missing):
+def test_raises_on_a_vocabulary_without_a_control_token(tmp_path, special, layout, missing):
     (tmp_path / "tokenizer.json").write_text(foreign(special))
     options = recipes.load("gpt-mini", [*SMALL, f"text.layout={layout}"]).options
     with pytest.raises(TextError, match=f"this vocabulary has no {missing} token"):
         options.restore(tmp_path)
 
 
-def test_it_writes_and_measures_as_transformers_does(tmp_path):
+def test_generation_and_perplexity_equal_transformers(tmp_path):
     transformers = pytest.importorskip("transformers")
     from saccade.interop import huggingface
 
@@ -543,8 +547,8 @@ def test_it_writes_and_measures_as_transformers_does(tmp_path):
         loss = theirs(text, labels=text).loss
     [answer] = task.predict([prompt], beam=1, max_length=20)
     assert prompt + answer.text == task.tokenizer.decode(written[0].tolist())
-    results = task.evaluate([Item(("a dog sleeps",), (), 1)], quick=True)
-    assert results.values()["loss"] == pytest.approx(float(loss), rel=1e-4)
+    evaluation = task.evaluate([Item(("a dog sleeps",), (), 1)], quick=True)
+    assert evaluation.values()["loss"] == pytest.approx(float(loss), rel=1e-4)
 
 
 TRAINING = (
@@ -574,7 +578,7 @@ def train(folder, data, out, *changes, name="gpt-char", **options):
 
 
 @pytest.mark.parametrize("layout", ["stream", "packed"])
-def test_training_that_stops_and_goes_on(tmp_path, layout, monkeypatch):
+def test_a_resumed_training_is_identical(tmp_path, layout, monkeypatch):
     from saccade.training.loop import Trainer
 
     changes = ("text.layout=packed", "text.opening=") if layout == "packed" else ()
@@ -613,14 +617,14 @@ def test_training_learns(tmp_path):
     assert task.predict(["abc"], beam=1, max_length=8)[0].text == "defgh\nab"
 
 
-@pytest.mark.parametrize(("text", "output"), [("", "text.txt is empty"), ("one line", "too few")])
-def test_too_little_text_to_train_on(tmp_path, text, output):
+@pytest.mark.parametrize(("text", "message"), [("", "text.txt is empty"), ("one line", "too few")])
+def test_raises_on_too_little_text(tmp_path, text, message):
     (tmp_path / "text.txt").write_text(text)
-    with pytest.raises(DataError, match=output):
+    with pytest.raises(DataError, match=message):
         train(tmp_path, tmp_path / "text.txt", "run")
 
 
-def test_another_runs_vocabulary_and_weights(tmp_path):
+def test_starts_from_another_runs_vocabulary_and_weights(tmp_path):
     (tmp_path / "text.txt").write_text(RUNNING, encoding="utf-8")
     other = "".join(f"zwei naïve Städte {number}\n" for number in range(60))
     (tmp_path / "other.txt").write_text(other, encoding="utf-8")

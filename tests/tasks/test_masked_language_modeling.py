@@ -1,4 +1,4 @@
-"""Masked language modeling: what is masked and learned, how holes are filled, what is measured."""
+"""Masked language modeling: masking, training, filled holes and metrics."""
 
 import json
 import logging
@@ -53,8 +53,8 @@ RECURRENT = (
 def corpus(folder, texts=TEXTS):
     path = folder / "texts.tsv"
     path.write_text("label\ttext\n" + "".join(f"x\t{text}\n" for text in texts))
-    wanted = recipes.load("bert-mini-masked").options.columns
-    return sources.open_corpus(path, wanted, held_out=0.0).splits["train"]
+    expected = recipes.load("bert-mini-masked").options.columns
+    return sources.open_corpus(path, expected, held_out=0.0).splits["train"]
 
 
 def louder(task):
@@ -107,7 +107,7 @@ def likeliest(task, text, *, spaces=None):
     return log_p
 
 
-def test_pieces_hold_all_of_every_row_and_are_of_like_length(tmp_path):
+def test_pieces_cover_every_row_and_have_similar_lengths(tmp_path):
     task = build(tmp_path, "text.max_length=7", "text.vocabulary.kind=token")
     texts = ["a b c", "a b c d e", "a b c d e f", " ".join("abcdefghijk"), "a"]
     encoded = task.encode(corpus(tmp_path, texts), tmp_path / "cache")
@@ -125,7 +125,7 @@ def test_pieces_hold_all_of_every_row_and_are_of_like_length(tmp_path):
 
 
 @pytest.mark.parametrize("whole", ["tokens", "words", "spans"])
-def test_a_batch_is_masked_anew_in_training_and_alike_in_validation(tmp_path, whole):
+def test_masks_change_in_training_and_not_in_validation(tmp_path, whole):
     task = build(tmp_path, f"masking.whole={whole}", "masking.share=0.3")
     encoded = task.encode(corpus(tmp_path), tmp_path / "cache")
     rows = np.arange(len(TEXTS))
@@ -144,7 +144,7 @@ def test_a_batch_is_masked_anew_in_training_and_alike_in_validation(tmp_path, wh
     assert drawn() == first
 
 
-def test_a_batch_has_its_truth(task, tmp_path):
+def test_a_batch_holds_the_masked_tokens(task, tmp_path):
     encoded = task.encode(corpus(tmp_path), tmp_path / "cache")
     batch = task.collate(encoded, [4, 0, 3])
     truth = batch.tokens.clone()
@@ -170,8 +170,8 @@ def test_the_loss_is_torchs_cross_entropy_at_the_masked_places(task, tmp_path):
     given = [p.grad for p in task.parameters()]
     expected = torch.autograd.grad(expected, list(task.parameters()), allow_unused=True)
     for mine, theirs in zip(given, expected, strict=True):
-        wanted = torch.zeros_like(mine) if theirs is None else theirs
-        torch.testing.assert_close(mine, wanted, rtol=1e-3, atol=1e-4)
+        expected = torch.zeros_like(mine) if theirs is None else theirs
+        torch.testing.assert_close(mine, expected, rtol=1e-3, atol=1e-4)
 
 
 def test_padding_changes_no_loss(task):
@@ -184,7 +184,7 @@ def test_padding_changes_no_loss(task):
     assert together.total.item() == pytest.approx(total, rel=1e-4)
 
 
-def test_a_text_without_anything_to_mask_counts_for_nothing(tmp_path):
+def test_a_text_without_maskable_tokens_has_no_loss(tmp_path):
     """Words that were never seen are not guessed."""
     task = build(tmp_path, "text.vocabulary.kind=word")
     encoded = task.encode(corpus(tmp_path, ["zebra", "the cat"]), tmp_path / "cache")
@@ -194,12 +194,12 @@ def test_a_text_without_anything_to_mask_counts_for_nothing(tmp_path):
     ]
     loss = task(batch)
     assert (loss.total.item(), loss.count) == (0.0, 0)
-    results = task.evaluate([Item(("zebra",), (), 1), Item(("the cat",), (), 2)], quick=True)
-    assert results.answers[0] == ""
-    assert results.answers[1]
+    evaluation = task.evaluate([Item(("zebra",), (), 1), Item(("the cat",), (), 2)], quick=True)
+    assert evaluation.answers[0] == ""
+    assert evaluation.answers[1]
 
 
-def test_one_hole_is_filled_with_the_likeliest(task):
+def test_one_hole_is_filled_with_the_most_likely_token(task):
     [answer] = task.predict([f"the {HOLE} sees a dog"], num_best=4)
     best = likeliest(task, f"the {HOLE} sees a dog", spaces=[True])[0].topk(4)
     given = [answer, *answer.alternatives]
@@ -237,7 +237,7 @@ def test_several_holes_are_filled_best_first(task):
         ("token", f"the {HOLE} sees {HOLE}"),
     ],
 )
-def test_all_but_the_holes_stays_as_it_is(tmp_path, kind, text):
+def test_the_text_around_holes_is_unchanged(tmp_path, kind, text):
     task = build(tmp_path, f"text.vocabulary.kind={kind}")
     for answer in [top := task.predict([text], num_best=5)[0], *top.alternatives]:
         parts = map(re.escape, text.split(HOLE))
@@ -250,13 +250,13 @@ def test_an_answer_does_not_depend_on_its_batch(task):
     together = task.predict(inputs, num_best=3)
     assert len({answer.text.split()[-1] for answer in together}) > 2
     for size in (1, 4):
-        results = task.predict(inputs, num_best=3, batch_size=size)
-        assert [answer.text for answer in results] == [answer.text for answer in together]
+        answers = task.predict(inputs, num_best=3, batch_size=size)
+        assert [answer.text for answer in answers] == [answer.text for answer in together]
         scores = [answer.score for answer in together]
-        assert [answer.score for answer in results] == pytest.approx(scores, abs=1e-4)
+        assert [answer.score for answer in answers] == pytest.approx(scores, abs=1e-4)
 
 
-def test_control_tokens_are_never_guessed(looking):
+def test_control_tokens_are_never_predicted(looking):
     with torch.no_grad():
         looking.model.output.bias[:7] = 50.0
     [answer] = looking.predict([f"the {HOLE} sees"], num_best=10)
@@ -276,7 +276,7 @@ def test_literal_control_names_are_text(looking):
     assert looking.predict([f"{odd} {HOLE}"])[0].text.startswith(odd.lower())
 
 
-def test_the_record_is_of_the_pass_that_filled_the_holes(looking):
+def test_attention_records_equal_the_weights_of_the_prediction(looking):
     inputs = [f"the {HOLE} sees a dog", f"a well-known {HOLE}"]
     answers = looking.predict(inputs, attention=True)
     plain = looking.predict(inputs)
@@ -301,13 +301,13 @@ def test_the_record_is_of_the_pass_that_filled_the_holes(looking):
             np.testing.assert_allclose(record.weights[name].sum(-1), 1.0, atol=1e-5)
 
 
-def test_no_record_of_a_model_without_attention(tmp_path):
+def test_raises_on_attention_of_a_model_without_attention(tmp_path):
     task = build(tmp_path, shape=RECURRENT)
     with pytest.raises(WatchError, match="no attention"):
         task.predict([f"a {HOLE}"], attention=True)
 
 
-def test_of_a_long_input_the_surroundings_of_the_hole_are_read(tmp_path, caplog):
+def test_a_long_input_is_read_around_its_holes(tmp_path, caplog):
     task = build(tmp_path, "text.vocabulary.kind=token", "text.max_length=7")
     words = ["the", "cat", "sees", "a", "dog", "and", "the", "green", "house"]
     for at in range(len(words)):
@@ -319,10 +319,10 @@ def test_of_a_long_input_the_surroundings_of_the_hole_are_read(tmp_path, caplog)
         start = min(max(0, at - 2), 4)
         seen = [HOLE if i == at else f"▁{words[i]}" for i in range(start, start + 5)]
         assert list(answer.attention.read.tokens) == ["[CLS]", *seen, "[SEP]"]
-        printed = answer.text.split()
-        assert printed[:at] + printed[at + 1 :] == words[:at] + words[at + 1 :]
+        message = answer.text.split()
+        assert message[:at] + message[at + 1 :] == words[:at] + words[at + 1 :]
         alone = task.predict([" ".join(holed[start : start + 5])])[0]
-        assert alone.text.split()[at - start] == printed[at]
+        assert alone.text.split()[at - start] == message[at]
         assert alone.score == pytest.approx(answer.score, abs=1e-4)
     caplog.clear()
     two = [HOLE if i in (3, 7) else word for i, word in enumerate(words)]
@@ -332,8 +332,8 @@ def test_of_a_long_input_the_surroundings_of_the_hole_are_read(tmp_path, caplog)
         task.predict([" ".join(HOLE if i in (2, 7) else word for i, word in enumerate(words))])
 
 
-def test_wrong_use_is_refused(looking):
-    for inputs, options, error, printed in (
+def test_raises_on_invalid_calls(looking):
+    for inputs, options, error, message in (
         (f"a {HOLE}", {}, DecodingError, "put it into a list"),
         ([f"a {HOLE}", "the cat"], {"first": 6}, DecodingError, r"input 8 has no hole.*\[MASK\]"),
         (["a [mask]"], {}, DecodingError, "input 1 has no hole"),
@@ -341,15 +341,15 @@ def test_wrong_use_is_refused(looking):
             [f"{HOLE}"],
             {"beam": 3},
             DecodingError,
-            "no option 'beam'; there are: num_best,",
+            "'beam' is not an option of this task; use one of: num_best,",
         ),
         ([f"{HOLE}"], {"num_best": 0}, DecodingError, "num_best must be at least 1, got 0"),
         ([f"{HOLE}"], {"batch_size": 0}, DecodingError, "batch_size must be at least 1"),
         ([f"\ud800 {HOLE}"], {}, TextError, "input 1 contains the lone surrogate"),
     ):
-        with pytest.raises(error, match=printed):
+        with pytest.raises(error, match=message):
             looking.predict(inputs, **options)
-    with pytest.raises(DecodingError, match="no option 'sample'; there are: attention, batch_size"):
+    with pytest.raises(DecodingError, match=r"'sample' is not an option .*: attention, batch_size"):
         looking.evaluate([Item(("a cat",), (), 1)], sample=True)
     with pytest.raises(DecodingError, match="batch_size must be at least 1, got 0"):
         looking.evaluate([Item(("a cat",), (), 1)], batch_size=0)
@@ -368,7 +368,7 @@ def test_blank_inputs_get_empty_answers(looking):
     assert looking.predict([]) == []
 
 
-def test_on_batch_counts_what_is_answered(looking):
+def test_on_batch_counts_the_answered_inputs(looking):
     counts = []
     looking.predict(["", *[f"a {HOLE}"] * 5], batch_size=2, on_batch=counts.append)
     assert counts == [2, 2, 1]
@@ -377,26 +377,26 @@ def test_on_batch_counts_what_is_answered(looking):
     assert len(counts) == 7
 
 
-def test_an_evaluation_is_the_loss_of_the_same_places(task, tmp_path):
+def test_an_evaluation_equals_the_loss_at_the_same_masks(task, tmp_path):
     items = list(task.items(corpus(tmp_path)))
     assert [item.inputs for item in items] == [(text,) for text in TEXTS]
     assert items[2] == Item((TEXTS[2],), (), 4)
-    results = task.evaluate(items)
+    evaluation = task.evaluate(items)
     for size in (1, 3):  # what is masked does not depend on the batch
         again = task.evaluate(items, quick=True, batch_size=size)
-        assert again.values() == pytest.approx(results.values(), rel=1e-4)
-        assert again.answers == results.answers
-    assert results.scores["perplexity"].value == pytest.approx(
-        np.exp(results.scores["loss"].value), rel=1e-6
+        assert again.values() == pytest.approx(evaluation.values(), rel=1e-4)
+        assert again.answers == evaluation.answers
+    assert evaluation.scores["perplexity"].value == pytest.approx(
+        np.exp(evaluation.scores["loss"].value), rel=1e-6
     )
-    low, high = results.scores["loss"].interval
-    assert low < results.scores["loss"].value < high
+    low, high = evaluation.scores["loss"].interval
+    assert low < evaluation.scores["loss"].value < high
     assert again.scores["loss"].interval is None
-    assert not results.scores["loss"].higher_is_better
-    assert results.scores["accuracy"].higher_is_better
-    assert "per:masked_token|share:0.15|whole:tokens" in results.scores["loss"].signature
-    assert results.by_length[0]["count"] == len(TEXTS)
-    assert task.selection_metric in results.scores
+    assert not evaluation.scores["loss"].higher_is_better
+    assert evaluation.scores["accuracy"].higher_is_better
+    assert "per:masked_token|share:0.15|whole:tokens" in evaluation.scores["loss"].signature
+    assert evaluation.by_length[0]["count"] == len(TEXTS)
+    assert task.selection_metric in evaluation.scores
     # seven texts are one draw of 64, as one batch would be
     pieces, _ = task._pieces_of(TEXTS)
     gapped = list(task._mask_all(pieces))
@@ -408,11 +408,11 @@ def test_an_evaluation_is_the_loss_of_the_same_places(task, tmp_path):
         total += F.cross_entropy(logits, truth, reduction="sum").item()
         count += len(truth)
         right += int((logits.argmax(-1) == truth).sum())
-    assert results.scores["loss"].value == pytest.approx(total / count, rel=1e-4)
-    assert results.scores["accuracy"].value == pytest.approx(right / count)
+    assert evaluation.scores["loss"].value == pytest.approx(total / count, rel=1e-4)
+    assert evaluation.scores["accuracy"].value == pytest.approx(right / count)
 
 
-def test_an_answer_shows_what_was_guessed(looking):
+def test_an_answer_shows_the_first_guesses(looking):
     assert looking._shown([8, 9], [8, 10]) == "{}, {} ({})".format(
         *looking.tokenizer.pieces([8, 9, 10])
     )
@@ -422,16 +422,16 @@ def test_an_answer_shows_what_was_guessed(looking):
     assert not any("\n" in answer for answer in answers)
 
 
-def test_long_items_are_measured_whole(tmp_path):
+def test_all_pieces_of_long_items_are_measured(tmp_path):
     task = build(tmp_path, "text.max_length=8", "text.vocabulary.kind=token", "masking.share=0.5")
     long, short = " ".join(TEXTS), "the cat"
-    results = task.evaluate([Item((long,), (), 1), Item((short,), (), 2)], quick=True)
+    evaluation = task.evaluate([Item((long,), (), 1), Item((short,), (), 2)], quick=True)
     pieces, of_item = task._pieces_of([long, short])
     assert of_item.tolist() == [0] * (len(pieces) - 1) + [1]
     assert len(pieces) == -(-len(task.tokenizer.encode(long)) // 6) + 1
     places = [len(each.places) for each in task._mask_all(pieces)]
     assert sum(places[:-1]) > len(long.split()) // 3
-    assert results.values()["loss"] > 0
+    assert evaluation.values()["loss"] > 0
 
 
 def test_learning_fills_the_hole(tmp_path):
@@ -475,7 +475,7 @@ def bert(folder):
     return folder
 
 
-def test_the_vocabulary_of_bert(tmp_path):
+def test_reads_with_the_vocabulary_of_bert(tmp_path):
     """Holes, masks and words go by its own control tokens, as the library itself has them."""
     folder = bert(tmp_path / "bert")
     options = recipes.load("bert-mini-masked", [*TINY, "masking.whole=words"]).options
@@ -503,15 +503,15 @@ def test_the_vocabulary_of_bert(tmp_path):
         assert (2 in chosen) == (3 in chosen)
 
 
-def test_a_vocabulary_without_a_mask_token_is_refused(tmp_path):
+def test_raises_on_a_vocabulary_without_a_mask_token(tmp_path):
     backend = Backend(models.WordLevel({"[UNK]": 0, "[CLS]": 1, "[SEP]": 2, "a": 3}, "[UNK]"))
     backend.save(str(tmp_path / "tokenizer.json"))
     with pytest.raises(TextError, match="this vocabulary has no mask token"):
         recipes.load("bert-mini-masked", TINY).options.restore(tmp_path)
 
 
-def test_recipes_say_what_cannot_be():
-    for change, printed in (
+def test_raises_on_invalid_recipes():
+    for change, message in (
         ("text.max_length=2", "text: max_length must be above 2"),
         (
             "text.max_length=600",
@@ -520,7 +520,7 @@ def test_recipes_say_what_cannot_be():
         ("masking.replaced=0.95", "masking: replaced and random are fractions"),
         ("masking.whole=lines", "masking.whole cannot be 'lines'"),
     ):
-        with pytest.raises(RecipeError, match=printed):
+        with pytest.raises(RecipeError, match=message):
             recipes.load("bert-mini-masked", [change])
     fine = ("text.max_length=600", "model.encoder.position.kind=rotary")
     assert recipes.load("bert-small-masked", fine).options.text.max_length == 600
@@ -529,7 +529,7 @@ def test_recipes_say_what_cannot_be():
 @pytest.fixture
 def place(tmp_path, monkeypatch):
     """Running text in a folder, divided into train, valid and test."""
-    monkeypatch.setattr(os, "fsync", lambda handle: None)  # faster
+    monkeypatch.setattr(os, "fsync", lambda handle: None)  # tests need no durability
     lines = [f"{text} and {other}" for text in TEXTS for other in TEXTS]
     folder = tmp_path / "data"
     folder.mkdir()
@@ -569,7 +569,7 @@ def train(place, out, *changes, **options):
     )
 
 
-def test_a_training_from_text_to_answers(place):
+def test_trains_evaluates_and_predicts(place):
     task = train(place, "run", "masking.whole=words")
     assert isinstance(task, MaskedLanguageModeling)
     run = place / "run"
@@ -598,7 +598,7 @@ def test_a_resumed_training_is_the_same(place):
     assert outcome(place / "parts")["files"] == outcome(place / "whole")["files"]
 
 
-def test_bad_data_is_refused(place):
+def test_raises_on_invalid_data(place):
     (place / "empty.txt").write_text("")
     with pytest.raises(DataError, match="empty"):
         train(place, "run", data=place / "empty.txt")
@@ -607,7 +607,7 @@ def test_bad_data_is_refused(place):
         train(place, "run", data=place / "pairs.tsv")
 
 
-def test_odd_text_is_learned_from(place):
+def test_trains_on_unusual_text(place):
     odd = "a\x00b \U0001f600 né\u0301 \u202ereversed 漢字漢字 " + "x" * 300
     (place / "odd.jsonl").write_text(
         "".join(json.dumps({"text": f"{odd} {i}", "label": i}) + "\n" for i in range(30))
@@ -617,7 +617,7 @@ def test_odd_text_is_learned_from(place):
 
 
 def test_sizes_fit_the_batches_of_the_loop(tmp_path):
-    """The sizes that the loop plans with equal those of its batches."""
+    """The sizes that the loop plans with are those of its batches."""
     task = build(tmp_path, "text.max_length=9")
     encoded = task.encode(corpus(tmp_path), tmp_path / "cache")
     sizes = task.sizes(encoded)

@@ -1,4 +1,4 @@
-"""Attention measured through tasks: where it is known what matters, the numbers say so."""
+"""Measures of attention, on models and data with known results."""
 
 import json
 
@@ -29,80 +29,80 @@ def evaluated(task, folder, split):
 
 def measured(task, folder, split, **options):
     before = {name: value.clone() for name, value in task.state_dict().items()}
-    results = with_attention(task, evaluated(task, folder, split), **options)
+    evaluation = with_attention(task, evaluated(task, folder, split), **options)
     for name, value in task.state_dict().items():
         assert torch.equal(value, before[name]), name
-    assert set(results.meanings) <= set(results.scores)
-    for output in results.meanings.values():
-        assert output.endswith(".")
-        assert "nan" not in output
-    json.dumps(results.as_json(), allow_nan=False)
-    return results
+    assert set(evaluation.meanings) <= set(evaluation.scores)
+    for message in evaluation.meanings.values():
+        assert message.endswith(".")
+        assert "nan" not in message
+    json.dumps(evaluation.as_json(), allow_nan=False)
+    return evaluation
 
 
 @pytest.mark.parametrize("name", written.WITH_ATTENTION)
-def test_a_translator(tmp_path, name):
+def test_measures_a_translator(tmp_path, name):
     task = written.build(tmp_path, name)
     golds = [Gold(frozenset({(0, 0), (1, 1)}))] * len(written.PAIRS)
-    results = measured(task, tmp_path, written.corpus(tmp_path), golds=golds)
+    evaluation = measured(task, tmp_path, written.corpus(tmp_path), golds=golds)
     several = {"head_divergence"} if name == "transformer-tiny" else set()
-    assert set(results.meanings) == {"alignment_error_rate", *ERASED, *OF_HEADS, *several}
-    rows = results.attention["heads"]
+    assert set(evaluation.meanings) == {"alignment_error_rate", *ERASED, *OF_HEADS, *several}
+    rows = evaluation.attention["heads"]
     layers = {row["layer"] for row in rows}
     assert len(rows) == (4 * 5 if name == "transformer-tiny" else 1)
     assert set(task.model.cross_attentions()) <= layers
     assert all(row["entropy"] >= 0 for row in rows)
-    best = results.attention["candidates"][0]
-    assert best["agreement"] == max(row["agreement"] for row in results.attention["candidates"])
-    assert results.scores["alignment_error_rate"].value == best["alignment_error_rate"]
+    best = evaluation.attention["candidates"][0]
+    assert best["agreement"] == max(row["agreement"] for row in evaluation.attention["candidates"])
+    assert evaluation.scores["alignment_error_rate"].value == best["alignment_error_rate"]
 
 
-def test_the_alignment_error_is_that_of_the_task_where_it_was_chosen(tmp_path):
+def test_the_alignment_error_uses_the_chosen_attention(tmp_path):
     task = written.build(tmp_path, "luong")
     task.align_by = AlignBy(layer="decoder", shift=True)
     records = task.records(written.SOURCES, written.TARGETS)
     golds = [Gold(frozenset(record.alignment())) for record in records]
-    results = measured(task, tmp_path, written.corpus(tmp_path), golds=golds)
-    assert results.scores["alignment_error_rate"].value == 0.0
-    assert "0.0%" in results.meanings["alignment_error_rate"]
+    evaluation = measured(task, tmp_path, written.corpus(tmp_path), golds=golds)
+    assert evaluation.scores["alignment_error_rate"].value == 0.0
+    assert "0.0%" in evaluation.meanings["alignment_error_rate"]
 
 
-def test_both_directions_joined(tmp_path):
+def test_combines_the_alignments_of_both_directions(tmp_path):
     task = written.build(tmp_path, "luong")
     links = align_both_ways(task, task, written.TARGETS, written.TARGETS)
     assert len(links) == len(written.PAIRS)
     golds = [Gold(frozenset({(0, 0)}))] * len(written.PAIRS)
-    results = measured(task, tmp_path, written.corpus(tmp_path), golds=golds, back=task)
-    assert 0 <= results.scores["alignment_error_rate_joined"].value <= 1
+    evaluation = measured(task, tmp_path, written.corpus(tmp_path), golds=golds, back=task)
+    assert 0 <= evaluation.scores["alignment_error_rate_joined"].value <= 1
 
 
-def test_a_text_classifier(tmp_path):
+def test_measures_a_text_classifier(tmp_path):
     task = labelled.build(tmp_path)
-    results = measured(task, tmp_path, labelled.splits(tmp_path, task, labelled.ROWS))
-    assert set(results.meanings) == {*ERASED, *OF_HEADS, "head_divergence"}
-    assert len(results.attention["heads"]) == 2 * 2
+    evaluation = measured(task, tmp_path, labelled.splits(tmp_path, task, labelled.ROWS))
+    assert set(evaluation.meanings) == {*ERASED, *OF_HEADS, "head_divergence"}
+    assert len(evaluation.attention["heads"]) == 2 * 2
 
 
-def test_pairs_of_texts(tmp_path):
+def test_measures_pairs_of_texts(tmp_path):
     task = labelled.build(tmp_path, labelled.PAIRS)
-    results = measured(task, tmp_path, labelled.splits(tmp_path, task, labelled.PAIRS))
-    assert set(results.meanings) >= ERASED
+    evaluation = measured(task, tmp_path, labelled.splits(tmp_path, task, labelled.PAIRS))
+    assert set(evaluation.meanings) >= ERASED
 
 
-def test_numbers_have_no_probability(tmp_path):
+def test_numbers_have_no_erasure(tmp_path):
     rows = [(text, f"{i}.5") for i, (text, _) in enumerate(labelled.ROWS)]
     task = labelled.build(tmp_path, rows, "labels.kind=number")
-    results = measured(task, tmp_path, labelled.splits(tmp_path, task, rows))
-    assert set(results.meanings) == {*OF_HEADS, "head_divergence"}
+    evaluation = measured(task, tmp_path, labelled.splits(tmp_path, task, rows))
+    assert set(evaluation.meanings) == {*OF_HEADS, "head_divergence"}
 
 
-def test_an_image_classifier(tmp_path):
+def test_measures_an_image_classifier(tmp_path):
     task = pictures.build(tmp_path)
     split = pictures.split_of(tmp_path / "photos", task)
-    results = measured(task, tmp_path, split, most=3)
-    assert set(results.meanings) >= {*ERASED, *OF_HEADS}
-    assert "cells" in results.meanings["comprehensiveness"]
-    assert "items:3" in results.scores["comprehensiveness"].signature
+    evaluation = measured(task, tmp_path, split, most=3)
+    assert set(evaluation.meanings) >= {*ERASED, *OF_HEADS}
+    assert "cells" in evaluation.meanings["comprehensiveness"]
+    assert "items:3" in evaluation.scores["comprehensiveness"].signature
 
 
 def test_a_head_that_does_nothing_has_no_importance(tmp_path):
@@ -111,13 +111,13 @@ def test_a_head_that_does_nothing_has_no_importance(tmp_path):
     width = task.model.get_submodule(layer).head_dim
     with torch.no_grad():
         task.model.get_submodule(layer).out_proj.weight[:, width:] = 0
-    results = measured(task, tmp_path, labelled.splits(tmp_path, task, labelled.ROWS))
-    [idle] = [r for r in results.attention["heads"] if (r["layer"], r["head"]) == (layer, 1)]
+    evaluation = measured(task, tmp_path, labelled.splits(tmp_path, task, labelled.ROWS))
+    [idle] = [r for r in evaluation.attention["heads"] if (r["layer"], r["head"]) == (layer, 1)]
     assert idle["importance"] == pytest.approx(0.0, abs=1e-6)
-    assert any(abs(row["importance"]) > 1e-5 for row in results.attention["heads"])
+    assert any(abs(row["importance"]) > 1e-5 for row in evaluation.attention["heads"])
 
 
-def test_the_sentence_tells_what_the_interval_allows():
+def test_the_sentence_follows_the_confidence_interval():
     """Six items that fall by 0.5 with attended and by 0.1 with random parts, and the reverse."""
     falls = np.tile([0.5, 0.1, 0.0], (6, 1))
     own, more = against_random("comprehensiveness", falls, "Without", "words", better=1)
@@ -132,8 +132,8 @@ def test_the_sentence_tells_what_the_interval_allows():
     assert "are not significantly different from random ones" in unsure.meaning
 
 
-def test_what_has_no_attention_is_refused(tmp_path):
+def test_raises_on_models_without_attention(tmp_path):
     task = written.build(tmp_path, "rnn")
-    results = evaluated(task, tmp_path, written.corpus(tmp_path))
+    evaluation = evaluated(task, tmp_path, written.corpus(tmp_path))
     with pytest.raises(WatchError, match="this model has no attention"):
-        with_attention(task, results)
+        with_attention(task, evaluation)

@@ -109,10 +109,11 @@ def server(run):
     """A server of the run."""
     limits, metrics = RequestLimits(timeout=300.0), ServerMetrics()
     model = ServedModel("vowels", saccade.load(run), limits=limits, metrics=metrics)
-    paths = app.open_paths()
     middleware = app.build(
         ModelRegistry([model], metrics),
-        authorization=Authorization.for_address("127.0.0.1", token=None, open_paths=paths),
+        authorization=Authorization.for_address(
+            "127.0.0.1", token=None, open_paths=app.open_paths()
+        ),
         limits=limits,
         metrics=metrics,
     )
@@ -123,8 +124,8 @@ def server(run):
 def test_it_is_served_by_the_api(server):
     [entry] = send_request(server, "GET", "/v1/models").json()["data"]
     assert (entry["id"], entry["task"], entry["reads"]) == ("vowels", "count_vowels", "text")
-    queries = {"model": "vowels", "inputs": ["banana", "xyz"], "attention": True}
-    answers = send_request(server, "POST", "/v1/predict", json=queries).json()["answers"]
+    body = {"model": "vowels", "inputs": ["banana", "xyz"], "attention": True}
+    answers = send_request(server, "POST", "/v1/predict", json=body).json()["answers"]
     assert answers[0]["text"] == "3"
     assert answers[0]["attention"]["weights"]
 

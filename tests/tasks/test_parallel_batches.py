@@ -1,4 +1,4 @@
-"""Batches side by side: in order, in threads of their own, and nothing is left changed."""
+"""Batches in parallel threads: order, errors, and settings that are restored."""
 
 import threading
 
@@ -20,7 +20,7 @@ def two_threads():
     torch.set_num_threads(before)
 
 
-def test_each_thread_has_a_batch_if_inputs_are_enough(two_threads):
+def test_every_thread_has_a_batch_if_there_are_enough_inputs(two_threads):
     assert batch_size_for(64, 64, CPU) == 32
     assert batch_size_for(1000, 64, CPU) == 64
     assert batch_size_for(65, 64, CPU) == 33
@@ -36,7 +36,7 @@ def test_batches_come_with_their_results_in_order(two_threads):
     assert list(side_by_side(lambda rows: rows, [], CPU)) == []
 
 
-def test_batches_run_at_once_with_a_thread_each(two_threads):
+def test_batches_run_in_parallel_with_one_thread_per_batch(two_threads):
     together = threading.Barrier(2, timeout=60)
 
     def work(rows):
@@ -52,7 +52,7 @@ def test_batches_run_at_once_with_a_thread_each(two_threads):
     assert inside == [2]
 
 
-def test_one_batch_or_one_thread_stays_here(two_threads):
+def test_one_batch_or_one_thread_runs_in_the_calling_thread(two_threads):
     here = threading.get_ident()
     assert list(side_by_side(lambda rows: threading.get_ident(), [[0]], CPU)) == [([0], here)]
     torch.set_num_threads(1)
@@ -60,7 +60,7 @@ def test_one_batch_or_one_thread_stays_here(two_threads):
     assert [each for _, each in results] == [here, here]
 
 
-def test_who_watches_here_watches_there(two_threads):
+def test_watching_works_in_threads(two_threads):
     token = watchers.set(("somebody",))
     try:
         results = list(side_by_side(lambda rows: watchers.get(), [[0], [1], [2]], CPU))
@@ -69,7 +69,7 @@ def test_who_watches_here_watches_there(two_threads):
     assert [seen for _, seen in results] == [("somebody",)] * 3
 
 
-def test_an_error_ends_it_and_nothing_is_left_changed(two_threads):
+def test_an_error_ends_the_work_and_restores_the_threads(two_threads):
     def work(rows):
         if rows == [1]:
             raise ValueError("no")
@@ -82,7 +82,7 @@ def test_an_error_ends_it_and_nothing_is_left_changed(two_threads):
     assert torch.get_num_threads() == 2
 
 
-def test_an_interruption_leaves_at_once_and_nothing_is_left_changed(two_threads):
+def test_an_interruption_ends_the_work_and_restores_the_threads(two_threads):
     results = side_by_side(lambda rows: rows, [[0], [1], [2], [3]], CPU)
     next(results)
     with pytest.raises(KeyboardInterrupt):

@@ -48,7 +48,7 @@ def load(
         'Zwei Männer unterhalten sich.'
     """
     if engine not in NAMES:
-        raise EngineError(f"there is no engine {engine!r}; there are: {', '.join(NAMES)}")
+        raise EngineError(f"{engine!r} is not a valid engine; use one of: {', '.join(NAMES)}")
     weights = _Weights(Run(Path(run)))
     task = session.load(run, device=device)
     if engine == "auto":

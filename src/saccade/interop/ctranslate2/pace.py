@@ -1,4 +1,4 @@
-"""How many inputs one call of CTranslate2 may hold, so that cancelled work ends soon.
+"""The number of inputs in one call of CTranslate2, so that cancelled work ends soon.
 
 A call with a beam cannot be interrupted. (Greedy search calls back for each token, but at 30 µs or
 more for each that costs more than smaller calls do.) While work is cancellable, a batch is split
@@ -26,7 +26,7 @@ Write = Callable[[Sequence[list[int]]], Written]
 
 
 class Pace:
-    """Seconds for one token of one beam, as measured."""
+    """The measured speed, in seconds per token and beam."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

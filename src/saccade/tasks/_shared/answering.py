@@ -222,4 +222,6 @@ def require_no_options(options: Options, known: Sequence[str] = ()) -> None:
     """Raise `DecodingError` if there are options that a task lacks; `known` are those it has."""
     if options:
         names = ", ".join((*known, "attention", "batch_size"))
-        raise DecodingError(f"there is no option {next(iter(options))!r}; there are: {names}")
+        raise DecodingError(
+            f"{next(iter(options))!r} is not an option of this task; use one of: {names}"
+        )

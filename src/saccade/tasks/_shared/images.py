@@ -239,7 +239,10 @@ def require_weights(path: str) -> None:
             "safetensors file, as in --set model.encoder.weights=efficientnet_lite0.safetensors"
         )
     if not Path(path).is_file():
-        raise WeightsError(f"there is no file {path} (model.encoder.weights)")
+        raise WeightsError(
+            f"{path} (model.encoder.weights) does not exist; give the path of EfficientNet-Lite0's "
+            "weights"
+        )
 
 
 def new_pixels(config: ImageConfig, channels: int, train: Split) -> Pixels:
