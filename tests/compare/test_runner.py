@@ -14,7 +14,7 @@ from saccade.errors import DataError, RecipeError, RunError, StoppedError
 from saccade.metrics import paired_bootstrap
 from saccade.metrics.error_rates import exact_match_tally
 from saccade.training import session as training
-from saccade.training.console import Console
+from saccade.training.console import Console, TrainingBar
 from tests.compare.tiny import perform_here, place, run, undrawn
 from tests.training.runs import everything, metrics, write_rows
 
@@ -175,18 +175,22 @@ def test_raises_on_other_data_and_accepts_the_same_data_elsewhere(copy):
         run(copy, perform=fail)
 
 
-def test_interrupted_comparison_resumes_to_the_same_result(complete, tmp_path):
+def test_interrupted_comparison_resumes_to_the_same_result(complete, tmp_path, monkeypatch):
     """Ctrl-C in the second training saves; the next call ends as if nothing had happened."""
     folder = place(tmp_path / "it")
 
-    class Impatient(Console):
-        def updated(self, progress, update):
-            if progress.step == 4:
-                signal.raise_signal(signal.SIGINT)
-            return super().updated(progress, update)
+    plain = TrainingBar.updated
+
+    def updated(self, progress, update):
+        if progress.step == 4:
+            signal.raise_signal(signal.SIGINT)
+        return plain(self, progress, update)
 
     def impatient(job, notify):
-        perform(job, Impatient(quiet=True) if job.name == "plain" else Console(quiet=True))
+        with monkeypatch.context() as patch:
+            if job.name == "plain":
+                patch.setattr(TrainingBar, "updated", updated)
+            perform(job, Console(quiet=True))
 
     with pytest.raises(StoppedError, match="everything is saved"):
         run(folder, perform=impatient)
@@ -218,7 +222,7 @@ def test_failed_training_does_not_lose_the_others(tmp_path):
     comparison, lines = run(folder, *recipes, changes=["bad:training.learning_rate=1e30"])
     ((name, seed, why),) = comparison.failures
     assert (name, seed) == ("bad", 0)
-    assert "training stops before it changes the weights" in why
+    assert "training stops before the update" in why
     assert any(line.startswith("bad, seed 0: failed: at step") for line in lines)
     assert comparison.summary().startswith(
         "good has exact match 0 [0, 0] on 10 items of test. No other"
@@ -252,7 +256,7 @@ def test_raises_on_invalid_options(tmp_path):
     for options, error, message in (
         ({"seeds": ()}, RecipeError, "seeds must be one or more different numbers"),
         ({"seeds": (1, 1)}, RecipeError, "seeds must be one or more different"),
-        ({"data": folder / "no"}, DataError, "there is no"),
+        ({"data": folder / "no"}, DataError, "no does not exist"),
         ({"out": "data"}, RunError, "is not empty .* and not a comparison"),
         ({"out": "tiny.toml"}, RunError, "is a file"),
     ):
