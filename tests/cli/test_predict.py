@@ -218,7 +218,7 @@ def test_very_long_line_is_cut_with_a_warning(saccade, run, caplog):
         result = saccade("predict", run, stdin=b"a b\n" + b"a " * 50_000 + b"\n")
     assert result.code == 0
     assert len(result.lines) == 2
-    assert "input 2 has 50000 tokens; it was cut to the 256" in caplog.text
+    assert "the first is input 2: of its 50000 tokens, only the first 256" in caplog.text
 
 
 def test_unicode_is_preserved(saccade, run):

@@ -88,6 +88,7 @@ def test_broken_links_are_found(tmp_path):
     ]
 
 
+@pytest.mark.timeout(900)  # seconds of work, but minutes on a busy machine
 @pytest.mark.skipif(importlib.util.find_spec("zensical") is None, reason="zensical is missing")
 def test_the_site_builds_without_warnings_and_broken_links(tmp_path):
     make_site = generator("make_site")

@@ -77,7 +77,7 @@ def test_positions_get_the_grid_of_the_image():
     config = PatchReaderConfig(encoder=SMALL, dim=8, patch_size=4).sized(12)
     assert config.encoder.position.grid == (3, 3)
     assert config.build()(torch.randn(1, 3, 12, 12)).states.shape == (1, 9, 8)
-    assert config.make_reader(class_token=True)(torch.randn(1, 3, 12, 12)).states.shape[1] == 10
+    assert config.make_encoder(class_token=True)(torch.randn(1, 3, 12, 12)).states.shape[1] == 10
     assert sized(RotaryConfig(), (3, 3)) == RotaryConfig()
     assert sized(Relative2dConfig(grid=(4, 3)), (3, 3)).grid == (4, 3)
     with pytest.raises(RecipeError, match="3 x 3 cells"):

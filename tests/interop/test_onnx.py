@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import jaxtyping
 import numpy as np
 import onnx.numpy_helper
 import pytest
@@ -65,6 +64,7 @@ from saccade.tasks._shared.images import ImageConfig, Pixels, Scale
 from saccade.tasks._shared.labels import Classes, Number, Several
 from saccade.text import Tokenizer, VocabularyConfig
 from tests.interop.references import randomised
+from tests.onnx_export import without_shape_checks
 
 SENTENCES = ["a cat sat on the mat", "the dog ran away from a cat", "two men sat in the sun", "a"]
 ROOT = Path(__file__).parents[2]
@@ -78,18 +78,8 @@ PATCHES = PatchReaderConfig(encoder=replace(READER, position=LearnedConfig()), d
 
 
 @pytest.fixture(autouse=True)
-def _unchecked_while_followed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Turn off shape checks during export, because symbolic sizes are not integers."""
-    real = torch.onnx.export
-
-    def export(*args: Any, **options: Any) -> Any:
-        jaxtyping.config.update("jaxtyping_disable", True)
-        try:
-            return real(*args, **options)
-        finally:
-            jaxtyping.config.update("jaxtyping_disable", False)
-
-    monkeypatch.setattr(torch.onnx, "export", export)
+def _without_shape_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+    without_shape_checks(monkeypatch)
 
 
 def vocabulary(kind: str = "word", size: int = 60) -> Tokenizer:

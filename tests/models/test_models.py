@@ -332,7 +332,7 @@ def test_vit_shapes_and_class_token_I5(pooling):
     )
     model = config.build(C).eval()
     assert model(torch.randn(B, 1, 8, 8)).shape == (B, C)
-    encoder = ImageEncoder(config.make_reader(class_token=config.class_token))
+    encoder = ImageEncoder(config.make_encoder(class_token=config.class_token))
     assert encoder(torch.randn(B, 1, 8, 8)).shape == (B, 16 + (pooling == "first"), 16)
 
 

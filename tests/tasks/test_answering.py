@@ -52,7 +52,7 @@ def test_wrong_calls_are_rejected(case):
     [given, *_] = case.questions()
     with pytest.raises(DecodingError, match="batch_size must be at least 1, got 0"):
         case.task.predict([given], batch_size=0)
-    with pytest.raises(DecodingError, match="option.*'heat'|'heat'.*option"):
+    with pytest.raises(DecodingError, match=r"option.*'heat'|'heat'.*option"):
         case.task.predict([given], heat=3)
     assert case.task.predict([]) == []
     for one in ("one text", b"bytes of an image"):

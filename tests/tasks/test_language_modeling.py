@@ -332,9 +332,8 @@ def test_a_long_prompt_is_seen_from_its_end(task, caplog):
     with caplog.at_level(logging.WARNING):
         [results] = task.predict([long], first=4, beam=1)
     count = len(context_of(task, long))
-    assert caplog.messages == [
-        f"input 5 has {count} tokens; the model sees the last 8 (text.block)"
-    ]
+    read = f"of its {count} tokens, only the last 8 are read (text.block)"
+    assert caplog.messages == [f"1 of 1 inputs are too long, the first is input 5: {read}"]
     with caplog.at_level(logging.ERROR):
         assert results == task.predict(["so " + long], beam=1)[0]
 

@@ -315,7 +315,7 @@ def test_of_a_long_input_the_surroundings_of_the_hole_are_read(tmp_path, caplog)
         caplog.clear()
         with caplog.at_level(logging.WARNING):
             [answer] = task.predict([" ".join(holed)], first=40, attention=True)
-        assert "input 41 has 9 tokens; only the 5 around its holes are read" in caplog.text
+        assert "input 41: of its 9 tokens, only the 5 around its masks are read" in caplog.text
         start = min(max(0, at - 2), 4)
         seen = [HOLE if i == at else f"▁{words[i]}" for i in range(start, start + 5)]
         assert list(answer.attention.read.tokens) == ["[CLS]", *seen, "[SEP]"]

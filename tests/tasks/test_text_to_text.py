@@ -303,7 +303,7 @@ def test_a_long_input_is_cut_and_that_is_said(tmp_path, caplog):
     with caplog.at_level(logging.WARNING):
         long, cut = task.predict(["a cat sees the dog", "a cat sees"], beam=1, first=40)
     assert long == cut
-    assert "input 41 has 5 tokens; it was cut to the 3" in caplog.text
+    assert "input 41: of its 5 tokens, only the first 3 are read" in caplog.text
     assert "input 42" not in caplog.text
 
 

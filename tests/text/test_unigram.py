@@ -39,7 +39,7 @@ def test_the_probability_of_a_word_by_hand():
 
 
 def test_the_probability_of_a_piece_spelled_with_others():
-    lattices = _Lattices(["aba"], PIECES, whole=False)
+    lattices = _Lattices(["aba"], PIECES, allow_itself=False)
     [without] = np.exp(lattices.log_probability(np.log(P)))
     assert without == pytest.approx(0.3 * 0.2 * 0.3 + 0.25 * 0.3 + 0.3 * 0.15)
 

@@ -360,7 +360,7 @@ class ResNetOptions(GridReaderConfig):
             side = -(-side // 2)
         return side, side
 
-    def make_reader(self) -> GridEncoder:
+    def make_encoder(self) -> GridEncoder:
         """Build the encoder with new weights."""
         return self.around(
             ResNet(self.channels, self.widths, self.blocks, self.stem_stride, self.norm)
@@ -373,4 +373,4 @@ class ResNetConfig(ResNetOptions):
 
     def build(self) -> GridEncoder:
         """Build the encoder with new weights."""
-        return self.make_reader()
+        return self.make_encoder()

@@ -166,7 +166,7 @@ class PatchOptions:
         position = sized(self.encoder.position, self.grid(size))
         return replace(self, encoder=replace(self.encoder, position=position))
 
-    def make_reader(self, *, class_token: bool) -> TransformerEncoder:
+    def make_encoder(self, *, class_token: bool) -> TransformerEncoder:
         """Build the encoder; learned positions need the size of the image, see `sized`."""
         position = self.encoder.position
         require_grid_width(position, self.dim, self.encoder.head_width(self.dim))
@@ -182,4 +182,4 @@ class PatchReaderConfig(PatchOptions):
 
     def build(self) -> TransformerEncoder:
         """Build the encoder without a class token."""
-        return self.make_reader(class_token=False)
+        return self.make_encoder(class_token=False)

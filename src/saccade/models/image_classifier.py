@@ -82,7 +82,7 @@ class ImageClassifierConfig(PatchOptions):
     def build(self, num_classes: int) -> ImageClassifier:
         """Build the classifier."""
         return ImageClassifier(
-            self.make_reader(class_token=self.class_token),
+            self.make_encoder(class_token=self.class_token),
             nn.Linear(self.dim, num_classes),
             pooling=self.pooling,
             dropout=self.dropout,
@@ -103,4 +103,4 @@ class ConvolutionalClassifierConfig(ResNetOptions):
     def build(self, num_classes: int) -> ImageClassifier:
         """Build the classifier."""
         head = nn.Linear(self.memory_dim, num_classes)
-        return ImageClassifier(self.make_reader(), head, pooling="summary")
+        return ImageClassifier(self.make_encoder(), head, pooling="summary")

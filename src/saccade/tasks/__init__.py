@@ -13,8 +13,26 @@ from pkgutil import iter_modules
 from types import ModuleType
 
 from saccade.errors import RecipeError, brief
-from saccade.tasks._shared.answering import Answer, Example, OnBatch
-from saccade.tasks._shared.base import Batch, Loss, Progress, Task, TaskConfig
+from saccade.tasks._shared.answering import (
+    NO_OPTIONS,
+    Answer,
+    Example,
+    OnBatch,
+    Options,
+    cross_attention,
+    require_no_options,
+    self_attention,
+)
+from saccade.tasks._shared.base import (
+    Batch,
+    Loss,
+    Progress,
+    Rows,
+    Task,
+    TaskConfig,
+    likelihood,
+    vocabulary_from,
+)
 from saccade.tasks._shared.capabilities import Aligns, Calibrates, Measurable, Streams
 from saccade.tasks._shared.classifier import CLASSIFIER_FILE
 from saccade.tasks._shared.description import (
@@ -28,7 +46,7 @@ from saccade.tasks._shared.description import (
     TextInput,
     TokenOutput,
 )
-from saccade.tasks._shared.evaluation import Evaluation
+from saccade.tasks._shared.evaluation import Evaluation, evaluation_of
 from saccade.tasks._shared.labels import (
     LABELS_FILE,
     Classes,
@@ -41,6 +59,7 @@ from saccade.tasks._shared.labels import (
 __all__ = [
     "CLASSIFIER_FILE",
     "LABELS_FILE",
+    "NO_OPTIONS",
     "VOCABULARY_FILE",
     "Aligns",
     "Answer",
@@ -60,8 +79,10 @@ __all__ = [
     "Measurable",
     "Number",
     "OnBatch",
+    "Options",
     "Output",
     "Progress",
+    "Rows",
     "Several",
     "Streams",
     "Task",
@@ -69,7 +90,13 @@ __all__ = [
     "TextInput",
     "TokenOutput",
     "config_of",
+    "cross_attention",
+    "evaluation_of",
+    "likelihood",
     "names",
+    "require_no_options",
+    "self_attention",
+    "vocabulary_from",
 ]
 
 ENTRY_POINTS = "saccade.tasks"

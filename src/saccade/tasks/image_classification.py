@@ -11,7 +11,6 @@ import numpy.typing as npt
 import torch
 from jaxtyping import UInt8
 
-from saccade.attention.watch import count_heads
 from saccade.data.corpus import Row, Split
 from saccade.data.sources.columns import Column
 from saccade.data.store.cache import Encoded
@@ -102,9 +101,7 @@ class ImageClassificationConfig(TaskConfig):
         """Return the task of a run folder, with new weights."""
         about = read_about(folder)
         pixels = pixels_of(self.image, self.model.channels, read_facts(folder))
-        return ImageClassification(
-            self, pixels, read_labels(folder), temperature=about["temperature"]
-        )
+        return ImageClassification(self, pixels, read_labels(folder), temperature=about.temperature)
 
 
 @dataclass(frozen=True)
@@ -195,17 +192,13 @@ class ImageClassification(ImageTask, Classifier):
     def check(self, split: Split) -> None:
         """Accept any table of images and labels."""
 
-    def attention_size(self, inputs: Sequence[Picture], options: Options) -> int:
-        """Return the number of weights if all patches and a class token look at each other."""
-        cells = self.grid[0] * self.grid[1] + 1
-        return count_heads(self.model) * len(inputs) * cells**2
-
     def prepare(
         self, inputs: Sequence[Picture], options: Options = NO_OPTIONS, *, first: int = 0
     ) -> list[ImageExample]:
         """Number the images: paths, PIL images, bytes of files or arrays (h, w, 3)."""
         require_no_options(options)
-        return image_examples(inputs, first)
+        tokens = self.grid[0] * self.grid[1] + 1  # with a class token
+        return image_examples(inputs, first, weights=tokens**2)
 
     def answer(self, examples: Sequence[ImageExample]) -> list[Classification]:
         """Label a batch."""

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 from jaxtyping import Shaped
 
-from saccade.attention.watch import count_heads, watch
+from saccade.attention.watch import watch
 from saccade.config import Conflict, Count, NotNegative
 from saccade.data import builtin
 from saccade.data.batches.collate import pad, pad_rows
@@ -179,16 +179,16 @@ class ImageToTextConfig(TaskConfig):
 
     def restore(self, folder: Path) -> ImageToText:
         """Return the task of a run folder, with new weights."""
-        facts, reader = read_facts(folder), self.model.encoder
+        scale, reader = read_facts(folder), self.model.encoder
         if isinstance(reader, EfficientNetConfig) and self.frozen:
-            if "weights" not in facts:
+            if isinstance(scale, Scale):
                 raise RunError(
                     f"{folder / FILE} lacks the SHA-256 of the encoder's weights; restore the run "
                     "from a backup"
                 )
-            view: View = Features(self.image, reader.weights, facts["weights"])
+            view: View = Features(self.image, reader.weights, scale)
         else:
-            view = pixels_of(self.image, reader.channels, facts)
+            view = pixels_of(self.image, reader.channels, scale)
         return ImageToText(self, view, Tokenizer.load(folder / VOCABULARY_FILE))
 
     def _new_view(self, train: Split) -> View:
@@ -299,12 +299,6 @@ class ImageToText(ImageTask, WritingTask):
         """Return the batch in which each image has the given caption."""
         return self._forced(self.gallery.arrays(inputs), self.target.encode_batch(list(outputs)))
 
-    def attention_size(self, inputs: Sequence[Picture], options: Options) -> int:
-        """Return the number of weights if each written token looks at each cell of the image."""
-        written = self.config.generation.changed(options).max_length + 1
-        heads = count_heads(self.model, self.model.cross_attentions())
-        return heads * len(inputs) * written * self.grid[0] * self.grid[1]
-
     def prepare(
         self, inputs: Sequence[Picture], options: Options = NO_OPTIONS, *, first: int = 0
     ) -> list[CaptionExample]:
@@ -315,7 +309,13 @@ class ImageToText(ImageTask, WritingTask):
         generation = self.config.generation.changed(options)
         limit = generation.max_length
         return [
-            CaptionExample(number=number, picture=picture, limit=limit, options=generation)
+            CaptionExample(
+                number=number,
+                weights=(limit + 1) * self.grid[0] * self.grid[1],
+                picture=picture,
+                limit=limit,
+                options=generation,
+            )
             for number, picture in enumerate(inputs, first)
         ]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from saccade.attention.watch import count_heads
 from saccade.config import Conflict, Count
 from saccade.data.batches.blocks import Blocks, in_stream, packed
 from saccade.data.batches.collate import mask_of, pad
@@ -54,8 +52,6 @@ from saccade.tasks._shared.description import (
 from saccade.tasks._shared.evaluation import Evaluation
 from saccade.tasks._shared.seq2seq import GeneratingTask, GenerationExample, answer_of
 from saccade.text import Tokenizer, VocabularyConfig
-
-log = logging.getLogger(__name__)
 
 TEXT = Column("text", ("sentence", "content", "document", "article", "body"), running=True)
 FORMAT = 1
@@ -267,12 +263,6 @@ class LanguageModeling(GeneratingTask):
         """Return the beginning of a text."""
         return item.inputs[0][:PROMPT]
 
-    def attention_size(self, inputs: Sequence[str], options: Options) -> int:
-        """Return the number of weights if all tokens of the last block look at each other."""
-        written = self.config.generation.changed(options).max_length
-        lengths = [min(len(ids) + written, self._size) for ids in self._contexts(inputs)]
-        return count_heads(self.model) * sum(length**2 for length in lengths)
-
     def prepare(
         self, inputs: Sequence[str], options: Options = NO_OPTIONS, *, first: int = 0
     ) -> list[ContextExample]:
@@ -286,6 +276,8 @@ class LanguageModeling(GeneratingTask):
             ContextExample(
                 number=number,
                 length=min(len(ids), self._size),
+                encoded=len(ids),
+                weights=min(len(ids) + generation.max_length, self._size) ** 2,
                 group=min(len(ids), self._size),
                 tokens=ids,
                 limit=generation.max_length,
@@ -293,17 +285,6 @@ class LanguageModeling(GeneratingTask):
             )
             for number, ids in enumerate(self._contexts(inputs), first)
         ]
-
-    def warn(self, examples: Sequence[ContextExample]) -> None:
-        """Log a warning about prompts that are longer than a block."""
-        for example in examples:
-            if len(example.tokens) > self._size:
-                log.warning(
-                    "input %d has %d tokens; the model sees the last %d (text.block)",
-                    example.number + 1,
-                    len(example.tokens),
-                    self._size,
-                )
 
     def answer(self, examples: Sequence[ContextExample]) -> list[Answer]:
         """Continue a batch of prompts with the engine."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from heapq import nlargest
@@ -14,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from saccade.attention.watch import count_heads
 from saccade.cancellation import raise_if_cancelled
 from saccade.config import Count
 from saccade.data.batches.collate import pad, pad_rows
@@ -58,8 +56,6 @@ from saccade.tasks._shared.description import (
 from saccade.tasks._shared.evaluation import Evaluation, evaluation_of
 from saccade.text import Tokenizer, VocabularyConfig
 from saccade.text.counting import require_text
-
-log = logging.getLogger(__name__)
 
 TEXT = Column("text", ("sentence", "document", "content", "article", "review"), running=True)
 HOLE = "[MASK]"
@@ -259,12 +255,6 @@ class MaskedLanguageModeling(Task):
         words[len(words) // 2 : len(words) // 2 + 1] = [HOLE]
         return " ".join(words)
 
-    def attention_size(self, inputs: Sequence[str], options: Options) -> int:
-        """Return the number of weights if the tokens that are read look at each other."""
-        most, tokens = self.config.text.max_length, self.tokenizer.encode_batch(list(inputs))
-        lengths = [min(len(ids) + CONTROLS, most) for ids in tokens]
-        return count_heads(self.model) * sum(length**2 for length in lengths)
-
     def prepare(
         self, inputs: Sequence[str], options: Options = NO_OPTIONS, *, first: int = 0
     ) -> list[HoleExample]:
@@ -281,18 +271,6 @@ class MaskedLanguageModeling(Task):
         if num_best < 1:
             raise DecodingError(f"num_best must be at least 1, got {num_best}")
         return [self._open(text, number, num_best) for number, text in enumerate(inputs, first)]
-
-    def warn(self, examples: Sequence[HoleExample]) -> None:
-        """Log a warning about inputs of which only the tokens around holes are read."""
-        for example in examples:
-            if len(example.ids) > example.length:
-                log.warning(
-                    "input %d has %d tokens; only the %d around its holes are read, as "
-                    "text.max_length allows",
-                    example.number + 1,
-                    len(example.ids),
-                    example.length,
-                )
 
     def answer(self, examples: Sequence[HoleExample]) -> list[Answer]:
         """Fill the holes of a batch."""
@@ -528,6 +506,8 @@ class MaskedLanguageModeling(Task):
         return HoleExample(
             number=number,
             length=window.stop - window.start,
+            encoded=len(ids),
+            weights=(window.stop - window.start + CONTROLS) ** 2,
             ids=ids,
             holes=holes,
             apart=apart,

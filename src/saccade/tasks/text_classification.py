@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from saccade.attention.watch import count_heads
 from saccade.cancellation import raise_if_cancelled
 from saccade.config import Count, NotNegative
 from saccade.data.batches.collate import pad
@@ -61,8 +59,6 @@ from saccade.tasks._shared.labels import (
     read_labels,
 )
 from saccade.text import Tokenizer, VocabularyConfig
-
-log = logging.getLogger(__name__)
 
 TEXT = Column(
     "text", ("sentence", "sentence1", "text_a", "review", "question", "question1", "premise")
@@ -145,8 +141,8 @@ class TextClassificationConfig(TaskConfig):
             self,
             Tokenizer.load(folder / VOCABULARY_FILE),
             read_labels(folder),
-            pairs=bool(about["pairs"]),
-            temperature=about["temperature"],
+            pairs=about.pairs,
+            temperature=about.temperature,
         )
 
 
@@ -166,12 +162,10 @@ class WindowExample(Example):
 
     Attributes:
         texts: The texts.
-        encoded: The number of token ids of the complete texts.
         windows: The token ids that are read at once.
     """
 
     texts: tuple[str, ...]
-    encoded: int
     windows: list[Texts]
 
 
@@ -272,7 +266,8 @@ class TextClassification(Classifier):
         most = self.config.text.max_length
         if long := int((self._lengths(examples) > most).sum()):
             slides = self.config.text.long == "slide"
-            part = "they are read in windows" if slides else "only their beginning is read"
+            cut = 'only their beginning is read (text.long = "slide" reads all)'
+            part = "they are read in windows" if slides else cut
             yield (
                 f"{long:,} of {len(examples):,} texts have more than the {most} tokens of "
                 f"text.max_length; {part}"
@@ -310,12 +305,6 @@ class TextClassification(Classifier):
             raise DataError(f"an input is a list of two texts, got {json_kind(value)}")
         return tuple(value)
 
-    def attention_size(self, inputs: Sequence[str | Sequence[str]], options: Options) -> int:
-        """Return the number of weights if the tokens of the first window look at each other."""
-        windows = (self._windows(texts)[0] for texts in self._read(inputs, 0))
-        lengths = [sum(map(len, window)) + self.controls for window in windows]
-        return count_heads(self.model) * sum(length**2 for length in lengths)
-
     def prepare(
         self,
         inputs: Sequence[str | Sequence[str]],
@@ -330,30 +319,18 @@ class TextClassification(Classifier):
             zip(inputs, self._read(inputs, first), strict=True), first
         ):
             windows = self._windows(texts)
+            length = sum(map(len, windows[0])) + self.controls
             examples.append(
                 WindowExample(
                     number=number,
-                    length=len(windows) * (sum(map(len, windows[0])) + self.controls),
-                    texts=_texts(given),
+                    length=len(windows) * length,
                     encoded=sum(map(len, texts)) + self.controls,
+                    weights=length**2,
+                    texts=_texts(given),
                     windows=windows,
                 )
             )
         return examples
-
-    def warn(self, examples: Sequence[WindowExample]) -> None:
-        """Log a warning about texts of which only the beginning is read."""
-        most = self.config.text.max_length
-        long = [example.number + 1 for example in examples if example.encoded > most]
-        if long and self.config.text.long == "cut":
-            log.warning(
-                "%d of %d inputs (the first is input %d) have more than the %d tokens of "
-                'text.max_length; only their beginning is read (text.long = "slide" reads all)',
-                len(long),
-                len(examples),
-                long[0],
-                most,
-            )
 
     def answer(self, examples: Sequence[WindowExample]) -> list[Classification]:
         """Label a batch; the probabilities of the windows of a text are averaged."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
@@ -13,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from saccade.attention.watch import count_heads
 from saccade.config import Conflict, Count
 from saccade.data.batches.collate import pad, pad_rows
 from saccade.data.corpus import Row, Split
@@ -48,8 +46,6 @@ from saccade.tasks._shared.seq2seq import (
     sides_read,
 )
 from saccade.text import Tokenizer, VocabularyConfig
-
-log = logging.getLogger(__name__)
 
 SOURCE = Column("source", ("src", "input", "sentence1", "word", "question"))
 TARGET = Column("target", ("tgt", "trg", "output", "sentence2", "pronunciation", "answer"))
@@ -154,12 +150,10 @@ class SourceExample(GenerationExample):
     Attributes:
         text: The text.
         tokens: The token ids that are read.
-        encoded: The number of token ids of the complete text.
     """
 
     text: str
     tokens: list[int]
-    encoded: int
 
 
 class TextToText(WritingTask):
@@ -266,13 +260,6 @@ class TextToText(WritingTask):
             "validation pairs are the same in both directions"
         )
 
-    def attention_size(self, inputs: Sequence[str], options: Options) -> int:
-        """Return the number of weights if each written token looks at each token of its input."""
-        generation, most = self.config.generation.changed(options), self.config.text.max_length
-        lengths = [min(len(ids), most) for ids in self.source.encode_batch(list(inputs))]
-        pairs = sum((generation.longest(length) + 1) * (length + 1) for length in lengths)
-        return count_heads(self.model, self.model.cross_attentions()) * pairs
-
     def prepare(
         self, inputs: Sequence[str], options: Options = NO_OPTIONS, *, first: int = 0
     ) -> list[SourceExample]:
@@ -281,32 +268,23 @@ class TextToText(WritingTask):
         encoded = self.source.encode_batch(list(inputs))
         examples = []
         for number, (text, ids) in enumerate(zip(inputs, encoded, strict=True), first):
-            limit = generation.longest(min(len(ids), most))
+            length = min(len(ids), most)
+            limit = generation.longest(length)
             examples.append(
                 SourceExample(
                     number=number,
-                    length=min(len(ids), most),
-                    group=(limit, self.engine.length_group(min(len(ids), most))),
+                    length=length,
+                    encoded=len(ids),
+                    weights=(limit + 1) * (length + 1),
+                    group=(limit, self.engine.length_group(length)),
                     blank=not ids or not text.strip(),
                     text=text,
                     tokens=ids[:most],
-                    encoded=len(ids),
                     limit=limit,
                     options=generation,
                 )
             )
         return examples
-
-    def warn(self, examples: Sequence[SourceExample]) -> None:
-        """Log a warning about sources that are cut."""
-        for example in examples:
-            if example.encoded > example.length:
-                log.warning(
-                    "input %d has %d tokens; it was cut to the %d that text.max_length allows",
-                    example.number + 1,
-                    example.encoded,
-                    example.length,
-                )
 
     def answer(self, examples: Sequence[SourceExample]) -> list[Answer]:
         """Translate a batch with the engine."""

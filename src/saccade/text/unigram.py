@@ -64,7 +64,7 @@ def unigram_pieces(
             break
         rest = np.flatnonzero(alive & ~single)
         others = {pieces[i]: int(i) for i in np.flatnonzero(alive)}
-        spelled = _Lattices([pieces[i] for i in rest], others, whole=False)
+        spelled = _Lattices([pieces[i] for i in rest], others, allow_itself=False)
         loss = expected[rest] * (scores[rest] - spelled.log_probability(scores))
         alive[_least(loss, rest, excess)] = False
         corpus.keep(alive)
@@ -138,11 +138,11 @@ class _Lattices:
     """
 
     def __init__(
-        self, words: Sequence[str], number: Mapping[str, int], *, whole: bool = True
+        self, words: Sequence[str], number: Mapping[str, int], *, allow_itself: bool = True
     ) -> None:
         """Build the graph; `number` maps pieces to numbers.
 
-        Unless `whole`, a word is not spelled with a piece equal to the word itself.
+        Unless `allow_itself`, a word is not spelled with a piece equal to the word itself.
         """
         edges = array("q")
         node = 0
@@ -151,7 +151,7 @@ class _Lattices:
             for start in range(length):
                 for end in range(start + 1, min(start + _LONGEST, length) + 1):
                     piece = number.get(word[start:end])
-                    if piece is not None and (whole or end - start < length):
+                    if piece is not None and (allow_itself or end - start < length):
                         edges.extend((node + start, node + end, piece, start, end))
             node += length + 1
         table = np.frombuffer(edges, dtype=np.int64).reshape(-1, 5)

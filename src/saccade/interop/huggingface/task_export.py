@@ -219,7 +219,7 @@ def _label_facts(labels: Labels) -> Facts:
             problem = "multi_label_classification"
         case _:
             problem = "single_label_classification"
-    return {"problem_type": problem, "id2label": dict(enumerate(labels.facts()["names"]))}
+    return {"problem_type": problem, "id2label": dict(enumerate(labels.names))}
 
 
 def _rescaled(model: nn.Module, mean: float, scale: float) -> nn.Module:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import nn
@@ -58,9 +58,9 @@ class Answer:
         """Return the text."""
         return self.text
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return plain values."""
-        table: dict[str, Any] = {"text": self.text, "score": self.score}
+        table: dict[str, object] = {"text": self.text, "score": self.score}
         if self.alternatives:
             table["alternatives"] = [other.as_json() for other in self.alternatives]
         return table
@@ -76,29 +76,37 @@ class Example:
 
     Attributes:
         number: The number of the input, from 0, for its seed and for messages.
-        length: Its length in tokens; examples of similar length are answered together.
+        length: The number of tokens that are read; examples of similar length are answered
+            together.
+        encoded: The number of tokens of the complete input.
+        weights: Maximum number of weights per head in its attention record.
         group: Examples are answered together only if this is equal.
         blank: Whether there is nothing to answer.
     """
 
     number: int
     length: int = 0
+    encoded: int = 0
+    weights: int = 0
     group: Hashable = None
     blank: bool = False
 
 
+ExampleT = TypeVar("ExampleT", bound=Example)
+
+
 def answer_all(
-    examples: Sequence[Example],
-    answer: Callable[[list[Any]], Sequence[Answer]],
-    look: Callable[[list[Any], Sequence[Answer]], Sequence[AttentionRecord]] | None,
+    examples: Sequence[ExampleT],
+    answer: Callable[[list[ExampleT]], Sequence[Answer]],
+    look: Callable[[list[ExampleT], Sequence[Answer]], Sequence[AttentionRecord]] | None,
     device: torch.device,
     *,
     batch_size: int,
     on_batch: OnBatch | None,
-) -> list[Any]:
+) -> list[Answer]:
     """Answer examples batch by batch, on a CPU several batches in parallel, and look into them."""
     require_batch_size(batch_size)
-    answers: list[Any] = [BLANK] * len(examples)
+    answers = [BLANK] * len(examples)
 
     def answer_batch(rows: Rows) -> Sequence[Answer]:
         batch = [examples[i] for i in rows]

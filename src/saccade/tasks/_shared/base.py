@@ -6,6 +6,7 @@ examples into batches, a batch into a loss, and inputs into answers.
 
 from __future__ import annotations
 
+import logging
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,6 +19,7 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
+from saccade.attention.watch import count_heads
 from saccade.data.corpus import Item, Split
 from saccade.data.corpus import items as grouped
 from saccade.data.sources.columns import Column
@@ -41,6 +43,8 @@ from saccade.text import Tokenizer, VocabularyConfig
 
 if TYPE_CHECKING:
     from saccade.lens.record import AttentionRecord
+
+log = logging.getLogger(__name__)
 
 Rows = Sequence[int] | npt.NDArray[np.int64]
 """The indices of examples."""
@@ -211,15 +215,33 @@ class Task(nn.Module, ABC):
             raise DataError(f"an input is a text, got {json_kind(value)}")
         return value
 
+    @property
+    def attention_layers(self) -> Sequence[str] | None:
+        """The names of the attentions that `look` records; None for all."""
+        return None
+
     def attention_size(self, inputs: Sequence[TaskInput], options: Options) -> int:
         """Return an upper bound of the number of attention weights in the records of these inputs.
 
         It is known before any answer is, from lengths and limits.
         """
-        return 0
+        examples = self.prepare(inputs, options)
+        heads = count_heads(self.model, self.attention_layers)
+        return heads * sum(example.weights for example in examples)
 
-    def warn(self, examples: Sequence[Any]) -> None:
+    def warn(self, examples: Sequence[Example]) -> None:
         """Log a warning about inputs that are not read completely."""
+        if not (cut := [example for example in examples if example.encoded > example.length]):
+            return
+        part = self.describe().reads.part.format(cut[0].length)
+        log.warning(
+            "%d of %d inputs are too long, the first is input %d: of its %d tokens, %s",
+            len(cut),
+            len(examples),
+            cut[0].number + 1,
+            cut[0].encoded,
+            part,
+        )
 
     def finish(self, examples: Encoded) -> str:
         """Do what is done once after training, with the best weights and validation examples.
@@ -270,7 +292,7 @@ class Task(nn.Module, ABC):
         attention: bool = False,
         batch_size: int = 64,
         on_batch: OnBatch | None = None,
-    ) -> list[Any]:
+    ) -> list[Answer]:
         """Answer prepared examples."""
         self.ensure_eval()
         look = self.look if attention else None

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from saccade.tasks._shared.answering import TaskInput
+
 if TYPE_CHECKING:
     from saccade.data.store.cache import Encoded
     from saccade.lens.alignment.extraction import AlignBy
@@ -35,7 +37,7 @@ class Aligns(Protocol):
 
     align_by: AlignBy
 
-    def records(self, inputs: Sequence[Any], outputs: Sequence[str]) -> list[AttentionRecord]:
+    def records(self, inputs: Sequence[TaskInput], outputs: Sequence[str]) -> list[AttentionRecord]:
         """Return where the model looks if each input is answered by the given output."""
         ...
 
@@ -44,7 +46,7 @@ class Aligns(Protocol):
 class Measurable(Protocol):
     """A task whose attention can be measured, because its outputs have a probability."""
 
-    def probability(self, given: Any, output: str) -> float | None:
+    def probability(self, given: TaskInput, output: str) -> float | None:
         """Return the probability of an output for an input; None if outputs have none.
 
         The probability of a text is the geometric mean of those of its tokens.

@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
@@ -138,14 +138,21 @@ class Classifier(Task):
         }
 
 
-def read_about(folder: Path) -> dict[str, Any]:
-    """Return the facts about a classifier in a run folder: at least the temperature."""
+class AboutClassifier(NamedTuple):
+    """The facts about a classifier in a run folder."""
+
+    temperature: float
+    pairs: bool
+
+
+def read_about(folder: Path) -> AboutClassifier:
+    """Return the facts about a classifier in a run folder."""
     path = folder / CLASSIFIER_FILE
     try:
         facts = read_json(path)
         temperature = float(facts["temperature"])
         if not 0 < temperature < math.inf:
             raise ValueError(f"temperature must be a number above 0, got {temperature}")
-        return {"pairs": False, **facts, "temperature": temperature}
+        return AboutClassifier(temperature, bool(facts.get("pairs", False)))
     except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
         raise RunError(f"{path} cannot be read: {type(error).__name__}: {brief(error)}") from None

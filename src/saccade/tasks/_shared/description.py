@@ -28,9 +28,11 @@ class Input:
 
     Attributes:
         kind: The name of such inputs in the HTTP API.
+        part: The part of an input that is read if it is too long, as "{}" tokens, for a message.
     """
 
     kind: ClassVar[str]
+    part: ClassVar[str] = "only {} are read"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,8 +75,18 @@ class TextInput(Input):
 
     @property
     def kind(self) -> str:  # type: ignore[override]
-        """Return "pair" or "text"."""
+        """The kind: "pair" or "text"."""
         return "pair" if self.pairs else "text"
+
+    @property
+    def part(self) -> str:  # type: ignore[override]
+        """The part that is read of a longer input, for a message."""
+        match self.long:
+            case "end":
+                return "only the last {} are read (text.block)"
+            case "masks":
+                return "only the {} around its masks are read (text.max_length)"
+        return "only the first {} are read (text.max_length)"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -252,28 +252,28 @@ def new_pixels(config: ImageConfig, channels: int, train: Split) -> Pixels:
     return Pixels(config, channels, Scale.of([plain.array(read_image(name)) for name in some]))
 
 
-def read_facts(folder: Path) -> dict[str, Any]:
-    """Return the facts about the view of a run folder."""
+def read_facts(folder: Path) -> Scale | str:
+    """Return the scale of a run folder's pixels, or the SHA-256 of its features' weights."""
     path = folder / FILE
     try:
         facts = read_json(path)
         if not isinstance(facts, dict):
             raise ValueError(f"it must hold an object, not {json_kind(facts)}")
         if "weights" in facts:
-            return {"weights": str(facts["weights"])}
+            return str(facts["weights"])
         mean, spread = (tuple(map(float, facts[name])) for name in ("mean", "spread"))
         if not all(map(math.isfinite, mean)) or not all(0 < x < math.inf for x in spread):
             raise ValueError("mean must be finite numbers, spread finite numbers above 0")
-        return {"mean": mean, "spread": spread}
+        return Scale(mean, spread)
     except (OSError, ValueError, TypeError, KeyError, OverflowError) as error:
         raise RunError(f"{path} cannot be read: {type(error).__name__}: {brief(error)}") from None
 
 
-def pixels_of(config: ImageConfig, channels: int, facts: dict[str, Any]) -> Pixels:
+def pixels_of(config: ImageConfig, channels: int, scale: Scale | str) -> Pixels:
     """Return the pixels of a run, in the scale of its training."""
-    if any(len(facts.get(name, ())) != channels for name in ("mean", "spread")):
+    if isinstance(scale, str) or not len(scale.mean) == len(scale.spread) == channels:
         raise RunError(f"{FILE} must hold the mean and the spread of {channels} channels")
-    return Pixels(config, channels, Scale(facts["mean"], facts["spread"]))
+    return Pixels(config, channels, scale)
 
 
 def facts_json(view: View) -> dict[str, str]:
@@ -383,10 +383,11 @@ class ImageTask(Task):
         return picture_from_json(value)
 
 
-def image_examples(inputs: Iterable[Picture], first: int) -> list[ImageExample]:
-    """Number the images from `first`."""
+def image_examples(inputs: Iterable[Picture], first: int, weights: int = 0) -> list[ImageExample]:
+    """Number the images from `first`; their records have at most `weights` per head."""
     return [
-        ImageExample(number=number, picture=picture) for number, picture in enumerate(inputs, first)
+        ImageExample(number=number, picture=picture, weights=weights)
+        for number, picture in enumerate(inputs, first)
     ]
 
 

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -84,7 +84,7 @@ class Classification(Answer):
         probability = self.probabilities.get(self.label)
         return self.label if probability is None else f"{self.label} ({probability:.0%})"
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Return plain values."""
         if not self.probabilities:
             return {"label": float(self.label)}
@@ -98,10 +98,12 @@ class Labels(ABC):
     Attributes:
         kind: The name of the kind in recipes and files.
         outputs: The number of logits.
+        names: The names of the classes, in the order of the logits; empty for a number.
     """
 
     kind: ClassVar[str]
     outputs: int
+    names: tuple[str, ...] = ()
 
     @abstractmethod
     def encode(self, text: str, where: str) -> list[int]:
@@ -153,7 +155,7 @@ class Labels(ABC):
         """Return tables of the worst mistakes and of confusions."""
 
     @abstractmethod
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, object]:
         """Return the content of the file of labels, as plain values."""
 
     @property
@@ -255,7 +257,7 @@ class Classes(Labels):
         ]
         return tables
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, object]:
         """Return the names of the classes."""
         return {"kind": self.kind, "names": list(self.names)}
 
@@ -344,7 +346,7 @@ class Several(Labels):
             ]
         }
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, object]:
         """Return the names of the classes, and the separator."""
         return {"kind": self.kind, "names": list(self.names), "separator": self.separator}
 
@@ -423,7 +425,7 @@ class Number(Labels):
             ]
         }
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, object]:
         """Return mean and scale."""
         return {"kind": self.kind, "mean": self.mean, "scale": self.scale}
 
@@ -489,7 +491,7 @@ def read_labels(folder: Path) -> Labels:
         raise RunError(f"{path} cannot be read: {type(error).__name__}: {brief(error)}") from None
 
 
-def _names(facts: Mapping[str, Any]) -> list[str]:
+def _names(facts: Mapping[str, object]) -> list[str]:
     names = facts["names"]
     if not isinstance(names, list) or not names or not all(isinstance(n, str) for n in names):
         raise ValueError("names must be a list of texts")

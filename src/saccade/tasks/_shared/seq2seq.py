@@ -101,6 +101,11 @@ class WritingTask(GeneratingTask):
     target: Tokenizer
     metrics: TextMetricsConfig
 
+    @property
+    def attention_layers(self) -> list[str]:
+        """The names of the attentions by which the decoder looks at what was read."""
+        return self.model.cross_attentions()
+
     def lengths(self, items: Sequence[Item]) -> list[str]:
         """Return the texts by whose length metrics are grouped: the inputs."""
         return [item.inputs[0] for item in items]
@@ -160,7 +165,7 @@ class WritingTask(GeneratingTask):
         self, run: Callable[[], object], read: Sequence[AnySide], wrote: Sequence[Side]
     ) -> list[AttentionRecord]:
         """Return where the decoder looks at what was read while `run` runs the model."""
-        return cross_attention(self.model, run, read, wrote, self.model.cross_attentions())
+        return cross_attention(self.model, run, read, wrote, self.attention_layers)
 
 
 def predicted_places(target_mask: Tensor) -> Int[Tensor, " n"]:

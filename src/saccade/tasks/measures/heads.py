@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -30,16 +29,17 @@ def measure_heads(task: Task, items: Sequence[Item]) -> tuple[list[Finding], Tab
             weights = seen[layer].weights[0].numpy()
             bits.setdefault(layer, []).append(entropy(weights))
             apart.setdefault(layer, []).append(divergence(weights))
-    losses, whole = _losses_without(task, items, {k: len(v[0]) for k, v in bits.items()})
-    rows: list[dict[str, Any]] = [
+    losses, complete = _losses_without(task, items, {k: len(v[0]) for k, v in bits.items()})
+    importance = {head: loss - complete for head, loss in losses.items()}
+    rows = [
         {
             "layer": layer,
             "head": head,
             "entropy": float(np.mean([item[head] for item in bits[layer]])),
             "divergence": _from_others(apart[layer], head),
-            "importance": loss - whole,
+            "importance": rise,
         }
-        for (layer, head), loss in losses.items()
+        for (layer, head), rise in importance.items()
     ]
     wide = mean("attention_entropy", _item_means(bits.values()), "bits")
     findings = [
@@ -58,18 +58,18 @@ def measure_heads(task: Task, items: Sequence[Item]) -> tuple[list[Finding], Tab
                 "all look alike, 1 that no two look at the same tokens.",
             )
         )
-    return [*findings, _importance(rows, len(items))], rows
+    return [*findings, _importance(importance, len(items))], rows
 
 
-def _importance(rows: list[dict[str, Any]], items: int) -> Finding:
-    top = max(rows, key=lambda row: row["importance"])
-    rise = float(np.mean([row["importance"] for row in rows]))
+def _importance(rises: dict[tuple[str, int], float], items: int) -> Finding:
+    layer, head = max(rises, key=rises.__getitem__)
+    rise = float(np.mean(list(rises.values())))
     return Finding(
         MetricScore(
             name="head_importance", value=rise, signature=signature(f"items:{items}|nats")(0, 0)
         ),
-        f"The loss rises by {rise:.3f} on average without one of its {len(rows)} heads; without "
-        f"head {top['head']} of {top['layer']} it rises most, by {top['importance']:.3f}.",
+        f"The loss rises by {rise:.3f} on average without one of its {len(rises)} heads; without "
+        f"head {head} of {layer} it rises most, by {rises[layer, head]:.3f}.",
     )
 
 
