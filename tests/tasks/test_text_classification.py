@@ -1,4 +1,4 @@
-"""Text classification: what is read, what is learned, what is answered."""
+"""Text classification: reading, training and predictions."""
 
 import logging
 
@@ -55,7 +55,7 @@ def splits(folder, task, rows):
     return sources.open_corpus(path, task.columns, held_out=0.0).splits["train"]
 
 
-def test_a_text_stands_between_control_tokens(tmp_path):
+def test_a_text_is_read_between_control_tokens(tmp_path):
     task = build(tmp_path)
     batch = task.force(["a good day", "bad"], ["good", "bad"])
     ids = task.tokenizer.encode("a good day")
@@ -76,7 +76,7 @@ def test_a_pair_has_two_segments(tmp_path):
     assert batch.segments[0].tolist() == [0] * (len(one) + 2) + [1] * (len(other) + 1)
 
 
-def test_the_loss_is_of_the_model_alone(tmp_path):
+def test_the_loss_equals_cross_entropy(tmp_path):
     task = build(tmp_path)
     batch = task.force(GOOD, ["good"] * 4)
     loss = task(batch)
@@ -85,7 +85,7 @@ def test_the_loss_is_of_the_model_alone(tmp_path):
     torch.testing.assert_close(loss.total, -logits.log_softmax(-1)[:, 1].sum())
 
 
-def test_two_readings_are_drawn_together(tmp_path):
+def test_consistency_adds_the_distance_of_two_readings(tmp_path):
     """R-Drop: the mean of both losses, and the cost of their distance; only in training."""
     changes = ("model.dropout=0.5", "loss.label_smoothing=0.1")
     plain = build(tmp_path, ROWS, *changes)
@@ -122,7 +122,7 @@ def test_answers_do_not_depend_on_neighbours(tmp_path):
         assert one.label == max(one.probabilities, key=one.probabilities.get)
 
 
-def test_what_is_encoded_comes_back_in_batches(tmp_path):
+def test_batches_hold_the_encoded_rows(tmp_path):
     task = build(tmp_path)
     examples = task.encode(splits(tmp_path, task, ROWS), tmp_path / "cache")
     assert task.sizes(examples)[:, 0].tolist() == [
@@ -137,7 +137,7 @@ def test_what_is_encoded_comes_back_in_batches(tmp_path):
 LONG = "one two three four five six seven eight nine ten eleven twelve"
 
 
-def test_a_long_text_is_cut_and_that_is_said(tmp_path, caplog):
+def test_warns_about_a_long_text_that_is_cut(tmp_path, caplog):
     task = build(tmp_path, ROWS, "text.max_length=8")
     with caplog.at_level(logging.WARNING):
         [answer] = task.predict([LONG])
@@ -170,7 +170,7 @@ def test_windows_cover_a_long_text(tmp_path):
 
 @pytest.mark.parametrize("lengths", [(10, 10), (30, 3), (3, 30), (30, 30), (0, 30)])
 @pytest.mark.parametrize("long", ["cut", "slide"])
-def test_pairs_always_fit(tmp_path, lengths, long):
+def test_windows_of_pairs_always_fit(tmp_path, lengths, long):
     task = build(tmp_path, PAIRS, "text.max_length=16", f"text.long={long}")
     texts = tuple(np.arange(7, 7 + n) for n in lengths)
     for window in task._windows(texts):
@@ -181,7 +181,7 @@ def test_pairs_always_fit(tmp_path, lengths, long):
         assert set(last.tolist()) == set(texts[1].tolist())
 
 
-def test_in_training_any_window_is_read(tmp_path):
+def test_training_reads_any_window(tmp_path):
     task = build(tmp_path, ROWS, "text.max_length=8", "text.long=slide")
     examples = task.encode(splits(tmp_path, task, [(LONG, "good"), *ROWS]), tmp_path / "cache")
     task.train()
@@ -195,7 +195,7 @@ def test_in_training_any_window_is_read(tmp_path):
     assert len({tuple(task.collate(examples, [0]).tokens[0].tolist()) for _ in range(9)}) == 1
 
 
-def test_where_it_looked(tmp_path):
+def test_attention_records_cover_the_tokens(tmp_path):
     task = build(tmp_path, PAIRS)
     [answer] = task.predict([("a b", "d e f")], attention=True)
     record = answer.attention
@@ -206,7 +206,7 @@ def test_where_it_looked(tmp_path):
         np.testing.assert_allclose(weights.sum(-1), 1, atol=1e-5)
 
 
-def test_a_reader_without_attention_says_so(tmp_path):
+def test_raises_on_attention_of_a_model_without_attention(tmp_path):
     task = build(tmp_path, ROWS, recipe="rnn-classifier")
     assert task.predict(["a good day"])[0].label in ("good", "bad")
     with pytest.raises(WatchError, match="no attention"):
@@ -214,26 +214,26 @@ def test_a_reader_without_attention_says_so(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("inputs", "options", "said"),
+    ("inputs", "options", "message"),
     [
         ("one text", {}, "put it into a list"),
-        (["a"], {"beam": 3}, "there is no option 'beam'"),
+        (["a"], {"beam": 3}, "'beam' is not an option"),
         (["a"], {"batch_size": 0}, "batch_size"),
         ([("a", "b")], {}, "input 1 must be one text, got 2"),
     ],
 )
-def test_wrong_calls(tmp_path, inputs, options, said):
-    with pytest.raises(DecodingError, match=said):
+def test_raises_on_invalid_calls(tmp_path, inputs, options, message):
+    with pytest.raises(DecodingError, match=message):
         build(tmp_path).predict(inputs, **options)
 
 
-def test_odd_texts_get_an_answer(tmp_path):
+def test_unusual_texts_get_an_answer(tmp_path):
     task = build(tmp_path)
     for text in ("", " ", "\x00", "🙂" * 50, "[CLS] </s> ⟨mask⟩", "ß\u202e"):
         assert task.predict([text])[0].label in ("good", "bad")
 
 
-def test_pairs_come_from_lines_with_a_tab(tmp_path):
+def test_a_pair_is_parsed_from_a_line_with_a_tab(tmp_path):
     task = build(tmp_path, PAIRS)
     assert task.parse("a\tb") == ("a", "b")
     with pytest.raises(DataError, match="two texts with one tab"):
@@ -241,7 +241,7 @@ def test_pairs_come_from_lines_with_a_tab(tmp_path):
     assert build(tmp_path).parse("a\tb") == "a\tb"
 
 
-def test_a_file_of_another_kind_is_refused(tmp_path):
+def test_raises_on_data_with_other_columns(tmp_path):
     task = build(tmp_path)
     pairs = splits(tmp_path, task, PAIRS)
     with pytest.raises(DataError, match="reads single texts, but train has pairs"):
@@ -253,14 +253,14 @@ def test_a_file_of_another_kind_is_refused(tmp_path):
         list(task.items(unknown))
 
 
-def test_too_little_room(tmp_path):
+def test_raises_on_a_max_length_without_room_for_text(tmp_path):
     with pytest.raises(RecipeError, match=r"text.max_length must be at least 4"):
         build(tmp_path, ROWS, "text.max_length=3")
     with pytest.raises(RecipeError, match=r"text.max_length = 513 needs as many learned positions"):
         build(tmp_path, ROWS, "text.max_length=513")
 
 
-def test_each_row_is_an_item(tmp_path):
+def test_every_row_is_an_item(tmp_path):
     task = build(tmp_path)
     rows = [("same", "good"), ("same", "bad"), ("same", "good")]
     assert len(list(task.items(splits(tmp_path, task, rows)))) == 3
@@ -298,33 +298,33 @@ def train(folder, out, *changes, recipe="bert-mini", **options):
     )
 
 
-def test_it_learns_and_answers(trained):
+def test_learns_and_predicts(trained):
     task = session.load(trained / "run")
     assert [a.label for a in task.predict(["a good trip", "bad food"])] == ["good", "bad"]
-    results = session.assess(task, data=trained / "data" / "valid.tsv")
-    assert results.values()["accuracy"] == 1.0
-    assert results.values()["expected_calibration_error"] < 0.2
-    assert sum(bucket["count"] for bucket in results.as_json()["by_length"]) == 104
+    evaluation = session.assess(task, data=trained / "data" / "valid.tsv")
+    assert evaluation.values()["accuracy"] == 1.0
+    assert evaluation.values()["expected_calibration_error"] < 0.2
+    assert sum(bucket["count"] for bucket in evaluation.as_json()["by_length"]) == 104
     assert task.temperature != 1.0
     page = (trained / "run" / "report.html").read_text()
     assert "Confusions" in page
     assert "The most confident mistakes" in page
 
 
-def test_a_stopped_run_goes_on_to_the_bit(trained):
+def test_a_resumed_training_is_identical(trained):
     train(trained, "halves", max_steps=20)
     train(trained, "halves", resume=True)
     train(trained, "whole")
     assert outcome(trained / "halves")["files"] == outcome(trained / "whole")["files"]
 
 
-def test_recurrent_recipe_learns(trained):
+def test_the_recurrent_recipe_learns(trained):
     task = train(trained, "rnn", recipe="rnn-classifier")
-    results = session.assess(task, data=trained / "data" / "valid.tsv")
-    assert results.values()["accuracy"] == 1.0
+    evaluation = session.assess(task, data=trained / "data" / "valid.tsv")
+    assert evaluation.values()["accuracy"] == 1.0
 
 
-def test_one_run_begins_with_another(trained, capsys):
+def test_starts_from_another_run(trained, capsys):
     task = train(
         trained, "next", "training.optim.freeze=['encoder.stem']", init=trained / "run", max_steps=3
     )
@@ -345,7 +345,7 @@ def test_one_run_begins_with_another(trained, capsys):
     train(trained, "next", "training.optim.freeze=['encoder.stem']", resume=True, max_steps=4)
 
 
-def test_few_labels_calibrate_nothing(tmp_path):
+def test_few_labels_do_not_calibrate(tmp_path):
     task = build(tmp_path)
     examples = task.encode(splits(tmp_path, task, ROWS), tmp_path / "cache")
     assert "that needs 100 validation texts, and there are 8" in task.finish(examples)
