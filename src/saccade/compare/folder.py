@@ -19,7 +19,8 @@ from saccade.data.corpus import Corpus
 from saccade.errors import RunError
 from saccade.files import disk_errors, write_file
 from saccade.training import recipe as recipes
-from saccade.training.run import Run, differences, flat
+from saccade.training.recipe import flat
+from saccade.training.run import Run, differences
 
 FORMAT = 1
 PAGE, ATTENTION = "compare.html", "attention.html"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -26,17 +26,29 @@ from saccade.tasks.measures import require_measurable, with_attention
 from saccade.training import checkpoint, distributed
 from saccade.training import precision as precisions
 from saccade.training import recipe as recipes
+from saccade.training.adapt import (
+    Adaptation,
+    TrainingFacts,
+    adapt,
+    adaptable,
+    count_words,
+    repeated,
+)
 from saccade.training.console import Console
 from saccade.training.distributed import World
 from saccade.training.interruption import Interruption
-from saccade.training.loop import Trainer, TrainingData
+from saccade.training.loop import Trainer, TrainingData, spread
 from saccade.training.recipe import Recipe
 from saccade.training.report import report_due, write_report
 from saccade.training.run import Run, tensors_of
+from saccade.training.speed import seconds_per_update
 from saccade.training.warm_start import WarmStart, open_warm_start
 
 ALIGNMENT = Column("alignment", ("alignments", "links"), required=False)
 """The column of gold alignments, which an evaluation of attention may read."""
+ADAPTED = "the recipe was adapted to the data and the budget"
+TRAINED = 0.85
+"""Fraction of a budget in minutes that updates take; the rest is validation and the report."""
 
 
 def train(
@@ -113,11 +125,15 @@ def train(
             model = None if initial is None else initial.model
         chosen = recipes.load(recipe, [*changes, *overrides], model)
         place = precisions.pick_device(device, world.local_rank if world.size > 1 else None)
+
+        def open_data() -> Corpus:
+            return sources.open_corpus(data, chosen.options.columns, pair=pair, columns=columns)
+
         job = _Job(
             run=run,
             recipe=chosen,
             initial=initial,
-            corpus=sources.open_corpus(data, chosen.options.columns, pair=pair, columns=columns),
+            open_data=open_data,
             world=replace(world, device=place),
             precision=precisions.choose(precision, place),
             console=console,
@@ -289,26 +305,44 @@ class _Job:
     run: Run
     recipe: Recipe
     initial: WarmStart | None
-    corpus: Corpus
+    open_data: Callable[[], Corpus]
     world: World
     precision: precisions.Precision
     console: Console
     interruption: Interruption
     cache: Path
 
+    @cached_property
+    def corpus(self) -> Corpus:
+        """The data, which is opened when it is first needed."""
+        return self.open_data()
+
     def run_all(self, *, resume: bool) -> Task:
-        """Train; the first process writes vocabularies and the run, then all read them."""
-        self.notify(self.corpus.summary)
+        """Train; the first process writes vocabularies and the run, then all read them.
+
+        What can be checked without data is checked before the data is opened.
+        """
         with distributed.joined(self.world) as world:
             job = replace(self, world=world)
-            with self.run.locked() if world.first else nullcontext():
-                task = job.begin(resume=resume) if world.first else None
+            if not world.first:
                 world.wait()
-                if task is None:
-                    task = self.run.initial_task(self.recipe.training.seed)
-                return job.fit(task)
+                return job.fit(self.run.initial_task(self.recipe.training.seed))
+            with self.run.locked():
+                job.require_place(resume=resume)
+                with self.run.provisional():
+                    job.notify(job.corpus.summary)
+                    task = job.begin()
+                    world.wait()
+                    return job.fit(task or self.run.initial_task(self.recipe.training.seed))
 
-    def begin(self, *, resume: bool) -> Task | None:
+    def require_place(self, *, resume: bool) -> None:
+        """Raise a RunError if the folder holds other files, or a run that may not be resumed."""
+        if self.run.exists():
+            self.require_resumable(resume=resume)
+        else:
+            self.run.require_new()
+
+    def begin(self) -> Task | None:
         """Begin the run and return its task; None if there is a run that can be resumed."""
         splits = self.corpus.splits
         facts = {
@@ -319,27 +353,64 @@ class _Job:
             "precision": self.precision.name,
         }
         if self.run.exists():
-            self.require_resumable(resume=resume)
             if not checkpoint.steps(self.run.checkpoints):
                 self.run.require_start()
                 self.notify(f"{self.run.folder} has no checkpoint yet; training starts from step 0")
-            self.run.resume_with(self.recipe, facts)
+            adapted = self.run.about().get("adapted", {})
+            self.run.resume_with(repeated(self.recipe, adapted.get("changes", {})), facts)
             return None
-        self.run.require_new()
         torch.manual_seed(self.recipe.training.seed)
         folder = None if self.initial is None else self.initial.folder
+        adaptation = adapt(self.recipe, self.text_facts())
         with self.console.counting("building the vocabulary, rows read:") as bar:
-            task = self.recipe.options.create(splits["train"], bar.to, folder)
+            task = adaptation.recipe.options.create(splits["train"], bar.to, folder)
+        adaptation, used = self.adapted(adaptation, task)
+        if adaptation.changes:
+            facts["adapted"] = adaptation.as_json()
         if self.initial is None:
-            self.run.begin(self.recipe, task, facts)
-            return task
+            self.run.begin(adaptation.recipe, task, facts)
+            return None if used else task
         taken = self.initial.fitting(task)
-        self.run.begin(self.recipe, task, {**facts, "init": str(folder)}, taken)
+        self.run.begin(adaptation.recipe, task, {**facts, "init": str(folder)}, taken)
         task.model.load_state_dict(taken, strict=False)
         new = [name for name in tensors_of(task.model) if name not in taken]
         count = "1 tensor" if len(taken) == 1 else f"{len(taken)} tensors"
         self.notify(f"{count} taken from {folder}; new: {', '.join(new) or 'none'}")
-        return task
+        return None if used else task
+
+    def text_facts(self) -> TrainingFacts:
+        """Return the facts about the data that the vocabulary is adapted to."""
+        kept = self.initial is not None  # its vocabulary is kept
+        train = self.corpus.splits["train"]
+        return TrainingFacts(words=None if kept else count_words(self.recipe, train))
+
+    def adapted(self, adaptation: Adaptation, task: Task) -> tuple[Adaptation, bool]:
+        """Adapt the recipe to the encoded data and to the budget.
+
+        Return also whether the task must be built again: because options of its model have
+        changed, or because its weights were used to measure the speed.
+        """
+        timed = False
+        if not adaptable(adaptation.recipe):
+            return adaptation, timed
+        data = self.encode(task, adaptation.recipe, quiet=True)
+        adaptation = adaptation.to(TrainingFacts(updates_per_epoch=data.plan.updates_per_epoch))
+        training = adaptation.recipe.training
+        data = replace(data, plan=replace(data.plan, budget=training.batch_tokens))
+        updates: int | float = training.max_steps
+        if training.minutes is not None:
+            timed = True
+            one = seconds_per_update(task, data, training, self.world, self.precision)
+            updates = min(updates, 60 * training.minutes * TRAINED / one)
+        epochs = updates / data.plan.updates_per_epoch
+        adaptation = adaptation.to(TrainingFacts(updates=updates, epochs=epochs))
+        for reason in adaptation.reasons:
+            self.notify(reason)
+        if adaptation.reasons:
+            self.notify(f"{ADAPTED}; --set training.adapt=false keeps the recipe as it is")
+        model = config.plain(self.recipe.options)["model"]
+        changed = config.plain(adaptation.recipe.options)["model"] != model
+        return adaptation, timed or changed
 
     def require_resumable(self, *, resume: bool) -> None:
         """Raise a RunError if the run that is there may not be resumed."""
@@ -357,7 +428,8 @@ class _Job:
     def fit(self, task: Task) -> Task:
         """Train the task; return it with its best weights."""
         task.to(self.world.device)
-        data = self.encode(task)
+        recipe = self.run.recipe()  # as it was adapted
+        data = self.encode(task, recipe)
         parameters = sum(p.numel() for p in task.parameters())
         self.notify(
             f"{type(task.model).__name__} with {parameters:,} parameters · "
@@ -367,7 +439,7 @@ class _Job:
         progress = Trainer(
             task=task,
             data=data,
-            config=self.recipe.training,
+            config=recipe.training,
             run=self.run,
             world=self.world,
             precision=self.precision,
@@ -396,14 +468,14 @@ class _Job:
         if isinstance(task, HasEngine):
             self.run.keep_samples(data.items)
 
-    def encode(self, task: Task) -> TrainingData:
+    def encode(self, task: Task, recipe: Recipe, *, quiet: bool = False) -> TrainingData:
         """Encode the data, and plan the order in which it is read."""
-        config = self.recipe.training
+        config = recipe.training
         encoded = {}
         for name in ("train", "valid"):
             with self.console.counting(f"encoding {name}, rows done:") as bar:
                 encoded[name] = task.encode(self.corpus.splits[name], self.cache, bar.to)
-            for remark in task.remarks(encoded[name]):
+            for remark in () if quiet else task.remarks(encoded[name]):
                 self.notify(f"{name}: {remark}")
             if len(encoded[name]) == 0:
                 raise DataError(
@@ -418,18 +490,10 @@ class _Job:
             world=self.world.size,
             accumulate=config.accumulate,
         )
-        items = _spread(list(task.items(self.corpus.splits["valid"])), config.validate_items)
+        items = spread(list(task.items(self.corpus.splits["valid"])), config.validate_items)
         return TrainingData(encoded["train"], plan, encoded["valid"], items)
 
     def notify(self, text: str) -> None:
         """Print a line, once for all processes."""
         if self.world.first:
             self.console.notify(text)
-
-
-def _spread(items: list[Item], count: int) -> list[Item]:
-    """Return `count` of the items, evenly spread over them, since files are often sorted."""
-    if count == 0 or not items:
-        return []
-    step = max(1.0, len(items) / count)
-    return [items[int(i * step)] for i in range(min(count, len(items)))]
