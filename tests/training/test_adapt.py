@@ -1,6 +1,7 @@
 """Recipes adapt to the data and the budget, except in what was set by hand."""
 
 import json
+import re
 
 import pytest
 
@@ -11,7 +12,7 @@ from saccade.training.adapt import TrainingFacts, adapt, adaptable, count_words,
 from saccade.training.console import Console
 from saccade.training.loop import Trainer
 from saccade.training.run import Run
-from tests.training.runs import outcome
+from tests.training.runs import metrics, outcome
 
 SMALL = (
     "model.dim=16",
@@ -156,17 +157,26 @@ def test_an_adapted_run_repeats_to_the_bit_and_from_its_own_recipe(place):
 
 
 def test_minutes_become_updates_by_a_trial(place, monkeypatch):
-    """An update of 2 s; the trial leaves no trace in the weights."""
-    steps = {"training.max_steps": 30, "training.optim.schedule": "constant"}
-    changes = [f"{key}={value}" for key, value in steps.items()]
-    train(place, "steps", *changes, f"{ENCODER}=0.0", f"{DECODER}=0.0")
-    monkeypatch.setattr(session, "seconds_per_update", lambda *args: speed_of(*args) * 0 + 2.0)
-    speed_of = speed.seconds_per_update
-    train(place, "run", *changes, minutes=0.2)
-    about = Run(place / "run").about()["adapted"]
-    assert about["changes"][ENCODER] == 0.0
-    weights = [(place / name / "model.safetensors").read_bytes() for name in ("run", "steps")]
-    assert weights[0] == weights[1]
+    """The trial leaves no trace in the weights."""
+
+    def slow(*args):
+        return measured(*args) * 0 + 2000.0  # 2.55 updates in 100 minutes
+
+    measured = speed.seconds_per_update
+    monkeypatch.setattr(session, "seconds_per_update", slow)
+    options = {"max_steps": 3, "minutes": 100.0}
+    train(place, "steps", "training.optim.schedule=constant", max_steps=3)
+    train(place, "run", "training.optim.schedule=constant", **options)
+    times = {}
+    for name in ("steps", "run"):
+        reasons = " ".join(Run(place / name).about()["adapted"]["reasons"])
+        times[name] = float(re.search(r"reads the training data (\S+) times", reasons)[1])
+    assert times["run"] == pytest.approx(times["steps"] * 2.55 / 3, rel=0.05)
+    losses = [
+        [line["loss"] for line in metrics(place / name) if "loss" in line]
+        for name in ("steps", "run")
+    ]
+    assert losses[0] == losses[1]
 
 
 def test_recorded_changes_yield_to_keys_set_by_hand():
