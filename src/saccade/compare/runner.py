@@ -109,6 +109,7 @@ def compare(
                 precision=precision,
                 cache=None if cache is None else str(cache),
                 threads=threads,
+                by_hand=sorted(entrant.recipe.by_hand),
             )
             for seed in seeds
             for entrant in chosen

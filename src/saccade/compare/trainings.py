@@ -26,7 +26,8 @@ Limit = int | float | None
 class TrainingJob:
     """A training: an entrant's recipe and a seed, with everything that training takes.
 
-    `recipe` is a file of the comparison's folder; `run` and `measured` are folders in it.
+    `recipe` is a file of the comparison's folder, in which every key is written out; the keys and
+    tables in `by_hand` do not adapt to the data. `run` and `measured` are folders.
     """
 
     name: str
@@ -41,6 +42,7 @@ class TrainingJob:
     precision: str = "auto"
     cache: str | None = None
     threads: int | None = None
+    by_hand: list[str] | None = None
 
     @property
     def budget(self) -> list[Limit]:
@@ -95,6 +97,7 @@ def perform(job: TrainingJob, console: Console | None = None) -> None:
                 precision=job.precision,
                 pair=job.pair,
                 columns=job.columns,
+                by_hand=job.by_hand,
                 cache=job.cache,
                 console=console,
             )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -66,6 +66,7 @@ def train(
     precision: str = "auto",
     pair: str | None = None,
     columns: Mapping[str, str] | None = None,
+    by_hand: Iterable[str] | None = None,
     cache: str | Path | None = None,
     world: World | None = None,
     console: Console | None = None,
@@ -88,6 +89,8 @@ def train(
         precision: "auto", "float32" or "bfloat16".
         pair: for parallel text files, the two languages, such as "en-de".
         columns: names of columns in the data by the names that the task knows them by.
+        by_hand: keys of the recipe that do not adapt to the data and the budget; if left out, the
+            changes and the keys of a recipe file.
         cache: where encoded data is kept for the next training; `~/.cache/saccade` if left out.
         world: this process among several that train together; see `training.distributed`.
         console: where messages and progress go; stderr if left out.
@@ -124,6 +127,8 @@ def train(
             initial = None if init is None else open_warm_start(init)
             model = None if initial is None else initial.model
         chosen = recipes.load(recipe, [*changes, *overrides], model)
+        if by_hand is not None:
+            chosen = replace(chosen, by_hand=frozenset(by_hand))
         place = precisions.pick_device(device, world.local_rank if world.size > 1 else None)
 
         def open_data() -> Corpus:
