@@ -8,6 +8,7 @@ import pytest
 
 from saccade.data import sources
 from saccade.errors import DataError, RecipeError, RunError, StoppedError
+from saccade.training import session
 from saccade.training.loop import Trainer
 from saccade.training.run import Run
 from tests.training.runs import arguments, prepare, train
@@ -134,3 +135,10 @@ def test_a_folder_that_is_not_writable_is_reported_before_data_is_read(place, mo
     monkeypatch.setattr(Path, "mkdir", mkdir)
     with pytest.raises(RunError, match="cannot be made: Permission denied"):
         train(place, "run")
+
+
+def test_weights_that_a_recipe_names_are_missed_before_data_is_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(sources, "open_corpus", fail)
+    with pytest.raises(RecipeError, match=r"model\.encoder\.weights"):
+        session.train("caption-rnn", data="nowhere", out=tmp_path / "run", device="cpu")
+    assert not (tmp_path / "run").exists()

@@ -341,11 +341,15 @@ class _Job:
                     return job.fit(task or self.run.initial_task(self.recipe.training.seed))
 
     def require_place(self, *, resume: bool) -> None:
-        """Raise a RunError if the folder holds other files, or a run that may not be resumed."""
+        """Raise if the folder holds other files or a run that may not be resumed.
+
+        Raise also if a file that the recipe names is missing.
+        """
         if self.run.exists():
             self.require_resumable(resume=resume)
         else:
             self.run.require_new()
+            self.recipe.options.require_files()
 
     def begin(self) -> Task | None:
         """Begin the run and return its task; None if there is a run that can be resumed."""
