@@ -122,6 +122,13 @@ def repeated(recipe: Recipe, changes: Mapping[str, int | float]) -> Recipe:
     return recipes.from_table(table, "the adapted recipe", recipe.by_hand)
 
 
+def recorded_changes(about: Mapping[str, Any]) -> Mapping[str, int | float]:
+    """Return the changes that a run.json records; none if the run is older or they are damaged."""
+    adapted = about.get("adapted")
+    changes = adapted.get("changes") if isinstance(adapted, Mapping) else None
+    return changes if isinstance(changes, Mapping) else {}
+
+
 def adaptable(recipe: Recipe) -> bool:
     """Return whether encoded data or the budget could change a key."""
     smallest = TrainingFacts(updates_per_epoch=0, updates=0, epochs=0)

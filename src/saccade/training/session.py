@@ -32,6 +32,7 @@ from saccade.training.adapt import (
     adapt,
     adaptable,
     count_words,
+    recorded_changes,
     repeated,
 )
 from saccade.training.console import Console
@@ -365,8 +366,8 @@ class _Job:
             if not checkpoint.steps(self.run.checkpoints):
                 self.run.require_start()
                 self.notify(f"{self.run.folder} has no checkpoint yet; training starts from step 0")
-            adapted = self.run.about().get("adapted", {})
-            self.run.resume_with(repeated(self.recipe, adapted.get("changes", {})), facts)
+            recipe = repeated(self.recipe, recorded_changes(self.run.about()))
+            self.run.resume_with(recipe, facts)
             return None
         torch.manual_seed(self.recipe.training.seed)
         folder = None if self.initial is None else self.initial.folder
