@@ -40,7 +40,7 @@ from saccade.data.sources.text_files import (
     read_lines,
     suffix_of,
 )
-from saccade.errors import DataError
+from saccade.errors import BrokenImagesError, DataError
 
 Record = Mapping[str, object]
 FORMATS: dict[str, type["FileTable"]] = {}
@@ -62,6 +62,7 @@ class FileTable(Table):
 
     def __init__(self, path: Path, request: ColumnRequest) -> None:
         self.path, self.header = path, not request.numbered
+        self._skip_broken = request.skip_broken
         self.match = self._match(request)
         self.columns = self.match.names
         self._images = [i for i, column in enumerate(self.match.columns) if column.image]
@@ -75,13 +76,21 @@ class FileTable(Table):
         return cls(path, request)
 
     def rows(self) -> Iterator[Row]:
-        """Yield all rows; raise a DataError if there are none, or if an image is missing."""
-        file, empty = str(self.path), True
-        for line, values in self._records():
-            empty = False
-            yield Row(self._with_images(values, line), line, file)
-        if empty:
+        """Yield all rows; at the end, raise a DataError if there are none or images are missing."""
+        file, number = str(self.path), 0
+        missing: list[str] = []
+        for number, (line, values) in enumerate(self._records(), 1):
+            try:
+                completed = self._with_images(values, line)
+            except DataError as error:
+                missing.append(str(error))
+            else:
+                yield Row(completed, line, file)
+        if not number:
             raise DataError(f"{self.path} has no rows; at least one example is expected")
+        if missing and not self._skip_broken:
+            raise BrokenImagesError(missing, number)
+        self.missing = missing
 
     def digest(self) -> str:
         """Return a text that depends on the format, the columns, the bytes and the images."""
