@@ -419,7 +419,8 @@ def _label_remarks(counts: Mapping[str, Mapping[str, int]]) -> Iterable[str]:
             f"{'it' if len(single) == 1 else 'them'}"
         )
     if untrained := [name for name, sides in counts.items() if not sides["train"]]:
-        yield f"{_labels(untrained)} no row in the training set, so the model cannot learn to predict it"
+        which = "it" if len(untrained) == 1 else "them"
+        yield f"{_labels(untrained)} no row in the training set: the model cannot learn {which}"
 
 
 def _labels(names: Sequence[str]) -> str:

@@ -486,10 +486,10 @@ class _Job:
                 broken.append(error)
         if broken:
             raise joined(broken)
-        for name in encoded:
-            for remark in task.remarks(encoded[name]):
+        for name, examples in encoded.items():
+            for remark in task.remarks(examples):
                 self.notify(f"{name}: {remark}")
-            if len(encoded[name]) == 0:
+            if len(examples) == 0:
                 raise DataError(
                     f"no row of {name} can be used: all are empty or too long. Check the columns, "
                     "or raise the recipe's limit of length"
