@@ -330,3 +330,31 @@ def test_progress_is_hidden_if_the_terminal_shows_predictions(run, monkeypatch, 
     assert ("predicted:" in console.text()) == to_file
     if to_file:
         assert len(output.read_text().splitlines()) == 9
+
+
+def test_a_folder_of_texts_is_predicted_by_name(saccade, run, answers, tmp_path):
+    (tmp_path / "b.txt").write_text(INPUTS[1] + "\n")
+    (tmp_path / "a.txt").write_bytes(b"\xef\xbb\xbf" + INPUTS[0].encode())
+    (tmp_path / "notes.md").write_text("not an input")
+    expected = [f"a.txt\t{answers[0]}", f"b.txt\t{answers[1]}"]
+    assert saccade("predict", run, f"{tmp_path}/").lines == expected
+    assert saccade("predict", run, "--input", tmp_path).lines == expected
+    lines = saccade("predict", run, "--input", tmp_path, "--json").lines
+    records = [json.loads(line) for line in lines]
+    assert [(record["file"], record["input"]) for record in records] == [
+        ("a.txt", INPUTS[0]),
+        ("b.txt", INPUTS[1]),
+    ]
+
+
+def test_raises_on_a_folder_without_inputs(saccade, run, tmp_path):
+    result = saccade("predict", run, "--input", tmp_path)
+    assert result.code == 2
+    assert "holds no .txt files" in result.err
+    assert saccade("predict", run, "--stream", f"{tmp_path}/").code == 2
+
+
+def test_a_text_like_the_name_of_a_folder_is_a_text(saccade, run, tmp_path, monkeypatch):
+    (tmp_path / "abc").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert saccade("predict", run, "abc").code == 0

@@ -115,8 +115,10 @@ class SplitRecord:
     remarks: tuple[str, ...] = field(default=())
 
     def as_json(self) -> dict[str, object]:
-        """Return plain values."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
+        """Return plain values; a fraction of None is the default."""
+        optional = ("rows", "labels")
+        table = asdict(self)
+        return {name: table[name] for name in table if name not in optional or table[name]}
 
 
 @dataclass(frozen=True)
@@ -281,7 +283,8 @@ class _Table:
         self.hashes: Hashes = np.frombuffer(hashes, np.uint64)
         self._ids: Integers = np.frombuffer(ids, np.int64)
         self._names: list[list[str]] = []
-        if self.label is not None and (self.label.separator or not are_numbers(numbers)):
+        points = [text.replace(",", ".") for text in numbers]  # decimal commas are reported later
+        if self.label is not None and (self.label.separator or not are_numbers(points)):
             self._names = [self.label.names(text) for text in numbers]
 
     def strata(self) -> Integers:
@@ -369,7 +372,8 @@ class _Members(Container[int]):
         self._ordered = array("Q", ordered.tobytes())
 
     def __contains__(self, place: object) -> bool:
-        at = bisect_left(self._ordered, place)  # type: ignore[type-var]
+        assert isinstance(place, int)
+        at = bisect_left(self._ordered, place)
         return at < len(self._ordered) and self._ordered[at] == place
 
 

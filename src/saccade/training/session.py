@@ -121,7 +121,10 @@ def train(
             model = None if initial is None else initial.model
         chosen = recipes.load(recipe, [*changes, *overrides], model)
         place = precisions.pick_device(device, world.local_rank if world.size > 1 else None)
-        splitting = {"rule": split_rule, "valid_fraction": _positive(valid_fraction)}
+        splitting: dict[str, Any] = {
+            "rule": split_rule,
+            "valid_fraction": _positive(valid_fraction),
+        }
         if resume and run.exists():
             splitting = run.splitting(valid_fraction)
         job = _Job(
@@ -250,7 +253,7 @@ def assess(
     if split not in SPLITS:
         raise DataError(f"there is no split {split!r}; choose one of {', '.join(SPLITS)}")
 
-    reading = {"pair": pair, "columns": columns, "skip_broken": skip_broken}
+    reading: dict[str, Any] = {"pair": pair, "columns": columns, "skip_broken": skip_broken}
     training = None if run is None else _held_out(Run(Path(run)), data, task.columns, reading)
     if training is not None and split == "valid":
         splitting = Run(Path(run or "")).splitting()
@@ -296,10 +299,8 @@ def _held_out(
     The data is that of the training if the held-out rows have the digest that the run recorded.
     """
     digests, splitting = run.about().get("data"), run.splitting()
-    if (
-        not isinstance(digests, Mapping) or "rule" not in splitting
-    ):  # imported, or a split of its own
-        return None
+    if not isinstance(digests, Mapping) or "rule" not in splitting:
+        return None  # the run was imported, or its data had a validation set
     try:
         corpus = sources.open_corpus(data, columns, **reading, **splitting)
     except DataError:  # such as no training data; reading the requested split reports errors

@@ -1,6 +1,6 @@
 """Open a data set: a folder, a file, parallel texts, `builtin:NAME` or `hf:NAME`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from saccade.data.validation_split import (
     hold_out,
     hold_out_by_hash,
 )
-from saccade.errors import DataError
+from saccade.errors import BrokenImagesError, DataError, joined
 
 
 def open_corpus(
@@ -152,8 +152,12 @@ class _Splitter:
 
     def given(self, train: Table, valid: Table) -> SplitRecord:
         """Return the record of a validation set that the data has, with the rows it shares."""
-        rows = [(row.values for row in table.rows()) for table in (train, valid)]
-        record = compare_given(*rows, self._row_key(train), self._label(train))
+        broken: list[BrokenImagesError] = []
+        record = compare_given(
+            _values(train, broken), _values(valid, broken), self._row_key(train), self._label(train)
+        )
+        if broken:
+            raise joined(broken)
         if self.fraction is None:
             return record
         unused = (
@@ -176,6 +180,15 @@ class _Splitter:
         places = range(len(table.columns)) if label else range(1)
         inputs = tuple(place for place in places if label is None or place != label.place)
         return RowKey(self.seed, inputs, table.base)
+
+
+def _values(table: Table, broken: list[BrokenImagesError]) -> Iterator[tuple[str, ...]]:
+    """Yield the values of all rows; an error about missing images is collected, not raised."""
+    try:
+        for row in table.rows():
+            yield row.values
+    except BrokenImagesError as error:
+        broken.append(error)
 
 
 def _corpus(tables: Mapping[str, Table], intact: Mapping[str, IntactImages]) -> Corpus:
