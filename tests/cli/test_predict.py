@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from saccade.cli.inputs import InputFolder
 from saccade.lens.record import AttentionRecord
 from tests.cli.conftest import Call, begin, letters
 
@@ -358,3 +359,13 @@ def test_a_text_like_the_name_of_a_folder_is_a_text(saccade, run, tmp_path, monk
     (tmp_path / "abc").mkdir()
     monkeypatch.chdir(tmp_path)
     assert saccade("predict", run, "abc").code == 0
+
+
+def test_a_folder_of_images_is_read_by_name(tmp_path):
+    for name in ("b.PNG", "a.jpg", "c.txt", ".hidden.png"):
+        (tmp_path / name).write_bytes(b"")
+    folder = InputFolder.of([str(tmp_path)], None, "image")
+    assert folder.names == ["a.jpg", "b.PNG"]
+    assert list(folder.chunks(1)) == [[f"{tmp_path}/a.jpg"], [f"{tmp_path}/b.PNG"]]
+    assert InputFolder.of([f"{tmp_path}/a.jpg"], None, "image") is None
+    assert InputFolder.of(["a" * 10_000], None, "image") is None

@@ -88,8 +88,8 @@ def test_columns_by_number_need_a_separator_with_as_many(tmp_path):
 
 def test_languages_and_renamed_columns_show_the_separator(tmp_path):
     path = tmp_path / "t.csv"
-    path.write_text("en;fr\nHello, you;Salut, toi\n")
-    assert values(path, PAIR) == [("Hello, you", "Salut, toi")]
+    path.write_text("en;fr\nHello, you;Salut, Anne\n")
+    assert values(path, PAIR) == [("Hello, you", "Salut, Anne")]
     path.write_text("Frage, lang|Antwort\na|b\n")
     renamed = {"source": "Frage, lang", "target": "Antwort"}
     assert values(path, PAIR, columns=renamed) == [("a", "b")]
