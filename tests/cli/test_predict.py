@@ -277,7 +277,7 @@ def test_raises_on_unreadable_input_and_unwritable_output(saccade, run, tmp_path
     kept.write_text("a b\n")
     for options, problem in (
         (["--input", tmp_path / "no.txt", "--output", kept], "no.txt cannot be read: No such file"),
-        (["--input", tmp_path], "Is a directory"),
+        (["--input", run], "holds no .txt files"),
         (["--input", kept, "--output", kept], "would overwrite the --input"),
         (["a", "--output", tmp_path / "no/x.txt"], "cannot be written: No such file"),
         (["a", "--output", tmp_path], "cannot be written: Is a directory"),

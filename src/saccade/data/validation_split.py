@@ -153,6 +153,7 @@ def hold_out(
     *,
     fraction: float | None = None,
     label: LabelValues | None = None,
+    least: int = ENOUGH,
 ) -> Partition:
     """Choose the rows for validation in one pass, stratified by label.
 
@@ -166,13 +167,14 @@ def hold_out(
         where: The name of the data for error messages.
         fraction: The fraction to hold out instead, without a limit; at least one row is.
         label: The column of labels; None if the rows have none.
+        least: The number of rows to hold out by default, if it is not more than 20 %.
 
     Raises:
         DataError: No row can be held out: all inputs are equal, or each label has one row.
     """
     table = _Table(rows, row_key, label)
     groups = _Groups(table.hashes, table.strata())
-    target = _target(len(table.hashes), fraction)
+    target = _target(len(table.hashes), fraction, least)
     held = groups.chosen(groups.quotas(target))
     if not held:
         raise DataError(_nothing_left(where, table, groups))
@@ -405,10 +407,10 @@ def _by_side(train: Mapping[str, int], valid: Mapping[str, int]) -> dict[str, di
     }
 
 
-def _target(rows: int, fraction: float | None) -> int:
+def _target(rows: int, fraction: float | None, least: int) -> int:
     if fraction is not None:
         return max(round(fraction * rows), 1)
-    return max(min(max(round(USUAL * rows), ENOUGH), int(LARGEST * rows), MOST), 1)
+    return max(min(max(round(USUAL * rows), least), int(LARGEST * rows), MOST), 1)
 
 
 def _is_blank(value: str) -> bool:

@@ -406,7 +406,7 @@ def test_idx_files_named_as_in_mnist_are_read(tmp_path, ending):
     assert f"{path.name} (IDX, 40 images)" in corpus.summary
     counts = [corpus.splits[name].count() for name in ("train", "valid")]
     assert sum(counts) == 40
-    assert counts[1] == 2
+    assert counts[1] == 8
 
 
 def test_idx_files_of_other_names_are_read(tmp_path):

@@ -134,10 +134,10 @@ def test_parts_of_a_text_are_held_out_for_validation(tmp_path):
     assert train.running
     rows = sorted([*valid, *train], key=lambda row: row.line)
     assert "".join(row.values[0] for row in rows) == text
-    assert (train.count(), valid.count()) == (48, 2)
+    assert (train.count(), valid.count()) == (45, 5)
     assert corpus.summary == (
         "train: t.txt (plain text, one document). text = running text. "
-        "Held out for validation: 2 of 50 parts."
+        "Held out for validation: 5 of 50 parts."
     )
 
 

@@ -13,6 +13,7 @@ from saccade.data.sources.huggingface import HUGGING_FACE, huggingface_tables, i
 from saccade.data.sources.image_tables import IntactImages
 from saccade.data.sources.layout import SPLITS, contents, find_places
 from saccade.data.validation_split import (
+    ENOUGH,
     GIVEN,
     HASH,
     RULES,
@@ -136,7 +137,14 @@ class _Splitter:
             partition = hold_out_by_hash(rows, old_key, where, fraction=self.fraction)
         else:
             row_key = self._row_key(table)
-            partition = hold_out(rows, row_key, where, fraction=self.fraction, label=label)
+            partition = hold_out(
+                rows,
+                row_key,
+                where,
+                fraction=self.fraction,
+                label=label,
+                least=1 if table.running else ENOUGH,  # parts of a text are long
+            )
         train, valid = partition.train, partition.valid
         splits = {
             **corpus.splits,
