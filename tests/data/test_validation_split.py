@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from saccade.data import validation_split
 from saccade.data.sources import Column, open_corpus
 from saccade.data.validation_split import (
     LabelValues,
@@ -55,11 +56,11 @@ def default_target(rows):
 
 
 label_counts = st.dictionaries(
-    st.text("abcdef", min_size=1, max_size=3), st.integers(1, 150), min_size=1, max_size=12
+    st.text("abcdef", min_size=1, max_size=3), st.integers(1, 80), min_size=1, max_size=8
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(label_counts, st.none() | st.floats(0.02, 0.9))
 def test_each_label_has_its_fraction_within_one_row(counts, fraction):
     rows = labelled(counts)
@@ -89,7 +90,7 @@ rows_with_repeats = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(rows_with_repeats, st.randoms(use_true_random=False))
 def test_equal_inputs_are_on_one_side_in_any_order(rows, random):
     shuffled = list(rows)
@@ -107,7 +108,7 @@ def test_equal_inputs_are_on_one_side_in_any_order(rows, random):
     assert Counter(other_valid) == Counter(valid)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     st.lists(
         st.lists(st.sampled_from(["p", "q", "r", "s"]), max_size=3, unique=True),
@@ -137,16 +138,18 @@ def test_rows_with_several_labels_count_as_their_rarest(label_sets):
 
 @pytest.mark.parametrize(
     ("rows", "expected"),
-    [(2, 1), (9, 1), (10, 2), (100, 20), (499, 99), (500, 100), (1000, 100), (5000, 500)],
+    [(2, 1), (9, 1), (10, 2), (100, 20), (499, 99), (500, 100), (1000, 100), (1500, 150)],
 )
 def test_default_number_of_held_out_rows(rows, expected):
     assert len(sides([(str(i), "x") for i in range(rows)], label=None)[1]) == expected
 
 
-def test_large_data_holds_out_2000_rows_unless_a_fraction_is_requested():
-    rows = [(str(i), "ab"[i % 2]) for i in range(40_000)]
-    assert len(sides(rows)[1]) == 2000
-    assert len(sides(rows, fraction=0.25)[1]) == 10_000
+def test_large_data_holds_out_2000_rows_unless_a_fraction_is_requested(monkeypatch):
+    assert validation_split.MOST == 2000
+    monkeypatch.setattr(validation_split, "MOST", 150)
+    rows = [(str(i), "ab"[i % 2]) for i in range(3000)]
+    assert len(sides(rows)[1]) == 150
+    assert len(sides(rows, fraction=0.25)[1]) == 750
 
 
 def test_a_label_with_one_row_stays_in_training_with_a_remark():

@@ -54,7 +54,7 @@ def test_separators_are_recognised(tmp_path, separator, quoting):
     assert f"t.csv ({names[separator]}-separated)" in corpus.summary
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     st.lists(
         st.tuples(st.text("ab ,;|\t\n\"'", max_size=12), st.sampled_from("xyz")),
@@ -312,7 +312,7 @@ def test_files_without_rows_are_explained(tmp_path, content, suffix):
         open_corpus(path, LABELLED)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.binary(max_size=200), st.sampled_from([".csv", ".tsv", ".json", ".jsonl", ".xlsx"]))
 def test_no_bytes_cause_another_exception(tmp_path_factory, content, suffix):
     path = tmp_path_factory.mktemp("any") / f"t{suffix}"
