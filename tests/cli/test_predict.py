@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from saccade.cli.inputs import InputFolder
 from saccade.lens.record import AttentionRecord
 from tests.cli.conftest import Call, begin, letters
 
@@ -276,7 +277,7 @@ def test_raises_on_unreadable_input_and_unwritable_output(saccade, run, tmp_path
     kept.write_text("a b\n")
     for options, problem in (
         (["--input", tmp_path / "no.txt", "--output", kept], "no.txt cannot be read: No such file"),
-        (["--input", tmp_path], "Is a directory"),
+        (["--input", run], "holds no .txt files"),
         (["--input", kept, "--output", kept], "would overwrite the --input"),
         (["a", "--output", tmp_path / "no/x.txt"], "cannot be written: No such file"),
         (["a", "--output", tmp_path], "cannot be written: Is a directory"),
@@ -330,3 +331,41 @@ def test_progress_is_hidden_if_the_terminal_shows_predictions(run, monkeypatch, 
     assert ("predicted:" in console.text()) == to_file
     if to_file:
         assert len(output.read_text().splitlines()) == 9
+
+
+def test_a_folder_of_texts_is_predicted_by_name(saccade, run, answers, tmp_path):
+    (tmp_path / "b.txt").write_text(INPUTS[1] + "\n")
+    (tmp_path / "a.txt").write_bytes(b"\xef\xbb\xbf" + INPUTS[0].encode())
+    (tmp_path / "notes.md").write_text("not an input")
+    expected = [f"a.txt\t{answers[0]}", f"b.txt\t{answers[1]}"]
+    assert saccade("predict", run, f"{tmp_path}/").lines == expected
+    assert saccade("predict", run, "--input", tmp_path).lines == expected
+    lines = saccade("predict", run, "--input", tmp_path, "--json").lines
+    records = [json.loads(line) for line in lines]
+    assert [(record["file"], record["input"]) for record in records] == [
+        ("a.txt", INPUTS[0]),
+        ("b.txt", INPUTS[1]),
+    ]
+
+
+def test_raises_on_a_folder_without_inputs(saccade, run, tmp_path):
+    result = saccade("predict", run, "--input", tmp_path)
+    assert result.code == 2
+    assert "holds no .txt files" in result.err
+    assert saccade("predict", run, "--stream", f"{tmp_path}/").code == 2
+
+
+def test_a_text_like_the_name_of_a_folder_is_a_text(saccade, run, tmp_path, monkeypatch):
+    (tmp_path / "abc").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert saccade("predict", run, "abc").code == 0
+
+
+def test_a_folder_of_images_is_read_by_name(tmp_path):
+    for name in ("b.PNG", "a.jpg", "c.txt", ".hidden.png"):
+        (tmp_path / name).write_bytes(b"")
+    folder = InputFolder.of([str(tmp_path)], None, "image")
+    assert folder.names == ["a.jpg", "b.PNG"]
+    assert list(folder.chunks(1)) == [[f"{tmp_path}/a.jpg"], [f"{tmp_path}/b.PNG"]]
+    assert InputFolder.of([f"{tmp_path}/a.jpg"], None, "image") is None
+    assert InputFolder.of(["a" * 10_000], None, "image") is None

@@ -58,7 +58,7 @@ def write(folder: Path, count: int = 6, *, side: int = 10) -> Path:
 
 def split_of(folder: Path, task_or_options):
     columns = task_or_options.columns
-    return sources.open_corpus(folder, columns, held_out=0.0).splits["train"]
+    return sources.open_corpus(folder, columns, valid_fraction=0.0).splits["train"]
 
 
 def build(folder: Path, *changes: str, recipe: str = "vit-tiny") -> ImageClassification:
@@ -205,7 +205,7 @@ def test_images_are_decoded_once(tmp_path, monkeypatch):
     task = build(tmp_path)
     split = split_of(tmp_path / "photos", task)
     valid = sources.open_corpus(
-        tmp_path / "photos", task.columns, held_out=0.0, required=("valid",)
+        tmp_path / "photos", task.columns, valid_fraction=0.0, required=("valid",)
     ).splits["valid"]
     examples = task.encode(split, tmp_path / "cache")
     task.encode(valid, tmp_path / "cache")

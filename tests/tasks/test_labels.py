@@ -28,7 +28,7 @@ METRICS = ClassificationMetricsConfig(samples=0)
 def split(folder, labels):
     path = folder / "train.tsv"
     path.write_text("text\tlabel\n" + "".join(f"text {i}\t{x}\n" for i, x in enumerate(labels)))
-    return sources.open_corpus(path, (TEXT, PAIR, LABEL), held_out=0.0).splits["train"]
+    return sources.open_corpus(path, (TEXT, PAIR, LABEL), valid_fraction=0.0).splits["train"]
 
 
 def learned(folder, labels, **options):

@@ -45,14 +45,14 @@ def build(folder, rows=ROWS, *changes, recipe="bert-mini") -> TextClassification
     small = SMALL if recipe == "bert-mini" else RECURRENT
     options = recipes.load(recipe, [*small, *changes]).options
     path = write(folder / "rows.tsv", rows)
-    split = sources.open_corpus(path, options.columns, held_out=0.0).splits["train"]
+    split = sources.open_corpus(path, options.columns, valid_fraction=0.0).splits["train"]
     torch.manual_seed(1)
     return options.create(split).eval()
 
 
 def splits(folder, task, rows):
     path = write(folder / "more.tsv", rows)
-    return sources.open_corpus(path, task.columns, held_out=0.0).splits["train"]
+    return sources.open_corpus(path, task.columns, valid_fraction=0.0).splits["train"]
 
 
 def test_a_text_is_read_between_control_tokens(tmp_path):

@@ -15,6 +15,7 @@ from saccade.cli.options import (
     Engine,
     Pair,
     RunFolder,
+    SkipBroken,
     parse_columns,
 )
 from saccade.cli.output import LineWriter, counted, prediction_progress, print_score
@@ -29,7 +30,8 @@ def run(
         str,
         typer.Option(
             metavar="SPLIT",
-            help="Split to measure on: train, valid or test. A single file is used as it is.",
+            help="Split to measure on: train, valid or test. A single file is used completely; "
+            "with valid, only the rows that training held out of it, if the run was trained on it.",
         ),
     ] = "test",
     beam: Beam = None,
@@ -75,6 +77,7 @@ def run(
     engine: Engine = "eager",
     pair: Pair = None,
     columns: Columns = None,
+    skip_broken: SkipBroken = False,
     as_json: Annotated[
         bool,
         typer.Option(
@@ -120,6 +123,8 @@ def run(
             split=split,
             pair=pair,
             columns=parse_columns(columns),
+            run=run_folder,
+            skip_broken=skip_broken,
             attention=options,
             notify=notify,
             batch_size=batch_size,

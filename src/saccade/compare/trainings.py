@@ -11,6 +11,7 @@ import torch
 from pydantic import TypeAdapter
 
 from saccade.compare.measurements import Measurements, measure
+from saccade.data.validation_split import STRATIFIED
 from saccade.errors import RunError, brief
 from saccade.files import write_file
 from saccade.lens.formatting import readable_json
@@ -38,6 +39,9 @@ class TrainingJob:
     data: str
     pair: str | None = None
     columns: dict[str, str] | None = None
+    valid_fraction: float | None = None
+    split_rule: str = STRATIFIED
+    skip_broken: bool = False
     device: str = "auto"
     precision: str = "auto"
     cache: str | None = None
@@ -98,6 +102,9 @@ def perform(job: TrainingJob, console: Console | None = None) -> None:
                 pair=job.pair,
                 columns=job.columns,
                 by_hand=job.by_hand,
+                valid_fraction=job.valid_fraction,
+                split_rule=job.split_rule,
+                skip_broken=job.skip_broken,
                 cache=job.cache,
                 console=console,
             )
@@ -112,6 +119,7 @@ def perform(job: TrainingJob, console: Console | None = None) -> None:
             data=job.data,
             pair=job.pair,
             columns=job.columns,
+            skip_broken=job.skip_broken,
             device=job.device,
             peak_memory=job.progress.peak_memory,
         )

@@ -32,6 +32,7 @@ from saccade.tasks._shared.classifier import (
     LABEL,
     Classifier,
     LabelLossConfig,
+    label_column,
     read_about,
 )
 from saccade.tasks._shared.description import Description, LabelOutput
@@ -88,7 +89,7 @@ class ImageClassificationConfig(TaskConfig):
     @property
     def columns(self) -> tuple[Column, ...]:
         """The columns `image` and `label`."""
-        return IMAGE, LABEL
+        return IMAGE, label_column(self.labels)
 
     def create(
         self, train: Split, progress: Progress | None = None, vocabulary: Path | None = None

@@ -43,6 +43,7 @@ from saccade.tasks._shared.classifier import (
     LABEL,
     Classifier,
     LabelLossConfig,
+    label_column,
     read_about,
 )
 from saccade.tasks._shared.description import (
@@ -123,7 +124,7 @@ class TextClassificationConfig(TaskConfig):
     @property
     def columns(self) -> tuple[Column, ...]:
         """The columns `text`, `text_pair` (optional) and `label`."""
-        return TEXT, PAIR, LABEL
+        return TEXT, PAIR, label_column(self.labels)
 
     def create(
         self, train: Split, progress: Progress | None = None, vocabulary: Path | None = None

@@ -19,6 +19,7 @@ from torch import nn
 
 from saccade._version import __version__
 from saccade.data.corpus import Item
+from saccade.data.validation_split import GIVEN, HASH
 from saccade.errors import RunError, SaccadeError, brief
 from saccade.files import (
     KEPT,
@@ -271,6 +272,36 @@ class Run:
                 f"{number}; this one reads up to {FORMAT}): upgrade Saccade to read it"
             )
         return dict(about)
+
+    def splitting(self, valid_fraction: float | None = None) -> dict[str, Any]:
+        """Return the options of `open_corpus` by which the run's validation set was held out.
+
+        Args:
+            valid_fraction: the fraction that is requested for a resumed training.
+
+        Raises:
+            RunError: if the run was begun with another fraction, or run.json is damaged.
+        """
+        record = self.about().get("split", {"rule": HASH})
+        try:
+            rule, fraction, seed = record["rule"], record.get("fraction"), record.get("seed", 0)
+            fraction = None if fraction is None else float(fraction)
+            seed = int(seed)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise RunError(
+                f"{self.folder / 'run.json'} is damaged: split has {brief(error)}. Restore it from "
+                "a copy"
+            ) from None
+        if rule == GIVEN:
+            return {"valid_fraction": valid_fraction}
+        if valid_fraction is not None and valid_fraction != fraction:
+            before = "the default" if fraction is None else f"{fraction:g}"
+            raise RunError(
+                f"{self.folder} was begun with another validation set: --valid-fraction was "
+                f"{before}, not {valid_fraction:g}. Resume without the option, or train into "
+                "another folder with --out"
+            )
+        return {"rule": rule, "valid_fraction": fraction, "seed": seed}
 
     def recipe(self) -> Recipe:
         """Return the resolved recipe of the run."""

@@ -15,10 +15,11 @@ from saccade.allocator import keep_freed_memory
 from saccade.data import sources
 from saccade.data.batches.plan import Plan
 from saccade.data.corpus import Corpus, Item, Split
-from saccade.data.sources.columns import Column
+from saccade.data.sources.columns import Column, counted
 from saccade.data.sources.layout import SPLITS
 from saccade.data.sources.text_files import read_lines
-from saccade.errors import DataError, RunError
+from saccade.data.validation_split import GIVEN, STRATIFIED
+from saccade.errors import BrokenImagesError, DataError, RunError, joined
 from saccade.interfaces import HasEngine
 from saccade.lens.alignment.gold import Gold, GoldFile, SentencePair, parse_gold
 from saccade.tasks import Aligns, Evaluation, Task
@@ -68,6 +69,9 @@ def train(
     pair: str | None = None,
     columns: Mapping[str, str] | None = None,
     by_hand: Iterable[str] | None = None,
+    valid_fraction: float | None = None,
+    split_rule: str = STRATIFIED,
+    skip_broken: bool = False,
     cache: str | Path | None = None,
     world: World | None = None,
     console: Console | None = None,
@@ -92,6 +96,11 @@ def train(
         columns: names of columns in the data by the names that the task knows them by.
         by_hand: keys of the recipe that do not adapt to the data and the budget; if left out, the
             changes and the keys of a recipe file.
+        valid_fraction: fraction of the rows to hold out for validation if the data has no
+            validation set; 10 % if left out, at least 100 rows, at most 20 % and about 2000 rows.
+        split_rule: how rows are held out: "stratified" by label, or "hash", as the first versions
+            did; a resumed run keeps its own.
+        skip_broken: leave out images that are missing or damaged, instead of raising an error.
         cache: where encoded data is kept for the next training; `~/.cache/saccade` if left out.
         world: this process among several that train together; see `training.distributed`.
         console: where messages and progress go; stderr if left out.
@@ -131,9 +140,22 @@ def train(
         if by_hand is not None:
             chosen = replace(chosen, by_hand=frozenset(by_hand))
         place = precisions.pick_device(device, world.local_rank if world.size > 1 else None)
+        splitting: dict[str, Any] = {
+            "rule": split_rule,
+            "valid_fraction": _positive(valid_fraction),
+        }
+        if resume and run.exists():
+            splitting = run.splitting(valid_fraction)
 
         def open_data() -> Corpus:
-            return sources.open_corpus(data, chosen.options.columns, pair=pair, columns=columns)
+            return sources.open_corpus(
+                data,
+                chosen.options.columns,
+                pair=pair,
+                columns=columns,
+                skip_broken=skip_broken,
+                **splitting,
+            )
 
         job = _Job(
             run=run,
@@ -194,7 +216,8 @@ def evaluate(
     Args:
         run: a run folder, or a task that is loaded already.
         data: file or folder of data, `builtin:NAME` or `hf:NAME`; all rows of a file are used.
-        split: which split of a folder: "train", "valid" or "test".
+        split: which split of a folder: "train", "valid" or "test"; with a run folder and the data
+            that it was trained on, "valid" also means the rows that training held out.
         pair: for parallel text files, the two languages, such as "en-de".
         columns: names of columns in the data by the names that the task knows them by.
         options: further options of `assess` and of the task's `evaluate`, such as `attention` or
@@ -209,7 +232,10 @@ def evaluate(
         RunError: if the run cannot be loaded.
     """
     task = run if isinstance(run, Task) else load(run)
-    evaluation = assess(task, data=data, split=split, pair=pair, columns=columns, **options)
+    folder = None if isinstance(run, Task) else run
+    evaluation = assess(
+        task, data=data, split=split, pair=pair, columns=columns, run=folder, **options
+    )
     return evaluation.values()
 
 
@@ -220,6 +246,8 @@ def assess(
     split: str = "test",
     pair: str | None = None,
     columns: Mapping[str, str] | None = None,
+    run: str | Path | None = None,
+    skip_broken: bool = False,
     attention: AttentionOptions | None = None,
     notify: Callable[[str], None] = lambda text: None,
     **options: Any,
@@ -232,6 +260,9 @@ def assess(
         split: which split of a folder: "train", "valid" or "test".
         pair: for parallel text files, the two languages, such as "en-de".
         columns: names of columns in the data by the names that the task knows them by.
+        run: the task's run folder; of the data that it was trained on, the split "valid" is then
+            what training held out.
+        skip_broken: leave out images that are missing or damaged, instead of raising an error.
         attention: also measure how far to believe the task's attention.
         notify: called with a line of text about the data and about each long step.
         options: options of the task's `evaluate`, such as `beam`.
@@ -245,15 +276,26 @@ def assess(
     if split not in SPLITS:
         raise DataError(f"there is no split {split!r}; choose one of {', '.join(SPLITS)}")
 
-    def rows(wanted: Sequence[Column]) -> tuple[Split, str]:
-        corpus = sources.open_corpus(
-            data, wanted, pair=pair, columns=columns, held_out=0.0, required=(split,)
-        )
-        return corpus.splits[split], corpus.summary
+    reading: dict[str, Any] = {"pair": pair, "columns": columns, "skip_broken": skip_broken}
+    training = None if run is None else _held_out(Run(Path(run)), data, task.columns, reading)
+    if training is not None and split == "valid":
+        splitting = Run(Path(run or "")).splitting()
+    else:
+        splitting = {"valid_fraction": 0.0, "required": (split,)}
 
-    chosen, summary = rows(task.columns)
-    notify(summary)
+    def rows(wanted: Sequence[Column]) -> tuple[Split, Corpus]:
+        corpus = sources.open_corpus(data, wanted, **reading, **splitting)
+        return corpus.splits[split], corpus
+
+    chosen, corpus = rows(task.columns)
+    notify(corpus.summary)
+    for remark in corpus.remarks:
+        notify(remark)
+    if run is not None and (sentence := _about_rows(training, split, data)):
+        notify(sentence)
     items = list(task.items(chosen))
+    if any(column.label for column in task.columns) and (empty := chosen.count() - len(items)):
+        notify(f"left out {counted(empty, 'row')} with an empty label")
     if not items:
         raise DataError(
             f"there is nothing to evaluate in {data}: its {split} split has no usable row"
@@ -270,6 +312,40 @@ def assess(
     evaluation = task.evaluate(items, **options)
     notify("measuring attention")
     return with_attention(task, evaluation, golds=golds, back=back)
+
+
+def _held_out(
+    run: Run, data: str | Path, columns: Sequence[Column], reading: Mapping[str, Any]
+) -> Split | None:
+    """Return the rows of the data that a training held out; None if it was trained on other data.
+
+    The data is that of the training if the held-out rows have the digest that the run recorded.
+    """
+    digests, splitting = run.about().get("data"), run.splitting()
+    if not isinstance(digests, Mapping) or "rule" not in splitting:
+        return None  # the run was imported, or its data had a validation set
+    try:
+        corpus = sources.open_corpus(data, columns, **reading, **splitting)
+    except DataError:  # such as no training data; reading the requested split reports errors
+        return None
+    valid = corpus.splits["valid"]
+    given = corpus.record is None or corpus.record.rule == GIVEN
+    return None if given or valid.digest() != digests.get("valid") else valid
+
+
+def _about_rows(held_out: Split | None, split: str, data: str | Path) -> str:
+    """Return a sentence about the measured rows of data that has no splits, "" if it has."""
+    if held_out is not None:
+        rows = counted(held_out.count(), "row")
+        if split == "valid":
+            return f"measuring only the {rows} that training held out of {data}"
+        return (
+            f"{data} is the data of the training: scores on the rows that the model has seen are "
+            f"too optimistic. --split valid measures only the {rows} that were held out"
+        )
+    if split == "valid" and Path(data).is_file():
+        return f"measuring all rows of {data}, which is not the data that the run was trained on"
+    return ""
 
 
 def load_translator(run: str | Path, *, device: str = "cpu") -> Aligns:
@@ -337,6 +413,8 @@ class _Job:
                 job.require_place(resume=resume)
                 with self.run.provisional():
                     job.notify(job.corpus.summary)
+                    for remark in job.corpus.remarks:
+                        job.notify(remark)
                     task = job.begin()
                     world.wait()
                     return job.fit(task or self.run.initial_task(self.recipe.training.seed))
@@ -355,7 +433,7 @@ class _Job:
     def begin(self) -> Task | None:
         """Begin the run and return its task; None if there is a run that can be resumed."""
         splits = self.corpus.splits
-        facts = {
+        facts: dict[str, object] = {
             "data": {name: split.digest() for name, split in splits.items() if name != "test"},
             "threads": torch.get_num_threads(),
             "world": self.world.size,
@@ -377,6 +455,10 @@ class _Job:
         adaptation, used = self.adapted(adaptation, task)
         if adaptation.changes:
             facts["adapted"] = adaptation.as_json()
+        if self.corpus.record is not None:
+            facts["split"] = self.corpus.record.as_json()
+        if self.corpus.skipped:
+            facts["skipped_images"] = self.corpus.skipped
         if self.initial is None:
             self.run.begin(adaptation.recipe, task, facts)
             return None if used else task
@@ -481,13 +563,19 @@ class _Job:
     def encode(self, task: Task, recipe: Recipe, *, quiet: bool = False) -> TrainingData:
         """Encode the data, and plan the order in which it is read."""
         config = recipe.training
-        encoded = {}
+        encoded, broken = {}, []
         for name in ("train", "valid"):
-            with self.console.counting(f"encoding {name}, rows done:") as bar:
-                encoded[name] = task.encode(self.corpus.splits[name], self.cache, bar.to)
-            for remark in () if quiet else task.remarks(encoded[name]):
+            try:
+                with self.console.counting(f"encoding {name}, rows done:") as bar:
+                    encoded[name] = task.encode(self.corpus.splits[name], self.cache, bar.to)
+            except BrokenImagesError as error:
+                broken.append(error)
+        if broken:
+            raise joined(broken)
+        for name, examples in encoded.items():
+            for remark in () if quiet else task.remarks(examples):
                 self.notify(f"{name}: {remark}")
-            if len(encoded[name]) == 0:
+            if len(examples) == 0:
                 raise DataError(
                     f"no row of {name} can be used: all are empty or too long. Check the columns, "
                     "or raise the recipe's limit of length"
@@ -507,3 +595,13 @@ class _Job:
         """Print a line, once for all processes."""
         if self.world.first:
             self.console.notify(text)
+
+
+def _positive(fraction: float | None) -> float | None:
+    """Return the fraction; raise if it leaves no row for validation."""
+    if fraction is not None and not 0 < fraction < 1:
+        raise DataError(
+            f"the fraction of rows for validation must be above 0 and below 1, got {fraction:g}; "
+            "--valid-fraction 0.1 holds out 10 %"
+        )
+    return fraction

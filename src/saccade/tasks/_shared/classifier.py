@@ -6,7 +6,7 @@ import json
 import math
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,9 +23,17 @@ from saccade.shapes import Float, Tensor
 from saccade.tasks._shared.answering import TaskInput
 from saccade.tasks._shared.base import Rows, Task, likelihood
 from saccade.tasks._shared.evaluation import Evaluation, evaluation_of
-from saccade.tasks._shared.labels import LABELS_FILE, Classification, Labels, Number
+from saccade.tasks._shared.labels import (
+    LABELS_FILE,
+    Classification,
+    Labels,
+    LabelsConfig,
+    Number,
+)
 
-LABEL = Column("label", ("labels", "class", "category", "target", "score"), numbers=True)
+LABEL = Column(
+    "label", ("labels", "class", "category", "target", "score"), numbers=True, label=True
+)
 CLASSIFIER_FILE = "classifier.json"
 """The file of a run folder with the temperature, and other facts about a classifier."""
 ENOUGH = 100
@@ -41,6 +49,12 @@ class LabelLossConfig:
     """
 
     label_smoothing: Fraction = 0.0
+
+
+def label_column(config: LabelsConfig) -> Column:
+    """Return the column of labels of this kind; numbers are not classes to stratify by."""
+    separator = config.separator if config.kind == "several" else ""
+    return replace(LABEL, label=config.kind != "number", separator=separator)
 
 
 class Classifier(Task):
@@ -72,9 +86,11 @@ class Classifier(Task):
         """Return the logits of all examples."""
 
     def items(self, split: Split) -> Iterator[Item]:
-        """Yield one item per row, also if several rows have the same input."""
+        """Yield one item per row with a label, also if several rows have the same input."""
         self.check(split)
         for row in split:
+            if not (self.labels.may_be_empty or row.values[-1].strip()):
+                continue
             self.labels.encode(row.values[-1], row.where)
             yield Item(row.values[:-1], row.values[-1:], row.line)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,6 +23,7 @@ from torch.nn import functional as F
 
 from saccade.config import Conflict, without_effect
 from saccade.data.corpus import Item, Row, Split
+from saccade.data.validation_split import are_numbers, split_labels
 from saccade.errors import DataError, RunError, brief
 from saccade.files import read_json
 from saccade.metrics import ClassificationMetricsConfig, Tally
@@ -41,6 +43,7 @@ SHOWN = 12
 """The number of mistakes in a table, and the maximum number of classes in one of confusions."""
 MOST = 10_000
 """The maximum number of classes."""
+DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+")
 Tables = dict[str, TableRows]
 
 
@@ -433,15 +436,19 @@ class Number(Labels):
 def learn_labels(train: Split, config: LabelsConfig) -> Labels:
     """Return the labels of training data, which are its last column.
 
+    Classes of the validation set are known as well. The scale of a number is that of the training
+    set alone.
+
     Raises:
         DataError: There are no labels, or too few or too many classes.
     """
     first: dict[str, Row] = {}
     counts: Counter[str] = Counter()
-    for row in train:
-        label = row.values[-1].strip()
-        first.setdefault(label, row)
-        counts[label] += 1
+    for split in (train, *train.companions):
+        for row in split:
+            label = row.values[-1].strip()
+            first.setdefault(label, row)
+            counts[label] += split is train
     if config.kind == "several":
         names = {name for label in first for name in split_labels(label, config.separator)}
         if not names:
@@ -450,7 +457,9 @@ def learn_labels(train: Split, config: LabelsConfig) -> Labels:
             )
         return Several(_sorted(names), config.separator)
     first.pop("", None)
-    if config.kind == "number" or (config.kind == "auto" and _are_numbers(first)):
+    if config.kind == "auto":
+        _require_no_decimal_commas(first)
+    if config.kind == "number" or (config.kind == "auto" and are_numbers(first)):
         values = {label: _number(label, row.where) for label, row in first.items()}
         numbers = np.repeat(list(values.values()), [counts[label] for label in values])
         return Number(float(numbers.mean()), float(numbers.std()) or 1.0)
@@ -500,25 +509,24 @@ def _names(facts: Mapping[str, object]) -> list[str]:
     return names
 
 
-def split_labels(text: str, separator: str) -> list[str]:
-    """Return the labels in a text, without the blanks around them."""
-    return [name for part in text.split(separator) if (name := part.strip())]
-
-
-def _are_numbers(labels: Mapping[str, Row]) -> bool:
-    """Return whether all labels are numbers, and one is not an integer."""
-    try:
-        values = [float(label) for label in labels]
-    except ValueError:
-        return False
-    return any(not value.is_integer() for value in values)
+def _require_no_decimal_commas(labels: Mapping[str, Row]) -> None:
+    """Raise if all labels are numbers, and some have a decimal comma."""
+    commas = [label for label in labels if DECIMAL_COMMA.fullmatch(label)]
+    if commas and are_numbers([label.replace(",", ".") for label in labels] + ["0.5"]):
+        raise DataError(
+            f"{labels[commas[0]].where}: the label {commas[0]!r} has a decimal comma; a number has "
+            "a point. Write 3.5 instead of 3,5, or add --set labels.kind=one if these are classes"
+        )
 
 
 def _number(text: str, where: str) -> float:
     try:
         value = float(text)
     except ValueError:
-        raise DataError(f"{where}: the label must be a number, got {text[:40]!r}") from None
+        comma = DECIMAL_COMMA.fullmatch(text.strip())
+        advice = "; write a decimal point, as in 3.5" if comma else "; correct or remove the row"
+        message = f"{where}: the label must be a number, got {text[:40]!r}{advice}"
+        raise DataError(message) from None
     if not math.isfinite(value):
         raise DataError(f"{where}: the label must be a finite number, got {text.strip()}")
     return value
