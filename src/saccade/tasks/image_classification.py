@@ -31,6 +31,7 @@ from saccade.tasks._shared.answering import (
 from saccade.tasks._shared.base import Batch, Loss, Progress, Rows, TaskConfig
 from saccade.tasks._shared.classifier import (
     LABEL,
+    NEW,
     AboutClassifier,
     Classifier,
     read_about,
@@ -137,7 +138,7 @@ class ImageClassification(ImageTask, Classifier):
         config: ImageClassificationConfig,
         pixels: Pixels,
         labels: Labels,
-        about: AboutClassifier = AboutClassifier(),
+        about: AboutClassifier = NEW,
     ) -> None:
         super().__init__(labels, config.metrics, config.loss, about)
         self.config = config

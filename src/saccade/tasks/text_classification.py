@@ -41,6 +41,7 @@ from saccade.tasks._shared.base import (
 )
 from saccade.tasks._shared.classifier import (
     LABEL,
+    NEW,
     AboutClassifier,
     Classifier,
     read_about,
@@ -188,7 +189,7 @@ class TextClassification(Classifier):
         config: TextClassificationConfig,
         tokenizer: Tokenizer,
         labels: Labels,
-        about: AboutClassifier = AboutClassifier(),
+        about: AboutClassifier = NEW,
     ) -> None:
         super().__init__(labels, config.metrics, config.loss, about)
         self.config = config

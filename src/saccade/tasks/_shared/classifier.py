@@ -62,6 +62,10 @@ class AboutClassifier:
     calibration: Mapping[str, object] = field(default_factory=dict)
 
 
+NEW = AboutClassifier()
+"""The facts about a classifier of which nothing is known yet."""
+
+
 class Classifier(Task):
     """A task that labels its inputs.
 
@@ -94,8 +98,8 @@ class Classifier(Task):
         labels.check(metrics)
         if options.focal_gamma and isinstance(labels, Number):
             raise RecipeError(
-                "loss.focal_gamma needs classes, and these labels are numbers; leave it out, or set "
-                "labels.kind=one if each number is the name of a class"
+                "loss.focal_gamma needs classes, and these labels are numbers; leave it out, or "
+                "set labels.kind=one if each number is the name of a class"
             )
         weights = (
             None if about.counts is None else labels.weights(options.class_weights, about.counts)

@@ -77,11 +77,11 @@ class LabelLossConfig:
 
     label_smoothing   fraction of the true distribution that is spread evenly over all classes; a
                       little, such as 0.1, makes a classifier less overconfident
-    class_weights     how much each class counts in the loss: "none", all examples alike; "balanced",
-                      all classes alike, however rare (of several labels at once, examples with and
-                      without a label alike); or a table of labels and weights, such as
-                      { spam = 5.0 }, in which other labels weigh 1. Weights are divided by their
-                      mean over the training examples, so the learning rate keeps its meaning
+    class_weights     how much each class counts in the loss: "none", all examples alike;
+                      "balanced", all classes alike, however rare (of several labels at once,
+                      examples with and without a label alike); or a table of labels and weights,
+                      such as { spam = 5.0 }, in which other labels weigh 1. Weights are divided by
+                      their mean over the training examples, so the learning rate keeps its meaning
     focal_gamma       focal loss (Lin et al. 2017): multiply the loss of an example by
                       (1 - p)^focal_gamma, where p is the probability of its label, so that training
                       attends to hard examples; 0 for none, 2 is usual
@@ -257,8 +257,8 @@ class Labels(ABC):
         for name in weights:
             if name not in self.names:
                 raise RecipeError(
-                    f"loss.class_weights has a weight for {name[:40]!r}, which is not a label of the "
-                    f"training data ({_some(self.names)}); correct or remove it"
+                    f"loss.class_weights has a weight for {name[:40]!r}, which is not a label of "
+                    f"the training data ({_some(self.names)}); correct or remove it"
                 )
         return torch.tensor([weights.get(name, 1.0) for name in self.names]).double()
 
@@ -520,9 +520,9 @@ class Several(Labels):
         chosen = sum(threshold != 0.5 for threshold in self.thresholds.values())
         few = f"; too few validation examples for {rare} of them" if rare else ""
         return (
-            f"thresholds of {chosen} of {self.outputs} labels were chosen on validation data, where "
-            f"macro F1 is {percent(np.mean(after), 1)} (with 0.5 for all: "
-            f"{percent(np.mean(before), 1)}){few}"
+            f"thresholds of {chosen} of {self.outputs} labels were chosen on validation data, "
+            f"where macro F1 is {percent(float(np.mean(after)), 1)} (with 0.5 for all: "
+            f"{percent(float(np.mean(before)), 1)}){few}"
         )
 
     def tally(
@@ -837,16 +837,11 @@ def score_table(scores: Sequence[ClassScores]) -> list[dict[str, object]]:
 def calibration_sentence(calibration: Calibration) -> str:
     """Return a sentence about a temperature: its effect, and whether it is applied."""
     effect = (
-        f"the expected calibration error on held-out folds of {calibration.labels:,} validation "
-        f"labels from {percent(calibration.error_before, 1)} to "
+        f"on held-out folds of {calibration.labels:,} validation labels, the expected calibration "
+        f"error goes from {percent(calibration.error_before, 1)} to "
         f"{percent(calibration.error_after, 1)}, and the negative log-likelihood from "
         f"{calibration.loss_before:.4g} to {calibration.loss_after:.4g}"
     )
     if calibration.applied:
-        return (
-            f"logits are divided by a temperature of {calibration.fitted:.3g}: it changes {effect}"
-        )
-    return (
-        f"probabilities stay as they are: a temperature of {calibration.fitted:.3g} would change "
-        f"{effect}"
-    )
+        return f"logits are divided by a temperature of {calibration.fitted:.3g}: {effect}"
+    return f"no temperature is applied, since {calibration.fitted:.3g} would be worse: {effect}"
