@@ -270,6 +270,18 @@ def test_exports_a_classifier_of_pairs(tmp_path: Path, example: Any) -> None:
     }
 
 
+def test_softmax_of_logits_gives_calibrated_probabilities(tmp_path: Path, photo: Path) -> None:
+    task = image_classifier()
+    task.temperature = 2.5
+    folder = written(task, tmp_path / "image")
+    pixels = task.pixels.read(task.gallery.arrays([photo])).numpy()
+    logits = torch.from_numpy(interop.load(folder).run("model", {"image": pixels})["logits"])
+    [answer] = task.predict([photo])
+    assert list(answer.probabilities.values()) == pytest.approx(
+        logits.softmax(-1)[0].tolist(), abs=1e-5
+    )
+
+
 def test_exports_a_masked_language_model(tmp_path: Path) -> None:
     task = masked_language_model()
     folder = written(task, tmp_path / "out")

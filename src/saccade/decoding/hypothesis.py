@@ -33,7 +33,8 @@ class Hypothesis:
             >>> round(Hypothesis.of([5, 6, 7], -2.0, finished=True).confidence, 3)
             0.607
         """
-        return math.exp(self.log_probability / max(1, len(self.tokens) + self.finished))
+        mean = self.log_probability / max(1, len(self.tokens) + self.finished)
+        return math.exp(min(0.0, mean))  # rounding may put it above 0
 
     @classmethod
     def of(
