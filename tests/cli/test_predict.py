@@ -15,6 +15,7 @@ import pytest
 
 from saccade.lens.record import AttentionRecord
 from tests.cli.conftest import Call, begin, letters
+from tests.engines import tiny
 
 predict = importlib.import_module("saccade.cli.predict")  # the package has the verb by that name
 INPUTS = ["a b c d", "p", "c a", "n o p a b c d e f", "d"]
@@ -337,12 +338,11 @@ def test_progress_is_hidden_if_the_terminal_shows_predictions(run, monkeypatch, 
 def moods(tmp_path_factory):
     """Data with 1 rare label of 20, and a run on it that has not been trained."""
     folder = tmp_path_factory.mktemp("moods")
-    rows = [f"text {i}\t{'sad' if i == 7 else 'calm'}\n" for i in range(20)]
-    (folder / "data.tsv").write_text("text\tlabel\n" + "".join(rows))
-    path = folder / "data.tsv"
-    return path, begin(
-        folder / "run", "bert-mini", path, "model.dim=16", "text.vocabulary.size=300"
-    )
+    rows = [("text", "label"), *((f"text {i}", "sad" if i == 7 else "calm") for i in range(20))]
+    small = ("dim=16", "encoder.num_layers=1", "encoder.num_heads=2", "encoder.hidden_dim=16")
+    changes = [f"model.{change}" for change in small]
+    tiny.made(folder / "run", "bert-mini", rows, *changes, "text.vocabulary.size=300", noise=0.1)
+    return folder / "rows.tsv", folder / "run"
 
 
 def test_labels_of_arguments_have_their_confidence(saccade, moods, tmp_path):
