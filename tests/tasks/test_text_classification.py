@@ -169,6 +169,8 @@ def test_thresholds_are_chosen_after_training_and_kept(tmp_path):
     assert again.temperature == task.temperature
     assert again.calibration == task.calibration
     assert set(again.calibration) >= {"fitted", "applied", "error_before", "error_after"}
+    again.train()  # more training, so nothing fits any more
+    assert (again.temperature, set(again.labels.thresholds.values())) == (1.0, {0.5})
 
 
 def test_consistency_adds_the_distance_of_two_readings(tmp_path):

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 import torch
@@ -34,6 +35,7 @@ from saccade.tasks._shared.labels import (
     LabelLossConfig,
     Labels,
     Number,
+    Several,
     calibration_sentence,
     majority,
 )
@@ -148,6 +150,14 @@ class Classifier(Task):
             remarks=self.labels.remarks(texts, truths),
         )
 
+    def train(self, mode: bool = True) -> Self:  # noqa: FBT001, FBT002  (the signature of torch)
+        """Switch training on or off; what was fitted to earlier weights is reset."""
+        if mode:
+            self.temperature, self.calibration = 1.0, {}
+            if isinstance(self.labels, Several):
+                self.labels.reset_thresholds()
+        return super().train(mode)
+
     def label_loss(self, logits: Float[Tensor, "b c"], truth: Tensor) -> Tensor:
         """Return the loss, summed over the batch.
 
@@ -181,19 +191,15 @@ class Classifier(Task):
             )
 
     def finish(self, examples: Encoded) -> str:
-        """Calibrate the probabilities, then choose the thresholds of several labels at once."""
-        remark = self.calibrate(examples)
-        if len(examples) < ENOUGH:
-            return remark
-        logits, truth = self.logits_of(examples), self.truth(examples, np.arange(len(examples)))
-        chosen = self.labels.choose_thresholds(logits / self.temperature, truth)
-        return f"{remark}; {chosen}" if chosen else remark
+        """Calibrate the probabilities, and choose the thresholds of several labels at once."""
+        return self.calibrate(examples)
 
     def calibrate(self, examples: Encoded) -> str:
         """Fit the temperature to validation examples and return a sentence about it.
 
         It is applied only if it makes neither the calibration error nor the loss worse, on
-        examples that it was not fitted to.
+        examples that it was not fitted to. The thresholds of several labels depend on it, so they
+        are chosen here too.
         """
         count = len(examples)
         if count < ENOUGH:
@@ -202,12 +208,14 @@ class Classifier(Task):
                 f"and there are {count}"
             )
         truth = self.truth(examples, np.arange(count))
-        calibration = self.labels.calibrate(self.logits_of(examples), truth)
+        logits = self.logits_of(examples)
+        calibration = self.labels.calibrate(logits, truth)
         if calibration is None:
             return ""
         self.temperature = calibration.temperature
         self.calibration = {**asdict(calibration), "applied": calibration.applied}
-        return calibration_sentence(calibration)
+        chosen = self.labels.choose_thresholds(logits / self.temperature, truth)
+        return "; ".join(filter(None, [calibration_sentence(calibration), chosen]))
 
     def probability(self, given: TaskInput, output: str) -> float | None:
         """Return the probability of a label for an input; None for a number."""

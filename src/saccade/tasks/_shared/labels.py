@@ -505,7 +505,7 @@ class Several(Labels):
     def choose_thresholds(self, logits: Float[Tensor, "n c"], truth: Tensor) -> str:
         """Choose the threshold of each class by its F1, if that is better than with 0.5."""
         p, right = logits.double().sigmoid().numpy(), truth.bool().numpy()
-        self.thresholds = dict.fromkeys(self.names, 0.5)
+        self.reset_thresholds()
         before, after, rare = [], [], 0
         for name, of_name, has in zip(self.names, p.T, right.T, strict=True):
             likely = of_name > 0.5
@@ -552,12 +552,17 @@ class Several(Labels):
 
     def class_scores(self, answers: Sequence[str], truths: Sequence[str]) -> list[ClassScores]:
         """Return precision, recall, F1 and support of each class."""
-        sets = ([set(self.split(text)) for text in texts] for texts in (answers, truths))
-        return class_scores(*sets, self.names)
+        predicted = [set(self.split(answer)) for answer in answers]
+        return class_scores(predicted, [set(self.split(truth)) for truth in truths], self.names)
+
+    def reset_thresholds(self) -> None:
+        """Predict every class with a probability above one half."""
+        self.thresholds = dict.fromkeys(self.names, 0.5)
 
     def facts(self) -> dict[str, object]:
         """Return the names of the classes, the separator, and thresholds if they were chosen."""
-        facts = {"kind": self.kind, "names": list(self.names), "separator": self.separator}
+        facts: dict[str, object] = {"kind": self.kind, "names": list(self.names)}
+        facts["separator"] = self.separator
         chosen = any(threshold != 0.5 for threshold in self.thresholds.values())
         return {**facts, "thresholds": self.thresholds} if chosen else facts
 
