@@ -819,9 +819,10 @@ def percent(fraction: float, digits: int = 0) -> str:
 
 def majority(name: str, count: int, total: int) -> str:
     """Return the beginning of a remark about a class that makes accuracy meaningless."""
+    fraction = percent(count / total, 1)
     return (
-        f"{percent(count / total, 1)} of the labels are {name!r}, so accuracy says little: always "
-        f"predicting {name!r} has as much"
+        f"{fraction} of the labels are {name!r}, so accuracy says little: always predicting "
+        f"{name!r} reaches {fraction}"
     )
 
 
