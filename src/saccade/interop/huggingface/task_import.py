@@ -61,7 +61,7 @@ class SaccadeFacts:
     """The key "saccade" that `task_export` writes into config.json.
 
     pairs          whether a classifier reads pairs of texts
-    temperature    the divisor of a classifier's logits, of folders written before 0.3, whose heads
+    temperature    the divisor of a classifier's logits, in folders of earlier versions, whose heads
                    do not include it
     separator      the text between several labels
     thresholds     the probabilities above which each of several labels is predicted
