@@ -184,10 +184,11 @@ class Classifier(Task):
         [(number, count)] = Counter(truth.tolist()).most_common(1)
         if count > MAJORITY * len(truth):
             self._remarked_majority = True
+            weigh = ", and loss.class_weights=balanced makes all classes count alike"
             yield (
                 f"{majority(self.labels.names[number], count, len(truth))}; balanced_accuracy and "
-                "macro_f1 show more (metrics.names, the first selects the best weights), and "
-                "loss.class_weights=balanced makes all classes count alike"
+                "macro_f1 show more (metrics.names, the first selects the best weights)"
+                f"{weigh if self.class_weights is None else ''}"
             )
 
     def finish(self, examples: Encoded) -> str:
