@@ -1,4 +1,4 @@
-/* Elements that show a prediction: a text with its confidence and alternatives, or labels with bars. */
+/* Elements that show a prediction: a text with its confidence, or labels with bars. */
 
 import { make, visible } from "./view.js";
 
