@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Self
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -66,6 +66,9 @@ class AboutClassifier:
 
 NEW = AboutClassifier()
 """The facts about a classifier of which nothing is known yet."""
+
+
+ClassifierT = TypeVar("ClassifierT", bound="Classifier")
 
 
 class Classifier(Task):
@@ -150,7 +153,7 @@ class Classifier(Task):
             remarks=self.labels.remarks(texts, truths),
         )
 
-    def train(self, mode: bool = True) -> Self:  # noqa: FBT001, FBT002  (the signature of torch)
+    def train(self: ClassifierT, mode: bool = True) -> ClassifierT:  # noqa: FBT001, FBT002
         """Switch training on or off; what was fitted to earlier weights is reset."""
         if mode:
             self.temperature, self.calibration = 1.0, {}
