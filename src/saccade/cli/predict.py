@@ -154,7 +154,8 @@ def run(
     """Translate, classify, caption or continue inputs with a run.
 
     Inputs are arguments, lines of --input FILE, files of a folder, or lines of stdin. Predictions
-    are printed in the order of the inputs, one per line.
+    are printed in the order of the inputs, one per line. Labels of arguments are printed with their
+    confidence, those of a file or a pipe alone.
     """
     if inputs and input_ is not None:
         raise DataError(
@@ -225,6 +226,7 @@ def run(
     first = next(chunks, [])  # before the output is opened: unreadable input must not truncate it
     done = 0
     total = _total(input_, output)
+    confident = output is None and (bool(inputs) or _on_terminal())  # for people, not programs
     predict = predict_markup if markup else predict_lines
     with (
         LineWriter(output) as writer,
@@ -245,7 +247,9 @@ def run(
                 done += 1
                 if answer.attention is not None:
                     save_attention(answer.attention, done)
-                for text in _output_lines(line, answer, n_best, aligner, as_json=as_json):
+                for text in _output_lines(
+                    line, answer, n_best, aligner, as_json=as_json, confident=confident
+                ):
                     writer.write(_named(text, folder, done - 1, as_json=as_json))
             writer.flush()
             progress.set(done)
@@ -281,9 +285,18 @@ def _require_capable(
 
 
 def _output_lines(
-    line: str, answer: "Answer", n_best: int, aligner: WordAligner | None, *, as_json: bool
+    line: str,
+    answer: "Answer",
+    n_best: int,
+    aligner: WordAligner | None,
+    *,
+    as_json: bool,
+    confident: bool,
 ) -> Iterator[str]:
-    """Yield the lines for one input: `n_best` of them, or one with everything as JSON."""
+    """Yield the lines for one input: `n_best` of them, or one with everything as JSON.
+
+    If `confident`, labels have their probability.
+    """
     from saccade.lens.alignment.extraction import to_pharaoh
 
     links = None if aligner is None else aligner(line, answer)
@@ -292,7 +305,8 @@ def _output_lines(
         more = {} if links is None else alignment_json(links, line, answer.text)
         yield json.dumps({**table, **more}, ensure_ascii=False)
         return
-    yield answer.text if links is None else f"{answer.text}\t{to_pharaoh(links)}"
+    text = str(answer) if confident else answer.text
+    yield text if links is None else f"{text}\t{to_pharaoh(links)}"
     others = [other.text for other in answer.alternatives]
     yield from others + [""] * (n_best - 1 - len(others))  # every input has `n_best` lines
 
