@@ -1,8 +1,9 @@
 """saccade evaluate: the metrics of a run on data it was not trained on."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,6 +20,9 @@ from saccade.cli.options import (
 )
 from saccade.cli.output import LineWriter, counted, prediction_progress, print_score
 from saccade.errors import DataError
+
+if TYPE_CHECKING:
+    from saccade.tasks import Baseline
 
 
 def run(
@@ -152,13 +156,16 @@ def run(
         print(f"\n{title}:\n{in_columns(cells)}")
     by = "" if evaluation.engine == "eager" else f" with the engine {evaluation.engine}"
     print(f"measured on {counted(len(evaluation.answers), 'item')}{by}")
-    metric = task.comparison_metric
+    _print_baselines(baselines, task.comparison_metric, split)
+    if result is not None and not result.beats:
+        print("\n".join(remarks))
+
+
+def _print_baselines(baselines: "Sequence[Baseline]", metric: str, split: str) -> None:
+    """Print each baseline with one metric, and the split if it is another than that of the run."""
     for baseline in baselines:
         if metric in baseline.scores:
-            where = "" if baseline.split == split else f", {baseline.split} split"
+            where = "" if baseline.split == split else f", on the {baseline.split} split"
             note = f", {baseline.note}" if baseline.note else ""
             print(f"{baseline.kind} baseline: {baseline.name}{where}{note}")
             print_score(baseline.scores[metric], "    ")
-    if result is not None and not result.beats:
-        for remark in remarks:
-            print(remark)

@@ -133,11 +133,13 @@ def next_steps(run: Run, task: Task, baselines: Sequence[Baseline]) -> list[str]
     metric = task.comparison_metric
     trivial = [b.scores[metric] for b in baselines if b.kind == "trivial" and metric in b.scores]
     higher = trivial[0].higher_is_better if trivial else True
+    validations = [record for record in read_metrics(run) if "valid_loss" in record]
     improving = still_improving(
-        [record for record in read_metrics(run) if "valid_loss" in record],
+        validations,
         metric,
         higher_is_better=higher,
         start=trivial[0].value if trivial else None,
     )
     pretrained = bool({"init", "imported"} & about.keys())
-    return advice(task.describe(), pretrained=pretrained, improving=improving)
+    epochs = validations[-1].get("epoch", 0.0) if validations else 0.0
+    return advice(task.describe(), pretrained=pretrained, improving=improving, epochs=epochs)
