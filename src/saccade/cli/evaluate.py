@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -21,6 +21,9 @@ from saccade.cli.options import (
 )
 from saccade.cli.output import LineWriter, counted, prediction_progress, print_score
 from saccade.errors import DataError
+
+if TYPE_CHECKING:
+    from saccade.tasks import Baseline
 
 CLASSES = 30
 """The maximum number of classes whose precision and recall are printed."""
@@ -112,7 +115,9 @@ def run(
     from saccade.lens.formatting import in_columns
     from saccade.lens.page.document import shown
     from saccade.training import session
+    from saccade.training.baselines import DataPlace, baseline_remarks, baselines_on
     from saccade.training.console import Console
+    from saccade.training.run import Run
 
     alignments = None
     if gold is not None:
@@ -135,12 +140,20 @@ def run(
             on_batch=progress,
             **({} if beam is None else {"beam": beam}),
         )
+    place = DataPlace(data=str(data), pair=pair, columns=parse_columns(columns))
+    baselines = baselines_on(
+        Run(run_folder), task, evaluation.items, split=split, place=place, notify=notify
+    )
+    result, remarks = baseline_remarks(Run(run_folder), task, evaluation.scores, baselines)
     if output is not None:
         with LineWriter(output) as writer:
             for text in evaluation.answers:
                 writer.write(text)
     if as_json:
-        print(json.dumps(evaluation.as_json(), ensure_ascii=False))
+        table = evaluation.as_json()
+        table["baselines"] = [baseline.as_json() for baseline in baselines]
+        table["against_baseline"] = None if result is None else result.as_json()
+        print(json.dumps(table, ensure_ascii=False))
         return
     for name, score in evaluation.scores.items():
         print_score(score)
@@ -153,6 +166,9 @@ def run(
         print(f"\n{title}:\n{in_columns(cells)}")
     by = "" if evaluation.engine == "eager" else f" with the engine {evaluation.engine}"
     print(f"measured on {counted(len(evaluation.answers), 'item')}{by}")
+    _print_baselines(baselines, task.comparison_metric, split)
+    if result is not None and not result.beats:
+        print("\n".join(remarks))
     for remark in evaluation.remarks:
         notify(remark)
 
@@ -168,3 +184,13 @@ def _print_classes(rows: Sequence[Mapping[str, Any]]) -> None:
         cells.append([row["label"], *values, f"{row['support']:,}"])
     more = f"\nand {len(rows) - CLASSES:,} more, see --json" if len(rows) > CLASSES else ""
     print(f"{in_columns(cells, right=range(1, 5))}{more}")
+
+
+def _print_baselines(baselines: "Sequence[Baseline]", metric: str, split: str) -> None:
+    """Print each baseline with one metric, and the split if it is another than that of the run."""
+    for baseline in baselines:
+        if metric in baseline.scores:
+            where = "" if baseline.split == split else f", on the {baseline.split} split"
+            note = f", {baseline.note}" if baseline.note else ""
+            print(f"{baseline.kind} baseline: {baseline.name}{where}{note}")
+            print_score(baseline.scores[metric], "    ")

@@ -33,7 +33,24 @@ from saccade.tasks._shared.base import (
     likelihood,
     vocabulary_from,
 )
-from saccade.tasks._shared.capabilities import Aligns, Calibrates, Measurable, Streams
+from saccade.tasks._shared.baselines import (
+    BASELINE_FILE,
+    Baseline,
+    BaselineFile,
+    BaselineMethod,
+    Standing,
+    advice,
+    measure_baselines,
+    read_baselines,
+    standing,
+)
+from saccade.tasks._shared.capabilities import (
+    Aligns,
+    Calibrates,
+    HasBaselines,
+    Measurable,
+    Streams,
+)
 from saccade.tasks._shared.classifier import CLASSIFIER_FILE, with_scaled_head
 from saccade.tasks._shared.description import (
     VOCABULARY_FILE,
@@ -57,12 +74,16 @@ from saccade.tasks._shared.labels import (
 )
 
 __all__ = [
+    "BASELINE_FILE",
     "CLASSIFIER_FILE",
     "LABELS_FILE",
     "NO_OPTIONS",
     "VOCABULARY_FILE",
     "Aligns",
     "Answer",
+    "Baseline",
+    "BaselineFile",
+    "BaselineMethod",
     "Batch",
     "Calibrates",
     "Classes",
@@ -71,6 +92,7 @@ __all__ = [
     "Evaluation",
     "Example",
     "GeneratedText",
+    "HasBaselines",
     "ImageInput",
     "Input",
     "LabelOutput",
@@ -84,18 +106,23 @@ __all__ = [
     "Progress",
     "Rows",
     "Several",
+    "Standing",
     "Streams",
     "Task",
     "TaskConfig",
     "TextInput",
     "TokenOutput",
+    "advice",
     "config_of",
     "cross_attention",
     "evaluation_of",
     "likelihood",
+    "measure_baselines",
     "names",
+    "read_baselines",
     "require_no_options",
     "self_attention",
+    "standing",
     "vocabulary_from",
     "with_scaled_head",
 ]

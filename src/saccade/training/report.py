@@ -10,7 +10,7 @@ from saccade.data.corpus import Item
 from saccade.errors import WatchError
 from saccade.files import parse_json, write_file
 from saccade.lens.page.report import report_page
-from saccade.tasks import Evaluation, Task
+from saccade.tasks import Baseline, Evaluation, Task
 from saccade.tasks.measures import with_attention
 from saccade.training.run import Run
 
@@ -28,24 +28,39 @@ def report_due(run: Run) -> bool:
     return not path.exists() or path.stat().st_mtime_ns < run.metrics.stat().st_mtime_ns
 
 
-def write_report(run: Run, task: Task, items: Sequence[Item]) -> None:
+def validated(task: Task, items: Sequence[Item]) -> Evaluation | None:
+    """Return the metrics of greedy predictions for validation items; None if there are none."""
+    greedy = {} if task.generation is None else {"beam": 1, "num_best": 1}
+    return task.evaluate(items, **greedy) if items else None
+
+
+def write_report(
+    run: Run,
+    task: Task,
+    evaluation: Evaluation | None,
+    baselines: Sequence[Baseline] = (),
+    remarks: Sequence[str] = (),
+) -> None:
     """Write report.html into the run folder.
 
     Args:
         run: the run folder.
         task: the task with its best weights.
-        items: validation items to predict; none if it is empty.
+        evaluation: predictions for validation items, and their metrics.
+        baselines: the baselines on the same items.
+        remarks: sentences about the result.
     """
     records = read_metrics(run)
     validations = [record for record in records if "valid_loss" in record]
     last = validations[-1] if validations else {}
     parameters = sum(p.numel() for p in task.parameters())
-    predictions, tables, remarks = _measured(task, items) if items else ([], {}, ())
+    predictions, tables = ([], {}) if evaluation is None else _shown(task, evaluation, baselines)
+    remarks = [*(() if evaluation is None else evaluation.remarks), *remarks]
     page = report_page(
         title=f"Saccade: {run.folder.resolve().name}",
         summary=f"{type(task.model).__name__}, {parameters:,} parameters; "
         f"{last.get('step', 0):,} steps, {last.get('seconds', 0) / 60:.1f} minutes."
-        + "".join(f" Note: {remark}." for remark in remarks),
+        + "".join(f" {remark[0].upper()}{remark[1:]}." for remark in remarks),
         records=records,
         predictions=predictions,
         tables={**tables, "Validations": validations[-VALIDATIONS:]},
@@ -65,11 +80,11 @@ def read_metrics(run: Run) -> list[dict[str, Any]]:
     return records
 
 
-def _measured(
-    task: Task, items: Sequence[Item]
-) -> tuple[list[dict[str, str]], dict[str, Sequence[Mapping[str, Any]]], Sequence[str]]:
-    """Return rows of predictions, tables of the evaluation and of attention, and remarks."""
-    evaluation = task.evaluate(items, quick=True)
+def _shown(
+    task: Task, evaluation: Evaluation, baselines: Sequence[Baseline]
+) -> tuple[list[dict[str, str]], dict[str, Sequence[Mapping[str, Any]]]]:
+    """Return rows of predictions, and the tables of the results and of attention."""
+    results = _results(evaluation, baselines)
     with suppress(WatchError):  # a model without attention
         evaluation = with_attention(task, evaluation, most=MEASURED)
     shown = zip(evaluation.items[:PREDICTIONS], evaluation.answers[:PREDICTIONS], strict=True)
@@ -81,8 +96,24 @@ def _measured(
         }
         for item, prediction in shown
     ]
-    tables = {**evaluation.tables, **_attention_tables(evaluation)}
-    return predictions, tables, evaluation.remarks
+    return predictions, {**results, **evaluation.tables, **_attention_tables(evaluation)}
+
+
+def _results(
+    evaluation: Evaluation, baselines: Sequence[Baseline]
+) -> dict[str, Sequence[Mapping[str, Any]]]:
+    """Return the metrics of the model and of each baseline, one row each."""
+    names = [name for name in evaluation.scores if any(name in b.scores for b in baselines)]
+    if not names:
+        return {}
+    methods = {"this model": evaluation.values()}
+    methods |= {f"{b.name} ({b.kind} baseline)": b.values() for b in baselines}
+    return {
+        f"Result and baselines on {len(evaluation.items):,} validation items": [
+            {"method": method, **{name: values.get(name) for name in names}}
+            for method, values in methods.items()
+        ]
+    }
 
 
 def _attention_tables(evaluation: Evaluation) -> dict[str, Sequence[Mapping[str, Any]]]:

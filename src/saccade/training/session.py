@@ -22,7 +22,7 @@ from saccade.data.validation_split import GIVEN, STRATIFIED
 from saccade.errors import BrokenImagesError, DataError, RunError, joined
 from saccade.interfaces import HasEngine
 from saccade.lens.alignment.gold import Gold, GoldFile, SentencePair, parse_gold
-from saccade.tasks import Aligns, Evaluation, Task
+from saccade.tasks import Aligns, Evaluation, Task, measure_baselines
 from saccade.tasks.measures import require_measurable, with_attention
 from saccade.training import checkpoint, distributed
 from saccade.training import precision as precisions
@@ -36,12 +36,13 @@ from saccade.training.adapt import (
     recorded_changes,
     repeated,
 )
+from saccade.training.baselines import DataPlace, baseline_remarks, keep_baselines
 from saccade.training.console import Console
 from saccade.training.distributed import World
 from saccade.training.interruption import Interruption
 from saccade.training.loop import Trainer, TrainingData, spread
 from saccade.training.recipe import Recipe
-from saccade.training.report import report_due, write_report
+from saccade.training.report import report_due, validated, write_report
 from saccade.training.run import Run, tensors_of
 from saccade.training.speed import seconds_per_update
 from saccade.training.warm_start import WarmStart, open_warm_start
@@ -162,6 +163,7 @@ def train(
             recipe=chosen,
             initial=initial,
             open_data=open_data,
+            place=DataPlace(data=str(data), pair=pair, columns=columns),
             world=replace(world, device=place),
             precision=precisions.choose(precision, place),
             console=console,
@@ -388,6 +390,7 @@ class _Job:
     recipe: Recipe
     initial: WarmStart | None
     open_data: Callable[[], Corpus]
+    place: DataPlace
     world: World
     precision: precisions.Precision
     console: Console
@@ -550,15 +553,25 @@ class _Job:
         return task
 
     def finish(self, task: Task, data: TrainingData) -> None:
-        """Calibrate the task, write its report, and keep some items to compare engines by."""
+        """Calibrate the task, measure it beside its baselines, and write its report.
+
+        Some items are kept to compare engines by.
+        """
         self.run.trim()
         self.notify("measuring the best weights for the report")
         if remark := task.finish(data.valid):
             self.run.keep_parts(task)
             self.notify(remark)
-        write_report(self.run, task, data.items)
+        evaluation, train = validated(task, data.items), self.corpus.splits["train"]
+        baselines = measure_baselines(task, train, data.items, split="valid", notify=self.notify)
+        keep_baselines(self.run, baselines, self.place)
+        scores = {} if evaluation is None else evaluation.scores
+        _, remarks = baseline_remarks(self.run, task, scores, baselines)
+        write_report(self.run, task, evaluation, baselines, remarks)
         if isinstance(task, HasEngine):
             self.run.keep_samples(data.items)
+        for line in remarks:
+            self.notify(line)
 
     def encode(self, task: Task, recipe: Recipe, *, quiet: bool = False) -> TrainingData:
         """Encode the data, and plan the order in which it is read."""
