@@ -23,7 +23,7 @@ from saccade.cli.output import LineWriter, counted, prediction_progress, print_s
 from saccade.errors import DataError
 
 if TYPE_CHECKING:
-    from saccade.tasks import Baseline
+    from saccade.tasks import Baseline, Evaluation
 
 CLASSES = 30
 """The maximum number of classes whose precision and recall are printed."""
@@ -112,8 +112,6 @@ def run(
 
     from saccade import engines
     from saccade.lens.alignment.gold import GoldFile
-    from saccade.lens.formatting import in_columns
-    from saccade.lens.page.document import shown
     from saccade.training import session
     from saccade.training.baselines import DataPlace, baseline_remarks, baselines_on
     from saccade.training.console import Console
@@ -155,6 +153,19 @@ def run(
         table["against_baseline"] = None if result is None else result.as_json()
         print(json.dumps(table, ensure_ascii=False))
         return
+    _print_scores(evaluation)
+    _print_baselines(baselines, task.comparison_metric, split)
+    if result is not None and not result.beats:
+        print("\n".join(remarks))
+    for remark in evaluation.remarks:
+        notify(remark)
+
+
+def _print_scores(evaluation: "Evaluation") -> None:
+    """Print the metrics, those of each class, and the measures of attention."""
+    from saccade.lens.formatting import in_columns
+    from saccade.lens.page.document import shown
+
     for name, score in evaluation.scores.items():
         print_score(score)
         if name in evaluation.meanings:
@@ -166,11 +177,6 @@ def run(
         print(f"\n{title}:\n{in_columns(cells)}")
     by = "" if evaluation.engine == "eager" else f" with the engine {evaluation.engine}"
     print(f"measured on {counted(len(evaluation.answers), 'item')}{by}")
-    _print_baselines(baselines, task.comparison_metric, split)
-    if result is not None and not result.beats:
-        print("\n".join(remarks))
-    for remark in evaluation.remarks:
-        notify(remark)
 
 
 def _print_classes(rows: Sequence[Mapping[str, Any]]) -> None:

@@ -53,10 +53,15 @@ class DataPlace:
             "columns": None if self.columns is None else dict(self.columns),
         }
 
-    def train(self, task: Task) -> Split:
-        """Return the training data."""
+    def train(self, task: Task, options: Mapping[str, Any]) -> Split:
+        """Return the training data, opened with these options of `open_corpus`."""
         corpus = sources.open_corpus(
-            self.data, task.columns, pair=self.pair, columns=self.columns, required=("train",)
+            self.data,
+            task.columns,
+            pair=self.pair,
+            columns=self.columns,
+            required=("train",),
+            **options,
         )
         return corpus.splits["train"]
 
@@ -101,13 +106,15 @@ def _training_data(
     run: Run, task: Task, place: DataPlace, before: Mapping[str, Any]
 ) -> Split | None:
     """Return the data that a run was trained on; None if it is neither in `place` nor `before`."""
-    digest = run.about().get("data", {}).get("train")
+    about = run.about()
+    digest = about.get("data", {}).get("train")
+    options = {**run.splitting(), "skip_broken": bool(about.get("skipped_images"))}
     places = [place]
     if before and not str(before["data"]).startswith("hf:"):  # nothing is downloaded for this
         places.append(DataPlace(**before))
     for candidate in places:
         try:
-            train = candidate.train(task)
+            train = candidate.train(task, options)
             if digest is not None and train.digest() == digest:
                 return train
         except (SaccadeError, OSError):
