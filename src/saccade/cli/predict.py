@@ -105,6 +105,15 @@ def run(
             "integer. Default: the recipe's value, usually 0.",
         ),
     ] = None,
+    split_long: Annotated[
+        bool | None,
+        typer.Option(
+            "--split-long/--no-split-long",
+            help="Answer the lines of a text, and the sentences of a line that is too long for the "
+            "model, one by one and join the answers; or cut what is too long. For translation and "
+            "the like. Default: the recipe's value, usually --split-long.",
+        ),
+    ] = None,
     batch_size: BatchSize = 64,
     align: Annotated[
         bool,
@@ -153,7 +162,7 @@ def run(
     """Translate, classify, caption or continue inputs with a run.
 
     Inputs are arguments, lines of --input FILE, or lines of stdin. Predictions are printed in the
-    order of the inputs, one per line.
+    order of the inputs, one per line; the answer to a single INPUT of several lines has lines, too.
     """
     if inputs and input_ is not None:
         raise DataError(
@@ -181,6 +190,7 @@ def run(
         "top_p": top_p,
         "max_length": max_length,
         "seed": seed,
+        "split": None if split_long is None else ("none", "sentences")[split_long],
     }
     chosen: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     looks = align or markup or attention is not None
@@ -219,6 +229,7 @@ def run(
         return
     chunks = input_chunks(inputs, input_, batch_size if looks else CHUNK)  # records are large
     first = next(chunks, [])  # before the output is opened: unreadable input must not truncate it
+    has_lines = inputs is not None and len(inputs) == 1 and "\n" in inputs[0].strip()
     done = 0
     total = _total(input_, output)
     predict = predict_markup if markup else predict_lines
@@ -242,7 +253,7 @@ def run(
                 if answer.attention is not None:
                     save_attention(answer.attention, done)
                 for text in _output_lines(line, answer, n_best, aligner, as_json=as_json):
-                    writer.write(text)
+                    writer.write(text, keep_lines=has_lines)
             writer.flush()
             progress.set(done)
 
@@ -280,7 +291,7 @@ def _output_lines(
 
     links = None if aligner is None else aligner(line, answer)
     if as_json:
-        table = {"input": line, **answer.as_json()}
+        table = {"input": line, **answer.to_dict()}
         more = {} if links is None else alignment_json(links, line, answer.text)
         yield json.dumps({**table, **more}, ensure_ascii=False)
         return

@@ -16,6 +16,7 @@ from saccade.errors import RecipeError, brief
 from saccade.tasks._shared.answering import (
     NO_OPTIONS,
     Answer,
+    AnswerPiece,
     Example,
     OnBatch,
     Options,
@@ -55,6 +56,7 @@ from saccade.tasks._shared.labels import (
     Number,
     Several,
 )
+from saccade.tasks._shared.pieces import links_in_text
 
 __all__ = [
     "CLASSIFIER_FILE",
@@ -63,6 +65,7 @@ __all__ = [
     "VOCABULARY_FILE",
     "Aligns",
     "Answer",
+    "AnswerPiece",
     "Batch",
     "Calibrates",
     "Classes",
@@ -93,6 +96,7 @@ __all__ = [
     "cross_attention",
     "evaluation_of",
     "likelihood",
+    "links_in_text",
     "names",
     "require_no_options",
     "self_attention",

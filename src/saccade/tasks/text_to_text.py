@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import chain
+from itertools import chain, groupby
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +37,7 @@ from saccade.tasks._shared.description import (
     TextInput,
     places_of,
 )
+from saccade.tasks._shared.pieces import Piece, join_answers, split_text
 from saccade.tasks._shared.seq2seq import (
     GenerationExample,
     SequenceLossConfig,
@@ -46,6 +48,7 @@ from saccade.tasks._shared.seq2seq import (
     sides_read,
 )
 from saccade.text import Tokenizer, VocabularyConfig
+from saccade.text.sentences import Span, line_spans
 
 SOURCE = Column("source", ("src", "input", "sentence1", "word", "question"))
 TARGET = Column("target", ("tgt", "trg", "output", "sentence2", "pronunciation", "answer"))
@@ -66,8 +69,8 @@ class TranslationTextConfig:
     source       the vocabulary of the source
     target       the vocabulary of the target; if left out, both sides share one that is made from
                  both
-    max_length   tokens; longer pairs are left out of training and counted, longer inputs are cut
-                 when they are answered
+    max_length   tokens; longer pairs are left out of training and counted, longer inputs are split
+                 when they are answered (see `generation.split`)
     """
 
     source: VocabularyConfig = VocabularyConfig()
@@ -145,15 +148,19 @@ class Pairs(Batch):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SourceExample(GenerationExample):
-    """A source text.
+    """A source text, or a piece of one.
 
     Attributes:
         text: The text.
         tokens: The token ids that are read.
+        source: The complete text of the input.
+        span: The (start, end) characters of the piece in it; None if it is not split.
     """
 
     text: str
     tokens: list[int]
+    source: str
+    span: Span | None = None
 
 
 class TextToText(WritingTask):
@@ -165,6 +172,7 @@ class TextToText(WritingTask):
     """
 
     name = "text_to_text"
+    unsplit: ClassVar[Options] = {"split": "none"}
     config: TextToTextConfig
 
     def __init__(
@@ -263,28 +271,73 @@ class TextToText(WritingTask):
     def prepare(
         self, inputs: Sequence[str], options: Options = NO_OPTIONS, *, first: int = 0
     ) -> list[SourceExample]:
-        """Encode the sources; `options` are those of `[generation]`."""
+        """Encode the sources; `options` are those of `[generation]`.
+
+        A text that is too long, or has several lines, becomes one example per piece.
+        """
         generation, most = self.config.generation.changed(options), self.config.text.max_length
         encoded = self.source.encode_batch(list(inputs))
-        examples = []
+        examples: list[SourceExample] = []
         for number, (text, ids) in enumerate(zip(inputs, encoded, strict=True), first):
-            length = min(len(ids), most)
-            limit = generation.longest(length)
-            examples.append(
-                SourceExample(
-                    number=number,
-                    length=length,
-                    encoded=len(ids),
-                    weights=(limit + 1) * (length + 1),
-                    group=(limit, self.engine.length_group(length)),
-                    blank=not ids or not text.strip(),
-                    text=text,
-                    tokens=ids[:most],
-                    limit=limit,
-                    options=generation,
-                )
-            )
+            lines = len(line_spans(text))
+            if generation.split == "none" or not lines or (lines == 1 and len(ids) <= most):
+                examples.append(self._example(text, ids, number, generation))
+                continue
+            pieces = split_text(text, self.source.encode_batch, most)
+            examples += self._pieces(text, pieces, number, generation)
         return examples
+
+    def _example(
+        self, text: str, ids: list[int], number: int, generation: GenerationConfig
+    ) -> SourceExample:
+        most = self.config.text.max_length
+        length = min(len(ids), most)
+        limit = generation.longest(length)
+        return SourceExample(
+            number=number,
+            length=length,
+            encoded=len(ids),
+            weights=(limit + 1) * (length + 1),
+            group=(limit, self.engine.length_group(length)),
+            blank=not ids or not text.strip(),
+            text=text,
+            tokens=ids[:most],
+            source=text,
+            limit=limit,
+            options=generation,
+        )
+
+    def _pieces(
+        self, text: str, pieces: Sequence[Piece], number: int, generation: GenerationConfig
+    ) -> Iterator[SourceExample]:
+        """Yield the pieces of a text; the first one has the weights of the joined record."""
+        examples = [
+            self._example(text[piece.start : piece.end], piece.ids, number, generation)
+            for piece in pieces
+        ]
+        read = sum(example.length + 1 for example in examples)
+        weights = read * sum(example.limit + 1 for example in examples)
+        for i, (example, piece) in enumerate(zip(examples, pieces, strict=True)):
+            yield replace(
+                example,
+                piece=i,
+                weights=0 if i else weights,
+                source=text,
+                span=(piece.start, piece.end),
+            )
+
+    def join(self, examples: Sequence[SourceExample], answers: list[Answer]) -> list[Answer]:
+        """Return one answer per input; those to the pieces of a text are joined."""
+        joined = []
+        pairs = zip(examples, answers, strict=True)
+        for _, group in groupby(pairs, key=lambda pair: pair[0].number):
+            parts, translations = zip(*group, strict=True)
+            spans = [example.span for example in parts if example.span is not None]
+            if spans:
+                joined.append(join_answers(parts[0].source, spans, translations))
+            else:
+                joined.append(translations[0])
+        return joined
 
     def answer(self, examples: Sequence[SourceExample]) -> list[Answer]:
         """Translate a batch with the engine."""

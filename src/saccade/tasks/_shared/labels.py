@@ -84,11 +84,11 @@ class Classification(Answer):
         probability = self.probabilities.get(self.label)
         return self.label if probability is None else f"{self.label} ({probability:.0%})"
 
-    def as_json(self) -> dict[str, object]:
-        """Return plain values."""
+    def to_dict(self) -> dict[str, object]:
+        """Return the answer as plain JSON values, without attention."""
         if not self.probabilities:
-            return {"label": float(self.label)}
-        table = {"label": self.label, "score": self.score}
+            return {"label": float(self.label), "truncated": self.truncated}
+        table = {"label": self.label, "score": self.score, "truncated": self.truncated}
         return {**table, "probabilities": dict(self.probabilities)}
 
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from saccade.lens.record import AttentionRecord
     from saccade.lens.record.sides import AnySide
 
+NEXT_PIECE = 1_000_003
+"""The distance between the random seeds of two pieces of one input."""
 WORD = "▁"
 """The mark of a vocabulary for the space before a word."""
 
@@ -75,7 +77,7 @@ class GeneratingTask(Task):
         request = GenerationRequest(
             limits=self.writes.limits(examples[0].limit),
             options=examples[0].options,
-            rows=[example.number for example in examples],
+            rows=[example.number + NEXT_PIECE * example.piece for example in examples],
         )
         return self.engine.generate(inputs, request)
 
