@@ -330,3 +330,24 @@ def test_progress_is_hidden_if_the_terminal_shows_predictions(run, monkeypatch, 
     assert ("predicted:" in console.text()) == to_file
     if to_file:
         assert len(output.read_text().splitlines()) == 9
+
+
+def test_json_marks_cut_inputs_and_lines_come_back_as_lines(saccade, run):
+    long = "a b c " * 400
+    [table] = map(json.loads, saccade("predict", run, long, "--json", "--no-split-long").lines)
+    assert table["truncated"] is True
+    [table] = map(json.loads, saccade("predict", run, long, "--json", "--split-long").lines)
+    assert table["truncated"] is False
+    assert len(table["pieces"]) > 1
+    several = saccade("predict", run, "a b c\n\np o")
+    assert several.lines == [
+        *saccade("predict", run, "a b c").lines,
+        "",
+        *saccade("predict", run, "p o").lines,
+    ]
+    aligned = saccade("predict", run, "a b c\n\np o", "--align", "--json")
+    [table] = map(json.loads, aligned.lines)
+    for link, spans in zip(table["alignment"].split(), table["spans"], strict=True):
+        source, target = map(int, link.split("-"))
+        assert "a b c\n\np o"[slice(*spans["input"])] == "abcpo"[source]
+        assert table["text"][slice(*spans["text"])] == table["text"].split()[target]

@@ -116,7 +116,7 @@ def test_every_route_requires_the_token(build):
     schema = send_request(middleware, "GET", "/openapi.json", headers=BEARER).json()
     routes = [(path, method) for path, known in schema["paths"].items() for method in known]
     assert len(routes) >= 9
-    open_paths = {"/healthz", "/readyz", "/", "/page/{name}"}
+    open_paths = {"/healthz", "/readyz", "/", "/docs", "/page/{name}"}
     for path, method in [*routes, ("/openapi.json", "get"), ("/nowhere", "get"), ("/", "post")]:
         url = path.replace("{name}", "style.css")
         for wrong in (

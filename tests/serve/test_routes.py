@@ -9,7 +9,7 @@ from PIL.PngImagePlugin import PngImageFile
 from prometheus_client.parser import text_string_to_metric_families
 
 from saccade.lens.record import AttentionRecord
-from saccade.serve.page import contents
+from saccade.serve.page import PAGES, contents
 from saccade.tasks import Answer
 from saccade.tasks._shared.labels import Classification
 from tests.serve.conftest import INPUTS, NAMES, in_base64, metric, picture, send_request
@@ -306,7 +306,8 @@ def test_translate_has_the_shape_of_libretranslate(all_models, tasks):
     texts = [answer.text for answer in tasks["en-fr"].predict(["a b c", "d e"])]
     body = {"q": ["a b c", "d e"], "source": "en", "target": "fr", "format": "text", "api_key": ""}
     assert send_request(all_models, "POST", "/translate", json=body).json() == {
-        "translatedText": texts
+        "translatedText": texts,
+        "truncated": [False] * len(texts),
     }
     one = {"q": "a b c", "source": "en", "target": "fr", "alternatives": 2, "attention": True}
     table = send_request(all_models, "POST", "/translate", json=one).json()
@@ -485,13 +486,13 @@ def test_responses_are_valid_json_for_any_text(build):
 )
 def test_large_responses_are_encoded_in_a_thread(build, monkeypatch, inputs, attention, in_thread):
     middleware, threads = build("mood"), set()
-    as_json = Classification.as_json
+    to_dict = Classification.to_dict
 
     def watched(answer):
         threads.add(threading.current_thread())
-        return as_json(answer)
+        return to_dict(answer)
 
-    monkeypatch.setattr(Classification, "as_json", watched)
+    monkeypatch.setattr(Classification, "to_dict", watched)
     body = {"inputs": ["i am happy"] * inputs, "attention": attention}
     assert send_request(middleware, "POST", "/v1/predict", json=body).status_code == 200
     assert len(threads) == 1
@@ -538,15 +539,17 @@ def test_health_checks_and_metrics(build):
     assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
 
 
-def test_page_has_no_inline_code_and_all_its_parts_exist(all_models):
-    response = send_request(all_models, "GET", "/")
-    assert response.headers["content-type"].startswith("text/html")
-    policy = response.headers["content-security-policy"]
-    assert "default-src 'none'" in policy
-    assert "unsafe" not in policy
-    assert "<script>" not in response.text
-    assert " style=" not in response.text
-    waiting, parts = re.findall(r'(?:src|href)="/page/([^"]+)"', response.text), {}
+def test_pages_have_no_inline_code_and_all_their_parts_exist(all_models):
+    waiting, parts = [], {}
+    for path in PAGES:
+        response = send_request(all_models, "GET", path)
+        assert response.headers["content-type"].startswith("text/html")
+        policy = response.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert "<script>" not in response.text
+        assert " style=" not in response.text
+        waiting += re.findall(r'(?:src|href)="/page/([^"]+)"', response.text)
     while waiting:
         name = waiting.pop()
         part = send_request(all_models, "GET", f"/page/{name}")
@@ -554,7 +557,7 @@ def test_page_has_no_inline_code_and_all_its_parts_exist(all_models):
         parts[name] = part.text
         imported = re.findall(r' from "\./([^"]+)"', part.text)
         waiting += [other for other in imported if other not in parts]
-    assert set(parts) == set(contents()) - {"index.html"}
+    assert set(parts) == set(contents()) - set(PAGES.values())
     scripts = "".join(text for name, text in parts.items() if name.endswith(".js"))
     forbidden = r"innerHTML|outerHTML|insertAdj|document\.write|eval\(|import\(|Function\("
     assert not re.search(forbidden, scripts)

@@ -1,5 +1,6 @@
 """Long texts: split into pieces, answered one by one and joined."""
 
+import json
 import logging
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from saccade.data.corpus import Item
 from saccade.decoding import Hypothesis
 from saccade.errors import DecodingError
 from saccade.lens.alignment.extraction import word_spans
@@ -123,17 +125,8 @@ def test_progress_counts_inputs_and_evaluation_answers_items(task):
     counts = []
     task.predict([LONG, "a cat", "a\nb"], beam=1, on_batch=counts.append)
     assert sum(counts) == 3
-    item = next(iter(task.items(build_split(task, [(LONG, "le chat")]))))
+    item = Item((LONG,), ("le chat",), 2)
     assert task.evaluate([item], beam=1).answers == [task.predict([LONG], beam=1)[0].text]
-
-
-def build_split(task, pairs):
-    import tempfile
-    from pathlib import Path
-
-    from tests.tasks.test_text_to_text import corpus
-
-    return corpus(Path(tempfile.mkdtemp()), pairs)
 
 
 def test_the_joined_record_has_the_words_and_links_of_the_text(task):
@@ -160,7 +153,7 @@ def inside(span, outer):
 
 
 def test_a_word_that_is_cut_is_one_word_of_the_record(tmp_path):
-    task = build(tmp_path, "luong", "text.max_length=8", "text.source.size=262")
+    task = build(tmp_path, "luong", "text.max_length=8", "text.source.size=263")
     text = "thecatseesthedogandthecat sleeps"
     [answer] = task.predict([text], beam=1, attention=True)
     assert len(answer.pieces) > 2
@@ -197,7 +190,7 @@ def test_another_engine_answers_the_pieces(task):
             return 0
 
         def generate(self, inputs, request):
-            return [[Hypothesis(tuple(ids[:2]), -1.0)] for ids in inputs]
+            return [[Hypothesis(tuple(ids[:2]), -3.0, -1.0, True)] for ids in inputs]
 
     engine, task.engine = task.engine, Fake()
     try:
@@ -206,3 +199,17 @@ def test_another_engine_answers_the_pieces(task):
         task.engine = engine
     assert len(answer.pieces) > 3
     assert answer.score == -1.0
+
+
+def test_answers_are_plain_json_values_and_rows_of_a_table(task):
+    pandas = pytest.importorskip("pandas")
+    answers = task.predict([LONG, "a cat"], num_best=2, attention=True)
+    tables = [answer.to_dict() for answer in answers]
+    assert json.loads(json.dumps(tables)) == tables
+    assert [set(table) for table in tables] == [
+        {"text", "score", "truncated", "pieces", "alternatives"},
+        {"text", "score", "truncated", "alternatives"},
+    ]
+    frame = pandas.DataFrame(task.predict([LONG, "a cat"]))
+    assert list(frame["truncated"]) == [False, False]
+    assert list(frame["text"]) == [answer.text for answer in task.predict([LONG, "a cat"])]

@@ -50,7 +50,7 @@ def test_sentences_of_several_scripts(text, sentences):
 def test_halves_are_cut_after_a_clause_between_words_or_between_letters():
     text = "one two three, four five six"
     assert parts(text, half_spans(text)) == ["one two three,", "four five six"]
-    assert parts("aaa bbb ccc", half_spans("aaa bbb ccc")) == ["aaa", "bbb ccc"]
+    assert parts("aaa bbb ccc", half_spans("aaa bbb ccc")) == ["aaa bbb", "ccc"]
     assert parts("abcdef", half_spans("abcdef")) == ["abc", "def"]
     assert parts("abce\u0301fg", half_spans("abce\u0301fg")) == ["abc", "e\u0301fg"]
 

@@ -18,7 +18,6 @@ from saccade.cli.options import (
     Precision,
     Quiet,
     Threads,
-    parse_columns,
 )
 from saccade.errors import StoppedError
 from saccade.training.interruption import Interruption
@@ -100,7 +99,7 @@ def run(
                 device=device,
                 precision=precision,
                 pair=pair,
-                columns=parse_columns(columns),
+                columns=columns,
                 cache=cache,
                 threads=threads,
                 console=Console(quiet=quiet),

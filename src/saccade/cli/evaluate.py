@@ -15,7 +15,6 @@ from saccade.cli.options import (
     Engine,
     Pair,
     RunFolder,
-    parse_columns,
 )
 from saccade.cli.output import LineWriter, counted, prediction_progress, print_score
 from saccade.errors import DataError
@@ -119,7 +118,7 @@ def run(
             data=data,
             split=split,
             pair=pair,
-            columns=parse_columns(columns),
+            columns=columns,
             attention=options,
             notify=notify,
             batch_size=batch_size,

@@ -19,7 +19,6 @@ from saccade.cli.options import (
     Precision,
     Quiet,
     Threads,
-    parse_columns,
 )
 from saccade.errors import StoppedError
 from saccade.training.interruption import Interruption
@@ -122,7 +121,7 @@ def run(
                 device=device,
                 precision=precision,
                 pair=pair,
-                columns=parse_columns(columns),
+                columns=columns,
                 cache=cache,
                 world=world,
                 console=Console(quiet=quiet or not world.first),

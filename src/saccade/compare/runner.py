@@ -14,6 +14,7 @@ from saccade.compare.page import pages
 from saccade.compare.trainings import TrainingJob, completed
 from saccade.compare.worker import perform_in_worker
 from saccade.data import sources
+from saccade.data.sources.columns import ColumnNames, parse_columns
 from saccade.errors import RecipeError, SaccadeError, StoppedError
 from saccade.files import write_file
 from saccade.lens.formatting import readable_json
@@ -39,7 +40,7 @@ def compare(
     device: str = "auto",
     precision: str = "auto",
     pair: str | None = None,
-    columns: Mapping[str, str] | None = None,
+    columns: ColumnNames | None = None,
     cache: str | Path | None = None,
     threads: int | None = None,
     console: Console | None = None,
@@ -64,7 +65,8 @@ def compare(
         device: "auto", "cpu", "cuda" or "mps".
         precision: "auto", "float32" or "bfloat16".
         pair: Languages of parallel plain text, such as "en-de".
-        columns: Columns of the data by the name that the task expects.
+        columns: Columns of the data by the name that the task expects: a mapping, or
+            "source=english,target=french".
         cache: Folder for encoded data.
         threads: CPU threads per training.
         console: Where progress is printed.
@@ -104,7 +106,7 @@ def compare(
                 measured=str(folder.measured(entrant.name, seed)),
                 data=str(data),
                 pair=pair,
-                columns=None if columns is None else dict(columns),
+                columns=parse_columns(columns) or None,
                 device=device,
                 precision=precision,
                 cache=None if cache is None else str(cache),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +15,7 @@ from saccade.allocator import keep_freed_memory
 from saccade.data import sources
 from saccade.data.batches.plan import Plan
 from saccade.data.corpus import Corpus, Item, Split
-from saccade.data.sources.columns import Column
+from saccade.data.sources.columns import Column, ColumnNames
 from saccade.data.sources.layout import SPLITS
 from saccade.data.sources.text_files import read_lines
 from saccade.errors import DataError, RunError
@@ -53,7 +53,7 @@ def train(
     device: str = "auto",
     precision: str = "auto",
     pair: str | None = None,
-    columns: Mapping[str, str] | None = None,
+    columns: ColumnNames | None = None,
     cache: str | Path | None = None,
     world: World | None = None,
     console: Console | None = None,
@@ -75,7 +75,8 @@ def train(
         device: "auto", "cpu", "cuda" or "mps"; "auto" is a GPU if there is one.
         precision: "auto", "float32" or "bfloat16".
         pair: for parallel text files, the two languages, such as "en-de".
-        columns: names of columns in the data by the names that the task knows them by.
+        columns: names of columns in the data by the names that the task knows them by: a mapping,
+            or "source=english,target=french".
         cache: where encoded data is kept for the next training; `~/.cache/saccade` if left out.
         world: this process among several that train together; see `training.distributed`.
         console: where messages and progress go; stderr if left out.
@@ -163,7 +164,7 @@ def evaluate(
     data: str | Path,
     split: str = "test",
     pair: str | None = None,
-    columns: Mapping[str, str] | None = None,
+    columns: ColumnNames | None = None,
     **options: Any,
 ) -> dict[str, float]:
     """Measure a run on data.
@@ -173,7 +174,8 @@ def evaluate(
         data: file or folder of data, `builtin:NAME` or `hf:NAME`; all rows of a file are used.
         split: which split of a folder: "train", "valid" or "test".
         pair: for parallel text files, the two languages, such as "en-de".
-        columns: names of columns in the data by the names that the task knows them by.
+        columns: names of columns in the data by the names that the task knows them by: a mapping,
+            or "source=english,target=french".
         options: further options of `assess` and of the task's `evaluate`, such as `attention` or
             `beam`.
 
@@ -196,7 +198,7 @@ def assess(
     data: str | Path,
     split: str = "test",
     pair: str | None = None,
-    columns: Mapping[str, str] | None = None,
+    columns: ColumnNames | None = None,
     attention: AttentionOptions | None = None,
     notify: Callable[[str], None] = lambda text: None,
     **options: Any,
@@ -208,7 +210,8 @@ def assess(
         data: file or folder of data, `builtin:NAME` or `hf:NAME`; all rows of a file are used.
         split: which split of a folder: "train", "valid" or "test".
         pair: for parallel text files, the two languages, such as "en-de".
-        columns: names of columns in the data by the names that the task knows them by.
+        columns: names of columns in the data by the names that the task knows them by: a mapping,
+            or "source=english,target=french".
         attention: also measure how far to believe the task's attention.
         notify: called with a line of text about the data and about each long step.
         options: options of the task's `evaluate`, such as `beam`.

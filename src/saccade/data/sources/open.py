@@ -5,7 +5,15 @@ from pathlib import Path
 
 from saccade.data import builtin
 from saccade.data.corpus import Corpus, Split, Table
-from saccade.data.sources.columns import Column, ColumnRequest, counted, parse_pair, spaced
+from saccade.data.sources.columns import (
+    Column,
+    ColumnNames,
+    ColumnRequest,
+    counted,
+    parse_columns,
+    parse_pair,
+    spaced,
+)
 from saccade.data.sources.formats import FORMATS
 from saccade.data.sources.generated import builtin_tables
 from saccade.data.sources.huggingface import HUGGING_FACE, huggingface_tables, is_saved
@@ -19,7 +27,7 @@ def open_corpus(
     task_columns: Sequence[Column],
     *,
     pair: str | None = None,
-    columns: Mapping[str, str] | None = None,
+    columns: ColumnNames | None = None,
     held_out: float = 0.05,
     seed: int = 0,
     required: Sequence[str] = ("train",),
@@ -36,7 +44,7 @@ def open_corpus(
         task_columns: The columns to read.
         pair: Source and target language of parallel text, as in `en-de`.
         columns: Names of columns in the files, or numbers from 1 for files without a header, by
-            the name of the column in `task_columns`.
+            the name of the column in `task_columns`; also as in "source=english,target=french".
         held_out: The fraction of `train` to hold out for validation, from 0 up to 1. With 0
             nothing is held out, and a single file is `required[0]`, for evaluation.
         seed: The seed that decides which rows are held out.
@@ -61,7 +69,7 @@ def open_corpus(
     request = ColumnRequest(
         columns=tuple(task_columns),
         pair=parse_pair(pair) if pair else None,
-        renamed=dict(columns or {}),
+        renamed=parse_columns(columns),
     )
     single, tables = _tables(str(data), request)
     if single and not held_out:
