@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from saccade.data.corpus import Item
+from saccade.data.sources import open_corpus
 from saccade.decoding import Hypothesis
 from saccade.errors import DecodingError
 from saccade.lens.alignment.extraction import word_spans
@@ -16,7 +17,8 @@ from saccade.lens.alignment.markup import read_markup
 from saccade.tasks import Answer, AnswerPiece, links_in_text
 from saccade.tasks._shared import pieces
 from saccade.tasks._shared.pieces import join_answers, split_text
-from tests.tasks.test_text_to_text import build
+from saccade.training import recipe as recipes
+from tests.tasks.test_text_to_text import RECURRENT, build
 
 LONG = "the cat sees a dog. The dog sleeps. A cat and the dog sees the green house and a cat."
 TEXTS = st.text(st.sampled_from("ab AB.!?。\n\t ,é\u0301"), min_size=1, max_size=80).filter(
@@ -213,3 +215,17 @@ def test_answers_are_plain_json_values_and_rows_of_a_table(task):
     frame = pandas.DataFrame(task.predict([LONG, "a cat"]))
     assert list(frame["truncated"]) == [False, False]
     assert list(frame["text"]) == [answer.text for answer in task.predict([LONG, "a cat"])]
+
+
+def test_lines_are_kept_together_if_training_data_has_them(tmp_path):
+    rows = [{"source": "the cat\nsees", "target": "le chat"}, {"source": "a", "target": "b"}]
+    path = tmp_path / "pairs.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    options = recipes.load("luong", [*RECURRENT, "text.source.size=290"]).options
+    split = open_corpus(path, options.columns, held_out=0.0).splits["train"]
+    task = options.create(split)
+    for name, content in task.files().items():
+        (tmp_path / name).write_text(content)
+    for one in (task, options.restore(tmp_path)):
+        assert len(one.prepare(["the cat\nsees"])) == 1
+        assert len(one.prepare(["the cat\nsees " * 60])) > 60

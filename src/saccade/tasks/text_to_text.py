@@ -56,6 +56,10 @@ TWO_FILES = ("tokenizer.source.json", "tokenizer.target.json")
 """The files of two vocabularies; one for both is in `VOCABULARY_FILE`."""
 ALIGNMENT = "alignment.json"
 """The file of a run folder that names the attention words are aligned by."""
+SOURCES = "sources.json"
+"""The file of a run folder that is written if sources of its training data have several lines."""
+MANY = 0.01
+"""The fraction of sources with several lines from which a text of several lines is not split."""
 ALIGNED, SHORT = 100, 64
 """The number of validation pairs that this attention is chosen by, and their maximum length."""
 FORMAT = 1
@@ -116,23 +120,25 @@ class TextToTextConfig(TaskConfig):
             task = self.restore(vocabulary)
             task.align_by = AlignBy()  # chosen again after training
             return task
-        rows = (row.values for row in train.read(progress))
+        seen = _LineCount()
+        rows = (seen.add(row.values) for row in train.read(progress))
         if self.text.target is None:
             both = chain.from_iterable(rows)
-            shared = Tokenizer.train(both, self.text.source)
-            return TextToText(self, shared, shared)
-        sources = (values[0] for values in rows)
-        source = Tokenizer.train(sources, self.text.source)
-        targets = (row.values[1] for row in train)
-        return TextToText(self, source, Tokenizer.train(targets, self.text.target))
+            source = target = Tokenizer.train(both, self.text.source)
+        else:
+            source = Tokenizer.train((values[0] for values in rows), self.text.source)
+            targets = (row.values[1] for row in train)
+            target = Tokenizer.train(targets, self.text.target)
+        return TextToText(self, source, target, reads_lines=seen.several > MANY * seen.rows)
 
     def restore(self, folder: Path) -> TextToText:
         """Return the task of a run folder, with new weights."""
         if self.text.target is None:
-            shared = Tokenizer.load(folder / VOCABULARY_FILE)
-            return TextToText(self, shared, shared, _read_align_by(folder))
-        source, target = (Tokenizer.load(folder / name) for name in TWO_FILES)
-        return TextToText(self, source, target, _read_align_by(folder))
+            source = target = Tokenizer.load(folder / VOCABULARY_FILE)
+        else:
+            source, target = (Tokenizer.load(folder / name) for name in TWO_FILES)
+        lines = (folder / SOURCES).exists()
+        return TextToText(self, source, target, _read_align_by(folder), reads_lines=lines)
 
 
 @dataclass(frozen=True)
@@ -169,6 +175,8 @@ class TextToText(WritingTask):
     Attributes:
         align_by: The attention that aligns words best; it is chosen on validation data after
             training.
+        reads_lines: Whether sources of the training data have several lines; then only a text that
+            is too long is split.
     """
 
     name = "text_to_text"
@@ -181,8 +189,11 @@ class TextToText(WritingTask):
         source: Tokenizer,
         target: Tokenizer,
         align_by: AlignBy | None = None,
+        *,
+        reads_lines: bool = False,
     ) -> None:
         super().__init__()
+        self.reads_lines = reads_lines
         self.align_by = align_by or AlignBy()
         self.config = config
         self.source, self.target, self.metrics = source, target, config.metrics
@@ -280,7 +291,8 @@ class TextToText(WritingTask):
         examples: list[SourceExample] = []
         for number, (text, ids) in enumerate(zip(inputs, encoded, strict=True), first):
             lines = len(line_spans(text))
-            if generation.split == "none" or not lines or (lines == 1 and len(ids) <= most):
+            fits = len(ids) <= most and (lines == 1 or self.reads_lines)
+            if generation.split == "none" or not lines or fits:
                 examples.append(self._example(text, ids, number, generation))
                 continue
             pieces = split_text(text, self.source.encode_batch, most)
@@ -357,6 +369,8 @@ class TextToText(WritingTask):
         """Return the vocabularies and, once it is chosen, the attention words are aligned by."""
         chosen = asdict(self.align_by)
         known = {} if self.align_by == AlignBy() else {ALIGNMENT: json.dumps(chosen, indent=1)}
+        if self.reads_lines:
+            known[SOURCES] = json.dumps({"lines": True})
         return {**self.describe().vocabulary_files(), **known}
 
     def _begin(self, tokens: Sequence[list[int]]) -> DecodingStart:
@@ -386,6 +400,19 @@ class TextToText(WritingTask):
             wrote,
         )
         return [replace(record, align_by=self.align_by) for record in records]
+
+
+class _LineCount:
+    """Counts the sources that have several lines, while they are read for a vocabulary."""
+
+    def __init__(self) -> None:
+        self.rows = self.several = 0
+
+    def add(self, values: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the values of a row after counting it."""
+        self.rows += 1
+        self.several += "\n" in values[0].strip()
+        return values
 
 
 def _read_align_by(folder: Path) -> AlignBy:

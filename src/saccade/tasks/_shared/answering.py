@@ -95,6 +95,10 @@ class Answer:
             ]
         return table
 
+    def as_json(self) -> dict[str, object]:
+        """Return what `to_dict` returns; its earlier name."""
+        return self.to_dict()
+
 
 BLANK = Answer("", 0.0)
 """The answer to a blank input."""
