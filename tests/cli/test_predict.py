@@ -72,7 +72,7 @@ def test_json_is_one_object_per_line(saccade, run, answers):
     assert [table["input"] for table in tables] == [*INPUTS, ""]
     assert [table["text"] for table in tables] == [*answers, ""]
     assert all(table["score"] < 0 for table in tables[:-1])
-    expected = {"input", "text", "score", "alignment", "spans"}
+    expected = {"input", "text", "score", "truncated", "alignment", "spans"}
     assert all(set(table) == expected for table in tables)
     for table in tables:
         links = [tuple(map(int, link.split("-"))) for link in table["alignment"].split()]
@@ -215,7 +215,8 @@ def test_empty_and_blank_inputs(saccade, run):
 
 def test_very_long_line_is_cut_with_a_warning(saccade, run, caplog):
     with caplog.at_level(logging.WARNING):
-        result = saccade("predict", run, stdin=b"a b\n" + b"a " * 50_000 + b"\n")
+        lines = b"a b\n" + b"a " * 50_000 + b"\n"
+        result = saccade("predict", run, "--no-split-long", stdin=lines)
     assert result.code == 0
     assert len(result.lines) == 2
     assert "the first is input 2: of its 50000 tokens, only the first 256" in caplog.text

@@ -1,6 +1,6 @@
 /* The page of the API: the routes of openapi.json, their fields, and a request to try. */
 
-import { RequestError, fetchJson, fetchText, token } from "./server.js";
+import { fetchJson, fetchText, RequestError, token } from "./server.js";
 import { make } from "./view.js";
 
 const MOST_READABLE = 20_000; // characters of a response
@@ -66,6 +66,7 @@ function title({ method, path }) {
 /** Return the description of one route. */
 function section(one, schemas, models) {
   const { path, method, route } = one;
+  /** @type {HTMLElement[]} */
   const parts = [make("h2", {}, title(one)), prose(route.description ?? "")];
   for (const [kind, content] of Object.entries(route.requestBody?.content ?? {})) {
     const schema = resolved(content.schema, schemas);
@@ -77,7 +78,11 @@ function section(one, schemas, models) {
   }
   parts.push(statuses(route.responses));
   if (!path.includes("{")) parts.push(trial(one, schemas, models));
-  return make("section", { class: "sheet", id: anchor(one), "aria-label": `${method} ${path}` }, ...parts);
+  return make(
+    "section",
+    { class: "sheet", id: anchor(one), "aria-label": `${method} ${path}` },
+    ...parts,
+  );
 }
 
 /** Return a text in which `code` is marked. */
@@ -125,7 +130,8 @@ function kindOf(field, schemas) {
     field.minItems !== undefined ? `at least ${field.minItems} item` : "",
     field.maxItems !== undefined ? `at most ${field.maxItems} items` : "",
   ].filter(Boolean);
-  const name = field.type === "array" ? `list of ${kindOf(field.items ?? {}, schemas)}` : field.type;
+  const name =
+    field.type === "array" ? `list of ${kindOf(field.items ?? {}, schemas)}` : field.type;
   return [name ?? "any value", ...limits].join(", ");
 }
 
