@@ -9,6 +9,7 @@ import io
 import time
 import uuid
 from collections import deque
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from rich import console as rich_console
@@ -172,29 +173,24 @@ class NotebookBar(Progress):
             ),
             auto_refresh=False,
         )
+        self._notebook = import_module("IPython.display")
         self._shown, self._output = 0.0, ""
 
     def start(self) -> None:
         """Show the bar."""
-        from IPython.display import display
-
         self._output = uuid.uuid4().hex
-        display(self._data(), raw=True, display_id=self._output)
+        self._notebook.display(self._data(), raw=True, display_id=self._output)
 
     def stop(self) -> None:
         """Remove the bar."""
-        from IPython.display import update_display
-
-        update_display({"text/plain": ""}, raw=True, display_id=self._output)
+        self._notebook.update_display({"text/plain": ""}, raw=True, display_id=self._output)
 
     def update(self, *args: Any, **kwargs: Any) -> None:
         """Change the state, and show it unless that was done a moment ago."""
-        from IPython.display import update_display
-
         super().update(*args, **kwargs)
         if (now := time.monotonic()) - self._shown > NOTEBOOK_EVERY:
             self._shown = now
-            update_display(self._data(), raw=True, display_id=self._output)
+            self._notebook.update_display(self._data(), raw=True, display_id=self._output)
 
     def _data(self) -> dict[str, str]:
         with self.console.capture() as capture:

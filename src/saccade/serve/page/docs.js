@@ -68,6 +68,7 @@ function section(one, schemas, models) {
   const { path, method, route } = one;
   /** @type {HTMLElement[]} */
   const parts = [make("h2", {}, title(one)), prose(route.description ?? "")];
+  if (!path.includes("{")) parts.push(trial(one, schemas, models));
   for (const [kind, content] of Object.entries(route.requestBody?.content ?? {})) {
     const schema = resolved(content.schema, schemas);
     parts.push(make("h3", {}, "Body: ", make("code", {}, kind)), fieldTable(schema, schemas));
@@ -77,7 +78,6 @@ function section(one, schemas, models) {
     parts.push(make("h3", {}, "Response"), fieldTable(resolved(answer, schemas), schemas));
   }
   parts.push(statuses(route.responses));
-  if (!path.includes("{")) parts.push(trial(one, schemas, models));
   return make(
     "section",
     { class: "sheet", id: anchor(one), "aria-label": `${method} ${path}` },
@@ -121,18 +121,25 @@ function kindOf(field, schemas) {
     const inner = resolved(field, schemas);
     return inner.properties ? `object (${Object.keys(inner.properties).join(", ")})` : "object";
   }
-  if (field.anyOf) return field.anyOf.map((one) => kindOf(one, schemas)).join(" or ");
+  if (field.anyOf) {
+    const kinds = field.anyOf.filter(({ type }) => type !== "null");
+    return kinds.map((one) => kindOf(one, schemas)).join(" or ");
+  }
   if (field.const !== undefined) return JSON.stringify(field.const);
   if (field.enum) return field.enum.map((value) => JSON.stringify(value)).join(" or ");
   const limits = [
-    field.minimum !== undefined ? `at least ${field.minimum}` : "",
-    field.maximum !== undefined ? `at most ${field.maximum}` : "",
+    field.minimum !== undefined ? `at least ${counted(field.minimum)}` : "",
+    field.maximum !== undefined ? `at most ${counted(field.maximum)}` : "",
     field.minItems !== undefined ? `at least ${field.minItems} item` : "",
-    field.maxItems !== undefined ? `at most ${field.maxItems} items` : "",
+    field.maxItems !== undefined ? `at most ${counted(field.maxItems)} items` : "",
   ].filter(Boolean);
   const name =
     field.type === "array" ? `list of ${kindOf(field.items ?? {}, schemas)}` : field.type;
   return [name ?? "any value", ...limits].join(", ");
+}
+
+function counted(number) {
+  return number.toLocaleString("en", { maximumFractionDigits: 9 });
 }
 
 function statuses(responses) {
@@ -203,14 +210,14 @@ async function sent(path, text) {
 
 /** Return a request with the required fields, for a model of this server. */
 function exampleOf(path, schema, models) {
-  const example = {};
+  const model = modelFor(path, models);
+  /** @type {Record<string, any>} */
+  const example = model && "model" in schema.properties ? { model: model.id } : {};
   for (const name of schema.required ?? []) {
     const field = schema.properties[name];
-    example[name] = field.examples?.[0] ?? "";
+    example[name] ??= field.examples?.[0] ?? "";
   }
-  const model = modelFor(path, models);
   if (!model) return example;
-  if ("model" in schema.properties) example.model = model.id;
   if (path === "/v1/predict" && model.reads === "pair") example.inputs = [["a text", "another"]];
   if (path === "/v1/completions") example.prompt = schema.properties.prompt.examples?.[0] ?? "";
   if (path === "/translate") [example.source, example.target] = model.languages;
