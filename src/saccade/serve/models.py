@@ -4,7 +4,7 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -147,9 +147,10 @@ class ServedModel:
             piece = StreamPiece("")
             async with aclosing(self._streamer.stream(start)) as pieces:
                 try:
+                    cut = await deadline.run(partial(self._truncates, prompt, options))
                     while piece.finished is None:
                         piece = await deadline.wait_for(anext(pieces))
-                        yield piece
+                        yield replace(piece, truncated=cut)
                 except SaccadeError as error:
                     raise Problem("invalid", str(error)) from error
                 finally:
@@ -214,7 +215,7 @@ class ServedModel:
         except SaccadeError as error:
             raise Problem("invalid", str(error)) from error
 
-    def truncates(self, prompt: str, options: GenerationOptions) -> bool:
+    def _truncates(self, prompt: str, options: GenerationOptions) -> bool:
         """Return whether only a part of a prompt is read."""
         return any(example.cut for example in self.task.prepare([prompt], options))
 

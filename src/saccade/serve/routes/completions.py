@@ -125,12 +125,12 @@ class Completion:
 
     async def _choices(self, deadline: Deadline) -> Choices:
         """Yield the choice of each event; the last one has the finish reason."""
-        stop, finished = StopSequences(self.body.stop_sequences), False
+        stop, finished, cut = StopSequences(self.body.stop_sequences), False, False
         before = self.prompts[0] if self.body.echo else ""
-        cut = self.model.truncates(self.prompts[0], self.options)
         stream = self.model.stream(self.prompts[0], self.options, deadline)
         async with aclosing(stream) as pieces:
             async for piece in pieces:
+                cut = piece.truncated
                 if piece.finished is not None:
                     finished = piece.finished
                 elif text := before + stop.feed(piece.text):
