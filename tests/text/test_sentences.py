@@ -35,6 +35,7 @@ def test_every_character_belongs_to_one_span_or_is_space(split, text):
             ["Am 3. Mai kam er, z.B. hier.", "Dann ging er."],
         ),
         ("“Why?” he asked. “Go!” (Now.) Yes", ["“Why?” he asked.", "“Go!”", "(Now.)", "Yes"]),
+        ("my cat . the dog ? so dr. lee", ["my cat .", "the dog ?", "so dr. lee"]),
         ("It was 1999. Then came more.", ["It was 1999.", "Then came more."]),
         ("今天很好。我们走吧！「好吗？」他说", ["今天很好。", "我们走吧！", "「好吗？」", "他说"]),
         ("كيف حالك؟ أنا بخير. شكرا", ["كيف حالك؟", "أنا بخير.", "شكرا"]),

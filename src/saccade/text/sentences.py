@@ -4,7 +4,7 @@ Each function covers a text completely: every character belongs to exactly one s
 space between two spans. A sentence ends after . ! ? … and their relatives in other scripts, with
 closing quotation marks and brackets. After a Chinese or Japanese mark no space is needed. An
 uncertain end does not count: one after an abbreviation, an initial or a number such as `3.`, and
-one before a small letter.
+one before a small letter, unless the text has no capital letters at all.
 """
 
 import re
@@ -21,7 +21,7 @@ _END = re.compile(
     r"(\s*)"
 )
 _WIDE = frozenset("。｡！？")
-_CLAUSE = re.compile(r"[,;:،؛](?=\s)|[、，；：—–]")
+_CLAUSE = re.compile(r"[.!?,;:،؛](?=\s)|[、，；：—–]")
 _SPACE = re.compile(r"\s+")
 _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uffef"
@@ -59,7 +59,8 @@ def sentence_spans(text: str) -> list[Span]:
         >>> [text[start:end] for start, end in sentence_spans(text)]
         ['Dr. Lee paid 3.50 dollars.', '“Why?” he asked.']
     """
-    ends = [end for end in _END.finditer(text) if _ends_sentence(text, end)]
+    small = text == text.lower()
+    ends = [end for end in _END.finditer(text) if _ends_sentence(text, end, small=small)]
     starts = [0, *(end.end() for end in ends)]
     stops = [*(end.end(2) for end in ends), len(text)]
     return list(_stripped(text, zip(starts, stops, strict=True)))
@@ -93,11 +94,11 @@ def _stripped(text: str, spans: Iterable[Span]) -> Iterator[Span]:
             yield first, first + len(bare)
 
 
-def _ends_sentence(text: str, end: re.Match[str]) -> bool:
+def _ends_sentence(text: str, end: re.Match[str], *, small: bool) -> bool:
     marks = end[1]
     if not _WIDE.isdisjoint(marks):
         return True
-    if not end[3] or text[end.end() : end.end() + 1].islower():
+    if not end[3] or (not small and text[end.end() : end.end() + 1].islower()):
         return False
     return marks != "." or not _abbreviated(text[max(0, end.start() - _LONGEST_WORD) : end.start()])
 
