@@ -20,8 +20,9 @@ ABOUT = """# HTTP API
 The API of [`saccade serve`](../how-to/serve.md). This page is generated from the OpenAPI
 description that a running server gives at `/openapi.json`.
 
-Every error has the same body, `{"error": {"code": "…", "message": "…"}}`. The code is for programs,
-the message for people.
+Every error has the same body,
+`{"error": {"code": "…", "message": "…", "type": "…", "param": "…"}}`. The code is for programs, the
+message for people.
 
 """
 LIMITS = """

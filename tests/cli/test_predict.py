@@ -75,7 +75,7 @@ def test_json_is_one_object_per_line(saccade, run, answers):
     assert [table["input"] for table in tables] == [*INPUTS, ""]
     assert [table["text"] for table in tables] == [*answers, ""]
     assert all(table["score"] < 0 for table in tables[:-1])
-    expected = {"input", "text", "score", "confidence", "alignment", "spans"}
+    expected = {"input", "text", "score", "confidence", "truncated", "alignment", "spans"}
     assert all(set(table) == expected for table in tables)
     for table in tables:
         links = [tuple(map(int, link.split("-"))) for link in table["alignment"].split()]
@@ -218,7 +218,8 @@ def test_empty_and_blank_inputs(saccade, run):
 
 def test_very_long_line_is_cut_with_a_warning(saccade, run, caplog):
     with caplog.at_level(logging.WARNING):
-        result = saccade("predict", run, stdin=b"a b\n" + b"a " * 50_000 + b"\n")
+        lines = b"a b\n" + b"a " * 50_000 + b"\n"
+        result = saccade("predict", run, "--no-split-long", stdin=lines)
     assert result.code == 0
     assert len(result.lines) == 2
     assert "the first is input 2: of its 50000 tokens, only the first 256" in caplog.text
@@ -384,15 +385,18 @@ def moods(tmp_path_factory):
     return folder / "rows.tsv", folder / "run"
 
 
-def test_labels_of_arguments_have_their_confidence(saccade, moods, tmp_path):
+def test_labels_on_a_terminal_have_their_confidence(saccade, moods, tmp_path, monkeypatch):
     run = moods[1]
-    [line] = saccade("predict", run, "text 1").lines
+    with monkeypatch.context() as patch:
+        patch.setattr(predict, "_on_terminal", lambda: True)
+        [line] = saccade("predict", run, "text 1").lines
     label, confidence = re.fullmatch(r"(calm|sad)  (\d+) %", line).groups()
     [table] = map(json.loads, saccade("predict", run, "text 1", "--json").lines)
     assert table["label"] == label
     assert table["confidence"] == table["probabilities"][label]
     assert f"{100 * table['confidence']:.0f}" == confidence
     assert table["score"] < 0
+    assert saccade("predict", run, "text 1").lines == [label]
     assert saccade("predict", run, stdin=b"text 1\n").lines == [label]
     saccade("predict", run, "text 1", "--output", tmp_path / "labels.txt")
     assert (tmp_path / "labels.txt").read_text() == f"{label}\n"
@@ -417,3 +421,24 @@ def test_json_of_generated_text_has_the_geometric_mean_of_its_tokens(saccade, ru
     [table] = map(json.loads, saccade("predict", run, "a b", "--beam", 1, "--json").lines)
     assert 0 < table["confidence"] < 1
     assert table["confidence"] == pytest.approx(math.exp(table["score"]))  # length_penalty is 1
+
+
+def test_json_marks_cut_inputs_and_lines_come_back_as_lines(saccade, run):
+    long = "a b c " * 400
+    [table] = map(json.loads, saccade("predict", run, long, "--json", "--no-split-long").lines)
+    assert table["truncated"] is True
+    [table] = map(json.loads, saccade("predict", run, long, "--json", "--split-long").lines)
+    assert table["truncated"] is False
+    assert len(table["pieces"]) > 1
+    several = saccade("predict", run, "a b c\n\np o")
+    assert several.lines == [
+        *saccade("predict", run, "a b c").lines,
+        "",
+        *saccade("predict", run, "p o").lines,
+    ]
+    aligned = saccade("predict", run, "a b c\n\np o", "--align", "--json")
+    [table] = map(json.loads, aligned.lines)
+    for link, spans in zip(table["alignment"].split(), table["spans"], strict=True):
+        source, target = map(int, link.split("-"))
+        assert "a b c\n\np o"[slice(*spans["input"])] == "abcpo"[source]
+        assert table["text"][slice(*spans["text"])] == table["text"].split()[target]

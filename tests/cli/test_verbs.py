@@ -10,8 +10,6 @@ import pytest
 
 from saccade import __version__, cli
 from saccade.cli import demo
-from saccade.cli.options import parse_columns
-from saccade.errors import DataError
 from saccade.training import precision
 from saccade.training import recipe as recipes
 
@@ -130,18 +128,6 @@ assert not imported, imported
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
     assert ended.stderr == b""
     assert ended.returncode == 0
-
-
-def test_parse_columns():
-    assert parse_columns(None) is None
-    assert parse_columns("source=english, target = french") == {
-        "source": "english",
-        "target": "french",
-    }
-    assert parse_columns("source=a=b") == {"source": "a=b"}
-    for wrong in ("", "source", "source=", "=x", "source=a,,target=b"):
-        with pytest.raises(DataError, match="is not a valid assignment"):
-            parse_columns(wrong)
 
 
 def test_demo_trains_predicts_and_resumes(saccade, tmp_path, monkeypatch, pairs):

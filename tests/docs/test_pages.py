@@ -56,7 +56,12 @@ def test_command_has_valid_verb_options_and_recipes(command):
 def test_options_named_in_the_text_exist(page):
     group: Any = typer.main.get_command(cli.app)
     verbs = [group, *group.commands.values()]
-    known = {flag for verb in verbs for param in verb.params for flag in param.opts}
+    known = {
+        flag
+        for verb in verbs
+        for param in verb.params
+        for flag in (*param.opts, *param.secondary_opts)
+    }
     text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
     for code in re.findall(r"`([^`\n]+)`", text):
         if code.startswith(OTHER_PROGRAMS):

@@ -33,6 +33,9 @@ class Echo(Task):
     def attention_size(self, inputs: Sequence[Any], options: Any) -> int:
         return 0
 
+    def prepare(self, inputs: Sequence[Any], options: Any = None, *, first: int = 0) -> list[Any]:
+        return []
+
     def predict(
         self,
         inputs: Sequence[str],

@@ -131,7 +131,7 @@ def test_json_bodies_are_limited_to_one_mebibyte(all_models, path):
         ({"beam": 10**400}, "beam"),
         ({"max_length": 10**4000}, "max_length"),
         ({"model": "m" * 10**5}, "no model has this name"),
-        ({"k" * 10**5: 1}, "Extra inputs"),
+        ({"k" * 10**5: 1}, "is not a field of this request"),
     ],
 )
 def test_long_values_are_shortened_in_messages(all_models, changes, message):
@@ -187,6 +187,16 @@ def test_uploads_give_the_same_answers_as_base64(all_models, name):
     assert response.json() == expected.json()
 
 
+def test_fields_of_an_upload_may_be_parts_of_a_form(all_models):
+    request = {"model": "captions", "attention": True, "beam": 2}
+    expected = send_request(
+        all_models, "POST", "/v1/predict", files=form(request, picture(10))
+    ).json()
+    fields = [("model", (None, "captions")), ("attention", (None, "true")), ("beam", (None, "2"))]
+    files = [*fields, *form(None, picture(10))]
+    assert send_request(all_models, "POST", "/v1/predict", files=files).json() == expected
+
+
 def large_image() -> bytes:
     file = io.BytesIO()
     Image.new("RGB", (700, 700)).save(file, "BMP")
@@ -214,7 +224,13 @@ def test_uploads_may_be_larger_than_json(build):
         (form({"model": "photos", "inputs": []}, b"a"), 422, "without inputs"),
         (form({"model": "photos", "colour": 1}, b"a"), 422, "colour: "),
         (form([], b"a"), 422, "must be a JSON object"),
-        (form({"model": "photos"}, *[b"a"] * 65), 422, "more than 65 parts"),
+        (form({"model": "photos"}, *[b"a"] * 100), 422, "parts; send fewer images"),
+        (form({"model": "photos"}, *[b"a"] * 65), 422, "65 inputs, more than the 64"),
+        ([("beam", (None, "two")), *form({"model": "captions"}, b"a")], 422, "beam: must be an "),
+        ([("inputs", (None, "[]")), *form(None, b"a")], 422, "unexpected part 'inputs'"),
+        ([("model", (None, "x" * 2_000)), *form(None, b"a")], 413, "1,024 bytes"),
+        ([("model", (None, b"\xff")), *form(None, b"a")], 422, "model is not UTF-8"),
+        ([("model", (None, "photos")), *form({"model": "a"}, b"a")], 422, "send it once"),
         (form({}, b"a", name="n" * 3_000), 422, "nnn…nnn"),
         ([*form({}, b"a"), *form({})], 422, "unexpected part 'request'"),
         ([("request", (None, "{"))], 400, "not valid JSON"),

@@ -109,7 +109,7 @@ def visit(browser):
         tab.on("dialog", dialog)
         tab.on("pageerror", lambda error: complaints.append(str(error)))
         tab.on("request", lambda request: requested.append(request.url))
-        homes.add(url)
+        homes.add(url.removesuffix("/docs"))
         tab.goto(url)
         tab.wait_for_selector(ready)
         return tab
@@ -593,6 +593,64 @@ def test_hostile_errors_and_model_names_are_shown_as_text(visit, build, served):
     tab.keyboard.press("Tab")
     tab.evaluate("document.getElementById('text-0').dispatchEvent(new Event('input'))")
     assert tab.wait_for_selector("article .wrong").inner_text()
+
+
+def test_cut_inputs_are_shown_as_such(visit, url):
+    tab = visit(url)
+    predict(tab, "mood", "i am happy " * 300)
+    assert "only a part of it was read" in tab.locator("article .cut").inner_text()
+    predict(tab, "mood", "i am happy")
+    tab.wait_for_selector("article .cut", state="detached")
+
+
+def test_api_page_describes_and_tries_every_route(visit, url):
+    tab = visit(f"{url}/docs")
+    described = tab.evaluate("fetch('/openapi.json').then((response) => response.json())")
+    routes = [f"{m.upper()} {path}" for path, known in described["paths"].items() for m in known]
+    assert tab.locator("#contents a").all_inner_texts() == routes
+    fields = tab.locator('[aria-label="post /v1/predict"] table').first.locator("th")
+    schema = described["components"]["schemas"]["PredictRequest"]
+    assert fields.all_inner_texts() == list(schema["properties"])
+    for path, words in (("/v1/predict", '"truncated"'), ("/translate", '"translatedText"')):
+        section = tab.locator(f'[aria-label="post {path}"]')
+        section.locator(".try summary").click()
+        section.get_by_role("button", name="Send").click()
+        output = section.locator('[aria-label="Response"]')
+        output.wait_for()
+        assert words in output.inner_text()
+        assert f"curl {url}{path} --json" in section.locator(".code").first.inner_text()
+    assert "-F model=photos -F image=@photo.png" in tab.locator(".code").first.inner_text()
+
+
+def test_api_page_shows_errors_and_asks_for_the_token(visit, build, served):
+    home = served(build("mood", token=TOKEN))
+    tab = visit(f"{home}/docs", refused=True, ready="#token:not([hidden])")
+    tab.get_by_label("Token", exact=True).fill("not the one")
+    tab.keyboard.press("Enter")
+    tab.wait_for_selector("text=This token is not valid")
+    tab.get_by_label("Token", exact=True).fill(TOKEN)
+    tab.keyboard.press("Enter")
+    tab.wait_for_selector("#work:not([hidden])")
+    section = tab.locator('[aria-label="post /v1/predict"]')
+    section.locator(".try summary").click()
+    section.get_by_label("Body", exact=True).fill('{"inputs": []}')
+    section.get_by_role("button", name="Send").click()
+    output = section.locator('[aria-label="Response"]')
+    output.wait_for()
+    assert "inputs: must have at least 1 item" in output.inner_text()
+    assert "-H 'Authorization: Bearer TOKEN'" in section.locator(".code").first.inner_text()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_api_page_fits_phones_and_has_no_accessibility_violations(visit, url, scheme):
+    options = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
+    tab = visit(f"{url}/docs", color_scheme=scheme, **options)
+    for summary in tab.locator("summary").all():
+        summary.click()
+    assert tab.evaluate("document.documentElement.scrollWidth <= 390")
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    report = axe.run(tab)
+    assert report.violations_count == 0, report.generate_report()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -9,7 +9,7 @@ from PIL.PngImagePlugin import PngImageFile
 from prometheus_client.parser import text_string_to_metric_families
 
 from saccade.lens.record import AttentionRecord
-from saccade.serve.page import contents
+from saccade.serve.page import PAGES, contents
 from saccade.tasks import Answer
 from saccade.tasks._shared.labels import Classification
 from tests.serve.conftest import INPUTS, NAMES, in_base64, metric, picture, send_request
@@ -30,7 +30,7 @@ def test_every_task_gives_the_answers_of_predict(all_models, tasks, name):
     assert table["model"] == name
     assert len(table["answers"]) == 2
     for answer, right in zip(table["answers"], expected, strict=True):
-        same = right.as_json()
+        same = right.to_dict()
         assert answer.get("text", answer.get("label")) == same.get("text", same.get("label"))
         assert answer["score"] == pytest.approx(same["score"], abs=1e-5)
         assert answer["confidence"] == pytest.approx(same["confidence"], abs=1e-5)
@@ -180,17 +180,74 @@ def test_product_of_inputs_beam_and_length_is_bounded(build, name):
         for n in (5, 6)
     )
     assert (five.status_code, six.status_code) == (200, 422)
-    assert six.json()["error"] == {
-        "code": "invalid",
-        "message": "inputs x beam x max_length is 6 x 4 x 10 = 240, more than the 200 allowed; "
-        "send fewer inputs, or a smaller beam or max_length",
-    }
+    error = six.json()["error"]
+    assert (error["code"], error["message"]) == (
+        "invalid",
+        "inputs x beam x max_length is 6 x 4 x 10 = 240, more than the 200 allowed; send fewer "
+        "inputs, or a smaller beam or max_length",
+    )
 
 
 def test_single_input_may_use_the_largest_beam_and_length(build):
     middleware = build("en-fr", max_beam=4, max_length=10, request_tokens=1)
     body = {"inputs": ["a b"], "beam": 4, "max_length": 10}
     assert send_request(middleware, "POST", "/v1/predict", json=body).status_code == 200
+
+
+def test_pieces_of_a_split_text_are_counted_before_predicting(build, monkeypatch):
+    middleware = build("en-fr", max_beam=4, max_length=10, request_tokens=200)
+    monkeypatch.setattr("saccade.tasks.text_to_text.TextToText.answer", fail)
+    body = {"inputs": ["a b\n" * 30], "beam": 4, "max_length": 10}
+    response = send_request(middleware, "POST", "/v1/predict", json=body)
+    assert response.status_code == 422
+    message = response.json()["error"]["message"]
+    assert message.startswith("the texts are split into 30 pieces, whose answers can have 1,200 ")
+    assert "200 allowed; send shorter texts" in message
+
+
+def fail(*_):
+    raise AssertionError("must not be called")
+
+
+def test_split_texts_come_back_joined_and_cut_ones_are_marked(build, tasks):
+    middleware = build("en-fr")
+    text = "a b c\n\nd e"
+    body = {"inputs": [text, "a"], "beam": 1, "max_length": 6, "attention": True}
+    joined, short = send_request(middleware, "POST", "/v1/predict", json=body).json()["answers"]
+    parts = [
+        answer.text for answer in tasks["en-fr"].predict(["a b c", "d e"], beam=1, max_length=6)
+    ]
+    assert joined["text"] == "\n\n".join(parts)
+    assert [piece["input"] for piece in joined["pieces"]] == [[0, 5], [7, 10]]
+    spans = [slice(*piece["text"]) for piece in joined["pieces"]]
+    assert [joined["text"][span] for span in spans] == parts
+    assert joined["attention"]["read"]["words"] == text.split()
+    assert (joined["truncated"], short["truncated"], "pieces" in short) == (False, False, False)
+    long = "a b c d " * 200
+    body = {"q": [long, "a"], "source": "en", "target": "fr", "split": "none"}
+    answer = send_request(middleware, "POST", "/translate", json=body)
+    assert answer.json()["truncated"] == [True, False]
+    body = {**body, "q": long, "split": "sentences"}
+    assert send_request(middleware, "POST", "/translate", json=body).json()["truncated"] is False
+
+
+@pytest.mark.parametrize("name", ["mood", "book"])
+def test_cut_inputs_are_marked(build, name):
+    body = {"inputs": ["the cat is here " * 500, "a"], "max_length": 3}
+    if name == "mood":
+        body.pop("max_length")
+    answers = send_request(build(name), "POST", "/v1/predict", json=body).json()["answers"]
+    assert [answer["truncated"] for answer in answers] == [True, False]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_completions_mark_a_cut_prompt(build, stream):
+    middleware = build("book")
+    for prompt, truncated in (("the cat is here " * 500, True), ("the", False)):
+        body = {"model": "book", "prompt": prompt, "max_tokens": 2, "stream": stream}
+        response = send_request(middleware, "POST", "/v1/completions", json=body)
+        table = json.loads(events(response)[0]) if stream else response.json()
+        assert table["choices"][0]["truncated"] is truncated
 
 
 def test_completions_count_every_text_of_a_prompt(build):
@@ -250,7 +307,8 @@ def test_translate_has_the_shape_of_libretranslate(all_models, tasks):
     texts = [answer.text for answer in tasks["en-fr"].predict(["a b c", "d e"])]
     body = {"q": ["a b c", "d e"], "source": "en", "target": "fr", "format": "text", "api_key": ""}
     assert send_request(all_models, "POST", "/translate", json=body).json() == {
-        "translatedText": texts
+        "translatedText": texts,
+        "truncated": [False] * len(texts),
     }
     one = {"q": "a b c", "source": "en", "target": "fr", "alternatives": 2, "attention": True}
     table = send_request(all_models, "POST", "/translate", json=one).json()
@@ -379,6 +437,29 @@ def test_rejects_invalid_completion_requests(all_models, change):
     )
 
 
+@pytest.mark.parametrize(
+    ("change", "message", "field"),
+    [
+        ({"prompt": 5}, "prompt: must be a text or a list. See /docs", "prompt"),
+        ({"prompt": ["a", 5]}, "prompt.1: must be a text. See /docs", "prompt"),
+        ({"prompt": []}, "prompt: must have at least 1 item. See /docs", "prompt"),
+        ({"max_tokens": 0}, "max_tokens: must be at least 1. See /docs", "max_tokens"),
+        ({"max_tokens": 513}, "max_tokens must be at most 512, got 513", None),
+        ({"temperature": 101}, "temperature: must be at most 100. See", "temperature"),
+        ({"suffix": "x"}, "suffix: is not a field of this request. See", "suffix"),
+        ({"stream": 1, "n": "2"}, "n: must be an integer; stream: must be true or false. ", None),
+        ({"n": 65}, "the request has 65 prompts, more than the 64 allowed", None),
+    ],
+)
+def test_errors_of_completions_are_in_our_words_and_openais_shape(
+    all_models, change, message, field
+):
+    body = {"model": "book", "prompt": "a", **change}
+    error = send_request(all_models, "POST", "/v1/completions", json=body).json()["error"]
+    assert error["message"].startswith(message)
+    assert (error["type"], error["param"]) == ("invalid_request_error", field)
+
+
 class Odd(Echo):
     """Task with a fixed text and score."""
 
@@ -394,7 +475,8 @@ def test_responses_are_valid_json_for_any_text(build):
     for text in ("\ud800", "é😀\x00", '"\\'):
         middleware = build(others={"odd": Odd(text, 0.5)})
         response = send_request(middleware, "POST", "/v1/predict", json={"inputs": ["a"] * 9})
-        assert response.json()["answers"] == [{"text": text, "score": 0.5, "confidence": None}] * 9
+        expected = {"text": text, "score": 0.5, "confidence": None, "truncated": False}
+        assert response.json()["answers"] == [expected] * 9
     for score in (float("nan"), float("inf")):
         middleware = build(others={"odd": Odd("a", score)})
         response = send_request(middleware, "POST", "/v1/predict", json={"inputs": ["a"]})
@@ -406,13 +488,13 @@ def test_responses_are_valid_json_for_any_text(build):
 )
 def test_large_responses_are_encoded_in_a_thread(build, monkeypatch, inputs, attention, in_thread):
     middleware, threads = build("mood"), set()
-    as_json = Classification.as_json
+    to_dict = Classification.to_dict
 
     def watched(answer):
         threads.add(threading.current_thread())
-        return as_json(answer)
+        return to_dict(answer)
 
-    monkeypatch.setattr(Classification, "as_json", watched)
+    monkeypatch.setattr(Classification, "to_dict", watched)
     body = {"inputs": ["i am happy"] * inputs, "attention": attention}
     assert send_request(middleware, "POST", "/v1/predict", json=body).status_code == 200
     assert len(threads) == 1
@@ -459,15 +541,17 @@ def test_health_checks_and_metrics(build):
     assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
 
 
-def test_page_has_no_inline_code_and_all_its_parts_exist(all_models):
-    response = send_request(all_models, "GET", "/")
-    assert response.headers["content-type"].startswith("text/html")
-    policy = response.headers["content-security-policy"]
-    assert "default-src 'none'" in policy
-    assert "unsafe" not in policy
-    assert "<script>" not in response.text
-    assert " style=" not in response.text
-    waiting, parts = re.findall(r'(?:src|href)="/page/([^"]+)"', response.text), {}
+def test_pages_have_no_inline_code_and_all_their_parts_exist(all_models):
+    waiting, parts = [], {}
+    for path in PAGES:
+        response = send_request(all_models, "GET", path)
+        assert response.headers["content-type"].startswith("text/html")
+        policy = response.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert "<script>" not in response.text
+        assert " style=" not in response.text
+        waiting += re.findall(r'(?:src|href)="/page/([^"]+)"', response.text)
     while waiting:
         name = waiting.pop()
         part = send_request(all_models, "GET", f"/page/{name}")
@@ -475,7 +559,7 @@ def test_page_has_no_inline_code_and_all_its_parts_exist(all_models):
         parts[name] = part.text
         imported = re.findall(r' from "\./([^"]+)"', part.text)
         waiting += [other for other in imported if other not in parts]
-    assert set(parts) == set(contents()) - {"index.html"}
+    assert set(parts) == set(contents()) - set(PAGES.values())
     scripts = "".join(text for name, text in parts.items() if name.endswith(".js"))
     forbidden = r"innerHTML|outerHTML|insertAdj|document\.write|eval\(|import\(|Function\("
     assert not re.search(forbidden, scripts)

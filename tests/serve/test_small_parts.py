@@ -108,7 +108,9 @@ def test_every_problem_has_the_same_shape():
     for code, (status, _) in PROBLEMS.items():
         problem = Problem(code, "a sentence")
         assert problem.status_code == status
-        assert problem.body() == {"error": {"code": code, "message": "a sentence"}}
+        kind = "invalid_request_error" if status < 500 else "server_error"
+        error = {"code": code, "message": "a sentence", "type": kind, "param": None}
+        assert problem.body() == {"error": error}
     assert Problem("full", "").headers["Retry-After"] == "1"
     assert Problem("no_token", "").headers["WWW-Authenticate"] == "Bearer"
 

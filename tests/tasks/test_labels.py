@@ -101,7 +101,7 @@ def test_classes_round_trip():
     assert (answer.label, answer.text) == ("yes", "yes")
     assert answer.probabilities == pytest.approx({"no": 1 - share, "yes": share})
     assert answer.score == pytest.approx(math.log(share))
-    assert json.loads(json.dumps(answer.as_json()))["label"] == "yes"
+    assert json.loads(json.dumps(answer.to_dict()))["label"] == "yes"
 
 
 def test_distances_are_symmetric_divergences():
@@ -148,7 +148,7 @@ def test_numbers_round_trip():
     logits = torch.tensor([[0.125], [0.0], [0.0]])
     assert labels.loss(logits[:1], truth[:1], 0.0) == 0
     answer = labels.answer(torch.tensor([[0.5]]), 1.0)
-    assert (answer.text, answer.as_json()) == ("4.0000", {"label": 4.0})
+    assert (answer.text, answer.to_dict()["label"]) == ("4.0000", 4.0)
     tallies = labels.tally(["1.0", "2.0"], ["1", "4"], METRICS)
     assert tallies["mean_squared_error"].of() == 2.0
     assert labels.selection_metric(METRICS) in tallies

@@ -25,14 +25,21 @@ class WordAligner:
     def __call__(self, line: str, answer: Answer) -> set[Link]:
         """Return 0-based pairs (word of the input, word of the answer)."""
         from saccade.lens.alignment.extraction import symmetrise
+        from saccade.tasks import AnswerPiece, links_in_text
 
         if answer.attention is None:
             return set()
         links = answer.attention.alignment()
         if self._reverse is None or not answer.text:
             return links
-        [record] = self._reverse.records([answer.text], [line])
-        return symmetrise(links, {(source, target) for target, source in record.alignment()})
+        whole = AnswerPiece((0, len(line)), (0, len(answer.text)))
+        pieces = [piece for piece in answer.pieces or (whole,) if piece.text[0] < piece.text[1]]
+        records = self._reverse.records(
+            [answer.text[slice(*piece.text)] for piece in pieces],
+            [line[slice(*piece.input)] for piece in pieces],
+        )
+        backward = [{(source, target) for target, source in r.alignment()} for r in records]
+        return symmetrise(links, links_in_text(line, answer.text, pieces, backward))
 
 
 def alignment_json(links: Collection[Link], line: str, text: str) -> dict[str, object]:
@@ -57,6 +64,6 @@ def predict_markup(task: Task, lines: Sequence[str], **options: Any) -> list[Ans
     answers = task.predict([markup.text for markup in marked], **options)
     align = WordAligner()
     return [
-        replace(answer, text=markup.put_back(answer.text, align(markup.text, answer)))
+        replace(answer, text=markup.put_back(answer.text, align(markup.text, answer)), pieces=())
         for markup, answer in zip(marked, answers, strict=True)
     ]

@@ -17,7 +17,6 @@ from saccade.cli.options import (
     Pair,
     RunFolder,
     SkipBroken,
-    parse_columns,
 )
 from saccade.cli.output import LineWriter, counted, prediction_progress, print_score
 from saccade.errors import DataError
@@ -111,6 +110,7 @@ def run(
         )
 
     from saccade import engines
+    from saccade.data.sources.columns import parse_columns
     from saccade.lens.alignment.gold import GoldFile
     from saccade.training import session
     from saccade.training.baselines import DataPlace, baseline_remarks, baselines_on
@@ -129,7 +129,7 @@ def run(
             data=data,
             split=split,
             pair=pair,
-            columns=parse_columns(columns),
+            columns=columns,
             run=run_folder,
             skip_broken=skip_broken,
             attention=options,
@@ -138,7 +138,7 @@ def run(
             on_batch=progress,
             **({} if beam is None else {"beam": beam}),
         )
-    place = DataPlace(data=str(data), pair=pair, columns=parse_columns(columns))
+    place = DataPlace(data=str(data), pair=pair, columns=parse_columns(columns) or None)
     baselines = baselines_on(
         Run(run_folder), task, evaluation.items, split=split, place=place, notify=notify
     )

@@ -5,8 +5,6 @@ from typing import Annotated
 
 import typer
 
-from saccade.errors import DataError
-
 RunFolder = Annotated[
     Path,
     typer.Argument(
@@ -131,33 +129,3 @@ OptionalEngine = Annotated[
         help=f"{ENGINES} When given, prints why the engine was chosen. Default: auto.",
     ),
 ]
-
-
-def parse_columns(text: str | None) -> dict[str, str] | None:
-    """Parse the value of --columns.
-
-    Args:
-        text: Assignments such as "source=english,target=french".
-
-    Returns:
-        Column by name, or None without a text.
-
-    Raises:
-        DataError: An assignment lacks its name or its column.
-
-    Example:
-        >>> parse_columns("source=english,target=french")
-        {'source': 'english', 'target': 'french'}
-    """
-    if text is None:
-        return None
-    table = {}
-    for part in text.split(","):
-        name, equals, column = part.partition("=")
-        if not equals or not name.strip() or not column.strip():
-            raise DataError(
-                f"--columns {text!r}: {part!r} is not a valid assignment. Expected "
-                "name=column,name=column, such as source=english,target=french"
-            )
-        table[name.strip()] = column.strip()
-    return table

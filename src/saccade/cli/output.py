@@ -67,9 +67,10 @@ class LineWriter:
                 "and run the command again",
             ) from None
 
-    def write(self, text: str) -> None:
-        """Write one line; line breaks inside the text become spaces."""
-        self._file.write(re.sub(r"[\r\n]+", " ", text).encode("utf-8", "replace") + b"\n")
+    def write(self, text: str, *, keep_lines: bool = False) -> None:
+        """Write one line; line breaks inside the text become spaces unless `keep_lines` is set."""
+        text = text if keep_lines else re.sub(r"[\r\n]+", " ", text)
+        self._file.write(text.encode("utf-8", "replace") + b"\n")
 
     def flush(self) -> None:
         """Write what is buffered, for readers of a pipe."""

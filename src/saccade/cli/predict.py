@@ -106,6 +106,15 @@ def run(
             "integer. Default: the recipe's value, usually 0.",
         ),
     ] = None,
+    split_long: Annotated[
+        bool | None,
+        typer.Option(
+            "--split-long/--no-split-long",
+            help="Answer the lines of a text, and the sentences of a line that is too long for the "
+            "model, one by one and join the answers; or cut what is too long. For translation and "
+            "the like. Default: the recipe's value, usually --split-long.",
+        ),
+    ] = None,
     batch_size: BatchSize = 64,
     align: Annotated[
         bool,
@@ -154,8 +163,8 @@ def run(
     """Translate, classify, caption or continue inputs with a run.
 
     Inputs are arguments, lines of --input FILE, files of a folder, or lines of stdin. Predictions
-    are printed in the order of the inputs, one per line. Labels of arguments are printed with their
-    confidence, those of a file or a pipe alone.
+    are printed in the order of the inputs, one per line; the answer to a single INPUT of several
+    lines has lines, too. On a terminal, labels are printed with their confidence.
     """
     if inputs and input_ is not None:
         raise DataError(
@@ -183,6 +192,7 @@ def run(
         "top_p": top_p,
         "max_length": max_length,
         "seed": seed,
+        "split": None if split_long is None else ("none", "sentences")[split_long],
     }
     chosen: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     looks = align or markup or attention is not None
@@ -205,18 +215,13 @@ def run(
             f"--attention {attention}: unknown file type {attention.suffix!r}; use one of "
             f"{', '.join(SUFFIXES)}"
         )
-    notify = (
-        None if engine is None else Console().notify
-    )  # explain only a choice that was asked for
+    notify = None if engine is None else Console().notify  # explain only a requested choice
     task = engines.load(run_folder, device=device, engine=engine or "auto", notify=notify)
-    folder = InputFolder.of(inputs, input_, task.reads)
-    single = single if folder is None else None
+    if (folder := InputFolder.of(inputs, input_, task.reads)) is not None:
+        single = None
     _require_capable(task, align=align, markup=markup, stream=stream, single=single is not None)
-    aligner = None
-    if align:
-        aligner = WordAligner(
-            None if reverse is None else session.load_translator(reverse, device=device)
-        )
+    back = None if reverse is None else session.load_translator(reverse, device=device)
+    aligner = WordAligner(back) if align else None
     live = stream or (_on_terminal() and engine in (None, "eager"))  # only eager can stream
     if single is not None and live and isinstance(task, Streams):
         _print_stream(single, task.stream(single, **chosen))
@@ -224,17 +229,16 @@ def run(
     size = batch_size if looks else CHUNK  # records are large
     chunks = input_chunks(inputs, input_, size) if folder is None else folder.chunks(size)
     first = next(chunks, [])  # before the output is opened: unreadable input must not truncate it
-    done = 0
-    total = _total(input_, output)
-    confident = output is None and (bool(inputs) or _on_terminal())  # for people, not programs
-    predict = predict_markup if markup else predict_lines
+    has_lines = inputs is not None and len(inputs) == 1 and "\n" in inputs[0].strip()
+    done, total = 0, _total(input_, output)
+    confident = output is None and _on_terminal()  # for people, not programs
     with (
         LineWriter(output) as writer,
         prediction_progress(shown=bool(total), total=total) as progress,
         _attention_writer(attention) as save_attention,
     ):
         for lines in chain([first] if first else [], chunks):
-            answers = predict(
+            answers = (predict_markup if markup else predict_lines)(
                 task,
                 lines,
                 attention=looks,
@@ -247,10 +251,11 @@ def run(
                 done += 1
                 if answer.attention is not None:
                     save_attention(answer.attention, done)
+                name = None if folder is None else folder.names[done - 1]
                 for text in _output_lines(
-                    line, answer, n_best, aligner, as_json=as_json, confident=confident
+                    line, answer, n_best, aligner, name, as_json=as_json, confident=confident
                 ):
-                    writer.write(_named(text, folder, done - 1, as_json=as_json))
+                    writer.write(text, keep_lines=has_lines)
             writer.flush()
             progress.set(done)
 
@@ -289,36 +294,30 @@ def _output_lines(
     answer: "Answer",
     n_best: int,
     aligner: WordAligner | None,
+    name: str | None,
     *,
     as_json: bool,
     confident: bool,
 ) -> Iterator[str]:
     """Yield the lines for one input: `n_best` of them, or one with everything as JSON.
 
-    If `confident`, labels have their probability.
+    Lines begin with the name of the input's file, if it has one. If `confident`, labels have their
+    probability.
     """
     from saccade.lens.alignment.extraction import to_pharaoh
 
     links = None if aligner is None else aligner(line, answer)
     if as_json:
-        table = {"input": line, **answer.as_json()}
+        file = {} if name is None else {"file": name}
+        table = {**file, "input": line, **answer.to_dict()}
         more = {} if links is None else alignment_json(links, line, answer.text)
         yield json.dumps({**table, **more}, ensure_ascii=False)
         return
     text = str(answer) if confident else answer.text
-    yield text if links is None else f"{text}\t{to_pharaoh(links)}"
     others = [other.text for other in answer.alternatives]
-    yield from others + [""] * (n_best - 1 - len(others))  # every input has `n_best` lines
-
-
-def _named(text: str, folder: InputFolder | None, number: int, *, as_json: bool) -> str:
-    """Return a line of output, with the name of the file if the inputs are those of a folder."""
-    if folder is None:
-        return text
-    file = folder.names[number]
-    if as_json:
-        return json.dumps({"file": file, **json.loads(text)}, ensure_ascii=False)
-    return f"{file}\t{text}"
+    others += [""] * (n_best - 1 - len(others))  # every input has `n_best` lines
+    best = text if links is None else f"{text}\t{to_pharaoh(links)}"
+    yield from ([best, *others] if name is None else (f"{name}\t{x}" for x in (best, *others)))
 
 
 @contextmanager

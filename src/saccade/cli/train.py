@@ -21,7 +21,6 @@ from saccade.cli.options import (
     SkipBroken,
     Threads,
     ValidFraction,
-    parse_columns,
 )
 from saccade.errors import StoppedError
 from saccade.training.interruption import Interruption
@@ -126,7 +125,7 @@ def run(
                 device=device,
                 precision=precision,
                 pair=pair,
-                columns=parse_columns(columns),
+                columns=columns,
                 valid_fraction=valid_fraction,
                 skip_broken=skip_broken,
                 cache=cache,

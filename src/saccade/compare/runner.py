@@ -14,6 +14,7 @@ from saccade.compare.page import pages
 from saccade.compare.trainings import TrainingJob, completed
 from saccade.compare.worker import perform_in_worker
 from saccade.data import sources
+from saccade.data.sources.columns import ColumnNames, parse_columns
 from saccade.errors import RecipeError, SaccadeError, StoppedError
 from saccade.files import write_file
 from saccade.lens.formatting import readable_json
@@ -39,7 +40,7 @@ def compare(
     device: str = "auto",
     precision: str = "auto",
     pair: str | None = None,
-    columns: Mapping[str, str] | None = None,
+    columns: ColumnNames | None = None,
     valid_fraction: float | None = None,
     skip_broken: bool = False,
     cache: str | Path | None = None,
@@ -66,7 +67,8 @@ def compare(
         device: "auto", "cpu", "cuda" or "mps".
         precision: "auto", "float32" or "bfloat16".
         pair: Languages of parallel plain text, such as "en-de".
-        columns: Columns of the data by the name that the task expects.
+        columns: Columns of the data by the name that the task expects: a mapping, or
+            "source=english,target=french".
         valid_fraction: Fraction of the rows to hold out for validation, as for `saccade.train`.
         skip_broken: Leave out images that are missing or damaged, instead of raising an error.
         cache: Folder for encoded data.
@@ -119,7 +121,7 @@ def compare(
                 measured=str(folder.measured(entrant.name, seed)),
                 data=str(data),
                 pair=pair,
-                columns=None if columns is None else dict(columns),
+                columns=parse_columns(columns) or None,
                 valid_fraction=valid_fraction,
                 split_rule=rule,
                 skip_broken=skip_broken,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -34,6 +34,9 @@ class GenerationConfig:
     max_length       largest number of tokens of an answer
     max_ratio        largest number of tokens of an answer per token of its input:
                      max_ratio * length + 10; raise it if answers are much longer than inputs
+    split            "sentences": the lines of a text are answered one by one, and so are the
+                     sentences of a line that is longer than `text.max_length`; "none": a text is
+                     answered at once, and cut if it is longer
     """
 
     beam: Count = 1
@@ -46,8 +49,11 @@ class GenerationConfig:
     seed: Whole = 0
     max_length: Count = 256
     max_ratio: Positive = 2.0
+    split: Literal["sentences", "none"] = "sentences"
 
     def __post_init__(self) -> None:
+        if self.split not in ("sentences", "none"):
+            raise DecodingError(f"split must be 'sentences' or 'none', got {self.split!r}")
         if self.sample and self.beam > 1:
             raise DecodingError(
                 f"sampling has no beams: use either sample or beam={self.beam}, not both"
@@ -59,8 +65,8 @@ class GenerationConfig:
             )
 
     def ratio_conflict(self, reason: str) -> Iterator[Conflict]:
-        """Yield a conflict if `max_ratio` is set in a task whose inputs have no length."""
-        for conflict in without_effect(self, ["max_ratio"], reason):
+        """Yield a conflict if `max_ratio` or `split` is set where inputs are not translated."""
+        for conflict in without_effect(self, ["max_ratio", "split"], reason):
             yield conflict._replace(key=f"generation.{conflict.key}")
 
     def changed(self, options: Mapping[str, Any]) -> "GenerationConfig":

@@ -39,6 +39,7 @@ class PredictionJob:
         attention: Whether the answers carry attention records.
         alone: Whether it must not share a batch, because its answers depend on the position of an
             input in the batch, as sampled texts do.
+        pieces: Parts that its inputs are split into, if they are.
         pixels: Pixels of its images.
         weights: Attention weights that its records can have.
         future: Future of the answers.
@@ -49,6 +50,7 @@ class PredictionJob:
     options: GenerationOptions = field(default_factory=dict)
     attention: bool = False
     alone: bool = False
+    pieces: int = 0
     pixels: int = 0
     weights: int = 0
     future: Future[list[Answer]] = field(default_factory=Future)
@@ -56,8 +58,9 @@ class PredictionJob:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Inputs, characters, pixels and weights, which are bounded for each batch."""
-        return len(self.inputs), sum(map(characters, self.inputs)), self.pixels, self.weights
+        """Inputs or pieces, characters, pixels and weights, which are bounded for each batch."""
+        count = max(self.pieces, len(self.inputs))
+        return count, sum(map(characters, self.inputs)), self.pixels, self.weights
 
     @property
     def batch_key(self) -> Hashable:

@@ -16,13 +16,19 @@ from starlette.types import Receive, Scope
 
 from saccade.serve.limits import RequestLimits
 from saccade.serve.middleware import UPLOAD
-from saccade.serve.multipart import boundary_of, parts_of
+from saccade.serve.multipart import Part, boundary_of, parts_of
 from saccade.serve.problems import MAX_PLACE, Problem, shortened
+from saccade.serve.schemas import PredictRequest
 
 MAX_KEYS = 64
 """Keys of a request body; no schema has as many."""
 REQUEST, IMAGE = "request", "image"
 """Names of the parts of an upload."""
+TEXT_FIELDS = ("model", "split")
+FORM_FIELDS = tuple(name for name in PredictRequest.model_fields if name != "inputs")
+"""Fields of a request that may be parts of an upload; the values of some are always texts."""
+MAX_FIELD = 1_024
+"""Bytes of such a part."""
 
 
 class StrictRequest(Request):
@@ -109,7 +115,8 @@ def parse_upload(body: bytes, boundary: str, limits: RequestLimits) -> dict[str,
     """Return the request that an upload stands for, with its images as `inputs`."""
     request: object = None
     images: list[bytes] = []
-    for part in parts_of(body, boundary, most=limits.inputs + 1):
+    fields: dict[str, object] = {}
+    for part in parts_of(body, boundary, most=limits.inputs + 1 + len(FORM_FIELDS)):
         if part.name == IMAGE:
             images.append(part.content)
         elif part.name == REQUEST and request is None:
@@ -120,13 +127,36 @@ def parse_upload(body: bytes, boundary: str, limits: RequestLimits) -> dict[str,
                     f"{limits.json_bytes:,} bytes allowed",
                 )
             request = parse_json(part.content, limits)
+        elif part.name in FORM_FIELDS and part.name not in fields:
+            fields[part.name] = _field_value(part, limits)
         else:
             raise Problem(
                 "invalid",
                 f"unexpected part {shortened(part.name, MAX_PLACE)!r}; an upload has one part "
-                f"named {REQUEST} (JSON), and one named {IMAGE} per image",
+                f"named {IMAGE} per image, and the other fields of the request as parts of their "
+                f"own or as JSON in one part named {REQUEST}",
             )
     request = {} if request is None else request
     if not isinstance(request, dict) or "inputs" in request:
         raise Problem("invalid", f"the part {REQUEST} must be a JSON object without inputs")
-    return {**request, "inputs": images}
+    if repeated := sorted(request.keys() & fields.keys()):
+        raise Problem("invalid", f"{repeated[0]} is in {REQUEST} and a part; send it once")
+    return {**request, **fields, "inputs": images}
+
+
+def _field_value(part: Part, limits: RequestLimits) -> object:
+    """Return the value of a form field: a number, true, false or null; any other text is itself."""
+    if len(part.content) > MAX_FIELD:
+        raise Problem(
+            "too_large", f"the part {part.name} has more than the {MAX_FIELD:,} bytes allowed"
+        )
+    try:
+        text = part.content.decode()
+    except UnicodeDecodeError:
+        raise Problem("invalid", f"the part {part.name} is not UTF-8; send it as UTF-8") from None
+    if part.name in TEXT_FIELDS:
+        return text
+    try:
+        return parse_json(part.content, limits)
+    except Problem:
+        return text

@@ -4,7 +4,7 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -147,9 +147,10 @@ class ServedModel:
             piece = StreamPiece("")
             async with aclosing(self._streamer.stream(start)) as pieces:
                 try:
+                    cut = await deadline.run(partial(self._truncates, prompt, options))
                     while piece.finished is None:
                         piece = await deadline.wait_for(anext(pieces))
-                        yield piece
+                        yield replace(piece, truncated=cut)
                 except SaccadeError as error:
                     raise Problem("invalid", str(error)) from error
                 finally:
@@ -198,24 +199,53 @@ class ServedModel:
                 )
             generation = self.task.generation
             settings = None if generation is None else generation.changed(options)
+            pieces = 0
             if settings is not None:
                 self._require_few_tokens(len(inputs), settings)
+                pieces = self._require_few_pieces(inputs, options, settings)
             return PredictionJob(
                 inputs,
                 options,
                 attention,
                 alone=settings is not None and settings.sample,
+                pieces=pieces,
                 pixels=self._pixels(inputs),
                 weights=self._weights(inputs, options) if attention else 0,
             )
         except SaccadeError as error:
             raise Problem("invalid", str(error)) from error
 
-    def _require_few_tokens(self, inputs: int, settings: GenerationConfig) -> None:
-        """Raise if inputs x beam x max_length is too large; never for a single input."""
+    def _truncates(self, prompt: str, options: GenerationOptions) -> bool:
+        """Return whether only a part of a prompt is read."""
+        return any(example.cut for example in self.task.prepare([prompt], options))
+
+    def _most_tokens(self, settings: GenerationConfig) -> int:
         own, limits = self.task.generation or settings, self.limits
         largest = max(limits.max_beam, own.beam) * max(limits.max_length, own.max_length)
-        most = max(limits.request_tokens, largest)
+        return max(limits.request_tokens, largest)
+
+    def _require_few_pieces(
+        self, inputs: Sequence[object], options: GenerationOptions, settings: GenerationConfig
+    ) -> int:
+        """Return the number of pieces that texts are split into; raise if it is too large."""
+        if not self.task.unsplit or settings.split == "none":
+            return len(inputs)
+        pieces = self.task.prepare(inputs, options)
+        most, count = self._most_tokens(settings), 0
+        if len(pieces) > len(inputs):
+            count = settings.beam * sum(settings.longest(piece.length) for piece in pieces)
+        if count > most:
+            raise Problem(
+                "invalid",
+                f"the texts are split into {len(pieces):,} pieces, whose answers can have "
+                f"{count:,} tokens in all beams, more than the {most:,} allowed; send shorter "
+                "texts, or a smaller beam or max_length",
+            )
+        return len(pieces)
+
+    def _require_few_tokens(self, inputs: int, settings: GenerationConfig) -> None:
+        """Raise if inputs x beam x max_length is too large; never for a single input."""
+        most = self._most_tokens(settings)
         count = inputs * settings.beam * settings.max_length
         if count > most:
             raise Problem(

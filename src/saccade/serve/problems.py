@@ -1,6 +1,9 @@
 """Errors of requests: a status, a code for programs and a message for people."""
 
 import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
 
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field
@@ -35,6 +38,26 @@ MAX_PLACE = 100
 """Characters of the name of a field in a message."""
 MAX_MISTAKES = 5
 """Mistakes of one body that a message names."""
+RULES = {
+    "missing": "is missing",
+    "extra_forbidden": "is not a field of this request",
+    "string_type": "must be a text",
+    "string_too_long": "must have at most {max_length:,} characters",
+    "int_type": "must be an integer",
+    "float_type": "must be a number",
+    "finite_number": "must be a finite number",
+    "bool_type": "must be true or false",
+    "list_type": "must be a list",
+    "too_short": "must have at least {min_length} item",
+    "too_long": "must have at most {max_length:,} items",
+    "greater_than_equal": "must be at least {ge:,}",
+    "less_than_equal": "must be at most {le:,}",
+    "literal_error": "must be {expected}",
+    "model_type": "must be a JSON object",
+    "model_attributes_type": "must be a JSON object",
+}
+"""What a field breaks, by pydantic's name of the error."""
+MUST, BODY = "must be ", "the body"
 
 
 class Problem(HTTPException):
@@ -43,9 +66,10 @@ class Problem(HTTPException):
     Args:
         code: One of the keys of `PROBLEMS`.
         message: What is wrong and what to do about it, for people.
+        field: Field of the request that is wrong, if it is a single one.
     """
 
-    def __init__(self, code: str, message: str) -> None:
+    def __init__(self, code: str, message: str, field: str | None = None) -> None:
         headers = {}
         if code in RETRY_CODES:
             headers["Retry-After"] = str(RETRY_SECONDS)
@@ -54,16 +78,22 @@ class Problem(HTTPException):
         if code == "bad_request":  # where the next request begins is uncertain
             headers["Connection"] = "close"
         super().__init__(PROBLEMS[code][0], shortened(message, MAX_MESSAGE), headers)
-        self.code = code
+        self.code, self.field = code, field
+
+    def renamed(self, names: Mapping[str, str]) -> "Problem":
+        """Return the problem with some words of its message replaced: those for fields."""
+        words = "|".join(names)
+        message = re.sub(rf"\b(?:{words})\b", lambda match: names[match[0]], self.detail)
+        return Problem(self.code, message, self.field)
 
     @classmethod
     def from_validation(cls, error: RequestValidationError) -> "Problem":
         """Return the problem for the invalid fields of a body; it does not repeat their values."""
-        mistakes = []
-        for mistake in error.errors()[:MAX_MISTAKES]:
-            place = ".".join(str(part) for part in mistake["loc"][1:]) or "the body"
-            mistakes.append(f"{shortened(place, MAX_PLACE)}: {mistake['msg']}")
-        return cls("invalid", f"{'; '.join(mistakes)}. See /openapi.json")
+        mistakes = list(_mistakes(error.errors()))[:MAX_MISTAKES]
+        sentence = "; ".join(f"{place}: {rule}" for place, rule in mistakes)
+        field = mistakes[0][0].partition(".")[0] if len(mistakes) == 1 else None
+        field = None if field == BODY else field
+        return cls("invalid", f"{sentence}. See /docs for the fields of each request", field)
 
     @classmethod
     def from_http(cls, error: HTTPException) -> "Problem":
@@ -75,14 +105,50 @@ class Problem(HTTPException):
         problem.headers = {**(error.headers or {}), **(problem.headers or {})}
         return problem
 
-    def body(self) -> dict[str, dict[str, str]]:
-        """Return the JSON body of the response, in the one shape that all errors have."""
-        return {"error": {"code": self.code, "message": self.detail}}
+    def body(self) -> dict[str, dict[str, str | None]]:
+        """Return the JSON body of the response, in the one shape that all errors have.
+
+        It has all keys of an error of OpenAI's API.
+        """
+        kind = "invalid_request_error" if self.status_code < 500 else "server_error"
+        error = {"code": self.code, "message": self.detail, "type": kind, "param": self.field}
+        return {"error": error}
 
     def response(self) -> Response:
         """Return the HTTP response."""
         body = json.dumps(self.body())
         return Response(body, self.status_code, self.headers, "application/json")
+
+
+def _mistakes(errors: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Yield each wrong field with the rule that it breaks.
+
+    A field of several kinds has an error for each of them: they become one rule, or that of an item
+    if the field is a list with a wrong item.
+    """
+    fields: dict[str, list[Mapping[str, Any]]] = {}
+    for error in errors:
+        place = error["loc"][1:2]
+        fields.setdefault(str(place[0]) if place else BODY, []).append(error)
+    for name, own in fields.items():
+        items = [error for error in own if isinstance(error["loc"][-1], int)]
+        lists = [error for error in own if error["type"] in ("too_short", "too_long")]
+        chosen = items or lists or own
+        index = f".{items[0]['loc'][-1]}" if items else ""
+        rules = [_rule(error) for error in chosen]
+        others = (rule.removeprefix(MUST) for rule in rules[1:])
+        yield shortened(name, MAX_PLACE) + index, " or ".join([rules[0], *others])
+
+
+def _rule(error: Mapping[str, Any]) -> str:
+    words = RULES.get(error["type"])
+    if words is None:
+        return str(error["msg"])
+    return words.format_map({name: _plain(value) for name, value in error.get("ctx", {}).items()})
+
+
+def _plain(value: object) -> object:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def shortened(text: str, most: int) -> str:
@@ -102,7 +168,13 @@ class ProblemDetail(BaseModel):
     )
     message: str = Field(
         description="What is wrong and what to do, for people.",
-        examples=["beam: Input should be greater than or equal to 1. See /openapi.json"],
+        examples=["beam: must be at least 1. See /docs for the fields of each request"],
+    )
+    type: Literal["invalid_request_error", "server_error"] = Field(
+        description="Kind of the error: of the request, or of the server."
+    )
+    param: str | None = Field(
+        description="Field of the request that is wrong, if it is a single one.", examples=["beam"]
     )
 
 

@@ -36,6 +36,12 @@ TOP_P = (
     "Nucleus sampling: sample from the smallest set of tokens whose probabilities sum to this "
     "value. Default: the recipe's value."
 )
+SPLIT = (
+    "`sentences`: the lines of a text, and the sentences of a line that is too long for the model, "
+    "are answered one by one and joined. `none`: what is too long is cut. Default: the recipe's "
+    "value, usually `sentences`."
+)
+TRUNCATED = "Whether the input was too long and only a part of it was read"
 RECORD = {
     "format": 1,
     "read": {"kind": "text", "tokens": ["▁a", "</s>"], "words": ["a"], "word_of": [0, None]},
@@ -89,6 +95,7 @@ class PredictRequest(RequestBody):
         description="Random seed of the first input; each further input uses the next integer. "
         "Default: the recipe's value.",
     )
+    split: Literal["sentences", "none"] | None = Field(None, description=SPLIT)
 
     @property
     def options(self) -> GenerationOptions:
@@ -117,6 +124,7 @@ class TranslateRequest(RequestBody):
         None, description="Not supported; send a bearer token instead."
     )
     attention: bool = Field(default=False, description=ATTENTION)
+    split: Literal["sentences", "none"] | None = Field(None, description=SPLIT)
 
     @property
     def texts(self) -> list[str]:
@@ -185,11 +193,15 @@ class PredictAnswer(ResponseBody):
         description=(
             "One object per input, as `saccade predict --json` prints it. Models that generate "
             "text: `text`, `score` (mean log-probability per token), `confidence` (geometric mean "
-            "of the probabilities of its tokens, from 0 to 1) and `alternatives`. Classifiers: "
-            "`label`, `score`, `confidence` (probability of the label) and `probabilities`. With "
-            "attention: `attention`, which is null for an empty input."
+            "of the probabilities of its tokens, from 0 to 1), `alternatives`, and for a text that "
+            "was split `pieces`, the (start, end) characters of each piece in input and text. "
+            "Classifiers: `label`, `score`, `confidence` (probability of the label) and "
+            "`probabilities`. All: `truncated`, whether the input was too long and only a part of "
+            "it was read. With attention: `attention`, which is null for an empty input."
         ),
-        examples=[[{"text": "mon chat dort", "score": -0.07, "confidence": 0.93}]],
+        examples=[
+            [{"text": "mon chat dort", "score": -0.07, "confidence": 0.93, "truncated": False}]
+        ],
     )
 
 
@@ -201,6 +213,9 @@ class TranslateAnswer(ResponseBody):
     )
     alternatives: list[str] | list[list[str]] | None = Field(
         None, description="Further translations, if the request asked for some."
+    )
+    truncated: bool | list[bool] = Field(
+        description=f"{TRUNCATED}; a list if the request had a list."
     )
     attention: object = Field(
         None,
@@ -229,6 +244,7 @@ class Choice(ResponseBody):
         )
     )
     logprobs: None = Field(None, description="Not supported.")
+    truncated: bool = Field(description=f"{TRUNCATED}: its end.")
     attention: object = Field(
         None, description="Attention record, if the request asked for it.", examples=[RECORD]
     )

@@ -19,10 +19,12 @@ class StreamPiece:
         text: Text of the piece; empty for the last one.
         finished: None while more follows. For the last piece, whether the text is complete; False
             if it was cut at its maximum length.
+        truncated: Whether only a part of the prompt was read.
     """
 
     text: str
     finished: bool | None = None
+    truncated: bool = False
 
 
 StartStream = Callable[[], Generator[str, None, bool]]

@@ -16,6 +16,7 @@ from saccade.errors import RecipeError, brief
 from saccade.tasks._shared.answering import (
     NO_OPTIONS,
     Answer,
+    AnswerPiece,
     Example,
     OnBatch,
     Options,
@@ -72,6 +73,7 @@ from saccade.tasks._shared.labels import (
     Number,
     Several,
 )
+from saccade.tasks._shared.pieces import links_in_text
 
 __all__ = [
     "BASELINE_FILE",
@@ -81,6 +83,7 @@ __all__ = [
     "VOCABULARY_FILE",
     "Aligns",
     "Answer",
+    "AnswerPiece",
     "Baseline",
     "BaselineFile",
     "BaselineMethod",
@@ -117,6 +120,7 @@ __all__ = [
     "cross_attention",
     "evaluation_of",
     "likelihood",
+    "links_in_text",
     "measure_baselines",
     "names",
     "read_baselines",

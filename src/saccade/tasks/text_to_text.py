@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import chain
+from itertools import chain, groupby
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +37,7 @@ from saccade.tasks._shared.description import (
     TextInput,
     places_of,
 )
+from saccade.tasks._shared.pieces import Piece, join_answers, split_text
 from saccade.tasks._shared.seq2seq import (
     GenerationExample,
     SequenceLossConfig,
@@ -46,6 +48,7 @@ from saccade.tasks._shared.seq2seq import (
     sides_read,
 )
 from saccade.text import Tokenizer, VocabularyConfig
+from saccade.text.sentences import Span, line_spans
 
 SOURCE = Column("source", ("src", "input", "sentence1", "word", "question"))
 TARGET = Column("target", ("tgt", "trg", "output", "sentence2", "pronunciation", "answer"))
@@ -53,6 +56,10 @@ TWO_FILES = ("tokenizer.source.json", "tokenizer.target.json")
 """The files of two vocabularies; one for both is in `VOCABULARY_FILE`."""
 ALIGNMENT = "alignment.json"
 """The file of a run folder that names the attention words are aligned by."""
+SOURCES = "sources.json"
+"""The file of a run folder that is written if sources of its training data have several lines."""
+MANY = 0.01
+"""The fraction of sources with several lines from which a text of several lines is not split."""
 ALIGNED, SHORT = 100, 64
 """The number of validation pairs that this attention is chosen by, and their maximum length."""
 FORMAT = 1
@@ -66,8 +73,8 @@ class TranslationTextConfig:
     source       the vocabulary of the source
     target       the vocabulary of the target; if left out, both sides share one that is made from
                  both
-    max_length   tokens; longer pairs are left out of training and counted, longer inputs are cut
-                 when they are answered
+    max_length   tokens; longer pairs are left out of training and counted, longer inputs are split
+                 when they are answered (see `generation.split`)
     """
 
     source: VocabularyConfig = VocabularyConfig()
@@ -113,23 +120,25 @@ class TextToTextConfig(TaskConfig):
             task = self.restore(vocabulary)
             task.align_by = AlignBy()  # chosen again after training
             return task
-        rows = (row.values for row in train.read(progress))
+        seen = _LineCount()
+        rows = (seen.add(row.values) for row in train.read(progress))
         if self.text.target is None:
             both = chain.from_iterable(rows)
-            shared = Tokenizer.train(both, self.text.source)
-            return TextToText(self, shared, shared)
-        sources = (values[0] for values in rows)
-        source = Tokenizer.train(sources, self.text.source)
-        targets = (row.values[1] for row in train)
-        return TextToText(self, source, Tokenizer.train(targets, self.text.target))
+            source = target = Tokenizer.train(both, self.text.source)
+        else:
+            source = Tokenizer.train((values[0] for values in rows), self.text.source)
+            targets = (row.values[1] for row in train)
+            target = Tokenizer.train(targets, self.text.target)
+        return TextToText(self, source, target, reads_lines=seen.several > MANY * seen.rows)
 
     def restore(self, folder: Path) -> TextToText:
         """Return the task of a run folder, with new weights."""
         if self.text.target is None:
-            shared = Tokenizer.load(folder / VOCABULARY_FILE)
-            return TextToText(self, shared, shared, _read_align_by(folder))
-        source, target = (Tokenizer.load(folder / name) for name in TWO_FILES)
-        return TextToText(self, source, target, _read_align_by(folder))
+            source = target = Tokenizer.load(folder / VOCABULARY_FILE)
+        else:
+            source, target = (Tokenizer.load(folder / name) for name in TWO_FILES)
+        lines = (folder / SOURCES).exists()
+        return TextToText(self, source, target, _read_align_by(folder), reads_lines=lines)
 
 
 @dataclass(frozen=True)
@@ -145,15 +154,19 @@ class Pairs(Batch):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SourceExample(GenerationExample):
-    """A source text.
+    """A source text, or a piece of one.
 
     Attributes:
         text: The text.
         tokens: The token ids that are read.
+        source: The complete text of the input.
+        span: The (start, end) characters of the piece in it; None if it is not split.
     """
 
     text: str
     tokens: list[int]
+    source: str
+    span: Span | None = None
 
 
 class TextToText(WritingTask):
@@ -162,9 +175,12 @@ class TextToText(WritingTask):
     Attributes:
         align_by: The attention that aligns words best; it is chosen on validation data after
             training.
+        reads_lines: Whether sources of the training data have several lines; then only a text that
+            is too long is split.
     """
 
     name = "text_to_text"
+    unsplit: ClassVar[Options] = {"split": "none"}
     config: TextToTextConfig
 
     def __init__(
@@ -173,8 +189,11 @@ class TextToText(WritingTask):
         source: Tokenizer,
         target: Tokenizer,
         align_by: AlignBy | None = None,
+        *,
+        reads_lines: bool = False,
     ) -> None:
         super().__init__()
+        self.reads_lines = reads_lines
         self.align_by = align_by or AlignBy()
         self.config = config
         self.source, self.target, self.metrics = source, target, config.metrics
@@ -263,28 +282,74 @@ class TextToText(WritingTask):
     def prepare(
         self, inputs: Sequence[str], options: Options = NO_OPTIONS, *, first: int = 0
     ) -> list[SourceExample]:
-        """Encode the sources; `options` are those of `[generation]`."""
+        """Encode the sources; `options` are those of `[generation]`.
+
+        A text that is too long, or has several lines, becomes one example per piece.
+        """
         generation, most = self.config.generation.changed(options), self.config.text.max_length
         encoded = self.source.encode_batch(list(inputs))
-        examples = []
+        examples: list[SourceExample] = []
         for number, (text, ids) in enumerate(zip(inputs, encoded, strict=True), first):
-            length = min(len(ids), most)
-            limit = generation.longest(length)
-            examples.append(
-                SourceExample(
-                    number=number,
-                    length=length,
-                    encoded=len(ids),
-                    weights=(limit + 1) * (length + 1),
-                    group=(limit, self.engine.length_group(length)),
-                    blank=not ids or not text.strip(),
-                    text=text,
-                    tokens=ids[:most],
-                    limit=limit,
-                    options=generation,
-                )
-            )
+            lines = len(line_spans(text))
+            fits = len(ids) <= most and (lines == 1 or self.reads_lines)
+            if generation.split == "none" or not lines or fits:
+                examples.append(self._example(text, ids, number, generation))
+                continue
+            pieces = split_text(text, self.source.encode_batch, most)
+            examples += self._pieces(text, pieces, number, generation)
         return examples
+
+    def _example(
+        self, text: str, ids: list[int], number: int, generation: GenerationConfig
+    ) -> SourceExample:
+        most = self.config.text.max_length
+        length = min(len(ids), most)
+        limit = generation.longest(length)
+        return SourceExample(
+            number=number,
+            length=length,
+            encoded=len(ids),
+            weights=(limit + 1) * (length + 1),
+            group=(limit, self.engine.length_group(length)),
+            blank=not ids or not text.strip(),
+            text=text,
+            tokens=ids[:most],
+            source=text,
+            limit=limit,
+            options=generation,
+        )
+
+    def _pieces(
+        self, text: str, pieces: Sequence[Piece], number: int, generation: GenerationConfig
+    ) -> Iterator[SourceExample]:
+        """Yield the pieces of a text; the first one has the weights of the joined record."""
+        examples = [
+            self._example(text[piece.start : piece.end], piece.ids, number, generation)
+            for piece in pieces
+        ]
+        read = sum(example.length + 1 for example in examples)
+        weights = read * sum(example.limit + 1 for example in examples)
+        for i, (example, piece) in enumerate(zip(examples, pieces, strict=True)):
+            yield replace(
+                example,
+                piece=i,
+                weights=0 if i else weights,
+                source=text,
+                span=(piece.start, piece.end),
+            )
+
+    def join(self, examples: Sequence[SourceExample], answers: list[Answer]) -> list[Answer]:
+        """Return one answer per input; those to the pieces of a text are joined."""
+        joined = []
+        pairs = zip(examples, answers, strict=True)
+        for _, group in groupby(pairs, key=lambda pair: pair[0].number):
+            parts, translations = zip(*group, strict=True)
+            spans = [example.span for example in parts if example.span is not None]
+            if spans:
+                joined.append(join_answers(parts[0].source, spans, translations))
+            else:
+                joined.append(translations[0])
+        return joined
 
     def answer(self, examples: Sequence[SourceExample]) -> list[Answer]:
         """Translate a batch with the engine."""
@@ -304,6 +369,8 @@ class TextToText(WritingTask):
         """Return the vocabularies and, once it is chosen, the attention words are aligned by."""
         chosen = asdict(self.align_by)
         known = {} if self.align_by == AlignBy() else {ALIGNMENT: json.dumps(chosen, indent=1)}
+        if self.reads_lines:
+            known[SOURCES] = json.dumps({"lines": True})
         return {**self.describe().vocabulary_files(), **known}
 
     def _begin(self, tokens: Sequence[list[int]]) -> DecodingStart:
@@ -333,6 +400,19 @@ class TextToText(WritingTask):
             wrote,
         )
         return [replace(record, align_by=self.align_by) for record in records]
+
+
+class _LineCount:
+    """Counts the sources that have several lines, while they are read for a vocabulary."""
+
+    def __init__(self) -> None:
+        self.rows = self.several = 0
+
+    def add(self, values: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the values of a row after counting it."""
+        self.rows += 1
+        self.several += "\n" in values[0].strip()
+        return values
 
 
 def _read_align_by(folder: Path) -> AlignBy:

@@ -1,18 +1,35 @@
-"""Progress of a training on the console: a bar on a terminal, a line now and then in a log."""
+"""Progress of a training on the console: a bar on a terminal, a line now and then in a log.
+
+In a notebook a bar is one output that is updated in place.
+"""
 
 from __future__ import annotations
 
+import io
 import time
+import uuid
 from collections import deque
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from rich import console as rich_console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
 
 if TYPE_CHECKING:
     from saccade.training.progress import TrainingProgress, Update, Validation
     from saccade.training.recipe import TrainingConfig
 
+NOTEBOOK_EVERY = 0.2
+"""Seconds between updates of a bar in a notebook."""
+NOTEBOOK_WIDTH = 120
+"""Characters of a bar in a notebook."""
 LINES_EVERY = 30.0
 """Seconds between lines where there is no terminal."""
 WINDOW = 50
@@ -63,16 +80,14 @@ class TrainingBar:
         self._console, self._config, self._unit = console, config, unit
         self._recent: deque[tuple[float, int, float]] = deque(maxlen=WINDOW)
         self._last_line = time.monotonic()
-        self._bar = Progress(
+        self._bar = _bar_on(
+            console.console,
             SpinnerColumn(),
             TextColumn("step {task.fields[step]}"),
             BarColumn(bar_width=24),
             TextColumn("{task.percentage:>3.0f} %"),
             TextColumn("{task.fields[status]}"),
             TimeRemainingColumn(compact=True),
-            console=console.console,
-            transient=True,
-            disable=not console.console.is_terminal,
         )
         self._row = self._bar.add_task("", total=1.0, step=progress.step, status="")
 
@@ -124,13 +139,11 @@ class Counting:
     """A bar that counts; `to` sets the count inside its `with` block."""
 
     def __init__(self, console: rich_console.Console, label: str, total: int | None) -> None:
-        self._bar = Progress(
+        self._bar = _bar_on(
+            console,
             TextColumn(label),
             BarColumn(bar_width=24),
             TextColumn("{task.completed:,.0f}"),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
         )
         self._row = self._bar.add_task("", total=total)
 
@@ -144,6 +157,53 @@ class Counting:
     def to(self, count: int) -> None:
         """Set the count."""
         self._bar.update(self._row, completed=count)
+
+
+class NotebookBar(Progress):
+    """A bar in a notebook: one output of the cell, which is updated in place and removed at last.
+
+    rich itself would need ipywidgets for that.
+    """
+
+    def __init__(self, *columns: ProgressColumn) -> None:
+        super().__init__(
+            *columns,
+            console=rich_console.Console(
+                file=io.StringIO(), width=NOTEBOOK_WIDTH, force_jupyter=False, color_system=None
+            ),
+            auto_refresh=False,
+        )
+        self._notebook = import_module("IPython.display")
+        self._shown, self._output = 0.0, ""
+
+    def start(self) -> None:
+        """Show the bar."""
+        self._output = uuid.uuid4().hex
+        self._notebook.display(self._data(), raw=True, display_id=self._output)
+
+    def stop(self) -> None:
+        """Remove the bar."""
+        self._notebook.update_display({"text/plain": ""}, raw=True, display_id=self._output)
+
+    def update(self, *args: Any, **kwargs: Any) -> None:
+        """Change the state, and show it unless that was done a moment ago."""
+        super().update(*args, **kwargs)
+        if (now := time.monotonic()) - self._shown > NOTEBOOK_EVERY:
+            self._shown = now
+            self._notebook.update_display(self._data(), raw=True, display_id=self._output)
+
+    def _data(self) -> dict[str, str]:
+        with self.console.capture() as capture:
+            self.console.print(self.make_tasks_table(self.tasks), end="")
+        return {"text/plain": capture.get().strip()}
+
+
+def _bar_on(console: rich_console.Console, *columns: ProgressColumn) -> Progress:
+    """Return a bar for a terminal or a notebook; elsewhere it shows nothing."""
+    if console.is_jupyter and not console.quiet:
+        return NotebookBar(*columns)
+    disable = not console.is_terminal or console.quiet
+    return Progress(*columns, console=console, transient=True, disable=disable)
 
 
 def _duration(seconds: float) -> str:

@@ -15,7 +15,7 @@ from saccade.allocator import keep_freed_memory
 from saccade.data import sources
 from saccade.data.batches.plan import Plan
 from saccade.data.corpus import Corpus, Item, Split
-from saccade.data.sources.columns import Column, counted
+from saccade.data.sources.columns import Column, ColumnNames, counted, parse_columns
 from saccade.data.sources.layout import SPLITS
 from saccade.data.sources.text_files import read_lines
 from saccade.data.validation_split import GIVEN, STRATIFIED
@@ -68,7 +68,7 @@ def train(
     device: str = "auto",
     precision: str = "auto",
     pair: str | None = None,
-    columns: Mapping[str, str] | None = None,
+    columns: ColumnNames | None = None,
     by_hand: Iterable[str] | None = None,
     valid_fraction: float | None = None,
     split_rule: str = STRATIFIED,
@@ -94,7 +94,8 @@ def train(
         device: "auto", "cpu", "cuda" or "mps"; "auto" is a GPU if there is one.
         precision: "auto", "float32" or "bfloat16".
         pair: for parallel text files, the two languages, such as "en-de".
-        columns: names of columns in the data by the names that the task knows them by.
+        columns: names of columns in the data by the names that the task knows them by: a mapping,
+            or "source=english,target=french".
         by_hand: keys of the recipe that do not adapt to the data and the budget; if left out, the
             changes and the keys of a recipe file.
         valid_fraction: fraction of the rows to hold out for validation if the data has no
@@ -163,7 +164,7 @@ def train(
             recipe=chosen,
             initial=initial,
             open_data=open_data,
-            place=DataPlace(data=str(data), pair=pair, columns=columns),
+            place=DataPlace(data=str(data), pair=pair, columns=parse_columns(columns) or None),
             world=replace(world, device=place),
             precision=precisions.choose(precision, place),
             console=console,
@@ -210,7 +211,7 @@ def evaluate(
     data: str | Path,
     split: str = "test",
     pair: str | None = None,
-    columns: Mapping[str, str] | None = None,
+    columns: ColumnNames | None = None,
     **options: Any,
 ) -> dict[str, float]:
     """Measure a run on data.
@@ -221,7 +222,8 @@ def evaluate(
         split: which split of a folder: "train", "valid" or "test"; with a run folder and the data
             that it was trained on, "valid" also means the rows that training held out.
         pair: for parallel text files, the two languages, such as "en-de".
-        columns: names of columns in the data by the names that the task knows them by.
+        columns: names of columns in the data by the names that the task knows them by: a mapping,
+            or "source=english,target=french".
         options: further options of `assess` and of the task's `evaluate`, such as `attention` or
             `beam`.
 
@@ -247,7 +249,7 @@ def assess(
     data: str | Path,
     split: str = "test",
     pair: str | None = None,
-    columns: Mapping[str, str] | None = None,
+    columns: ColumnNames | None = None,
     run: str | Path | None = None,
     skip_broken: bool = False,
     attention: AttentionOptions | None = None,
@@ -261,7 +263,8 @@ def assess(
         data: file or folder of data, `builtin:NAME` or `hf:NAME`; all rows of a file are used.
         split: which split of a folder: "train", "valid" or "test".
         pair: for parallel text files, the two languages, such as "en-de".
-        columns: names of columns in the data by the names that the task knows them by.
+        columns: names of columns in the data by the names that the task knows them by: a mapping,
+            or "source=english,target=french".
         run: the task's run folder; of the data that it was trained on, the split "valid" is then
             what training held out.
         skip_broken: leave out images that are missing or damaged, instead of raising an error.

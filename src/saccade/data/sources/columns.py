@@ -20,6 +20,33 @@ nld nno nob pol por ron rus san sco slk slv som spa sqi srp swa swe szl tam tel 
 urd uzb vie wol xho yid yor yue zho zul
 """
 LANGUAGES = frozenset(_CODES.split())
+ColumnNames = Mapping[str, str] | str
+"""Names or numbers of columns in the data by the names that a task knows them by: a mapping, or
+assignments such as "source=english,target=french"."""
+
+
+def parse_columns(columns: ColumnNames | None) -> dict[str, str]:
+    """Return the columns of the data by the names that a task knows them by.
+
+    Raises:
+        DataError: An assignment lacks its name or its column.
+
+    Example:
+        >>> parse_columns("source=english,target=french")
+        {'source': 'english', 'target': 'french'}
+    """
+    if not isinstance(columns, str):
+        return dict(columns or {})
+    table = {}
+    for part in columns.split(","):
+        name, equals, column = part.partition("=")
+        if not equals or not name.strip() or not column.strip():
+            raise DataError(
+                f"columns {columns!r}: {part!r} is not a valid assignment. Expected "
+                "name=column,name=column, such as source=english,target=french"
+            )
+        table[name.strip()] = column.strip()
+    return table
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,15 @@ from pathlib import Path
 
 from saccade.data import builtin
 from saccade.data.corpus import Corpus, Split, Table
-from saccade.data.sources.columns import Column, ColumnRequest, counted, parse_pair, spaced
+from saccade.data.sources.columns import (
+    Column,
+    ColumnNames,
+    ColumnRequest,
+    counted,
+    parse_columns,
+    parse_pair,
+    spaced,
+)
 from saccade.data.sources.formats import FORMATS
 from saccade.data.sources.generated import builtin_tables
 from saccade.data.sources.huggingface import HUGGING_FACE, huggingface_tables, is_saved
@@ -33,7 +41,7 @@ def open_corpus(
     task_columns: Sequence[Column],
     *,
     pair: str | None = None,
-    columns: Mapping[str, str] | None = None,
+    columns: ColumnNames | None = None,
     valid_fraction: float | None = None,
     rule: str = STRATIFIED,
     seed: int = 0,
@@ -53,7 +61,7 @@ def open_corpus(
         task_columns: The columns to read.
         pair: Source and target language of parallel text, as in `en-de`.
         columns: Names of columns in the files, or numbers from 1 for files without a header, by
-            the name of the column in `task_columns`.
+            the name of the column in `task_columns`; also as in "source=english,target=french".
         valid_fraction: The fraction of `train` to hold out for validation, from 0 up to 1. By
             default 10 % of the rows, at least 100, but at most 20 % and about 2000. With 0 nothing
             is held out, and a single file is `required[0]`, for evaluation.
@@ -92,7 +100,7 @@ def open_corpus(
     request = ColumnRequest(
         columns=tuple(task_columns),
         pair=parse_pair(pair) if pair else None,
-        renamed=dict(columns or {}),
+        renamed=parse_columns(columns),
         skip_broken=skip_broken,
     )
     single, tables = _tables(str(data), request)

@@ -1,5 +1,6 @@
-"""Web page of the server: every file in this folder except Python, at / and /page/NAME.
+"""Web pages of the server: every file in this folder except Python, at /, /docs and /page/NAME.
 
+docs.js     the page of the API at /docs, rendered from openapi.json
 main.js     the page: chosen models, inputs and requests
 column.js   one model and its answer, at once or as a stream
 answer.js   elements that show an answer
@@ -26,7 +27,7 @@ MEDIA_TYPES = {
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-INDEX = "index.html"
+PAGES = {"/": "index.html", "/docs": "docs.html"}
 LENS_FILES = ("page.css", "view.css", "view.js")
 """Files of the lens's page that this page uses."""
 
@@ -44,12 +45,12 @@ def contents() -> dict[str, Response]:
 
 
 def paths() -> tuple[str, ...]:
-    """Return the paths of the page. Its files reveal nothing, so they need no token."""
-    return ("/", *(f"/page/{name}" for name in contents()))
+    """Return the paths of the pages. Their files reveal nothing, so they need no token."""
+    return (*PAGES, *(f"/page/{name}" for name in contents()))
 
 
 def router() -> APIRouter:
-    """Return the router of / and /page/NAME."""
+    """Return the router of /, /docs and /page/NAME."""
     routes = APIRouter(tags=["page"])
     responses = contents()
     documents = documented()
@@ -61,7 +62,12 @@ def router() -> APIRouter:
     @routes.get("/", summary="Web page", response_class=Response, responses=documents)
     async def index() -> Response:
         """Return the web page, on which people can try the models. Needs no token."""
-        return responses[INDEX]
+        return responses[PAGES["/"]]
+
+    @routes.get("/docs", summary="Page of the API", response_class=Response, responses=documents)
+    async def docs() -> Response:
+        """Return the description of the API as a page, with requests to try. Needs no token."""
+        return responses[PAGES["/docs"]]
 
     @routes.get(
         "/page/{name}",

@@ -3,12 +3,17 @@
 import { make, visible } from "./view.js";
 
 const MOST_LABELS = 10;
+const CUT = "The input is too long for this model: only a part of it was read.";
 
 /** Return the elements for an answer of /v1/predict. */
 export function answerElements(answer) {
-  if ("text" in answer) return textElements(answer);
-  const best = make("p", { class: "answer" }, labelElement(String(answer.label)));
-  return answer.probabilities ? [best, bars(answer.probabilities)] : [best];
+  const elements = "text" in answer ? textElements(answer) : labelElements(answer);
+  return answer.truncated ? [...elements, make("p", { class: "cut" }, CUT)] : elements;
+}
+
+function labelElements({ label, probabilities }) {
+  const best = make("p", { class: "answer" }, labelElement(String(label)));
+  return probabilities ? [best, bars(probabilities)] : [best];
 }
 
 /** Return a paragraph with a text, or with a note that it is empty. */

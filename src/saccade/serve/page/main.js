@@ -62,7 +62,6 @@ class Page {
       return;
     }
     at("token").hidden = at("trouble").hidden = true;
-    at("more").hidden = Boolean(token.value); // a link cannot send the token
     at("work").hidden = false;
     if (this.columns.length) this.changed(true);
     else this.list();
@@ -79,7 +78,7 @@ class Page {
   lock() {
     if (token.value) at("token-said").textContent = "This token is not valid for this server.";
     token.set("");
-    at("work").hidden = at("trouble").hidden = at("more").hidden = true;
+    at("work").hidden = at("trouble").hidden = true;
     at("token").hidden = false;
     at("token-field").value = "";
     at("token-field").focus();

@@ -9,7 +9,6 @@
       input: HTMLElement,
       looked: HTMLElement,
       model: HTMLSelectElement,
-      more: HTMLElement,
       options: HTMLElement,
       other: HTMLSelectElement,
       stop: HTMLButtonElement,

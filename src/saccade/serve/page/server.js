@@ -2,6 +2,7 @@
 
 fetchJson(path, body, talk)     the response as JSON; GET without a body, POST with one
 fetchEvents(path, body, talk)   the events of a stream, one after the other
+fetchText(path, text)           the status and text of any response, to a body that is JSON already
 
 `talk` has a signal that cancels the request, and may have wait(seconds), which is called before a
 retry. Both throw a RequestError, whose message is for people. */
@@ -52,6 +53,16 @@ export async function fetchJson(path, body, talk = {}) {
 }
 
 /** @param {string} path
+    @param {string} [text] */
+export async function fetchText(path, text) {
+  /** @type {RequestInit} */
+  const options = { headers: headersOf(text !== undefined) };
+  if (text !== undefined) Object.assign(options, { method: "POST", body: text });
+  const response = await read(() => fetch(path, options));
+  return { status: response.status, text: await read(() => response.text()) };
+}
+
+/** @param {string} path
     @param {any} body
     @param {Talk} talk */
 export async function* fetchEvents(path, body, talk = {}) {
@@ -95,14 +106,20 @@ async function fetchResponse(path, body, { signal, wait }) {
 }
 
 function requestOptions(body, signal) {
+  if (body === undefined) return { headers: headersOf(false), signal };
+  if (body.inputs?.some((input) => input instanceof Blob)) {
+    const headers = headersOf(false); // fetch adds the boundary
+    return { method: "POST", headers, body: upload(body), signal };
+  }
+  return { method: "POST", headers: headersOf(true), body: JSON.stringify(body), signal };
+}
+
+/** Return the headers of a request: the token, and the type of a JSON body. */
+function headersOf(json) {
   /** @type {Record<string, string>} */
   const headers = token.value ? { Authorization: `Bearer ${token.value}` } : {};
-  if (body === undefined) return { headers, signal };
-  if (body.inputs?.some((input) => input instanceof Blob)) {
-    return { method: "POST", headers, body: upload(body), signal }; // fetch adds the boundary
-  }
-  headers["Content-Type"] = "application/json";
-  return { method: "POST", headers, body: JSON.stringify(body), signal };
+  if (json) headers["Content-Type"] = "application/json";
+  return headers;
 }
 
 /** Return a form with images as files, which may be larger than JSON. */

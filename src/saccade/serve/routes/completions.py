@@ -29,6 +29,8 @@ from saccade.serve.stop_sequences import StopSequences
 from saccade.tasks import Answer
 
 EVENT_STREAM = "text/event-stream"
+NAMES = {"max_length": "max_tokens", "inputs": "prompts", "input": "prompt"}
+"""Fields of this route by the words for them in messages of the models."""
 Choices = AsyncGenerator[dict[str, object], None]
 """Choices of a stream, one per event."""
 
@@ -62,7 +64,12 @@ def router(models: ModelRegistry) -> APIRouter:
             )
         completion = Completion(body, model)
         deadline = deadline_of(request, model, body.prompts)
-        return await (completion.stream(deadline) if body.stream else completion.answer(deadline))
+        try:
+            return await (
+                completion.stream(deadline) if body.stream else completion.answer(deadline)
+            )
+        except Problem as problem:
+            raise problem.renamed(NAMES) from None
 
     return routes
 
@@ -113,25 +120,27 @@ class Completion:
         before = self.prompts[index] if self.body.echo else ""
         reason = "stop" if stop.reached or answer.finished else "length"
         attention = {"attention": attention_json(answer)} if self.body.attention else {}
-        return json_object(_choice(before + text, reason, index), **attention)
+        choice = _choice(before + text, reason, index, truncated=answer.truncated)
+        return json_object(choice, **attention)
 
     async def _choices(self, deadline: Deadline) -> Choices:
         """Yield the choice of each event; the last one has the finish reason."""
-        stop, finished = StopSequences(self.body.stop_sequences), False
+        stop, finished, cut = StopSequences(self.body.stop_sequences), False, False
         before = self.prompts[0] if self.body.echo else ""
         stream = self.model.stream(self.prompts[0], self.options, deadline)
         async with aclosing(stream) as pieces:
             async for piece in pieces:
+                cut = piece.truncated
                 if piece.finished is not None:
                     finished = piece.finished
                 elif text := before + stop.feed(piece.text):
-                    yield _choice(text, None)
+                    yield _choice(text, None, truncated=cut)
                     before = ""
                 if stop.reached:
                     deadline.satisfied = True
                     break
         reason = "stop" if stop.reached or finished else "length"
-        yield _choice(before + stop.flush(), reason)
+        yield _choice(before + stop.flush(), reason, truncated=cut)
 
     async def _events(self, first: dict[str, object], rest: Choices) -> AsyncGenerator[str, None]:
         async with aclosing(rest):
@@ -140,7 +149,7 @@ class Completion:
                 async for choice in rest:
                     yield _event({**self._head, "choices": [choice]})
             except Problem as problem:
-                yield _event(problem.body())
+                yield _event(problem.renamed(NAMES).body())
                 return
         yield "data: [DONE]\n\n"
 
@@ -158,8 +167,14 @@ class EventStream(StreamingResponse):
             await super().__call__(scope, receive, send)
 
 
-def _choice(text: str, reason: str | None, index: int = 0) -> dict[str, object]:
-    return {"index": index, "text": text, "logprobs": None, "finish_reason": reason}
+def _choice(text: str, reason: str | None, index: int = 0, *, truncated: bool) -> dict[str, object]:
+    return {
+        "index": index,
+        "text": text,
+        "logprobs": None,
+        "finish_reason": reason,
+        "truncated": truncated,
+    }
 
 
 def _event(table: Mapping[str, object]) -> str:

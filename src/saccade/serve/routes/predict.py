@@ -6,7 +6,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from saccade.serve.json_body import IMAGE, REQUEST, StrictRoute
+from saccade.serve.json_body import FORM_FIELDS, IMAGE, REQUEST, StrictRoute
 from saccade.serve.middleware import UPLOAD
 from saccade.serve.models import ModelRegistry
 from saccade.serve.problems import WORK, Problem, documented
@@ -32,6 +32,10 @@ UPLOAD_SCHEMA = {
             "type": "string",
             "description": "The other fields of the request, as a JSON object without `inputs`.",
             "examples": ['{"model": "photos", "attention": true}'],
+        },
+        **{
+            name: {"type": "string", "description": f"The field `{name}`, as its JSON or as text."}
+            for name in FORM_FIELDS
         },
         IMAGE: {
             "type": "array",
@@ -61,7 +65,8 @@ def router(models: ModelRegistry) -> APIRouter:
     async def predict(body: PredictRequest, request: Request) -> Response:
         """Answer inputs with any of the models: translate, classify, caption, continue.
 
-        Images can also be uploaded as `multipart/form-data`.
+        Images can also be uploaded by a form, `multipart/form-data`, such as with
+        `curl -F image=@photo.png`.
         """
         model = models.find(body.model)
         if model.task.reads != "image" and any(type(value) is bytes for value in body.inputs):
@@ -77,7 +82,7 @@ def router(models: ModelRegistry) -> APIRouter:
 
         def encoded(answer: Answer) -> JsonPieces:
             attention = {"attention": attention_json(answer)} if body.attention else {}
-            return json_object(answer.as_json(), **attention)
+            return json_object(answer.to_dict(), **attention)
 
         return await json_response(
             json_object({"model": model.name}, answers=json_array(map(encoded, answers))),

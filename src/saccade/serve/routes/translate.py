@@ -38,7 +38,9 @@ def router(models: ModelRegistry) -> APIRouter:
     async def translate(body: TranslateRequest, request: Request) -> Response:
         """Translate one text or several, in the shape of LibreTranslate's API."""
         model = models.translator(body.source, body.target)
-        options = {"num_best": 1 + body.alternatives} if body.alternatives else {}
+        options: dict[str, object] = {} if body.split is None else {"split": body.split}
+        if body.alternatives:
+            options["num_best"] = 1 + body.alternatives
         answers = await model.predict(
             body.texts, options, deadline_of(request, model, body.texts), attention=body.attention
         )
@@ -59,7 +61,11 @@ def _encoded(body: TranslateRequest, answers: list[Answer]) -> JsonPieces:
     """Return the response as JSON: single values if the request had a single text, else lists."""
     single = body.texts is not body.q
     texts = [answer.text for answer in answers]
-    table: dict[str, object] = {"translatedText": texts[0] if single else texts}
+    cut = [answer.truncated for answer in answers]
+    table: dict[str, object] = {
+        "translatedText": texts[0] if single else texts,
+        "truncated": cut[0] if single else cut,
+    }
     if body.alternatives:
         others = [[other.text for other in answer.alternatives] for answer in answers]
         table["alternatives"] = others[0] if single else others

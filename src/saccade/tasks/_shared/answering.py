@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import torch
 from torch import nn
@@ -34,6 +34,18 @@ OnBatch = Callable[[int], None]
 """Called after each batch with the number of examples in it."""
 
 
+class AnswerPiece(NamedTuple):
+    """A part of an input that was answered on its own.
+
+    Attributes:
+        input: Its (start, end) characters in the input.
+        text: The (start, end) characters of its answer in the text.
+    """
+
+    input: tuple[int, int]
+    text: tuple[int, int]
+
+
 @dataclass(frozen=True)
 class Answer:
     """A model's prediction.
@@ -44,6 +56,8 @@ class Answer:
         attention: Where the model looked, if that was asked for.
         alternatives: Other answers, the best first.
         finished: False if the text was cut at its maximum length.
+        truncated: True if the input was too long and only a part of it was read.
+        pieces: The parts that a long input was split into; empty if it was answered at once.
         tokens: The generated tokens, if the text alone does not determine them.
         confidence: How sure the model is, from 0 to 1: the probability of a label; of a generated
             text, the geometric mean of the probabilities of its tokens. None if there is none, as
@@ -55,6 +69,8 @@ class Answer:
     attention: AttentionRecord | None = None
     alternatives: tuple[Answer, ...] = ()
     finished: bool = True
+    truncated: bool = False
+    pieces: tuple[AnswerPiece, ...] = ()
     tokens: tuple[int, ...] | None = field(default=None, repr=False, compare=False)
     confidence: float | None = None
 
@@ -62,16 +78,31 @@ class Answer:
         """Return the text."""
         return self.text
 
-    def as_json(self) -> dict[str, object]:
-        """Return plain values."""
+    def to_dict(self) -> dict[str, object]:
+        """Return the answer as plain JSON values, without attention.
+
+        These are the fields of `saccade predict --json` and of the HTTP API.
+        """
         table: dict[str, object] = {
             "text": self.text,
             "score": self.score,
             "confidence": self.confidence,
+            "truncated": self.truncated,
         }
+        if self.pieces:
+            table["pieces"] = [
+                {"input": list(piece.input), "text": list(piece.text)} for piece in self.pieces
+            ]
         if self.alternatives:
-            table["alternatives"] = [other.as_json() for other in self.alternatives]
+            others = (other.to_dict() for other in self.alternatives)
+            table["alternatives"] = [
+                {name: other[name] for name in ("text", "score", "confidence")} for other in others
+            ]
         return table
+
+    def as_json(self) -> dict[str, object]:
+        """Return what `to_dict` returns; its earlier name."""
+        return self.to_dict()
 
 
 BLANK = Answer("", 0.0)
@@ -84,20 +115,28 @@ class Example:
 
     Attributes:
         number: The number of the input, from 0, for its seed and for messages.
+        piece: The number of the part of the input, from 0, if a long input is split.
         length: The number of tokens that are read; examples of similar length are answered
             together.
         encoded: The number of tokens of the complete input.
-        weights: Maximum number of weights per head in its attention record.
+        weights: Maximum number of weights per head in the attention record of the input; 0 for
+            all pieces but the first.
         group: Examples are answered together only if this is equal.
         blank: Whether there is nothing to answer.
     """
 
     number: int
+    piece: int = 0
     length: int = 0
     encoded: int = 0
     weights: int = 0
     group: Hashable = None
     blank: bool = False
+
+    @property
+    def cut(self) -> bool:
+        """Whether only a part of it is read."""
+        return self.encoded > self.length
 
 
 ExampleT = TypeVar("ExampleT", bound=Example)
@@ -129,9 +168,9 @@ def answer_all(
     batches = batches_of(examples, batch_size_for(len(examples), batch_size, device))
     for rows, answered in side_by_side(answer_batch, batches, device):
         for i, one in zip(rows, answered, strict=True):
-            answers[i] = one
+            answers[i] = replace(one, truncated=True) if examples[i].cut else one
         if on_batch is not None:
-            on_batch(len(rows))
+            on_batch(sum(examples[i].piece == 0 for i in rows))
     return answers
 
 

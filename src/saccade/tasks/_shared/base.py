@@ -94,6 +94,7 @@ class Task(nn.Module, ABC):
         name: The `task` of its recipes.
         unit: The plural of what a batch counts, for people.
         reinitialised: Prefixes of parameters that are never taken from another model.
+        unsplit: The options of `prepare` with which each input is one example.
         selection_metric: The metric by which the best weights are selected.
         config: The options that the task was created with.
         model: The model.
@@ -102,6 +103,7 @@ class Task(nn.Module, ABC):
     name: ClassVar[str]
     unit: ClassVar[str] = "tokens"
     reinitialised: ClassVar[tuple[str, ...]] = ()
+    unsplit: ClassVar[Options] = NO_OPTIONS
     selection_metric: str
     config: TaskConfig
     model: nn.Module
@@ -136,6 +138,8 @@ class Task(nn.Module, ABC):
     ) -> Sequence[Example]:
         """Turn inputs into examples that carry the options they are to be answered with.
 
+        A long input may become several examples, whose answers `join` joins.
+
         Args:
             inputs: The inputs.
             options: The options of the task, such as those of `[generation]`.
@@ -153,6 +157,10 @@ class Task(nn.Module, ABC):
     def look(self, examples: Sequence[Any], answers: Sequence[Answer]) -> list[AttentionRecord]:
         """Return where the model looked for each answer of a batch."""
         raise WatchError("this model has no attention: it never looks back at what it read")
+
+    def join(self, examples: Sequence[Any], answers: list[Answer]) -> list[Answer]:
+        """Return one answer per input from the answers to all examples."""
+        return answers
 
     def measure(self, items: list[Item], answers: Sequence[Any], *, quick: bool) -> Evaluation:
         """Return the metrics of the answers to some items; see `evaluate`."""
@@ -231,7 +239,7 @@ class Task(nn.Module, ABC):
 
     def warn(self, examples: Sequence[Example]) -> None:
         """Log a warning about inputs that are not read completely."""
-        if not (cut := [example for example in examples if example.encoded > example.length]):
+        if not (cut := [example for example in examples if example.cut]):
             return
         part = self.describe().reads.part.format(cut[0].length)
         log.warning(
@@ -263,7 +271,8 @@ class Task(nn.Module, ABC):
     ) -> list[Any]:
         """Answer each input, in their order.
 
-        A blank text gets an empty answer. A text that is too long is cut, with a warning.
+        A blank text gets an empty answer. A text that is too long is split, if the task can join
+        the answers of its pieces, or else cut, with a warning and `truncated` in its answer.
 
         Args:
             inputs: The inputs.
@@ -296,9 +305,10 @@ class Task(nn.Module, ABC):
         """Answer prepared examples."""
         self.ensure_eval()
         look = self.look if attention else None
-        return answer_all(
+        answers = answer_all(
             examples, self.answer, look, self.device, batch_size=batch_size, on_batch=on_batch
         )
+        return self.join(examples, answers)
 
     def evaluate(
         self,
@@ -332,7 +342,8 @@ class Task(nn.Module, ABC):
     def records(self, inputs: Sequence[TaskInput], outputs: Sequence[str]) -> list[AttentionRecord]:
         """Return where the model looks if each input is answered by the given output."""
         self.ensure_eval()
-        return self.look(self.prepare(inputs), [Answer(text, 0.0) for text in outputs])
+        examples = self.prepare(inputs, self.unsplit)
+        return self.look(examples, [Answer(text, 0.0) for text in outputs])
 
 
 class TaskConfig(ABC):

@@ -144,11 +144,16 @@ class Classification(Answer):
         shown = (f"{name}  {percent(self.probabilities[name])}" for name in self.labels)
         return ", ".join(shown) or "(no label)"
 
-    def as_json(self) -> dict[str, object]:
-        """Return plain values."""
+    def to_dict(self) -> dict[str, object]:
+        """Return the answer as plain JSON values, without attention."""
         if not self.probabilities:
-            return {"label": float(self.label)}
-        table = {"label": self.label, "score": self.score, "confidence": self.confidence}
+            return {"label": float(self.label), "truncated": self.truncated}
+        table = {
+            "label": self.label,
+            "score": self.score,
+            "confidence": self.confidence,
+            "truncated": self.truncated,
+        }
         return {**table, "probabilities": dict(self.probabilities)}
 
 

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 COUNTED = 200_000
 """The maximum number of rows whose outputs are counted for a baseline."""
+NEXT_PIECE = 1_000_003
+"""The distance between the random seeds of two pieces of one input."""
 WORD = "▁"
 """The mark of a vocabulary for the space before a word."""
 
@@ -80,7 +82,7 @@ class GeneratingTask(Task):
         request = GenerationRequest(
             limits=self.writes.limits(examples[0].limit),
             options=examples[0].options,
-            rows=[example.number for example in examples],
+            rows=[example.number + NEXT_PIECE * example.piece for example in examples],
         )
         return self.engine.generate(inputs, request)
 
