@@ -18,6 +18,7 @@ from saccade.data.corpus import Corpus, Item, Split
 from saccade.data.sources.columns import Column
 from saccade.data.sources.layout import SPLITS
 from saccade.data.sources.text_files import read_lines
+from saccade.data.survey import notes, survey
 from saccade.errors import DataError, RunError
 from saccade.interfaces import HasEngine
 from saccade.lens.alignment.gold import Gold, GoldFile, SentencePair, parse_gold
@@ -26,6 +27,7 @@ from saccade.tasks.measures import require_measurable, with_attention
 from saccade.training import checkpoint, distributed
 from saccade.training import precision as precisions
 from saccade.training import recipe as recipes
+from saccade.training.choice import Choice, choose_recipe
 from saccade.training.console import Console
 from saccade.training.distributed import World
 from saccade.training.interruption import Interruption
@@ -37,10 +39,12 @@ from saccade.training.warm_start import WarmStart, open_warm_start
 
 ALIGNMENT = Column("alignment", ("alignments", "links"), required=False)
 """The column of gold alignments, which an evaluation of attention may read."""
+SURVEYED = 50_000
+"""Rows of each split that are surveyed before a training."""
 
 
 def train(
-    recipe: str | Path,
+    recipe: str | Path | None = None,
     *,
     data: str | Path,
     out: str | Path,
@@ -61,7 +65,8 @@ def train(
     """Train a recipe on data into a run folder.
 
     Args:
-        recipe: name of a built-in recipe, or path of a .toml file.
+        recipe: name of a built-in recipe, or path of a .toml file; chosen by the columns and the
+            size of the data if left out.
         data: file or folder of data, `builtin:NAME` or `hf:NAME`.
         out: the run folder to write.
         changes: assignments to keys of the recipe, such as "model.dim=256".
@@ -104,7 +109,12 @@ def train(
     overrides = [f"training.{name}={value}" for name, value in budget.items() if value is not None]
     keep_freed_memory()
     with Interruption() as interruption:
-        run, initial = Run(Path(out)), None
+        run, initial, choice = Run(Path(out)), None, None
+        if recipe is None and resume and run.exists():
+            recipe = run.folder / "recipe.toml"
+        elif recipe is None:
+            choice = choose_recipe(data, pair=pair, columns=columns, changes=changes)
+            recipe, changes = choice.recipe, (*choice.changes, *changes)
         if resume and run.initial.exists():  # the run folder holds all that it started from
             model = config.plain(run.recipe().options)["model"]
         else:
@@ -115,6 +125,7 @@ def train(
         job = _Job(
             run=run,
             recipe=chosen,
+            choice=choice,
             initial=initial,
             corpus=sources.open_corpus(data, chosen.options.columns, pair=pair, columns=columns),
             world=replace(world, device=place),
@@ -287,6 +298,7 @@ class _Job:
 
     run: Run
     recipe: Recipe
+    choice: Choice | None
     initial: WarmStart | None
     corpus: Corpus
     world: World
@@ -298,6 +310,8 @@ class _Job:
     def run_all(self, *, resume: bool) -> Task:
         """Train; the first process writes vocabularies and the run, then all read them."""
         self.notify(self.corpus.summary)
+        if self.choice is not None:
+            self.notify(self.choice.reason)
         with distributed.joined(self.world) as world:
             job = replace(self, world=world)
             with self.run.locked() if world.first else nullcontext():
@@ -310,7 +324,7 @@ class _Job:
     def begin(self, *, resume: bool) -> Task | None:
         """Begin the run and return its task; None if there is a run that can be resumed."""
         splits = self.corpus.splits
-        facts = {
+        facts: dict[str, object] = {
             "data": {name: split.digest() for name, split in splits.items() if name != "test"},
             "threads": torch.get_num_threads(),
             "world": self.world.size,
@@ -324,6 +338,7 @@ class _Job:
                 self.notify(f"{self.run.folder} has no checkpoint yet; training starts from step 0")
             return None
         self.run.require_new()
+        facts |= self.survey()
         torch.manual_seed(self.recipe.training.seed)
         folder = None if self.initial is None else self.initial.folder
         with self.console.counting("building the vocabulary, rows read:") as bar:
@@ -338,6 +353,23 @@ class _Job:
         count = "1 tensor" if len(taken) == 1 else f"{len(taken)} tensors"
         self.notify(f"{count} taken from {folder}; new: {', '.join(new) or 'none'}")
         return task
+
+    def survey(self) -> dict[str, object]:
+        """Print remarks about the first rows; return them and the choice of the recipe."""
+        surveyed = survey(
+            self.corpus,
+            self.recipe.options.columns,
+            separator=self.recipe.separator,
+            most=SURVEYED,
+            open_images=False,
+        )
+        remarks = notes(surveyed)
+        part = "" if surveyed.complete else f" (of the first {SURVEYED:,} rows of each split)"
+        for remark in remarks:
+            self.notify(f"{remark}{part}")
+        rows = {name: split.rows for name, split in surveyed.splits.items()}
+        facts: dict[str, object] = {"inspection": {"rows_read": rows, "notes": remarks}}
+        return facts if self.choice is None else {**facts, "choice": self.choice.as_json()}
 
     def require_resumable(self, *, resume: bool) -> None:
         """Raise a RunError if the run that is there may not be resumed."""

@@ -51,9 +51,10 @@ def _label_notes(split: str, labels: LabelCounts) -> Iterator[str]:
             " and ".join(f"{quoted(label)} ({spaced(count)})" for label, count in group)
             for group in labels.variants
         ]
+        verb = "differs" if labels.extra_spellings == 1 else "differ"
         yield (
-            f"{counted(labels.extra_spellings, 'label')} of {split} differ only in case or spaces "
-            f"from another: {listed(groups, 4)}"
+            f"{counted(labels.extra_spellings, 'label')} of {split} {verb} only in case or "
+            f"spaces from another: {listed(groups, 4)}"
         )
     if labels.single:
         verb = "has" if len(labels.single) == 1 else "have"

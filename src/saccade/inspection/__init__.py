@@ -1,0 +1,15 @@
+"""Inspection: what data holds, which recipes fit it, and what a training would cost here.
+
+inspect      inspect data, and the record of it
+cost         the cost of a training, by a short trial in a child process
+text         an inspection as lines of text
+page         an inspection as a page
+
+The facts come from `saccade.data.survey`, the choice of a recipe from `saccade.training.choice`.
+"""
+
+from saccade.inspection.cost import Cost
+from saccade.inspection.inspect import Inspection, inspect
+from saccade.training.choice import Choice, choose_recipe
+
+__all__ = ["Choice", "Cost", "Inspection", "choose_recipe", "inspect"]
