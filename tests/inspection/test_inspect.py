@@ -147,7 +147,7 @@ def test_a_failed_trial_is_a_reason_and_not_an_error(planted, monkeypatch):
     def fail(trial):
         raise cost.TrainingError("no weights")
 
-    monkeypatch.setattr("saccade.inspection.inspect.measure_cost", fail)
+    monkeypatch.setattr("saccade.inspection.record.measure_cost", fail)
     inspection = inspect(planted)
     assert (inspection.cost, inspection.cost_error) == (None, "no weights")
     assert "not measured: no weights" in inspection.summary()

@@ -1,6 +1,6 @@
 """Inspection: what data holds, which recipes fit it, and what a training would cost here.
 
-inspect      inspect data, and the record of it
+record       inspect data, and the record of it
 cost         the cost of a training, by a short trial in a child process
 text         an inspection as lines of text
 page         an inspection as a page
@@ -9,7 +9,7 @@ The facts come from `saccade.data.survey`, the choice of a recipe from `saccade.
 """
 
 from saccade.inspection.cost import Cost
-from saccade.inspection.inspect import Inspection, inspect
+from saccade.inspection.record import Inspection, inspect
 from saccade.training.choice import Choice, choose_recipe
 
 __all__ = ["Choice", "Cost", "Inspection", "choose_recipe", "inspect"]

@@ -8,7 +8,7 @@ from typing import Any
 from saccade.data.sources.columns import spaced
 from saccade.data.survey import Images, LabelCounts
 from saccade.inspection.cost import Cost
-from saccade.inspection.inspect import Inspection
+from saccade.inspection.record import Inspection
 from saccade.inspection.text import MEGABYTE, duration, percent
 from saccade.lens.drawing.chart import COLOURS, Chart
 from saccade.lens.drawing.fonts import plain

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from saccade.data.sources.columns import counted, quoted, spaced
 from saccade.data.survey import Fault, Images, LabelCounts, Lengths, SplitSurvey, Survey
 from saccade.inspection.cost import Cost, Tokens
-from saccade.inspection.inspect import Inspection
+from saccade.inspection.record import Inspection
 
 WIDTH = 9
 """Columns of the numbers."""
