@@ -77,9 +77,9 @@ def test_text_begins_lines_with_numbers(inspection):
     lines = [line.split() for line in inspection.summary().splitlines()]
     for words in (
         "5 duplicates in train",
-        "3 rows of valid that are also in train",
-        "2 labels that differ only in case or spaces from another",
-        "1 rows with an empty column in train",
+        "3 rows of valid also in train",
+        "2 labels different from another only in case or spaces",
+        "1 row with an empty column in train",
         "68 train",
         "12 valid",
     ):

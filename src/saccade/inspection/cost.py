@@ -25,6 +25,7 @@ from saccade.allocator import keep_freed_memory, peak_memory
 from saccade.data import sources
 from saccade.data.batches.plan import Assignment, Plan
 from saccade.data.corpus import Row, Split, Table
+from saccade.data.store.ragged import Numbers
 from saccade.data.survey.facts import quantile
 from saccade.errors import SaccadeError, TrainingError
 from saccade.tasks import Task, TextInput
@@ -224,7 +225,7 @@ def _timed(
     return times[WARM_UP:]
 
 
-def _longest(plan: Plan) -> Any:
+def _longest(plan: Plan) -> Numbers:
     """Return the batch whose rows are the longest."""
     batches = [plan.update(place)[0].rows for place in range(0, plan.per_epoch, plan.size)]
     return max(batches, key=lambda rows: int(plan.lengths[rows].sum(1).max()))

@@ -127,18 +127,15 @@ def _images(images: Images) -> list[str]:
 def _faults(survey: Survey) -> list[str]:
     lines: list[str] = []
     for name, split in survey.splits.items():
-        faults = {
-            f"broken rows in {name}; reading ended there": split.broken,
-            f"rows with an empty column in {name}": split.empty,
-            f"duplicates in {name}": split.duplicates,
-            f"rows of {name} with contradictory labels": split.contradictions,
-            f"broken images in {name}": split.images.broken if split.images else Fault(),
-        }
-        for words, fault in faults.items():
-            lines += _fault(fault, words)
+        lines += _fault(split.broken, "broken row", f"in {name}; reading ended there")
+        lines += _fault(split.empty, "row", f"with an empty column in {name}")
+        lines += _fault(split.duplicates, "duplicate", f"in {name}")
+        lines += _fault(split.contradictions, "row", f"of {name} with contradictory labels")
+        if split.images is not None:
+            lines += _fault(split.images.broken, "broken image", f"in {name}")
     for leak in survey.leaks:
-        words = f"rows of {leak.split} that are also in {leak.other}"
-        lines += _fault(Fault(leak.count, leak.first), words)
+        fault = Fault(leak.count, leak.first)
+        lines += _fault(fault, "row", f"of {leak.split} also in {leak.other}")
     labels = next(iter(survey.splits.values())).labels
     if labels is not None and labels.variants:
         groups = [
@@ -147,19 +144,21 @@ def _faults(survey: Survey) -> list[str]:
         ]
         lines += _fault(
             Fault(labels.extra_spellings, tuple(groups)),
-            "labels that differ only in case or spaces from another",
+            "label",
+            "different from another only in case or spaces",
         )
     if labels is not None and labels.single:
         singles = Fault(len(labels.single), tuple(map(quoted, labels.single)))
-        lines += _fault(singles, "labels with only one row")
+        lines += _fault(singles, "label", "with only one row")
     return lines
 
 
-def _fault(fault: Fault, words: str) -> list[str]:
+def _fault(fault: Fault, noun: str, words: str) -> list[str]:
+    """Return the number of rows with a fault, and the first of them."""
     if not fault.count:
         return []
     shown = [f"{'':>{WIDTH + 4}}{example}" for example in fault.first[:5]]
-    return [line(fault.count, words), *shown]
+    return [line(fault.count, f"{noun}{'s' * (fault.count > 1)} {words}"), *shown]
 
 
 def _cost(inspection: Inspection) -> list[str]:

@@ -9,7 +9,7 @@ import hashlib
 import os
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -328,7 +328,7 @@ class _Reader:
         self.input_hashes = np.frombuffer(self._input_hashes, np.int64)
         self.row_hashes = np.frombuffer(self._row_hashes, np.int64)
 
-    def _opened(self) -> Iterator[tuple[Row, ImageFacts | DataError | None]]:
+    def _opened(self) -> Generator[tuple[Row, ImageFacts | DataError | None], None, None]:
         if not self.opens:
             yield from ((row, None) for row in self.split)
             return
