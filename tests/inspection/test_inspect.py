@@ -102,7 +102,7 @@ def test_json_holds_all_of_it(inspection):
 def test_page_needs_nothing_else_and_escapes_labels(planted, tmp_path):
     path = tmp_path / "x.tsv"
     path.write_text("text\tlabel\n" + "".join(f"text {i}\t<b>{i % 2}</b>\n" for i in range(9)))
-    page = inspect(path, trial=0).page()
+    page = inspect(path, trial=0.0).page()
     assert "&lt;b&gt;1&lt;/b&gt;" in page
     assert "<b>1" not in page
     assert "http://" not in page.replace("http://www.w3.org", "")
@@ -126,7 +126,7 @@ def test_cost_scales_from_the_sample_to_the_data(tmp_path, monkeypatch):
     path = tmp_path / "x.tsv"
     rows = [f"{'word ' * (1 + i % 7)}{i}\t{i % 2}\n" for i in range(600)]
     path.write_text("text\tlabel\n" + "".join(rows))
-    trial = Trial(recipe="bert-mini", data=str(path), changes=SMALL, seconds=0)
+    trial = Trial(recipe="bert-mini", data=str(path), changes=SMALL, seconds=0.0)
     complete = perform(trial)
     monkeypatch.setattr(cost, "ENCODED", 100)
     sampled = perform(trial)
@@ -139,7 +139,7 @@ def test_rows_above_the_limit_are_measured(tmp_path):
     rows = [f"{'a ' * (100 if i % 4 == 0 else 3)}\t{i % 2}\n" for i in range(40)]
     path.write_text("text\tlabel\n" + "".join(rows))
     changes = (*SMALL, "text.max_length=32")
-    trial = Trial(recipe="bert-mini", data=str(path), changes=changes, seconds=0)
+    trial = Trial(recipe="bert-mini", data=str(path), changes=changes, seconds=0.0)
     assert perform(trial).tokens.above == pytest.approx(0.25, abs=0.1)
 
 
@@ -159,7 +159,7 @@ def test_the_error_of_a_child_process_is_its_last_line(tmp_path):
 
 
 def test_broken_images_are_reported_exactly(photos):
-    inspection = inspect(photos, trial=0)
+    inspection = inspect(photos, trial=0.0)
     broken = sum(split.images.broken.count for split in inspection.survey.splits.values())
     places = [
         place for split in inspection.survey.splits.values() for place in split.images.broken.first
@@ -175,25 +175,25 @@ def test_broken_images_are_reported_exactly(photos):
 def test_a_row_that_cannot_be_read_is_reported(tmp_path):
     path = tmp_path / "x.tsv"
     path.write_text("text\tlabel\none\ta\ntwo\tb\nthree\n")
-    inspection = inspect(path, trial=0)
+    inspection = inspect(path, trial=0.0)
     assert inspection.survey.splits["train"].broken.count == 1
     assert "x.tsv:4: expected 2 columns" in inspection.summary()
     assert not inspection.as_json()["complete"]
 
 
 def test_a_named_recipe_is_used(planted):
-    inspection = inspect(planted, "rnn-classifier", trial=0)
+    inspection = inspect(planted, "rnn-classifier", trial=0.0)
     assert (inspection.recipe, inspection.choice) == ("rnn-classifier", None)
     assert {fit.recipe for fit in inspection.fits} >= {"bert-mini", "rnn-classifier"}
     with pytest.raises(DataError, match="source"):
-        inspect(planted, "transformer-tiny", trial=0)
+        inspect(planted, "transformer-tiny", trial=0.0)
 
 
 def test_the_trial_of_every_text_task_runs(tmp_path):
     (tmp_path / "book.txt").write_text("It was a dark and stormy night.\n" * 100)
     small = ["model.dim=16", "model.decoder.num_layers=1", "training.batch_tokens=256"]
     trial = Trial(
-        recipe="gpt-char", data=str(tmp_path / "book.txt"), changes=tuple(small), seconds=0
+        recipe="gpt-char", data=str(tmp_path / "book.txt"), changes=tuple(small), seconds=0.0
     )
     measured = perform(trial)
     assert measured.tokens is None

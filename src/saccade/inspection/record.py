@@ -29,7 +29,7 @@ class Fit:
 
 @dataclass(frozen=True, kw_only=True)
 class Inspection:
-    """What data holds, which recipes fit it, and what a training would cost here.
+    """Facts about data, the recipes that fit it, and the cost of a training here.
 
     Attributes:
         data: The file or folder, as it was given.
@@ -104,7 +104,7 @@ def inspect(
         RecipeError: There is no such recipe.
 
     Example:
-        >>> inspect("builtin:mood", trial=0).recipe
+        >>> inspect("builtin:mood", trial=0.0).recipe
         'bert-mini'
     """
     console = console or Console(quiet=True)

@@ -261,4 +261,5 @@ def test_notes_name_each_fault_in_a_sentence():
 
 
 def test_data_without_faults_has_no_notes():
-    assert notes(surveyed({"train": [("one", "a"), ("two", "b")]})) == []
+    rows = [(str(number), label) for number, label in enumerate("abab")]
+    assert notes(surveyed({"train": rows})) == []
