@@ -136,7 +136,7 @@ def test_cost_scales_from_the_sample_to_the_data(tmp_path, monkeypatch):
 
 def test_rows_above_the_limit_are_measured(tmp_path):
     path = tmp_path / "x.tsv"
-    rows = [f"{'a ' * (100 if i % 4 == 0 else 3)}\t{i % 2}\n" for i in range(40)]
+    rows = [f"{i} {'a ' * (100 if i % 4 == 0 else 3)}\t{i % 2}\n" for i in range(40)]
     path.write_text("text\tlabel\n" + "".join(rows))
     changes = (*SMALL, "text.max_length=32")
     trial = Trial(recipe="bert-mini", data=str(path), changes=changes, seconds=0.0)

@@ -80,7 +80,9 @@ def bars(names: Sequence[str], counts: Sequence[int], x: str) -> Chart:
     axes.bar(range(len(names)), counts, color=COLOURS[0], width=0.9)
     long = sum(map(len, names)) > 60
     shown = [plain(name) for name in names]
-    axes.set_xticks(range(len(names)), shown, rotation=60 if long else 0, ha="right" * long or None)
+    axes.set_xticks(
+        range(len(names)), shown, rotation=60 if long else 0, ha="right" if long else "center"
+    )
     label(axes, x, "rows")
     return chart
 
