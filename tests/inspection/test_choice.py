@@ -158,6 +158,14 @@ def test_a_text_beside_unknown_columns_is_not_taken_for_a_language_model(tmp_pat
     assert choose_recipe(path, columns={"label": "coarse"}).recipe == "bert-mini"
 
 
+def test_a_table_without_a_header_is_not_taken_for_running_text(tmp_path):
+    path = table(tmp_path / "x.txt", "one\tun", ["two\tdeux", "three\ttrois"])
+    with pytest.raises(DataError, match="add --columns source=1,target=2"):
+        choose_recipe(path)
+    chosen = choose_recipe(path, columns={"source": "1", "target": "2"})
+    assert chosen.recipe == "transformer-tiny"
+
+
 def test_missing_data_raises_its_own_error(tmp_path):
     with pytest.raises(DataError, match=r"nothing\.csv does not exist"):
         choose_recipe(tmp_path / "nothing.csv")

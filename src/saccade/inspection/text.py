@@ -13,6 +13,10 @@ WIDTH = 9
 """Columns of the numbers."""
 BAR = 24
 """Characters of the longest bar."""
+RARE = 0.001
+"""The smallest fraction of letters of a script that is listed."""
+EXAMPLES = 8
+"""Places of a fault that are listed."""
 LABELS = 12
 """Labels that are listed."""
 MEGABYTE = 1 << 20
@@ -50,6 +54,8 @@ def percent(fraction: float) -> str:
     ('12 %', '0.04 %', '100 %')
     """
     value = 100 * fraction
+    if 0 < value < 0.01:
+        return "< 0.01 %"
     return f"{value:.2g} %" if 0 < value < 1 else f"{value:.0f} %"
 
 
@@ -64,7 +70,11 @@ def _data(inspection: Inspection, train: SplitSurvey) -> list[str]:
 
 def _rows(survey: Survey) -> list[str]:
     return [
-        line(split.rows, name if split.complete else f"{name}, not all were read")
+        line(
+            split.rows,
+            f"{name}{', parts of running text' * split.running}"
+            f"{', not all were read' * (not split.complete)}",
+        )
         for name, split in survey.splits.items()
     ]
 
@@ -110,6 +120,7 @@ def _scripts(train: SplitSurvey) -> list[str]:
         line(percent(fraction), f"{script} in {column}")
         for column, scripts in train.scripts.items()
         for script, fraction in list(scripts.items())[:4]
+        if fraction >= RARE
     ]
 
 
@@ -157,7 +168,9 @@ def _fault(fault: Fault, noun: str, words: str) -> list[str]:
     """Return the number of rows with a fault, and the first of them."""
     if not fault.count:
         return []
-    shown = [f"{'':>{WIDTH + 4}}{example}" for example in fault.first[:5]]
+    shown = [f"{'':>{WIDTH + 4}}{example}" for example in fault.first[:EXAMPLES]]
+    if len(fault.first) > EXAMPLES:
+        shown.append(f"{'':>{WIDTH + 4}}and {len(fault.first) - EXAMPLES} more: see --json")
     return [line(fault.count, f"{noun}{'s' * (fault.count > 1)} {words}"), *shown]
 
 

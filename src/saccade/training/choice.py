@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from saccade.data import sources
-from saccade.data.corpus import Corpus
+from saccade.data.corpus import Corpus, Split
 from saccade.data.sources.columns import Column, counted, listed, spaced
 from saccade.data.survey import Images, Lengths, SplitSurvey, survey
 from saccade.errors import DataError, RecipeError
@@ -27,7 +27,7 @@ SURVEYED = 20_000
 COUNTED = 500_000
 """Rows that are counted at most."""
 OPENED = 64
-"""Images that are opened to choose a recipe."""
+"""Images, or parts of a text, that are opened to choose a recipe."""
 LARGE_PAIRS, HUGE_PAIRS, LARGE_LABELS, LARGE_IMAGES = 100_000, 500_000, 50_000, 50_000
 LARGE_TEXT = 2_000_000
 """Characters of plain text from which on a model of subwords learns more than one of characters."""
@@ -361,8 +361,14 @@ def _recipes_by_task() -> dict[str, tuple[str, ...]]:
 
 
 def _require_known(task: FittingTask, data: str | Path) -> None:
-    """Raise if only a text is known of several columns: the others may be its labels."""
+    """Raise if only a text is known of a table: its other columns may be labels or targets."""
     train = task.corpus.splits["train"]
+    if train.running and _is_table(train):
+        raise DataError(
+            f"no recipe can be chosen for {data}: its lines are separated by tabs, like a table "
+            "without a header. For text pairs, add --columns source=1,target=2 and give the file "
+            f"itself; for plain text, name a recipe such as {task.recipes[0]}"
+        )
     if len(train.columns) == 1 and train.unread:
         name, other = task.columns[0].name, train.unread[0]
         raise DataError(
@@ -371,6 +377,16 @@ def _require_known(task: FittingTask, data: str | Path) -> None:
             f"is a text to generate, --columns source={name},target={other}; to learn from the "
             f"{name} alone, name a recipe such as {task.recipes[0]}"
         )
+
+
+def _is_table(text: Split) -> bool:
+    """Return whether most parts of a running text have the same number of tabs in all lines."""
+    tables = 0
+    parts = [row.values[0].strip("\n").split("\n") for row in islice(text, OPENED)]
+    for lines in parts:
+        tabs = {line.count("\t") for line in lines}
+        tables += len(lines) > 1 and len(tabs) == 1 and 0 not in tabs
+    return tables > len(parts) / 2
 
 
 def _unreadable(data: str | Path, errors: Mapping[str, DataError]) -> DataError:

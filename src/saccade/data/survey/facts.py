@@ -163,6 +163,7 @@ class SplitSurvey:
 
     Attributes:
         rows: The number of rows that were read.
+        running: Whether rows are parts of a running text, not examples by themselves.
         unread: The names of columns that were not read.
         complete: Whether all rows were read.
         empty: Rows with an empty column, which training leaves out.
@@ -176,6 +177,7 @@ class SplitSurvey:
     """
 
     rows: int
+    running: bool = False
     unread: tuple[str, ...] = ()
     complete: bool = True
     empty: Fault = Fault()

@@ -376,6 +376,7 @@ class _Reader:
         texts = {names[i]: column for i, column in self.texts.items() if column.words}
         return SplitSurvey(
             rows=self.rows,
+            running=self.split.running,
             unread=self.split.unread,
             complete=self.complete,
             empty=Fault(self.empty_rows, tuple(self.empty)),
