@@ -1,6 +1,7 @@
 """Inspection: what data holds, which recipes fit it, and what a training would cost here.
 
-record       inspect data, and the record of it
+record       inspect data, and the inspection that results
+findings     the findings of an inspection
 cost         the cost of a training, by a short trial in a child process
 text         an inspection as lines of text
 page         an inspection as a page

@@ -8,7 +8,7 @@ from typing import Any
 from saccade.data.sources.columns import spaced
 from saccade.data.survey import Images, LabelCounts
 from saccade.inspection.cost import Cost
-from saccade.inspection.record import Inspection
+from saccade.inspection.findings import Findings
 from saccade.inspection.text import MEGABYTE, duration, percent
 from saccade.lens.drawing.chart import COLOURS, Chart
 from saccade.lens.drawing.fonts import plain
@@ -19,7 +19,7 @@ BARS = 30
 """Labels that are drawn at most."""
 
 
-def page(inspection: Inspection) -> str:
+def page(inspection: Findings) -> str:
     """Return the page of an inspection."""
     survey = inspection.survey
     train = next(iter(survey.splits.values()))
@@ -46,11 +46,7 @@ def page(inspection: Inspection) -> str:
         ],
         lengths=[
             {
-                "chart": bars(
-                    [f"{low}–{high}" for low, high, _ in lengths.histogram],
-                    [count for *_, count in lengths.histogram],
-                    f"{lengths.unit} of {name}",
-                ),
+                "chart": bars(lengths.bars, f"{lengths.unit} of {name}"),
                 "alt": f"Histogram: {lengths.unit} of {name} in train; median {lengths.median}, "
                 f"95 % up to {lengths.p95}, longest {lengths.longest}",
             }
@@ -73,11 +69,12 @@ def page(inspection: Inspection) -> str:
     )
 
 
-def bars(names: Sequence[str], counts: Sequence[int], x: str) -> Chart:
-    """Draw counts as bars."""
-    chart = Chart({"x": x, "names": list(names), "rows": list(counts)}, figsize=SIZE)
+def bars(counts: Sequence[tuple[str, int]], x: str) -> Chart:
+    """Draw counts by name as bars."""
+    names = [name for name, _ in counts]
+    chart = Chart({"x": x, "rows": dict(counts)}, figsize=SIZE)
     axes = chart.add_subplot()
-    axes.bar(range(len(names)), counts, color=COLOURS[0], width=0.9)
+    axes.bar(range(len(names)), [count for _, count in counts], color=COLOURS[0], width=0.9)
     long = sum(map(len, names)) > 60
     shown = [plain(name) for name in names]
     axes.set_xticks(
@@ -96,11 +93,9 @@ def _labels(labels: LabelCounts) -> list[dict[str, Any]]:
 
 
 def _label_chart(labels: LabelCounts) -> Chart | None:
-    names = list(labels.counts)[:BARS]
-    if not names:
-        return None
-    shown = [name if len(name) <= 24 else f"{name[:24]}…" for name in names]
-    return bars(shown, [labels.counts[name] for name in names], "label")
+    counts = list(labels.counts.items())[:BARS]
+    shown = [(name if len(name) <= 24 else f"{name[:24]}…", count) for name, count in counts]
+    return bars(shown, "label") if shown else None
 
 
 def _images(images: Images) -> list[dict[str, Any]]:

@@ -3,62 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from saccade.data import sources
 from saccade.data.corpus import Corpus
 from saccade.data.sources.columns import Column
-from saccade.data.survey import Survey, notes, survey
+from saccade.data.survey import notes, survey
 from saccade.errors import DataError, TrainingError
-from saccade.inspection.cost import SECONDS, Cost, Trial, measure_cost
+from saccade.inspection.cost import SECONDS, Trial, measure_cost
+from saccade.inspection.findings import Findings, Fit
+from saccade.inspection.page import page
+from saccade.inspection.text import text
 from saccade.training import recipe as recipes
-from saccade.training.choice import Choice, FittingTask, choose_recipe, fitting_tasks
+from saccade.training.choice import FittingTask, choose_recipe, fitting_tasks
 from saccade.training.console import Console
 
 
-@dataclass(frozen=True)
-class Fit:
-    """A built-in recipe that can read the data, and its description."""
-
-    recipe: str
-    task: str
-    description: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Inspection:
-    """Facts about data, the recipes that fit it, and the cost of a training here.
-
-    Attributes:
-        data: The file or folder, as it was given.
-        understood: The files and columns that were recognised, in one sentence.
-        task: The name of the task that would be trained.
-        survey: The facts about the rows.
-        notes: Sentences about faults of the data; empty if it has none.
-        recipe: The recipe that was given or chosen.
-        choice: The recipe that was chosen, and why; None if one was given.
-        fits: The built-in recipes that can read the data.
-        cost: The cost of a training of `recipe`; None if it was not measured.
-        cost_error: Why the cost could not be measured, or an empty text.
-    """
-
-    data: str
-    understood: str
-    task: str
-    survey: Survey
-    notes: tuple[str, ...]
-    recipe: str
-    choice: Choice | None
-    fits: tuple[Fit, ...]
-    cost: Cost | None = None
-    cost_error: str = ""
+class Inspection(Findings):
+    """Findings about data, which show themselves as text, JSON or a page."""
 
     def summary(self) -> str:
         """Return the inspection as lines of text."""
-        from saccade.inspection.text import text
-
         return text(self)
 
     def as_json(self) -> dict[str, Any]:
@@ -67,8 +34,6 @@ class Inspection:
 
     def page(self) -> str:
         """Return the inspection as one HTML page that needs nothing else."""
-        from saccade.inspection.page import page
-
         return page(self)
 
 

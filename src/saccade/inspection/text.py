@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from saccade.data.sources.columns import counted, quoted, spaced
 from saccade.data.survey import Fault, Images, LabelCounts, Lengths, SplitSurvey, Survey
 from saccade.inspection.cost import Cost, Tokens
-from saccade.inspection.record import Inspection
+from saccade.inspection.findings import Findings
 
 WIDTH = 9
 """Columns of the numbers."""
@@ -22,7 +22,7 @@ LABELS = 12
 MEGABYTE = 1 << 20
 
 
-def text(inspection: Inspection) -> str:
+def text(inspection: Findings) -> str:
     """Return the inspection as text."""
     survey = inspection.survey
     train = next(iter(survey.splits.values()))
@@ -59,7 +59,7 @@ def percent(fraction: float) -> str:
     return f"{value:.2g} %" if 0 < value < 1 else f"{value:.0f} %"
 
 
-def _data(inspection: Inspection, train: SplitSurvey) -> list[str]:
+def _data(inspection: Findings, train: SplitSurvey) -> list[str]:
     lines = [f"  {inspection.understood}", f"  task: {inspection.task.replace('_', ' ')}"]
     if train.unread:
         lines.append(f"  not read: {', '.join(map(quoted, train.unread))}")
@@ -83,7 +83,7 @@ def _lengths(lengths: Lengths) -> list[str]:
     unit = lengths.unit
     return [
         line(lengths.median, f"{unit} (median); 95 %: {lengths.p95}, longest: {lengths.longest}"),
-        *_histogram([(f"{low}–{high}", count) for low, high, count in lengths.histogram]),
+        *_histogram(lengths.bars),
     ]
 
 
@@ -174,7 +174,7 @@ def _fault(fault: Fault, noun: str, words: str) -> list[str]:
     return [line(fault.count, f"{noun}{'s' * (fault.count > 1)} {words}"), *shown]
 
 
-def _cost(inspection: Inspection) -> list[str]:
+def _cost(inspection: Findings) -> list[str]:
     if inspection.cost is None:
         return [f"  not measured: {inspection.cost_error}"] if inspection.cost_error else []
     cost = inspection.cost
@@ -196,7 +196,7 @@ def _cost(inspection: Inspection) -> list[str]:
     return lines
 
 
-def _fits(inspection: Inspection) -> list[str]:
+def _fits(inspection: Findings) -> list[str]:
     """Return the recipes of the task, and the names of those that read fewer columns."""
     lines = [
         f"  {'>' if fit.recipe == inspection.recipe else ' '} {fit.recipe:<20} {fit.description}"

@@ -110,7 +110,7 @@ def train(
     keep_freed_memory()
     with Interruption() as interruption:
         run, initial, choice = Run(Path(out)), None, None
-        if recipe is None and resume and run.exists():
+        if recipe is None and (resume or world.attempt > 0) and run.exists():
             recipe = run.folder / "recipe.toml"
         elif recipe is None:
             choice = choose_recipe(data, pair=pair, columns=columns, changes=changes)

@@ -53,6 +53,14 @@ class Lengths:
     different_words: int | None
     longest_word: int
 
+    @property
+    def bars(self) -> list[tuple[str, int]]:
+        """The bars of the histogram with a name, such as "4–6"."""
+        return [
+            (f"{low}–{high}" if low < high else str(low), count)
+            for low, high, count in self.histogram
+        ]
+
     @classmethod
     def of(
         cls,
