@@ -186,7 +186,7 @@ def _cost(inspection: Findings) -> list[str]:
         ),
         line(
             duration(cost.minutes),
-            f"for the recipe's budget, {cost.epochs:.3g} epochs; --minutes sets another",
+            f"for the recipe's budget, {_epochs(cost.epochs)} epochs; --minutes sets another",
         ),
         *_memory(cost),
         line(spaced(cost.parameters), "parameters"),
@@ -205,6 +205,10 @@ def _fits(inspection: Findings) -> list[str]:
     ]
     others = [fit.recipe for fit in inspection.fits if fit.task != inspection.task]
     return [*lines, f"    other tasks: {', '.join(others)}"] if others else lines
+
+
+def _epochs(epochs: float) -> str:
+    return f"{epochs:.2g}" if epochs < 10 else spaced(round(epochs))
 
 
 def _memory(cost: Cost) -> Iterator[str]:
