@@ -114,7 +114,7 @@ def _cost(cost: Cost) -> list[dict[str, str]]:
         "seconds per update": f"{cost.seconds_per_update:.3g}",
         "time of the recipe's budget": duration(cost.minutes),
         "memory": memory,
-        "device": f"{cost.device}, {cost.threads} threads",
+        "device": f"{cost.device}, threads: {cost.threads}",
     }
     if cost.tokens is not None:
         row["above the limit of tokens"] = f"{percent(cost.tokens.above)} of {cost.tokens.limit}"
