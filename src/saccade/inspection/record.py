@@ -69,8 +69,8 @@ def inspect(
         RecipeError: There is no such recipe.
 
     Example:
-        >>> inspect("builtin:mood", trial=0.0).recipe
-        'bert-mini'
+        >>> inspect("builtin:pydoc", trial=0.0).recipe
+        'gpt-char'
     """
     console = console or Console(quiet=True)
     options: dict[str, Any] = {"pair": pair, "columns": columns}

@@ -133,8 +133,8 @@ def choose_recipe(
         DataError: The data does not exist, or no task can read it.
 
     Example:
-        >>> choose_recipe("builtin:mood").task
-        'text_classification'
+        >>> choose_recipe("builtin:pydoc").task
+        'language_modeling'
     """
     tasks = tasks or fitting_tasks(data, pair=pair, columns=columns)
     widest = len(tasks[0].corpus.splits["train"].columns)
