@@ -11,6 +11,6 @@ The facts come from `saccade.data.survey`, the choice of a recipe from `saccade.
 
 from saccade.inspection.cost import Cost
 from saccade.inspection.record import Inspection, inspect
-from saccade.training.choice import Choice, choose_recipe
+from saccade.training.choice import RecipeChoice, choose_recipe
 
-__all__ = ["Choice", "Cost", "Inspection", "choose_recipe", "inspect"]
+__all__ = ["Cost", "Inspection", "RecipeChoice", "choose_recipe", "inspect"]

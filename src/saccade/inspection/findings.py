@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from saccade.data.survey import Survey
 from saccade.inspection.cost import Cost
-from saccade.training.choice import Choice
+from saccade.training.choice import RecipeChoice
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Findings:
     survey: Survey
     notes: tuple[str, ...]
     recipe: str
-    choice: Choice | None
+    choice: RecipeChoice | None
     fits: tuple[Fit, ...]
     cost: Cost | None = None
     cost_error: str = ""

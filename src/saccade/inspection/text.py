@@ -230,7 +230,7 @@ def _tokens(tokens: Tokens) -> str:
 def duration(minutes: float) -> str:
     """Return a time in the unit that fits: seconds, minutes or hours.
 
-    >>> duration(0.2), duration(12.34), duration(300)
+    >>> duration(0.2), duration(12.34), duration(300.0)
     ('12 s', '12.3 min', '5.0 h')
     """
     if minutes < 1:

@@ -47,7 +47,7 @@ FROM_SCRATCH = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Choice:
+class RecipeChoice:
     """The recipe that was chosen for data.
 
     Attributes:
@@ -119,7 +119,7 @@ def choose_recipe(
     columns: Mapping[str, str] | None = None,
     changes: Sequence[str] = (),
     tasks: Sequence[FittingTask] | None = None,
-) -> Choice:
+) -> RecipeChoice:
     """Choose a built-in recipe for data, by its columns and its size.
 
     Args:
@@ -152,7 +152,7 @@ def choose_recipe(
             many = "columns" if widest > 1 else "column"
             extra = rule.changes(facts[rule.recipe])
             changed = f" with {', '.join(extra)}" if extra else ""
-            return Choice(
+            return RecipeChoice(
                 recipe=rule.recipe,
                 task=task.name,
                 changes=extra,

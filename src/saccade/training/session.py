@@ -27,7 +27,7 @@ from saccade.tasks.measures import require_measurable, with_attention
 from saccade.training import checkpoint, distributed
 from saccade.training import precision as precisions
 from saccade.training import recipe as recipes
-from saccade.training.choice import Choice, choose_recipe
+from saccade.training.choice import RecipeChoice, choose_recipe
 from saccade.training.console import Console
 from saccade.training.distributed import World
 from saccade.training.interruption import Interruption
@@ -298,7 +298,7 @@ class _Job:
 
     run: Run
     recipe: Recipe
-    choice: Choice | None
+    choice: RecipeChoice | None
     initial: WarmStart | None
     corpus: Corpus
     world: World
@@ -363,7 +363,7 @@ class _Job:
             most=SURVEYED,
             open_images=False,
         )
-        remarks = notes(surveyed)
+        remarks = notes(surveyed, empty=False)  # encoding the rows reports empty ones
         part = "" if surveyed.complete else f" (of the first {SURVEYED:,} rows of each split)"
         for remark in remarks:
             self.notify(f"{remark}{part}")

@@ -9,11 +9,16 @@ IMBALANCED = 10
 """The ratio of the largest to the smallest class from which on it is remarked."""
 
 
-def notes(survey: Survey) -> list[str]:
-    """Return one sentence per fault; none if the data has none."""
+def notes(survey: Survey, *, empty: bool = True) -> list[str]:
+    """Return one sentence per fault; none if the data has none.
+
+    Args:
+        survey: The survey.
+        empty: Whether to include empty rows, which training reports when it leaves them out.
+    """
     sentences: list[str] = []
     for name, split in survey.splits.items():
-        sentences += _faults(name, split)
+        sentences += _faults(name, split, empty=empty)
         if split.labels is not None and name == "train":
             sentences += _label_notes(name, split.labels)
     for leak in survey.leaks:
@@ -26,9 +31,10 @@ def notes(survey: Survey) -> list[str]:
     return sentences
 
 
-def _faults(name: str, split: SplitSurvey) -> Iterator[str]:
+def _faults(name: str, split: SplitSurvey, *, empty: bool) -> Iterator[str]:
     yield from _fault(split.broken, "broken row", name, "reading ended there")
-    yield from _fault(split.empty, "row", name, "left out of training", "with an empty column")
+    if empty:
+        yield from _fault(split.empty, "row", name, "left out of training", "with an empty column")
     yield from _fault(split.duplicates, "duplicate", name)
     yield from _fault(
         split.contradictions, "row", name, "a model cannot learn both", "with contradictory labels"
@@ -62,7 +68,7 @@ def _label_notes(split: str, labels: LabelCounts) -> Iterator[str]:
             f"{counted(len(labels.single), 'label')} of {split} {verb} only one row: "
             f"{listed([quoted(label) for label in labels.single])}"
         )
-    if labels.imbalance >= IMBALANCED and len(labels.counts) > 1:
+    if labels.imbalance >= IMBALANCED and (not labels.single or labels.largest > 0.5):
         names = list(labels.counts)
         yield (
             f"the labels of {split} are imbalanced: {quoted(names[0])} has "
