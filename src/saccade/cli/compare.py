@@ -17,7 +17,9 @@ from saccade.cli.options import (
     Pair,
     Precision,
     Quiet,
+    SkipBroken,
     Threads,
+    ValidFraction,
     parse_columns,
 )
 from saccade.errors import StoppedError
@@ -74,6 +76,8 @@ def run(
     precision: Precision = "auto",
     pair: Pair = None,
     columns: Columns = None,
+    valid_fraction: ValidFraction = None,
+    skip_broken: SkipBroken = False,
     cache: Cache = None,
     threads: Threads = None,
     quiet: Quiet = False,
@@ -101,6 +105,8 @@ def run(
                 precision=precision,
                 pair=pair,
                 columns=parse_columns(columns),
+                valid_fraction=valid_fraction,
+                skip_broken=skip_broken,
                 cache=cache,
                 threads=threads,
                 console=Console(quiet=quiet),

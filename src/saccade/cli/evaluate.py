@@ -1,8 +1,9 @@
 """saccade evaluate: the metrics of a run on data it was not trained on."""
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -15,10 +16,14 @@ from saccade.cli.options import (
     Engine,
     Pair,
     RunFolder,
+    SkipBroken,
     parse_columns,
 )
 from saccade.cli.output import LineWriter, counted, prediction_progress, print_score
 from saccade.errors import DataError
+
+CLASSES = 30
+"""The maximum number of classes whose precision and recall are printed."""
 
 
 def run(
@@ -29,7 +34,8 @@ def run(
         str,
         typer.Option(
             metavar="SPLIT",
-            help="Split to measure on: train, valid or test. A single file is used as it is.",
+            help="Split to measure on: train, valid or test. A single file is used completely; "
+            "with valid, only the rows that training held out of it, if the run was trained on it.",
         ),
     ] = "test",
     beam: Beam = None,
@@ -75,6 +81,7 @@ def run(
     engine: Engine = "eager",
     pair: Pair = None,
     columns: Columns = None,
+    skip_broken: SkipBroken = False,
     as_json: Annotated[
         bool,
         typer.Option(
@@ -120,6 +127,8 @@ def run(
             split=split,
             pair=pair,
             columns=parse_columns(columns),
+            run=run_folder,
+            skip_broken=skip_broken,
             attention=options,
             notify=notify,
             batch_size=batch_size,
@@ -137,8 +146,25 @@ def run(
         print_score(score)
         if name in evaluation.meanings:
             print(f"    {evaluation.meanings[name]}")
+    if evaluation.per_class:
+        _print_classes(evaluation.per_class)
     for title, rows in evaluation.attention.items():
         cells = [list(rows[0]), *([shown(value) for value in row.values()] for row in rows)]
         print(f"\n{title}:\n{in_columns(cells)}")
     by = "" if evaluation.engine == "eager" else f" with the engine {evaluation.engine}"
     print(f"measured on {counted(len(evaluation.answers), 'item')}{by}")
+    for remark in evaluation.remarks:
+        notify(remark)
+
+
+def _print_classes(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print precision, recall, F1 and support of each class; of very many, the first ones."""
+    from saccade.lens.formatting import in_columns
+
+    fractions = ("precision", "recall", "f1")
+    cells = [["class", "precision", "recall", "F1", "support"]]
+    for row in rows[:CLASSES]:
+        values = [f"{100 * row[name]:.1f} %" for name in fractions]
+        cells.append([row["label"], *values, f"{row['support']:,}"])
+    more = f"\nand {len(rows) - CLASSES:,} more, see --json" if len(rows) > CLASSES else ""
+    print(f"{in_columns(cells, right=range(1, 5))}{more}")

@@ -18,7 +18,9 @@ from saccade.cli.options import (
     Pair,
     Precision,
     Quiet,
+    SkipBroken,
     Threads,
+    ValidFraction,
     parse_columns,
 )
 from saccade.errors import StoppedError
@@ -77,6 +79,8 @@ def run(
     precision: Precision = "auto",
     pair: Pair = None,
     columns: Columns = None,
+    valid_fraction: ValidFraction = None,
+    skip_broken: SkipBroken = False,
     cache: Cache = None,
     threads: Threads = None,
     processes: Annotated[
@@ -123,6 +127,8 @@ def run(
                 precision=precision,
                 pair=pair,
                 columns=parse_columns(columns),
+                valid_fraction=valid_fraction,
+                skip_broken=skip_broken,
                 cache=cache,
                 world=world,
                 console=Console(quiet=quiet or not world.first),

@@ -102,6 +102,7 @@ def measure(
     data: str,
     pair: str | None,
     columns: Mapping[str, str] | None,
+    skip_broken: bool = False,
     device: str,
     peak_memory: int | None,
 ) -> Measurements:
@@ -110,7 +111,14 @@ def measure(
     The attention of the samples is written into `folder`.
     """
     task = session.load(run, device=device)
-    corpus = sources.open_corpus(data, task.columns, pair=pair, columns=columns)
+    corpus = sources.open_corpus(
+        data,
+        task.columns,
+        pair=pair,
+        columns=columns,
+        skip_broken=skip_broken,
+        **Run(Path(run)).splitting(),
+    )
     split = corpus.splits["test" if "test" in corpus.splits else "valid"]
     items = list(task.items(split))
     if not items:

@@ -135,4 +135,4 @@ def _opened(data: str | Path, columns: Sequence[Column], options: Mapping[str, A
     try:
         return sources.open_corpus(data, columns, **options)
     except DataError:
-        return sources.open_corpus(data, columns, held_out=0.0, **options)
+        return sources.open_corpus(data, columns, valid_fraction=0.0, **options)

@@ -34,7 +34,7 @@ from saccade.tasks._shared.base import (
     vocabulary_from,
 )
 from saccade.tasks._shared.capabilities import Aligns, Calibrates, Measurable, Streams
-from saccade.tasks._shared.classifier import CLASSIFIER_FILE
+from saccade.tasks._shared.classifier import CLASSIFIER_FILE, with_scaled_head
 from saccade.tasks._shared.description import (
     VOCABULARY_FILE,
     Description,
@@ -97,6 +97,7 @@ __all__ = [
     "require_no_options",
     "self_attention",
     "vocabulary_from",
+    "with_scaled_head",
 ]
 
 ENTRY_POINTS = "saccade.tasks"

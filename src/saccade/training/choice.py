@@ -102,7 +102,9 @@ def fitting_tasks(
     for task, names in _recipes_by_task().items():
         wanted = recipes.load(names[0]).options.columns
         try:
-            corpus = sources.open_corpus(data, wanted, pair=pair, columns=columns, held_out=0.0)
+            corpus = sources.open_corpus(
+                data, wanted, pair=pair, columns=columns, valid_fraction=0.0
+            )
         except DataError as error:
             errors[", ".join(column.name for column in wanted if column.required)] = error
         else:

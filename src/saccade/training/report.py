@@ -40,11 +40,12 @@ def write_report(run: Run, task: Task, items: Sequence[Item]) -> None:
     validations = [record for record in records if "valid_loss" in record]
     last = validations[-1] if validations else {}
     parameters = sum(p.numel() for p in task.parameters())
-    predictions, tables = _measured(task, items) if items else ([], {})
+    predictions, tables, remarks = _measured(task, items) if items else ([], {}, ())
     page = report_page(
         title=f"Saccade: {run.folder.resolve().name}",
         summary=f"{type(task.model).__name__}, {parameters:,} parameters; "
-        f"{last.get('step', 0):,} steps, {last.get('seconds', 0) / 60:.1f} minutes.",
+        f"{last.get('step', 0):,} steps, {last.get('seconds', 0) / 60:.1f} minutes."
+        + "".join(f" Note: {remark}." for remark in remarks),
         records=records,
         predictions=predictions,
         tables={**tables, "Validations": validations[-VALIDATIONS:]},
@@ -66,8 +67,8 @@ def read_metrics(run: Run) -> list[dict[str, Any]]:
 
 def _measured(
     task: Task, items: Sequence[Item]
-) -> tuple[list[dict[str, str]], dict[str, Sequence[Mapping[str, Any]]]]:
-    """Return rows of predictions, and the tables of the evaluation and of attention."""
+) -> tuple[list[dict[str, str]], dict[str, Sequence[Mapping[str, Any]]], Sequence[str]]:
+    """Return rows of predictions, tables of the evaluation and of attention, and remarks."""
     evaluation = task.evaluate(items, quick=True)
     with suppress(WatchError):  # a model without attention
         evaluation = with_attention(task, evaluation, most=MEASURED)
@@ -80,7 +81,8 @@ def _measured(
         }
         for item, prediction in shown
     ]
-    return predictions, {**evaluation.tables, **_attention_tables(evaluation)}
+    tables = {**evaluation.tables, **_attention_tables(evaluation)}
+    return predictions, tables, evaluation.remarks
 
 
 def _attention_tables(evaluation: Evaluation) -> dict[str, Sequence[Mapping[str, Any]]]:

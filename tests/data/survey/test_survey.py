@@ -119,7 +119,7 @@ def test_reads_no_more_rows_than_requested():
 def test_a_broken_row_ends_the_reading_and_is_reported(tmp_path):
     path = tmp_path / "data.tsv"
     path.write_text("text\tlabel\none\ta\ntwo\nthree\tb\n")
-    corpus = open_corpus(path, [TEXT, LABEL], held_out=0.0)
+    corpus = open_corpus(path, [TEXT, LABEL], valid_fraction=0.0)
     train = survey(corpus, [TEXT, LABEL]).splits["train"]
     assert (train.rows, train.complete, train.broken.count) == (1, False, 1)
     assert "data.tsv:3: expected 2 columns" in train.broken.first[0]
@@ -128,7 +128,7 @@ def test_a_broken_row_ends_the_reading_and_is_reported(tmp_path):
 def test_names_columns_that_are_not_read(tmp_path):
     path = tmp_path / "data.csv"
     path.write_text("id,text,label,date\n1,one,a,x\n2,two,b,y\n")
-    corpus = open_corpus(path, [TEXT, LABEL], held_out=0.0)
+    corpus = open_corpus(path, [TEXT, LABEL], valid_fraction=0.0)
     assert survey(corpus, [TEXT, LABEL]).splits["train"].unread == ("id", "date")
 
 
@@ -214,7 +214,7 @@ def test_images_can_be_left_unopened(tmp_path):
     (tmp_path / "dog").mkdir()
     (tmp_path / "dog/0.png").write_bytes(b"broken")
     columns = [PICTURE, LABEL]
-    corpus = open_corpus(tmp_path, columns, held_out=0.0)
+    corpus = open_corpus(tmp_path, columns, valid_fraction=0.0)
     train = survey(corpus, columns, open_images=False).splits["train"]
     assert train.images is None
     assert train.labels.counts == {"cat": 1, "dog": 1}
@@ -224,7 +224,7 @@ def test_an_image_with_several_captions_counts_once(tmp_path):
     picture(tmp_path / "a.png", 90, mode="L")
     (tmp_path / "train.tsv").write_text("image\ttext\na.png\tone\na.png\ttwo\na.png\tone\n")
     columns = [PICTURE, TEXT]
-    train = survey(open_corpus(tmp_path / "train.tsv", columns, held_out=0.0), columns)
+    train = survey(open_corpus(tmp_path / "train.tsv", columns, valid_fraction=0.0), columns)
     assert train.splits["train"].images.count == 1
     assert train.splits["train"].duplicates.count == 1
     assert train.splits["train"].images.grey

@@ -9,19 +9,22 @@ IMBALANCED = 10
 """The ratio of the largest to the smallest class from which on it is remarked."""
 
 
-def notes(survey: Survey, *, empty: bool = True) -> list[str]:
+def notes(survey: Survey, *, training: bool = False) -> list[str]:
     """Return one sentence per fault; none if the data has none.
 
     Args:
         survey: The survey.
-        empty: Whether to include empty rows, which training reports when it leaves them out.
+        training: Whether to leave out what training reports itself: empty rows, labels with one
+            row, and rows of `valid` that are also in `train`.
     """
     sentences: list[str] = []
     for name, split in survey.splits.items():
-        sentences += _faults(name, split, empty=empty)
+        sentences += _faults(name, split, empty=not training)
         if split.labels is not None and name == "train":
-            sentences += _label_notes(name, split.labels)
+            sentences += _label_notes(name, split.labels, single=not training)
     for leak in survey.leaks:
+        if training and (leak.split, leak.other) == ("valid", "train"):
+            continue
         rows = counted(leak.count, "row")
         verb = "is" if leak.count == 1 else "are"
         sentences.append(
@@ -51,7 +54,7 @@ def _fault(
         yield f"{what}{', ' * bool(consequence)}{consequence}; the first: {fault.first[0]}"
 
 
-def _label_notes(split: str, labels: LabelCounts) -> Iterator[str]:
+def _label_notes(split: str, labels: LabelCounts, *, single: bool) -> Iterator[str]:
     if labels.variants:
         groups = [
             " and ".join(f"{quoted(label)} ({spaced(count)})" for label, count in group)
@@ -62,7 +65,7 @@ def _label_notes(split: str, labels: LabelCounts) -> Iterator[str]:
             f"{counted(labels.extra_spellings, 'label')} of {split} {verb} only in case or "
             f"spaces from another: {listed(groups, 4)}"
         )
-    if labels.single:
+    if labels.single and single:
         verb = "has" if len(labels.single) == 1 else "have"
         yield (
             f"{counted(len(labels.single), 'label')} of {split} {verb} only one row: "

@@ -38,7 +38,7 @@ from saccade.data.survey.facts import (
 )
 from saccade.data.survey.scripts import scripts_of
 from saccade.data.threads import in_threads
-from saccade.errors import DataError
+from saccade.errors import BrokenImagesError, DataError
 
 Progress = Callable[[int], None]
 Hashes = npt.NDArray[np.int64]
@@ -323,6 +323,8 @@ class _Reader:
                     self.add(row, image)
                     if progress is not None and self.rows % REPORTED == 0:
                         progress(self.rows)
+        except BrokenImagesError as error:  # raised after the last row
+            self.images.broken += error.problems
         except DataError as error:
             self.broken, self.complete = Fault(1, (str(error),)), False
         self.input_hashes = np.frombuffer(self._input_hashes, np.int64)
