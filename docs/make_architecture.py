@@ -16,6 +16,7 @@ ROOMS = {
     "serve": "HTTP API and page",
     "compare": "recipes on equal terms",
     "engines": "eager, CTranslate2",
+    "inspection": "data, and what training costs",
     "training": "recipe, loop, run folder",
     "interop": "Hugging Face, ONNX, CTranslate2",
     "tasks": "model + data + metrics; one file per task",

@@ -23,6 +23,7 @@ TITLES: Mapping[str, str] = {
     "saccade.metrics": "Metrics",
     "saccade.tasks": "Tasks",
     "saccade.training": "Training: recipe, loop, run folder",
+    "saccade.inspection": "Inspection of data",
     "saccade.engines": "Engines",
     "saccade.lens": "Lens: records, figures, alignments, measures",
     "saccade.interop": "Hugging Face, ONNX, CTranslate2",

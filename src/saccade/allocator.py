@@ -1,8 +1,10 @@
-"""Settings of the C library's memory allocator for work that repeats the same allocations."""
+"""The memory of this process: settings of the C library's allocator, and the peak so far."""
 
 import ctypes
 import platform
+import sys
 from functools import cache
+from pathlib import Path
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 
@@ -20,3 +22,21 @@ def keep_freed_memory() -> None:
     mallopt = ctypes.CDLL(None).mallopt
     mallopt(M_MMAP_THRESHOLD, 1 << 30)
     mallopt(M_TRIM_THRESHOLD, (1 << 31) - 1)
+
+
+def peak_memory() -> int | None:
+    """Return the peak main memory of this process in bytes; None where no system reports it.
+
+    Linux also reports ru_maxrss, but there a process starts with its parent's value.
+    """
+    status = Path("/proc/self/status")
+    if status.exists():
+        for line in status.read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    try:
+        import resource
+    except ImportError:
+        return None
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else most * 1024

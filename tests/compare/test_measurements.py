@@ -5,6 +5,7 @@ import json
 import numpy as np
 from pydantic import TypeAdapter
 
+from saccade.allocator import peak_memory
 from saccade.compare import measurements
 from saccade.compare.measurements import (
     Measurements,
@@ -14,7 +15,6 @@ from saccade.compare.measurements import (
     prediction_speed,
     spread_by_length,
 )
-from saccade.compare.trainings import peak_memory
 from saccade.data.corpus import Item
 from saccade.metrics import exact_match
 

@@ -45,7 +45,7 @@ def test_command_has_valid_verb_options_and_recipes(command):
         assert values["data"].partition(":")[2] in builtin.descriptions()
     if verb == "train" and values["recipe"] in recipes.names():
         assert recipes.load(values["recipe"], values["set_"] or []).task in tasks.names()
-    elif verb == "train":
+    elif verb == "train" and values["recipe"] is not None:
         assert values["recipe"].endswith(".toml") or values["recipe"].isupper(), "unknown recipe"
     if verb == "compare":
         names = [recipe.rpartition("=")[2] for recipe in values["recipes"]]

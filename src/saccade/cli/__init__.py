@@ -22,6 +22,7 @@ from saccade.cli.doctor import run as doctor
 from saccade.cli.evaluate import run as evaluate
 from saccade.cli.export import run as export
 from saccade.cli.import_ import run as import_
+from saccade.cli.inspect import run as inspect
 from saccade.cli.predict import run as predict
 from saccade.cli.recipes import run as recipes
 from saccade.cli.serve import run as serve
@@ -30,6 +31,7 @@ from saccade.errors import DiskFullError, SaccadeError, StoppedError
 from saccade.files import disk_full
 
 VERBS: dict[str, Callable[..., None]] = {
+    "inspect": inspect,
     "train": train,
     "evaluate": evaluate,
     "predict": predict,

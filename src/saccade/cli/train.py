@@ -28,13 +28,13 @@ from saccade.training.interruption import Interruption
 
 def run(
     recipe: Annotated[
-        str,
+        str | None,
         typer.Argument(
             metavar="RECIPE",
-            help="Built-in recipe (listed by `saccade recipes`) or a .toml file.",
-            show_default=False,
+            help="Built-in recipe (listed by `saccade recipes`) or a .toml file. Default: chosen "
+            "from the columns and the size of the data.",
         ),
-    ],
+    ] = None,
     *,
     data: Data,
     out: Annotated[

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from pydantic import TypeAdapter
 
+from saccade.allocator import peak_memory
 from saccade.compare.measurements import Measurements, measure
 from saccade.data.validation_split import STRATIFIED
 from saccade.errors import RunError, brief
@@ -135,21 +135,3 @@ def _record_progress(job: TrainingJob, budget: list[Limit] | None) -> None:
 
 def _write_json(path: Path, table: object) -> None:
     write_file(path, readable_json(table).encode(), "the run itself is kept")
-
-
-def peak_memory() -> int | None:
-    """Return the peak main memory of this process in bytes; None where no system reports it.
-
-    Linux also reports ru_maxrss, but there a process starts with its parent's value.
-    """
-    status = Path("/proc/self/status")
-    if status.exists():
-        for line in status.read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024
-    try:
-        import resource
-    except ImportError:
-        return None
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return most if sys.platform == "darwin" else most * 1024

@@ -7,7 +7,9 @@ sources            files to rows
 store              rows to memory-mapped arrays
 batches            arrays to batches
 transforms         random changes to batches
+survey             facts about the rows of a corpus: lengths, labels, duplicates, leaks
 threads            ordered work in threads
 
-`sources` reads `builtin`, and `batches` reads `store`; the parts are otherwise independent.
+`sources` reads `builtin`, `survey` reads `sources`, and `batches` reads `store`; the parts are
+otherwise independent.
 """

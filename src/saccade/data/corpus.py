@@ -35,10 +35,12 @@ class Table(ABC):
     columns   names of a row's values
     running   whether rows are parts of a running text, not examples by themselves
     base      beginning of every first value that depends on the place of the files alone
+    unread    names of the source's other columns
     missing   one sentence per row that was left out because its image is missing
     """
 
     columns: tuple[str, ...]
+    unread: tuple[str, ...] = ()
     running: bool = False
     base: str = ""
     missing: Sequence[str] = ()
@@ -76,6 +78,7 @@ class Split:
 
     def __init__(self, name: str, table: Table, selection: RowSelection | None = None) -> None:
         self.name, self.columns, self.running = name, table.columns, table.running
+        self.unread = table.unread
         self._table, self._selection = table, selection
         self.companions: tuple[Split, ...] = ()
         self._count: int | None = None if selection is None else selection.count

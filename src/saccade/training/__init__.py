@@ -2,6 +2,7 @@
 
 session       train, load, evaluate: from a recipe's name to a trained task, and back from a run
 recipe        all options in one TOML file
+choice        the recipe that suits data, if none is named
 adapt         recipes that adapt to the size of the data and to the budget
 speed         the time that an update takes, by which minutes become updates
 upgrade       recipes of earlier formats

@@ -125,6 +125,12 @@ class Recipe:
         yield from config.conflicts(self.options)
         yield from config.conflicts(self.training, "training")
 
+    @property
+    def separator(self) -> str | None:
+        """The text between several labels of one row; None if a row has one label, or none."""
+        labels = getattr(self.options, "labels", None)
+        return labels.separator if labels is not None and labels.kind == "several" else None
+
     def table(self) -> dict[str, Any]:
         """Return the recipe as tables of plain values."""
         return {

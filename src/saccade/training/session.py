@@ -18,6 +18,7 @@ from saccade.data.corpus import Corpus, Item, Split
 from saccade.data.sources.columns import Column, ColumnNames, counted, parse_columns
 from saccade.data.sources.layout import SPLITS
 from saccade.data.sources.text_files import read_lines
+from saccade.data.survey import notes, survey
 from saccade.data.validation_split import GIVEN, STRATIFIED
 from saccade.errors import BrokenImagesError, DataError, RunError, joined
 from saccade.interfaces import HasEngine
@@ -37,6 +38,7 @@ from saccade.training.adapt import (
     repeated,
 )
 from saccade.training.baselines import DataPlace, baseline_remarks, keep_baselines
+from saccade.training.choice import RecipeChoice, choose_recipe
 from saccade.training.console import Console
 from saccade.training.distributed import World
 from saccade.training.interruption import Interruption
@@ -49,13 +51,15 @@ from saccade.training.warm_start import WarmStart, open_warm_start
 
 ALIGNMENT = Column("alignment", ("alignments", "links"), required=False)
 """The column of gold alignments, which an evaluation of attention may read."""
+SURVEYED = 50_000
+"""Rows of each split that are surveyed before a training."""
 ADAPTED = "the recipe was adapted to the data and the budget"
 TRAINED = 0.85
 """Fraction of a budget in minutes that updates take; the rest is validation and the report."""
 
 
 def train(
-    recipe: str | Path,
+    recipe: str | Path | None = None,
     *,
     data: str | Path,
     out: str | Path,
@@ -80,7 +84,8 @@ def train(
     """Train a recipe on data into a run folder.
 
     Args:
-        recipe: name of a built-in recipe, or path of a .toml file.
+        recipe: name of a built-in recipe, or path of a .toml file; chosen by the columns and the
+            size of the data if left out.
         data: file or folder of data, `builtin:NAME` or `hf:NAME`.
         out: the run folder to write.
         changes: assignments to keys of the recipe, such as "model.dim=256".
@@ -131,7 +136,12 @@ def train(
     overrides = [f"training.{name}={value}" for name, value in budget.items() if value is not None]
     keep_freed_memory()
     with Interruption() as interruption:
-        run, initial = Run(Path(out)), None
+        run, initial, choice = Run(Path(out)), None, None
+        if recipe is None and (resume or world.attempt > 0) and run.exists():
+            recipe = run.folder / "recipe.toml"
+        elif recipe is None:
+            choice = choose_recipe(data, pair=pair, columns=columns, changes=changes)
+            recipe, changes = choice.recipe, (*choice.changes, *changes)
         if resume and run.exists() and "init" in run.about():
             # the run folder holds all that it started from
             model = config.plain(run.recipe().options)["model"]
@@ -162,6 +172,7 @@ def train(
         job = _Job(
             run=run,
             recipe=chosen,
+            choice=choice,
             initial=initial,
             open_data=open_data,
             place=DataPlace(data=str(data), pair=pair, columns=parse_columns(columns) or None),
@@ -391,6 +402,7 @@ class _Job:
 
     run: Run
     recipe: Recipe
+    choice: RecipeChoice | None
     initial: WarmStart | None
     open_data: Callable[[], Corpus]
     place: DataPlace
@@ -419,6 +431,8 @@ class _Job:
                 job.require_place(resume=resume)
                 with self.run.provisional():
                     job.notify(job.corpus.summary)
+                    if self.choice is not None:
+                        job.notify(self.choice.reason)
                     for remark in job.corpus.remarks:
                         job.notify(remark)
                     task = job.begin()
@@ -453,6 +467,7 @@ class _Job:
             recipe = repeated(self.recipe, recorded_changes(self.run.about()))
             self.run.resume_with(recipe, facts)
             return None
+        facts |= self.survey()
         torch.manual_seed(self.recipe.training.seed)
         folder = None if self.initial is None else self.initial.folder
         adaptation = adapt(self.recipe, self.text_facts())
@@ -509,6 +524,23 @@ class _Job:
         model = config.plain(self.recipe.options)["model"]
         changed = config.plain(adaptation.recipe.options)["model"] != model
         return adaptation, timed or changed
+
+    def survey(self) -> dict[str, object]:
+        """Print remarks about the first rows; return them and the choice of the recipe."""
+        surveyed = survey(
+            self.corpus,
+            self.recipe.options.columns,
+            separator=self.recipe.separator,
+            most=SURVEYED,
+            open_images=False,
+        )
+        remarks = notes(surveyed, training=True)
+        part = "" if surveyed.complete else f" (of the first {SURVEYED:,} rows of each split)"
+        for remark in remarks:
+            self.notify(f"{remark}{part}")
+        rows = {name: split.rows for name, split in surveyed.splits.items()}
+        facts: dict[str, object] = {"inspection": {"rows_read": rows, "notes": remarks}}
+        return facts if self.choice is None else {**facts, "choice": self.choice.as_json()}
 
     def require_resumable(self, *, resume: bool) -> None:
         """Raise a RunError if the run that is there may not be resumed."""

@@ -175,12 +175,14 @@ class ColumnMatch:
     places     their places in a record, from 0
     found_as   their names in the file
     width      number of columns of every record
+    unread     names of the file's other columns
     """
 
     columns: tuple[Column, ...]
     places: tuple[int, ...]
     found_as: tuple[str, ...]
     width: int
+    unread: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -252,7 +254,9 @@ def match_names(
             raise DataError(
                 f"--columns assigns the column {quoted(name)} twice; assign each column once"
             )
-    return ColumnMatch(columns, tuple(map(list(names).index, found_as)), found_as, len(names))
+    unread = tuple(name for name in names if name not in found_as)
+    places = tuple(map(list(names).index, found_as))
+    return ColumnMatch(columns, places, found_as, len(names), unread)
 
 
 def _found_as(names: Sequence[str], request: ColumnRequest) -> dict[str, str]:

@@ -69,7 +69,7 @@ class FileTable(Table):
         self.path, self.header = path, not request.numbered
         self._skip_broken = request.skip_broken
         self.match = self._match(request)
-        self.columns = self.match.names
+        self.columns, self.unread = self.match.names, self.match.unread
         self._images = [i for i, column in enumerate(self.match.columns) if column.image]
         self._finder = ImageFinder(path.parent) if self._images else None
         if self._finder and 0 in self._images:

@@ -23,7 +23,8 @@ class GeneratedTable(Table):
     def __init__(
         self, origin: str, match: ColumnMatch, generate: Callable[[], Iterator[tuple[str, ...]]]
     ) -> None:
-        self.origin, self.match, self.columns = origin, match, match.names
+        self.origin, self.match = origin, match
+        self.columns, self.unread = match.names, match.unread
         self._generate = generate
 
     def rows(self) -> Iterator[Row]:

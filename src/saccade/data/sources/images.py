@@ -100,9 +100,14 @@ def decode_image(data: bytes, where: str) -> Image.Image:
     return _opened(data, where, _decoded)
 
 
+def image_header(data: bytes, where: str) -> tuple[tuple[int, int], str]:
+    """Return (width, height) and Pillow's mode of an image file, without decoding it."""
+    return _opened(data, where, _header)
+
+
 def image_size(data: bytes, where: str) -> tuple[int, int]:
     """Return width and height from the header of an image file, without decoding it."""
-    return _opened(data, where, _stated_size)
+    return image_header(data, where)[0]
 
 
 Opened = TypeVar("Opened")
@@ -208,11 +213,11 @@ def _decoded(data: bytes, where: str) -> Image.Image:
     return upright
 
 
-def _stated_size(data: bytes, where: str) -> tuple[int, int]:
+def _header(data: bytes, where: str) -> tuple[tuple[int, int], str]:
     _require_few_tiles(data, where)
     with _silence, Image.open(_BoundedReader(data, where), formats=FORMATS) as image:
         _require_size(image.size, where)
-        return image.size
+        return image.size, image.mode
 
 
 def _require_size(size: tuple[int, int], where: str) -> None:

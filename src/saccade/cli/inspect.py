@@ -1,0 +1,78 @@
+"""saccade inspect: report what data holds, which recipes fit, and what a training would cost."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from saccade.cli.options import Columns, Pair, Quiet
+
+
+def run(
+    data: Annotated[
+        str,
+        typer.Argument(
+            metavar="DATA",
+            help="Data to inspect: a folder, a file, builtin:NAME or hf:NAME, as for train --data.",
+            show_default=False,
+        ),
+    ],
+    recipe: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="RECIPE",
+            help="Recipe whose columns are read and whose cost is measured. Default: chosen from "
+            "the columns and the size of the data.",
+        ),
+    ] = None,
+    *,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Change a key of the recipe, such as model.dim=256; repeatable. Default: the "
+            "recipe as it is.",
+        ),
+    ] = None,
+    pair: Pair = None,
+    columns: Columns = None,
+    trial: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            metavar="SECONDS",
+            help="Seconds of training by which the cost is measured; 0 measures none.",
+        ),
+    ] = 10.0,
+    json_: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object instead of text.")
+    ] = False,
+    page: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Also write an HTML page with charts. Default: no page."),
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Report what your data holds before you train on it.
+
+    Prints files, columns, rows, lengths, labels, scripts, image sizes, duplicates, rows that are in
+    two splits, empty and broken rows; which recipes fit; and what a training would cost here.
+    """
+    from saccade.files import write_file
+    from saccade.inspection import inspect
+    from saccade.lens.formatting import readable_json
+    from saccade.training.console import Console
+
+    inspection = inspect(
+        data,
+        recipe,
+        pair=pair,
+        columns=columns,
+        changes=set_ or (),
+        trial=trial,
+        console=Console(quiet=quiet),
+    )
+    if page is not None:
+        write_file(page, inspection.page().encode(), "the data is unchanged")
+    print(readable_json(inspection.as_json()) if json_ else inspection.summary())

@@ -1,0 +1,31 @@
+"""Facts about the rows of a corpus: lengths, labels, scripts, images, and faults.
+
+facts      the records: a survey, its splits, their lengths, labels, images and faults
+reading    read a corpus once and survey it; only counts and hashes of its rows are kept
+notes      sentences about faults
+scripts    the scripts of a text, such as Latin or Cyrillic
+"""
+
+from saccade.data.survey.facts import (
+    Fault,
+    Images,
+    LabelCounts,
+    Leak,
+    Lengths,
+    SplitSurvey,
+    Survey,
+)
+from saccade.data.survey.notes import notes
+from saccade.data.survey.reading import survey
+
+__all__ = [
+    "Fault",
+    "Images",
+    "LabelCounts",
+    "Leak",
+    "Lengths",
+    "SplitSurvey",
+    "Survey",
+    "notes",
+    "survey",
+]

@@ -1,0 +1,81 @@
+"""Sentences about what a survey shows: faults of the data that a user should know."""
+
+from collections.abc import Iterator
+
+from saccade.data.sources.columns import counted, listed, quoted, spaced
+from saccade.data.survey.facts import Fault, LabelCounts, SplitSurvey, Survey
+
+IMBALANCED = 10
+"""The ratio of the largest to the smallest class from which on it is remarked."""
+
+
+def notes(survey: Survey, *, training: bool = False) -> list[str]:
+    """Return one sentence per fault; none if the data has none.
+
+    Args:
+        survey: The survey.
+        training: Whether to leave out what training reports itself: empty rows, labels with one
+            row, and rows of `valid` that are also in `train`.
+    """
+    sentences: list[str] = []
+    for name, split in survey.splits.items():
+        sentences += _faults(name, split, empty=not training)
+        if split.labels is not None and name == "train":
+            sentences += _label_notes(name, split.labels, single=not training)
+    for leak in survey.leaks:
+        if training and (leak.split, leak.other) == ("valid", "train"):
+            continue
+        rows = counted(leak.count, "row")
+        verb = "is" if leak.count == 1 else "are"
+        sentences.append(
+            f"{rows} of {leak.split} {verb} also in {leak.other}, so scores on {leak.split} are "
+            f"too high; the first: {leak.first[0]}"
+        )
+    return sentences
+
+
+def _faults(name: str, split: SplitSurvey, *, empty: bool) -> Iterator[str]:
+    yield from _fault(split.broken, "broken row", name, "reading ended there")
+    if empty:
+        yield from _fault(split.empty, "row", name, "left out of training", "with an empty column")
+    yield from _fault(split.duplicates, "duplicate", name)
+    yield from _fault(
+        split.contradictions, "row", name, "a model cannot learn both", "with contradictory labels"
+    )
+    if split.images is not None:
+        yield from _fault(split.images.broken, "broken image", name)
+
+
+def _fault(
+    fault: Fault, noun: str, split: str, consequence: str = "", quality: str = ""
+) -> Iterator[str]:
+    if fault.count:
+        what = f"{counted(fault.count, noun)}{' ' * bool(quality)}{quality} in {split}"
+        yield f"{what}{', ' * bool(consequence)}{consequence}; the first: {fault.first[0]}"
+
+
+def _label_notes(split: str, labels: LabelCounts, *, single: bool) -> Iterator[str]:
+    if labels.variants:
+        groups = [
+            " and ".join(f"{quoted(label)} ({spaced(count)})" for label, count in group)
+            for group in labels.variants
+        ]
+        verb = "differs" if labels.extra_spellings == 1 else "differ"
+        yield (
+            f"{counted(labels.extra_spellings, 'label')} of {split} {verb} only in case or "
+            f"spaces from another: {listed(groups, 4)}"
+        )
+    if labels.single and single:
+        verb = "has" if len(labels.single) == 1 else "have"
+        yield (
+            f"{counted(len(labels.single), 'label')} of {split} {verb} only one row: "
+            f"{listed([quoted(label) for label in labels.single])}"
+        )
+    if labels.imbalance >= IMBALANCED and (not labels.single or labels.largest > 0.5):
+        names = list(labels.counts)
+        yield (
+            f"the labels of {split} are imbalanced: {quoted(names[0])} has "
+            f"{counted(labels.counts[names[0]], 'row')} ({labels.largest:.0%}), "
+            f"{quoted(names[-1])} has {spaced(labels.counts[names[-1]])}; look at macro_f1, not at "
+            "accuracy alone"
+        )

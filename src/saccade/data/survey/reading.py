@@ -1,0 +1,450 @@
+"""Read a corpus once and survey it.
+
+Rows are read one after another. Of a row only two hashes of 64 bits remain, of its input and of all
+its columns, so a file of a million lines takes 16 MB. Spaces at the ends of a text, and how many
+there are between words, do not count when rows are compared. Images are compared by their content.
+"""
+
+import hashlib
+import os
+from array import array
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+from saccade.data import builtin
+from saccade.data.corpus import Corpus, Row, Split
+from saccade.data.sources.archives import is_idx, locate, read_bytes
+from saccade.data.sources.columns import Column
+from saccade.data.sources.images import decode_image, image_header, read_image
+from saccade.data.survey.facts import (
+    FEW,
+    Fault,
+    Images,
+    LabelCounts,
+    Leak,
+    Lengths,
+    SplitSurvey,
+    Survey,
+    quantile,
+)
+from saccade.data.survey.scripts import scripts_of
+from saccade.data.threads import in_threads
+from saccade.errors import BrokenImagesError, DataError
+
+Progress = Callable[[int], None]
+Hashes = npt.NDArray[np.int64]
+
+SHOWN = 3
+"""Places of a fault that are remembered."""
+SCRIPT_ROWS = 20_000
+"""Rows of a split whose letters are counted."""
+MOST_LABELS = 10_000
+"""Different labels that are counted."""
+GREY = 4
+"""The largest difference between the channels of a grey pixel; JPEG rounds."""
+REPORTED = 500
+"""Rows between two calls of `progress`."""
+
+
+def survey(
+    corpus: Corpus,
+    columns: Sequence[Column],
+    *,
+    separator: str | None = None,
+    most: int | None = None,
+    open_images: bool = True,
+    progress: Progress | None = None,
+) -> Survey:
+    """Read the rows of a corpus and return the facts about them.
+
+    A row that cannot be read ends the reading of its split and is reported.
+
+    Args:
+        corpus: The corpus.
+        columns: The columns that it was opened with: one with `numbers` holds labels, one with
+            `image` names images, the others hold text.
+        separator: The text between several labels of one row; None if a row has one.
+        most: Rows of each split to read; all by default.
+        open_images: Whether to decode the images, in threads.
+        progress: Called with the number of rows read so far, now and then.
+
+    Example:
+        >>> from saccade.data.sources import open_corpus
+        >>> columns = [Column("source"), Column("target")]
+        >>> facts = survey(open_corpus("builtin:copy", columns), columns, most=100)
+        >>> facts.splits["train"].lengths["source"].longest_word
+        1
+    """
+    readers = {
+        name: _Reader(split, columns, separator, most, open_images=open_images)
+        for name, split in corpus.splits.items()
+    }
+    done = 0
+    for reader in readers.values():
+        reader.read(progress and partial(_continued, progress, done))
+        done += reader.rows
+    return Survey(
+        splits={name: reader.facts() for name, reader in readers.items()},
+        leaks=tuple(_leaks(readers)),
+    )
+
+
+def _continued(progress: Progress, done: int, count: int) -> None:
+    progress(done + count)
+
+
+def is_blank(row: Row) -> bool:
+    """Return whether a column of a row is empty."""
+    return any(not value or value.isspace() for value in row.values)
+
+
+class ImageFacts(NamedTuple):
+    """An image: width and height, Pillow's mode, whether it is grey, a hash of its content."""
+
+    size: tuple[int, int]
+    mode: str
+    grey: bool
+    digest: str
+
+
+def image_facts(where: str) -> ImageFacts | DataError:
+    """Decode an image; return the facts about it, or why it cannot be decoded."""
+    try:
+        inner = locate(where)
+        if where.startswith(builtin.PREFIX) or (inner[1] and is_idx(inner[0])):
+            image = read_image(where)
+            mode = "L" if is_idx(inner[0]) else image.mode
+            return ImageFacts(image.size, mode, _is_grey(image), _digest(image.tobytes()))
+        data = read_bytes(where)
+        size, mode = image_header(data, where)
+        return ImageFacts(size, mode, _is_grey(decode_image(data, where)), _digest(data))
+    except DataError as error:
+        return error
+    except OSError as error:
+        return DataError(f"{where} cannot be read: {error.strerror or error}")
+
+
+def _is_grey(image: Image.Image) -> bool:
+    """Return whether an RGB image has no colour, by some of its pixels."""
+    pixels = np.asarray(image.resize((32, 32), Image.Resampling.NEAREST), np.int16)
+    return int(np.ptp(pixels, axis=-1).max()) <= GREY
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+class _TextColumn:
+    """Counts of the texts in a column."""
+
+    def __init__(self) -> None:
+        self.words: Counter[int] = Counter()
+        self.characters: Counter[int] = Counter()
+        self.letters: Counter[str] = Counter()
+        self.vocabulary: set[str] = set()
+        self.longest_word = 0
+
+    def add(self, text: str, words: list[str], *, letters: bool) -> None:
+        self.words[len(words)] += 1
+        self.characters[len(text)] += 1
+        if letters:
+            self.letters.update(text)
+        if len(self.vocabulary) <= FEW:
+            self.vocabulary.update(words)
+            self.longest_word = max(self.longest_word, *map(len, words))
+
+    def lengths(self) -> Lengths:
+        few = len(self.vocabulary) <= FEW
+        vocabulary = frozenset(self.vocabulary) if few else None
+        return Lengths.of(self.words, self.characters, vocabulary, self.longest_word)
+
+
+class _LabelColumn:
+    """Counts of labels as they are written; numbers are also summed."""
+
+    def __init__(self, separator: str | None) -> None:
+        self.separator = separator
+        self.counts: Counter[str] = Counter()
+        self.too_many = False
+        self.numbers, self.fractions, self.rows = True, False, 0
+        self.low, self.sum, self.high = np.inf, 0.0, -np.inf
+
+    def add(self, text: str) -> None:
+        self.rows += 1
+        if self.separator:
+            self.counts.update(part for part in text.split(self.separator) if part.strip())
+            self.numbers = False
+            return
+        if len(self.counts) <= MOST_LABELS:
+            self.counts[text] += 1
+        else:
+            self.too_many |= text not in self.counts
+        if self.numbers:
+            self._add_number(text)
+
+    def _add_number(self, text: str) -> None:
+        try:
+            value = float(text)
+        except ValueError:
+            self.numbers = False
+            return
+        self.fractions |= not value.is_integer()
+        self.low, self.high = min(self.low, value), max(self.high, value)
+        self.sum += value
+
+    def facts(self) -> LabelCounts | None:
+        if not self.rows:
+            return None
+        if self.numbers and self.fractions:
+            return LabelCounts(kind="numbers", range=(self.low, self.sum / self.rows, self.high))
+        if self.too_many:
+            return LabelCounts(kind="classes")
+        classes: Counter[str] = Counter()
+        spellings: dict[str, Counter[str]] = {}
+        for label, count in self.counts.items():
+            classes[label.strip()] += count
+            key = " ".join(label.split()).casefold()
+            spellings.setdefault(key, Counter())[label] += count
+        ordered = dict(classes.most_common())
+        rows = list(ordered.values())
+        groups = [group for group in spellings.values() if len(group) > 1]
+        return LabelCounts(
+            kind="classes",
+            counts=ordered,
+            imbalance=rows[0] / rows[-1],
+            largest=rows[0] / self.rows,
+            single=tuple(label for label, count in ordered.items() if count == 1),
+            variants=tuple(tuple(group.most_common()) for group in groups),
+        )
+
+
+class _ImageColumn:
+    """Counts of the images; an image that several rows name counts once."""
+
+    def __init__(self) -> None:
+        self.names: set[int] = set()
+        self.sizes: Counter[tuple[int, int]] = Counter()
+        self.modes: Counter[str] = Counter()
+        self.grey = True
+        self.broken: list[str] = []
+
+    def add(self, name: str, image: ImageFacts | DataError) -> None:
+        if hash(name) in self.names:
+            return
+        self.names.add(hash(name))
+        if isinstance(image, DataError):
+            self.broken.append(str(image))
+        else:
+            self.sizes[image.size] += 1
+            self.modes[image.mode] += 1
+            self.grey &= image.grey
+
+    def facts(self) -> Images:
+        broken = Fault(len(self.broken), tuple(self.broken))
+        sizes = self.sizes or Counter({(0, 0): 1})
+        ordered = sorted(sizes, key=lambda size: size[0] * size[1])
+        width = quantile(_side(sizes, 0), 0.5)
+        height = quantile(_side(sizes, 1), 0.5)
+        return Images(
+            count=len(self.names),
+            sizes={f"{w} × {h}": count for (w, h), count in self.sizes.most_common(5)},
+            smallest=ordered[0],
+            median=(width, height),
+            largest=ordered[-1],
+            modes=dict(self.modes.most_common()),
+            grey=self.grey,
+            broken=broken,
+        )
+
+
+def _side(sizes: Counter[tuple[int, int]], side: int) -> Counter[int]:
+    counts: Counter[int] = Counter()
+    for size, count in sizes.items():
+        counts[size[side]] += count
+    return counts
+
+
+@dataclass(frozen=True)
+class _Repeats:
+    """Places among the rows of a split that repeat an earlier one, and the place of that one."""
+
+    count: int
+    pairs: tuple[tuple[int, int], ...]
+
+
+class _Reader:
+    """The reading of one split."""
+
+    def __init__(
+        self,
+        split: Split,
+        columns: Sequence[Column],
+        separator: str | None,
+        most: int | None,
+        *,
+        open_images: bool,
+    ) -> None:
+        self.split, self.most = split, most
+        by_name = {column.name: column for column in columns}
+        kinds = [by_name[name] for name in split.columns]
+        self.image = next((i for i, column in enumerate(kinds) if column.image), None)
+        self.label = next((i for i, column in enumerate(kinds) if column.numbers), None)
+        self.inputs = slice(0, max(1, len(kinds) - 1))
+        self.opens = open_images and self.image is not None
+        self.texts = {
+            i: _TextColumn() for i in range(len(kinds)) if i not in (self.image, self.label)
+        }
+        self.labels, self.images = _LabelColumn(separator), _ImageColumn()
+        self.may_be_empty = separator is not None
+        self.rows, self.complete = 0, True
+        self.empty: list[str] = []
+        self.empty_rows = 0
+        self.broken = Fault()
+        self._input_hashes, self._row_hashes = array("q"), array("q")
+
+    def read(self, progress: Progress | None) -> None:
+        """Read the rows; a row that cannot be read ends it."""
+        try:
+            with closing(self._opened()) as rows:
+                for row, image in rows:
+                    if self.rows == self.most:
+                        self.complete = False
+                        break
+                    self.rows += 1
+                    self.add(row, image)
+                    if progress is not None and self.rows % REPORTED == 0:
+                        progress(self.rows)
+        except BrokenImagesError as error:  # raised after the last row
+            self.images.broken += error.problems
+        except DataError as error:
+            self.broken, self.complete = Fault(1, (str(error),)), False
+        self.input_hashes = np.frombuffer(self._input_hashes, np.int64)
+        self.row_hashes = np.frombuffer(self._row_hashes, np.int64)
+
+    def _opened(self) -> Generator[tuple[Row, ImageFacts | DataError | None], None, None]:
+        if not self.opens:
+            yield from ((row, None) for row in self.split)
+            return
+        place = self.image
+        assert place is not None
+        opened = lru_cache(maxsize=64)(image_facts)  # rows with the same image follow each other
+
+        def work(row: Row) -> tuple[Row, ImageFacts | DataError | None]:
+            return row, None if is_blank(row) else opened(row.values[place])
+
+        with closing(in_threads(work, self.split, os.cpu_count() or 1)) as results:
+            yield from results
+
+    def add(self, row: Row, image: ImageFacts | DataError | None) -> None:
+        if self.is_blank(row):
+            self.empty_rows += 1
+            if len(self.empty) < SHOWN:
+                self.empty.append(row.where)
+            return
+        key = list(row.values)
+        for i, column in self.texts.items():
+            words = row.values[i].split()
+            column.add(row.values[i], words, letters=self.rows <= SCRIPT_ROWS)
+            key[i] = " ".join(words)
+        if self.label is not None:
+            self.labels.add(row.values[self.label])
+            key[self.label] = row.values[self.label].strip()
+        if image is not None and self.image is not None:
+            self.images.add(row.values[self.image], image)
+            if isinstance(image, ImageFacts):
+                key[self.image] = image.digest
+        self._input_hashes.append(hash(tuple(key[self.inputs])))
+        self._row_hashes.append(hash(tuple(key)))
+
+    def is_blank(self, row: Row) -> bool:
+        """Return whether a column is empty that must not be."""
+        if self.may_be_empty and self.label is not None:
+            values = [value for i, value in enumerate(row.values) if i != self.label]
+            row = row._replace(values=tuple(values))
+        return is_blank(row)
+
+    def facts(self) -> SplitSurvey:
+        """Return the facts about the split."""
+        names = self.split.columns
+        texts = {names[i]: column for i, column in self.texts.items() if column.words}
+        return SplitSurvey(
+            rows=self.rows,
+            running=self.split.running,
+            unread=self.split.unread,
+            complete=self.complete,
+            empty=Fault(self.empty_rows, tuple(self.empty)),
+            broken=self.broken,
+            duplicates=self.fault(_repeats(self.row_hashes), "repeats"),
+            contradictions=self.contradictions(),
+            lengths={name: column.lengths() for name, column in texts.items()},
+            scripts={name: scripts_of(column.letters) for name, column in texts.items()},
+            labels=None if self.label is None else self.labels.facts(),
+            images=self.images.facts() if self.opens else None,
+        )
+
+    def contradictions(self) -> Fault:
+        """Return the rows whose input occurs with several labels."""
+        if self.label is None or self.may_be_empty:
+            return Fault()
+        _, first = np.unique(self.row_hashes, return_index=True)
+        values, counts = np.unique(self.input_hashes[first], return_counts=True)
+        places = np.flatnonzero(np.isin(self.input_hashes, values[counts > 1]))
+        shown = self.places(places[:SHOWN].tolist())
+        return Fault(len(places), tuple(shown.values()))
+
+    def fault(self, repeats: _Repeats, verb: str) -> Fault:
+        """Return repeated rows with the places of the first."""
+        places = self.places([place for pair in repeats.pairs for place in pair])
+        first = (f"{places[later]} {verb} {places[earlier]}" for later, earlier in repeats.pairs)
+        return Fault(repeats.count, tuple(first))
+
+    def places(self, numbers: Iterable[int]) -> dict[int, str]:
+        """Return the files and lines, or the images, of rows by number; reads them again."""
+        wanted = sorted(set(numbers))
+        if not wanted:
+            return {}
+        rows = (row for row in self.split if not self.is_blank(row))
+        first = enumerate(islice(rows, wanted[-1] + 1))
+        return {number: self.place_of(row) for number, row in first if number in wanted}
+
+    def place_of(self, row: Row) -> str:
+        """Return the file and line of a row, or the image that it names."""
+        return row.where if self.image is None else row.values[self.image]
+
+
+def _repeats(hashes: Hashes) -> _Repeats:
+    """Return how many hashes occurred before, and the first of them."""
+    values, first = np.unique(hashes, return_index=True)
+    again = np.ones(len(hashes), dtype=bool)
+    again[first] = False
+    places = np.flatnonzero(again)[:SHOWN]
+    earlier = first[np.searchsorted(values, hashes[places])]
+    pairs = tuple(zip(places.tolist(), earlier.tolist(), strict=True))
+    return _Repeats(int(again.sum()), pairs)
+
+
+def _leaks(readers: dict[str, _Reader]) -> Iterator[Leak]:
+    """Yield the inputs of each split that are also in an earlier one."""
+    names = list(readers)
+    for i, name in enumerate(names):
+        for other in names[:i]:
+            later, earlier = readers[name], readers[other]
+            places = np.flatnonzero(np.isin(later.input_hashes, earlier.input_hashes))
+            if not len(places):
+                continue
+            shown = places[:SHOWN].tolist()
+            values, first = np.unique(earlier.input_hashes, return_index=True)
+            matches = first[np.searchsorted(values, later.input_hashes[shown])].tolist()
+            here, there = later.places(shown), earlier.places(matches)
+            pairs = zip(shown, matches, strict=True)
+            texts = tuple(f"{here[place]} is also {there[match]}" for place, match in pairs)
+            yield Leak(split=name, other=other, count=len(places), first=texts)

@@ -1,0 +1,282 @@
+"""The cost of a training on this machine, by a few updates on a sample of the data.
+
+The trial runs in a child process, so its peak memory is that of a training. It makes updates with
+the training loop's own code. An epoch costs as much as the updates of the sample, times the rows of
+the data divided by those of the sample. Validations are not included.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from saccade.allocator import keep_freed_memory, peak_memory
+from saccade.data import sources
+from saccade.data.batches.plan import Assignment, Plan
+from saccade.data.corpus import Row, Split, Table
+from saccade.data.store.ragged import Numbers
+from saccade.data.survey.facts import quantile
+from saccade.errors import SaccadeError, TrainingError
+from saccade.tasks import Task, TextInput
+from saccade.training import precision as precisions
+from saccade.training import recipe as recipes
+from saccade.training.console import Console
+from saccade.training.distributed import World
+from saccade.training.interruption import Interruption
+from saccade.training.loop import Trainer, TrainingData
+from saccade.training.progress import TrainingProgress
+from saccade.training.recipe import Recipe
+from saccade.training.run import Run
+
+SECONDS = 10.0
+"""Seconds of updates that a trial takes at most, apart from its preparation."""
+LONGEST = 120.0
+"""Seconds after which a trial is given up."""
+LEARNED, ENCODED, IMAGES = 50_000, 5_000, 512
+"""Rows that vocabularies are learned from, rows that are encoded, and rows with images."""
+WARM_UP, LEAST, MOST = 2, 3, 100
+"""Updates before the clock starts, and the fewest and most updates that are timed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tokens:
+    """The lengths of inputs in tokens, and the recipe's limit.
+
+    Attributes:
+        median: The median.
+        p95: The length that 95 % of the inputs do not exceed.
+        longest: The longest.
+        limit: The most tokens that are read at once.
+        above: The fraction of rows above the limit, which are cut, read in windows or left out.
+    """
+
+    median: int
+    p95: int
+    longest: int
+    limit: int
+    above: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """The cost of a training on this machine.
+
+    Attributes:
+        recipe: The name of the recipe.
+        parameters: The number of parameters.
+        seconds_per_update: The mean time of an update.
+        updates_per_epoch: Updates that read every row once.
+        minutes_per_epoch: Minutes of an epoch, without validations.
+        minutes: Minutes of the recipe's budget.
+        epochs: Epochs of the recipe's budget.
+        peak_memory: Bytes of main memory; None where the system does not report it.
+        device: The device, such as "cpu".
+        device_memory: Bytes of an accelerator's memory; None on a CPU.
+        threads: Processor threads.
+        updates: Updates that were timed.
+        tokens: The lengths of inputs in tokens; None if the recipe reads no texts with a limit.
+    """
+
+    recipe: str
+    parameters: int
+    seconds_per_update: float
+    updates_per_epoch: float
+    minutes_per_epoch: float
+    minutes: float
+    epochs: float
+    peak_memory: int | None
+    device: str
+    device_memory: int | None
+    threads: int
+    updates: int
+    tokens: Tokens | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """A trial: a recipe, its data, and the seconds that updates may take."""
+
+    recipe: str
+    data: str
+    changes: tuple[str, ...] = ()
+    pair: str | None = None
+    columns: Mapping[str, str] | None = None
+    seconds: float = SECONDS
+
+
+def measure_cost(trial: Trial) -> Cost:
+    """Perform a trial in a child process.
+
+    Raises:
+        TrainingError: The trial failed; the message is the reason.
+    """
+    command = [sys.executable, "-m", __package__, json.dumps(asdict(trial))]
+    try:
+        child = subprocess.run(
+            command, capture_output=True, text=True, timeout=LONGEST, check=False, encoding="utf-8"
+        )
+    except subprocess.TimeoutExpired:
+        raise TrainingError(f"the trial took more than {LONGEST:.0f} seconds") from None
+    if child.returncode:
+        lines = child.stderr.strip().splitlines() or ["its process was ended"]
+        raise TrainingError(lines[-1].removeprefix("error: "))
+    facts = json.loads(child.stdout.splitlines()[-1])
+    tokens = facts.pop("tokens")
+    return Cost(**facts, tokens=None if tokens is None else Tokens(**tokens))
+
+
+def main() -> None:
+    """Perform the trial in the first argument, and print its cost as JSON."""
+    facts: dict[str, Any] = json.loads(sys.argv[1])
+    try:
+        cost = perform(Trial(**{**facts, "changes": tuple(facts["changes"])}))
+    except (SaccadeError, OSError) as error:
+        first = str(error).splitlines()[0]
+        print(f"error: {first}", file=sys.stderr)
+        sys.exit(2)
+    print(json.dumps(asdict(cost)))
+
+
+def perform(trial: Trial) -> Cost:
+    """Make some updates on a sample of the data, and return what a training would cost."""
+    recipe = recipes.load(trial.recipe, trial.changes)
+    options = recipe.options
+    corpus = sources.open_corpus(
+        trial.data, options.columns, pair=trial.pair, columns=trial.columns
+    )
+    train = corpus.splits["train"]
+    images = any(column.image for column in options.columns)
+    learned = sample(train, IMAGES if images else LEARNED)
+    encoded = sample(learned, IMAGES if images else ENCODED)
+    keep_freed_memory()
+    torch.manual_seed(recipe.training.seed)
+    task = options.create(learned)
+    with tempfile.TemporaryDirectory() as folder:
+        examples = task.encode(encoded, Path(folder))
+        plan = Plan(
+            lengths=task.sizes(examples),
+            budget=recipe.training.batch_tokens,
+            seed=recipe.training.seed,
+            accumulate=recipe.training.accumulate,
+        )
+        data = TrainingData(examples, plan, examples, [])
+        times = _timed(task, data, recipe, trial.seconds, Path(folder))
+    seconds = sum(times) / len(times)
+    scale = train.count() / encoded.count()
+    updates = max(1.0, plan.per_epoch * scale / plan.size)
+    training = recipe.training
+    minutes = training.max_steps * seconds / 60
+    if training.minutes is not None:
+        minutes = min(minutes, training.minutes)
+    rows = max(1, encoded.count())
+    return Cost(
+        recipe=trial.recipe,
+        parameters=sum(p.numel() for p in task.parameters()),
+        seconds_per_update=seconds,
+        updates_per_epoch=updates,
+        minutes_per_epoch=seconds * updates / 60,
+        minutes=minutes,
+        epochs=minutes * 60 / seconds / updates,
+        peak_memory=peak_memory(),
+        device=task.device.type,
+        device_memory=torch.cuda.max_memory_allocated() if task.device.type == "cuda" else None,
+        threads=torch.get_num_threads(),
+        updates=len(times),
+        tokens=_tokens(task, encoded, examples.skipped.too_long / rows),
+    )
+
+
+def _timed(
+    task: Task, data: TrainingData, recipe: Recipe, seconds: float, folder: Path
+) -> list[float]:
+    """Return the time of each update, after one with the longest rows and a few others."""
+    device = precisions.pick_device("auto")
+    task.to(device)
+    trainer = Trainer(
+        task=task,
+        data=data,
+        config=recipe.training,
+        run=Run(folder / "run"),
+        world=World(device=device),
+        precision=precisions.choose("auto", device),
+        console=Console(quiet=True),
+        interruption=Interruption(),
+    )
+    trainer.backward([Assignment(0, _longest(data.plan))])  # its memory is the peak
+    progress, times = TrainingProgress(), list[float]()
+    ends = time.monotonic() + seconds
+    while len(times) < WARM_UP + MOST:
+        started = time.monotonic()
+        progress, _ = trainer.update(progress)
+        times.append(time.monotonic() - started)
+        if time.monotonic() > ends and len(times) >= WARM_UP + LEAST:
+            break
+    return times[WARM_UP:]
+
+
+def _longest(plan: Plan) -> Numbers:
+    """Return the batch whose rows are the longest."""
+    batches = [plan.update(place)[0].rows for place in range(0, plan.per_epoch, plan.size)]
+    return max(batches, key=lambda rows: int(plan.lengths[rows].sum(1).max()))
+
+
+def _tokens(task: Task, rows: Split, left_out: float) -> Tokens | None:
+    """Return the lengths of inputs in tokens; None for running text and images."""
+    match task.describe().reads:
+        case TextInput(long="cut" | "slide") as reads if not rows.running:
+            width = max(1, len(rows.columns) - 1)
+            inputs = [row.values[:width] for row in rows]
+            texts = [text for values in inputs for text in values]
+            lengths = iter(map(len, reads.tokenizer.encode_batch(texts)))
+            extra = len(reads.before) + width * len(reads.after)
+            totals = [extra + sum(islice(lengths, width)) for _ in inputs]
+            counts, limit = Counter(totals), reads.max_length
+            above = sum(total > limit for total in totals) / max(1, len(totals))
+            return Tokens(
+                median=quantile(counts, 0.5),
+                p95=quantile(counts, 0.95),
+                longest=max(totals),
+                limit=limit,
+                above=max(above, left_out),
+            )
+    return None
+
+
+def sample(split: Split, most: int) -> Split:
+    """Return at most this many rows of a split, evenly spread over it."""
+    return Split(split.name, _Spread(split, -(-split.count() // most)))
+
+
+class _Spread(Table):
+    """Every n-th row of a split."""
+
+    def __init__(self, split: Split, stride: int) -> None:
+        self.columns, self.running = split.columns, split.running
+        self._split, self._stride = split, stride
+
+    def rows(self) -> Iterator[Row]:
+        """Yield the rows."""
+        return islice(iter(self._split), 0, None, self._stride)
+
+    def digest(self) -> str:
+        """Return the stride: a cache of the sample serves one trial only."""
+        return f"every {self._stride}"
+
+    def describe(self) -> str:
+        """Return a few words about the sample."""
+        return f"a sample of {self._split.name}"
+
+    def meaning(self) -> str:
+        """Return nothing: the columns are those of the split."""
+        return ""

@@ -1,0 +1,121 @@
+"""An inspection as a page: one file that needs nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from saccade.data.sources.columns import spaced
+from saccade.data.survey import Images, LabelCounts
+from saccade.inspection.cost import Cost
+from saccade.inspection.findings import Findings
+from saccade.inspection.text import MEGABYTE, duration, percent
+from saccade.lens.drawing.chart import COLOURS, Chart
+from saccade.lens.drawing.fonts import plain
+from saccade.lens.drawing.line_chart import SIZE, label
+from saccade.lens.page.document import document
+
+BARS = 30
+"""Labels that are drawn at most."""
+
+
+def page(inspection: Findings) -> str:
+    """Return the page of an inspection."""
+    survey = inspection.survey
+    train = next(iter(survey.splits.values()))
+    labels, images = train.labels, train.images
+    return document(
+        "inspection/page.html",
+        title=f"Saccade: {inspection.data}",
+        colours=COLOURS,
+        inspection=inspection,
+        rows=[
+            {
+                "split": name,
+                "rows": spaced(split.rows),
+                "empty": split.empty.count,
+                "broken": split.broken.count,
+                "duplicates": split.duplicates.count,
+                "contradictory": split.contradictions.count,
+            }
+            for name, split in survey.splits.items()
+        ],
+        leaks=[
+            {"split": leak.split, "also in": leak.other, "rows": leak.count, "first": leak.first[0]}
+            for leak in survey.leaks
+        ],
+        lengths=[
+            {
+                "chart": bars(lengths.bars, f"{lengths.unit} of {name}"),
+                "alt": f"Histogram: {lengths.unit} of {name} in train; median {lengths.median}, "
+                f"95 % up to {lengths.p95}, longest {lengths.longest}",
+            }
+            for name, lengths in train.lengths.items()
+        ],
+        labels=_labels(labels) if labels else [],
+        label_chart=_label_chart(labels) if labels else None,
+        scripts=[
+            {"column": column, "script": script, "letters": percent(fraction)}
+            for column, scripts in train.scripts.items()
+            for script, fraction in scripts.items()
+        ],
+        images=_images(images) if images else [],
+        broken=[{"broken image": text} for text in images.broken.first] if images else [],
+        recipes=[
+            {"recipe": fit.recipe, "task": fit.task.replace("_", " "), "for": fit.description}
+            for fit in inspection.fits
+        ],
+        cost=_cost(inspection.cost) if inspection.cost else [],
+    )
+
+
+def bars(counts: Sequence[tuple[str, int]], x: str) -> Chart:
+    """Draw counts by name as bars."""
+    names = [name for name, _ in counts]
+    chart = Chart({"x": x, "rows": dict(counts)}, figsize=SIZE)
+    axes = chart.add_subplot()
+    axes.bar(range(len(names)), [count for _, count in counts], color=COLOURS[0], width=0.9)
+    long = sum(map(len, names)) > 60
+    shown = [plain(name) for name in names]
+    axes.set_xticks(
+        range(len(names)), shown, rotation=60 if long else 0, ha="right" if long else "center"
+    )
+    label(axes, x, "rows")
+    return chart
+
+
+def _labels(labels: LabelCounts) -> list[dict[str, Any]]:
+    rows = max(1, sum(labels.counts.values()))
+    return [
+        {"label": name, "rows": spaced(count), "fraction": percent(count / rows)}
+        for name, count in labels.counts.items()
+    ]
+
+
+def _label_chart(labels: LabelCounts) -> Chart | None:
+    counts = list(labels.counts.items())[:BARS]
+    shown = [(name if len(name) <= 24 else f"{name[:24]}…", count) for name, count in counts]
+    return bars(shown, "label") if shown else None
+
+
+def _images(images: Images) -> list[dict[str, Any]]:
+    return [{"size": size, "images": spaced(count)} for size, count in images.sizes.items()] + [
+        {"mode": mode, "images": spaced(count)} for mode, count in images.modes.items()
+    ]
+
+
+def _cost(cost: Cost) -> list[dict[str, str]]:
+    memory = "?" if cost.peak_memory is None else f"{cost.peak_memory / MEGABYTE:,.0f} MiB"
+    row = {
+        "recipe": cost.recipe,
+        "parameters": spaced(cost.parameters),
+        "time per epoch": duration(cost.minutes_per_epoch),
+        "updates per epoch": spaced(round(cost.updates_per_epoch)),
+        "seconds per update": f"{cost.seconds_per_update:.3g}",
+        "time of the recipe's budget": duration(cost.minutes),
+        "memory": memory,
+        "device": f"{cost.device}, threads: {cost.threads}",
+    }
+    if cost.tokens is not None:
+        row["above the limit of tokens"] = f"{percent(cost.tokens.above)} of {cost.tokens.limit}"
+    return [row]
