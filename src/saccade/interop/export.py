@@ -1,6 +1,7 @@
 """Export of a task to a folder in another tool's format."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,9 @@ from saccade.data.corpus import Item
 from saccade.errors import InteropError
 from saccade.files import atomic_folder
 from saccade.interop import ctranslate2
+from saccade.interop.huggingface.task_export import require_exportable
 from saccade.interop.huggingface.task_export import write_task as write_huggingface
+from saccade.interop.onnx.exports import export_of
 from saccade.interop.onnx.writing import write_task as write_onnx
 from saccade.tasks import Task
 
@@ -18,6 +21,24 @@ FORMATS: Mapping[str, Callable[..., str | None]] = {
     "onnx": write_onnx,
 }
 """Functions that write a task into an empty folder, by format; they may return a remark."""
+
+
+CHECKS: Mapping[str, Callable[[Task], object]] = {
+    "ctranslate2": ctranslate2.require_runnable,
+    "huggingface": require_exportable,
+    "onnx": export_of,
+}
+"""Functions that raise an `InteropError` if a format cannot express a task; nothing is written."""
+
+
+def formats_of(task: Task) -> list[str]:
+    """Return the formats that can express a task, whether or not their packages are installed."""
+    formats = []
+    for name, check in CHECKS.items():
+        with suppress(InteropError):
+            check(task)
+            formats.append(name)
+    return formats
 
 
 def export_task(
