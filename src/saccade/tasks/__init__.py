@@ -33,7 +33,14 @@ from saccade.tasks._shared.base import (
     likelihood,
     vocabulary_from,
 )
-from saccade.tasks._shared.capabilities import Aligns, Calibrates, Measurable, Streams
+from saccade.tasks._shared.baselines import Baseline, BaselineMethod, read_baselines
+from saccade.tasks._shared.capabilities import (
+    Aligns,
+    Calibrates,
+    HasBaselines,
+    Measurable,
+    Streams,
+)
 from saccade.tasks._shared.classifier import CLASSIFIER_FILE
 from saccade.tasks._shared.description import (
     VOCABULARY_FILE,
@@ -63,6 +70,8 @@ __all__ = [
     "VOCABULARY_FILE",
     "Aligns",
     "Answer",
+    "Baseline",
+    "BaselineMethod",
     "Batch",
     "Calibrates",
     "Classes",
@@ -71,6 +80,7 @@ __all__ = [
     "Evaluation",
     "Example",
     "GeneratedText",
+    "HasBaselines",
     "ImageInput",
     "Input",
     "LabelOutput",
@@ -94,6 +104,7 @@ __all__ = [
     "evaluation_of",
     "likelihood",
     "names",
+    "read_baselines",
     "require_no_options",
     "self_attention",
     "vocabulary_from",

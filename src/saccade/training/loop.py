@@ -277,6 +277,8 @@ class Trainer:
             self.world.wait()
         saved = checkpoint.newest(self.run.checkpoints)
         if self.world.first:
+            if saved is None:
+                self.run.require_start()
             self.run.cut_metrics(0 if saved is None else saved.state["metrics_size"])
             self.world.wait()
         if saved is None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -98,6 +98,17 @@ def replace_files(folder: Path, contents: Mapping[str, Content], kept: str = KEP
         Manifest(files, {**before.replaced, **old}).write(folder, kept)
     left = {name: listed for name, listed in before.replaced.items() if name not in new}
     Manifest(files, left).write(folder, kept)
+
+
+def forget(folder: Path, names: Collection[str]) -> None:
+    """Drop files that are about to be removed from the manifest."""
+    before = Manifest.read(folder)
+    files, replaced = (
+        {name: entry for name, entry in table.items() if name not in names}
+        for table in (before.files, before.replaced)
+    )
+    if files != before.files:
+        Manifest(files, replaced).write(folder)
 
 
 def require_intact(folder: Path, names: Iterable[str] | None = None) -> None:

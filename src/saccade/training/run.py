@@ -6,6 +6,7 @@ import json
 import logging
 import math
 import os
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,10 +20,18 @@ from torch import nn
 from saccade._version import __version__
 from saccade.data.corpus import Item
 from saccade.errors import RunError, SaccadeError, brief
-from saccade.files import clean_up, disk_errors, parse_json, read_json, read_text, write_file
+from saccade.files import (
+    KEPT,
+    clean_up,
+    disk_errors,
+    parse_json,
+    read_json,
+    read_text,
+    write_file,
+)
 from saccade.shapes import Tensor
 from saccade.tasks import Task
-from saccade.training import manifest
+from saccade.training import checkpoint, manifest
 from saccade.training import recipe as recipes
 from saccade.training.outline import without_memory
 from saccade.training.recipe import Recipe
@@ -46,6 +55,9 @@ SAMPLES, SAMPLE_LENGTH = 64, 500
 
 SPARE = 100
 """Tensors that a model may make and not keep, such as those that are replaced by shared ones."""
+
+CLEANED = "cleaned"
+"""Key of run.json that is true after the checkpoints were removed on purpose."""
 
 BEGINNING = ".beginning"
 """Name of a file that is there while the first files of a run are written."""
@@ -160,8 +172,7 @@ class Run:
             if initial is not None:
                 contents = {self.initial.name: serialized(initial)}
                 manifest.replace_files(self.folder, contents, kept)
-            about = {"format": FORMAT, "saccade": __version__, **facts}
-            write_file(self.folder / "run.json", json.dumps(about, indent=1).encode(), kept)
+            self.record({"format": FORMAT, "saccade": __version__, **facts}, kept)
             (self.folder / BEGINNING).unlink()
 
     def create(self, recipe: Recipe, task: Task, facts: Mapping[str, object]) -> None:
@@ -280,6 +291,65 @@ class Run:
         self.about()
         with self.locked():
             return manifest.accept(self.folder)
+
+    def clean(self) -> int:
+        """Remove what a trained run does not need to predict; return the number of bytes freed.
+
+        Checkpoints, the weights of a warm start and engine folders are removed. The run then
+        predicts, exports and serves as before, but cannot be resumed.
+
+        Raises:
+            RunError: if the run has no weights or is damaged, or a training is writing to it.
+        """
+        about = self.about()
+        self._require_weights()
+        with self.locked():
+            manifest.require_intact(self.folder)  # a checkpoint might be all that is left of it
+            if self.checkpoints.exists():
+                self.record({**about, CLEANED: True})
+            return self.trim(resumable=False)
+
+    def trim(self, *, resumable: bool = True) -> int:
+        """Remove what can be made again or is no longer needed; return the number of bytes freed.
+
+        Args:
+            resumable: keep the newest checkpoint.
+        """
+        steps = checkpoint.steps(self.checkpoints)
+        newest = f"step-{steps[-1]}" if steps and resumable else ""
+        paths = [self.folder / "engines"]
+        paths += [path for path in self.checkpoints.glob("*") if path.name != newest]
+        if newest or not resumable:
+            paths.append(self.initial)
+            manifest.forget(self.folder, [self.initial.name])
+        size = sum(map(_size, paths))
+        for path in paths:
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+        if not resumable:
+            shutil.rmtree(self.checkpoints, ignore_errors=True)
+        return size
+
+    def require_start(self) -> None:
+        """Raise a RunError unless training can begin at step 0, since there is no checkpoint."""
+        about = self.about()
+        if about.get(CLEANED):
+            raise RunError(
+                f"{self.folder} cannot be resumed: `saccade clean` removed its checkpoints. Start "
+                f"a new run from its weights with --init {self.folder} --out OTHER"
+            )
+        if "init" in about and not self.initial.exists():
+            raise RunError(
+                f"{self.folder} cannot be resumed: it has no intact checkpoint, and the weights "
+                f"that it started from are removed when a run is finished. Start a new run with "
+                f"--init {about['init']} --out OTHER"
+            )
+
+    def record(self, about: Mapping[str, object], kept: str = KEPT) -> None:
+        """Write run.json."""
+        write_file(self.folder / "run.json", json.dumps(about, indent=1).encode(), kept)
 
     def keep_best(self, model: nn.Module) -> None:
         """Write the weights of a model as the best so far."""
@@ -449,6 +519,12 @@ def put_tensors(model: nn.Module, tensors: Mapping[str, Tensor], where: str) -> 
     shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     require_shapes(model, shapes, where)
     model.load_state_dict(dict(tensors), strict=False)
+
+
+def _size(path: Path) -> int:
+    """Return the bytes of a file, or of all files below a folder."""
+    files = [path, *path.rglob("*")] if path.is_dir() else [path]
+    return sum(file.stat().st_size for file in files if file.is_file())
 
 
 def _finite(value: object) -> object:

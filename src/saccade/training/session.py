@@ -105,7 +105,8 @@ def train(
     keep_freed_memory()
     with Interruption() as interruption:
         run, initial = Run(Path(out)), None
-        if resume and run.initial.exists():  # the run folder holds all that it started from
+        if resume and run.exists() and "init" in run.about():
+            # the run folder holds all that it started from
             model = config.plain(run.recipe().options)["model"]
         else:
             initial = None if init is None else open_warm_start(init)
@@ -319,9 +320,10 @@ class _Job:
         }
         if self.run.exists():
             self.require_resumable(resume=resume)
-            self.run.resume_with(self.recipe, facts)
             if not checkpoint.steps(self.run.checkpoints):
+                self.run.require_start()
                 self.notify(f"{self.run.folder} has no checkpoint yet; training starts from step 0")
+            self.run.resume_with(self.recipe, facts)
             return None
         self.run.require_new()
         torch.manual_seed(self.recipe.training.seed)
@@ -385,6 +387,7 @@ class _Job:
 
     def finish(self, task: Task, data: TrainingData) -> None:
         """Calibrate the task, write its report, and keep some items to compare engines by."""
+        self.run.trim()
         self.notify("measuring the best weights for the report")
         if remark := task.finish(data.valid):
             self.run.keep_parts(task)
