@@ -14,6 +14,7 @@ from saccade.cli.options import (
     Device,
     MaxSteps,
     Minutes,
+    NoSamples,
     Pair,
     Precision,
     Quiet,
@@ -76,6 +77,7 @@ def run(
     columns: Columns = None,
     cache: Cache = None,
     threads: Threads = None,
+    no_samples: NoSamples = False,
     quiet: Quiet = False,
 ) -> None:
     """Train recipes on the same data and report which is better. Rerun to resume.
@@ -101,6 +103,7 @@ def run(
                 precision=precision,
                 pair=pair,
                 columns=parse_columns(columns),
+                samples=not no_samples,
                 cache=cache,
                 threads=threads,
                 console=Console(quiet=quiet),

@@ -13,6 +13,7 @@ from saccade.cli.options import (
     Data,
     Device,
     Engine,
+    NoSamples,
     Pair,
     RunFolder,
     parse_columns,
@@ -75,6 +76,7 @@ def run(
     engine: Engine = "eager",
     pair: Pair = None,
     columns: Columns = None,
+    no_samples: NoSamples = False,
     as_json: Annotated[
         bool,
         typer.Option(
@@ -94,6 +96,11 @@ def run(
             "--gold-from-1 and --gold-swapped describe the file of --gold, which is missing; add "
             "--gold FILE"
         )
+    if output is not None and no_samples:
+        raise DataError(
+            "--no-samples keeps texts out of files, and --output writes predictions to one; leave "
+            "out one of them"
+        )
     if output is not None and not output.parent.is_dir():
         raise DataError(
             f"--output {output}: the folder {output.parent} does not exist; create it or choose "
@@ -111,8 +118,10 @@ def run(
     if gold is not None:
         alignments = GoldFile(path=gold, first=1 if gold_from_1 else 0, swapped=gold_swapped)
     options = session.AttentionOptions(gold=alignments, reverse=reverse) if attention else None
-    notify = Console().notify
-    task = engines.load(run_folder, device=device, engine=engine, notify=notify)
+    console = Console()
+    notify = console.notify
+    with console.working(f"loading {run_folder}"):
+        task = engines.load(run_folder, device=device, engine=engine, notify=notify)
     with prediction_progress() as progress:
         evaluation = session.assess(
             task,
@@ -126,6 +135,8 @@ def run(
             on_batch=progress,
             **({} if beam is None else {"beam": beam}),
         )
+    if no_samples:
+        evaluation = evaluation.without_samples()
     if output is not None:
         with LineWriter(output) as writer:
             for text in evaluation.answers:

@@ -203,10 +203,10 @@ def run(
             f"--attention {attention}: unknown file type {attention.suffix!r}; use one of "
             f"{', '.join(SUFFIXES)}"
         )
-    notify = (
-        None if engine is None else Console().notify
-    )  # explain only a choice that was asked for
-    task = engines.load(run_folder, device=device, engine=engine or "auto", notify=notify)
+    console = Console()
+    notify = None if engine is None else console.notify  # explain only a requested choice
+    with console.working(f"loading {run_folder}"):
+        task = engines.load(run_folder, device=device, engine=engine or "auto", notify=notify)
     _require_capable(task, align=align, markup=markup, stream=stream)
     aligner = None
     if align:

@@ -15,6 +15,7 @@ from saccade.cli.options import (
     Device,
     MaxSteps,
     Minutes,
+    NoSamples,
     Pair,
     Precision,
     Quiet,
@@ -88,6 +89,7 @@ def run(
             "its own in every update. Faster than threads for small models on a CPU.",
         ),
     ] = 1,
+    no_samples: NoSamples = False,
     quiet: Quiet = False,
 ) -> None:
     """Train a recipe on your data.
@@ -123,6 +125,7 @@ def run(
                 precision=precision,
                 pair=pair,
                 columns=parse_columns(columns),
+                samples=not no_samples,
                 cache=cache,
                 world=world,
                 console=Console(quiet=quiet or not world.first),

@@ -40,6 +40,7 @@ def compare(
     precision: str = "auto",
     pair: str | None = None,
     columns: Mapping[str, str] | None = None,
+    samples: bool = True,
     cache: str | Path | None = None,
     threads: int | None = None,
     console: Console | None = None,
@@ -65,6 +66,7 @@ def compare(
         precision: "auto", "float32" or "bfloat16".
         pair: Languages of parallel plain text, such as "en-de".
         columns: Columns of the data by the name that the task expects.
+        samples: Whether results and run folders may quote texts of the data.
         cache: Folder for encoded data.
         threads: CPU threads per training.
         console: Where progress is printed.
@@ -107,6 +109,7 @@ def compare(
                 columns=None if columns is None else dict(columns),
                 device=device,
                 precision=precision,
+                samples=samples,
                 cache=None if cache is None else str(cache),
                 threads=threads,
             )
@@ -165,6 +168,8 @@ def _contender(
 
 
 def _shown(job: TrainingJob, measurements: Measurements) -> list[ShownSample]:
+    if not job.samples:  # of an earlier call that kept them
+        return []
     return [
         ShownSample(
             sample=sample,

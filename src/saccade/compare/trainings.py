@@ -39,6 +39,7 @@ class TrainingJob:
     columns: dict[str, str] | None = None
     device: str = "auto"
     precision: str = "auto"
+    samples: bool = True
     cache: str | None = None
     threads: int | None = None
 
@@ -95,6 +96,7 @@ def perform(job: TrainingJob, console: Console | None = None) -> None:
                 precision=job.precision,
                 pair=job.pair,
                 columns=job.columns,
+                samples=job.samples,
                 cache=job.cache,
                 console=console,
             )
@@ -103,6 +105,8 @@ def perform(job: TrainingJob, console: Console | None = None) -> None:
             raise
         _record_progress(job, budget)
     if not (folder / MEASURED).exists():
+        if console is not None:
+            console.notify("measuring quality, speed and attention")
         measurements = measure(
             job.run,
             folder,
@@ -110,6 +114,7 @@ def perform(job: TrainingJob, console: Console | None = None) -> None:
             pair=job.pair,
             columns=job.columns,
             device=job.device,
+            samples=job.samples,
             peak_memory=job.progress.peak_memory,
         )
         _write_json(folder / MEASURED, measurements.as_json())

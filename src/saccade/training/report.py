@@ -13,6 +13,7 @@ from saccade.lens.page.report import report_page
 from saccade.tasks import Evaluation, Task
 from saccade.tasks.measures import with_attention
 from saccade.training.run import Run
+from saccade.training.summary import keep_scores
 
 PREDICTIONS = 12
 """Items whose predictions are shown."""
@@ -28,19 +29,37 @@ def report_due(run: Run) -> bool:
     return not path.exists() or path.stat().st_mtime_ns < run.metrics.stat().st_mtime_ns
 
 
-def write_report(run: Run, task: Task, items: Sequence[Item]) -> None:
-    """Write report.html into the run folder.
+def write_report(
+    run: Run,
+    task: Task,
+    items: Sequence[Item],
+    *,
+    samples: bool = True,
+    examples: Mapping[str, int] | None = None,
+) -> None:
+    """Write report.html and evaluation.json into the run folder.
 
     Args:
         run: the run folder.
         task: the task with its best weights.
         items: validation items to predict; none if it is empty.
+        samples: whether the report may quote inputs, references and predictions.
+        examples: the number of encoded examples by split.
     """
     records = read_metrics(run)
     validations = [record for record in records if "valid_loss" in record]
     last = validations[-1] if validations else {}
     parameters = sum(p.numel() for p in task.parameters())
-    predictions, tables = _measured(task, items) if items else ([], {})
+    predictions: list[dict[str, str]] = []
+    tables: dict[str, Sequence[Mapping[str, Any]]] = {}
+    if items:
+        evaluation = _evaluation(task, items)
+        keep_scores(run, task, evaluation, examples or {})
+        if samples:
+            predictions = _predictions(evaluation)
+        else:
+            evaluation = evaluation.without_samples()
+        tables = {**evaluation.tables, **_attention_tables(evaluation)}
     page = report_page(
         title=f"Saccade: {run.folder.resolve().name}",
         summary=f"{type(task.model).__name__}, {parameters:,} parameters; "
@@ -64,15 +83,19 @@ def read_metrics(run: Run) -> list[dict[str, Any]]:
     return records
 
 
-def _measured(
-    task: Task, items: Sequence[Item]
-) -> tuple[list[dict[str, str]], dict[str, Sequence[Mapping[str, Any]]]]:
-    """Return rows of predictions, and the tables of the evaluation and of attention."""
-    evaluation = task.evaluate(items, quick=True)
+def _evaluation(task: Task, items: Sequence[Item]) -> Evaluation:
+    """Return the evaluation of greedy answers with confidence intervals, and of attention."""
+    greedy = {} if task.generation is None else {"beam": 1, "num_best": 1}
+    evaluation = task.evaluate(items, **greedy)
     with suppress(WatchError):  # a model without attention
         evaluation = with_attention(task, evaluation, most=MEASURED)
+    return evaluation
+
+
+def _predictions(evaluation: Evaluation) -> list[dict[str, str]]:
+    """Return the rows of the table of predictions."""
     shown = zip(evaluation.items[:PREDICTIONS], evaluation.answers[:PREDICTIONS], strict=True)
-    predictions = [
+    return [
         {
             "input": " | ".join(item.inputs),
             "prediction": prediction,
@@ -80,7 +103,6 @@ def _measured(
         }
         for item, prediction in shown
     ]
-    return predictions, {**evaluation.tables, **_attention_tables(evaluation)}
 
 
 def _attention_tables(evaluation: Evaluation) -> dict[str, Sequence[Mapping[str, Any]]]:

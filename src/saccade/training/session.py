@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,7 @@ def train(
     precision: str = "auto",
     pair: str | None = None,
     columns: Mapping[str, str] | None = None,
+    samples: bool = True,
     cache: str | Path | None = None,
     world: World | None = None,
     console: Console | None = None,
@@ -76,6 +78,8 @@ def train(
         precision: "auto", "float32" or "bfloat16".
         pair: for parallel text files, the two languages, such as "en-de".
         columns: names of columns in the data by the names that the task knows them by.
+        samples: whether the run folder and its report may quote texts of the data; a resumed run
+            keeps the choice it was begun with if that was false.
         cache: where encoded data is kept for the next training; `~/.cache/saccade` if left out.
         world: this process among several that train together; see `training.distributed`.
         console: where messages and progress go; stderr if left out.
@@ -123,6 +127,12 @@ def train(
             console=console,
             interruption=interruption,
             cache=Path(cache or default_cache()),
+            origin={
+                "recipe": str(recipe),
+                "source": str(data),
+                "started": datetime.now().astimezone().isoformat(timespec="seconds"),
+                "samples": samples,
+            },
         )
         return job.run_all(resume=resume or world.attempt > 0)
 
@@ -295,6 +305,7 @@ class _Job:
     console: Console
     interruption: Interruption
     cache: Path
+    origin: Mapping[str, object]
 
     def run_all(self, *, resume: bool) -> Task:
         """Train; the first process writes vocabularies and the run, then all read them."""
@@ -331,10 +342,11 @@ class _Job:
         with self.console.counting("building the vocabulary, rows read:") as bar:
             task = self.recipe.options.create(splits["train"], bar.to, folder)
         if self.initial is None:
-            self.run.begin(self.recipe, task, facts)
+            self.run.begin(self.recipe, task, {**facts, **self.origin})
             return task
         taken = self.initial.fitting(task)
-        self.run.begin(self.recipe, task, {**facts, "init": str(folder)}, taken)
+        facts = {**facts, **self.origin, "init": str(folder)}
+        self.run.begin(self.recipe, task, facts, taken)
         task.model.load_state_dict(taken, strict=False)
         new = [name for name in tensors_of(task.model) if name not in taken]
         count = "1 tensor" if len(taken) == 1 else f"{len(taken)} tensors"
@@ -392,8 +404,10 @@ class _Job:
         if remark := task.finish(data.valid):
             self.run.keep_parts(task)
             self.notify(remark)
-        write_report(self.run, task, data.items)
-        if isinstance(task, HasEngine):
+        samples = bool(self.origin["samples"] and self.run.about().get("samples", True))
+        counts = {"train": len(data.plan.lengths), "valid": len(data.valid)}
+        write_report(self.run, task, data.items, samples=samples, examples=counts)
+        if samples and isinstance(task, HasEngine):
             self.run.keep_samples(data.items)
 
     def encode(self, task: Task) -> TrainingData:

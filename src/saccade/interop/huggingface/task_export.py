@@ -2,7 +2,7 @@
 
 import copy
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -71,13 +71,20 @@ class ExportPlan:
     sides: int = 1
 
 
-def write_task(task: Task, folder: str | Path, *, family: str | None = None) -> None:
+def write_task(
+    task: Task,
+    folder: str | Path,
+    *,
+    family: str | None = None,
+    notify: Callable[[str], None] = lambda text: None,
+) -> None:
     """Write a task as a folder, and check that it gives the same logits when it is read.
 
     Args:
         task: A trained task.
         folder: An empty folder.
         family: The `model_type`, such as "bert"; by default the only one that the model fits.
+        notify: Called with a line about each long step.
 
     Raises:
         InteropError: If transformers has no such model.
@@ -90,6 +97,7 @@ def write_task(task: Task, folder: str | Path, *, family: str | None = None) -> 
     if plan.generation is not None:
         text = json.dumps(plan.generation, indent=2)
         (folder / GENERATION).write_text(text + "\n", encoding="utf-8")
+    notify("reading the folder again and comparing its logits with the model's")
     _require_same_logits(plan, load(folder))
 
 
