@@ -56,18 +56,16 @@ def run(
     for path, summary in results:
         if isinstance(summary, str):
             continue
-        standing, minutes = summary.standing, summary.minutes
-        baseline = (
-            "" if standing is None else _number(standing.baseline.scores[summary.metric].value)
-        )
+        metric, minutes, standing = summary.metric, summary.minutes, summary.standing
+        baseline = None if standing is None else standing.baseline.scores[metric].value
         rows.append(
             [
                 str(path),
                 summary.task,
                 Path(summary.recipe).name,
-                summary.metric,
+                metric,
                 _number(summary.value),
-                baseline,
+                _number(baseline),
                 "" if minutes is None else f"{minutes:.1f}",
                 f"{summary.started:%Y-%m-%d %H:%M}",
                 summary.state,

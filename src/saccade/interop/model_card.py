@@ -190,7 +190,8 @@ def _limits(about: Description, facts: CardFacts) -> Iterator[str]:
     yield "- It knows what its training data contains. Measure it on your own data before using it."
     match about.reads:
         case TextInput(max_length=length) as reads:
-            yield f"- It reads up to {length:,} tokens; of a longer input, {reads.part.format(length)}."
+            part = reads.part.format(length)
+            yield f"- It reads up to {length:,} tokens; of a longer input, {part}."
         case ImageInput(size=size):
             yield f"- Images are resized to {size} × {size} pixels."
     match about.writes:
@@ -223,5 +224,5 @@ def _how_to(about: Description, use: _Use, to: str) -> Iterator[str]:
             yield "```python"
             yield "import onnxruntime\n"
             yield 'session = onnxruntime.InferenceSession("path/to/this/folder/FILE.onnx")\n```\n'
-            yield "`saccade.json` describes the graphs: their inputs and outputs, the control tokens,"
-            yield "the image size, and the labels. The guide on ONNX of Saccade has a complete example."
+            yield "`saccade.json` describes the graphs: inputs, outputs, control tokens, labels."
+            yield "The guide on ONNX in the documentation of Saccade has a complete example."
