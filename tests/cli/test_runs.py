@@ -85,7 +85,7 @@ def test_show_of_a_run_without_weights(saccade, place):
     result = saccade("show", place / "begun")
     assert "unfinished" in result.lines[0]
     assert "no weights yet" in result.out
-    assert "predict" not in result.out.split("How to go on:")[1]
+    assert "predict" not in result.out.split("Next commands:")[1]
     assert "--resume" in result.out
 
 

@@ -142,11 +142,15 @@ FACTS = CardFacts(
 )
 
 
-@pytest.mark.parametrize("name", ["bert-mini", "gpt-mini", "transformer-marian", "vit-tiny"])
-@pytest.mark.parametrize("to", FORMATS)
+@pytest.mark.parametrize(
+    ("name", "to"),
+    [
+        (name, to)
+        for name in ("bert-mini", "gpt-mini", "transformer-marian", "vit-tiny")
+        for to in recipes.exports()[name]
+    ],
+)
 def test_a_card_has_all_sections(name, to):
-    if to not in recipes.exports()[name]:
-        pytest.skip("no such export")
     card = model_card(tiny(name).task, to, FACTS)
     titles = re.findall(r"^## (.*)$", card, re.MULTILINE)
     assert titles == ["Training data", "Scores", "Limits", "How to use it", "Licence"]

@@ -18,10 +18,11 @@ def run(
         typer.Option("--yes", help="Remove without asking. Without a terminal, it is needed."),
     ] = False,
 ) -> None:
-    """Remove what a run does not need to predict: checkpoints, engines, first weights.
+    """Remove the files that a run does not need to predict.
 
-    Prints what would be removed, with sizes, and asks. The run then predicts, serves and exports as
-    before, but cannot be resumed; a new run can start from it with `train --init RUN`.
+    These are checkpoints, engines and the weights that --init copied. Prints them with their sizes,
+    and asks. The run then predicts, serves and exports as before, but cannot be resumed; a new run
+    can start from it with `train --init RUN`.
     """
     from saccade.training.run import Run
 

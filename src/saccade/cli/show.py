@@ -1,4 +1,4 @@
-"""saccade show: what a run is, its scores, its cost, and how to go on."""
+"""saccade show: what a run is, its scores, its cost, and the next commands."""
 
 import json
 from collections.abc import Sequence
@@ -16,10 +16,10 @@ WIDTH = 40
 
 
 def run(run_folder: RunFolder, *, as_json: AsJson = False) -> None:
-    """Show a run: what it is, its scores beside its baselines, its cost, and how to go on.
+    """Show a run: its task, data, scores and cost.
 
-    Scores are those of the best weights on the validation set, with 95 % confidence intervals. No
-    weights are loaded.
+    Also prints its baselines, its learning curves and the commands that use the run. Scores are
+    those of the best weights on the validation set, with 95 % confidence intervals.
     """
     from saccade.training.summary import summarize
 
@@ -30,7 +30,7 @@ def run(run_folder: RunFolder, *, as_json: AsJson = False) -> None:
     _print_facts(summary)
     _print_scores(summary)
     _print_curves(summary)
-    print("\nHow to go on:")
+    print("\nNext commands:")
     commands = summary.commands()
     width = max(map(len, commands))
     for name, command in commands.items():

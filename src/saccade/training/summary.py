@@ -96,7 +96,7 @@ def keep_scores(run: Run, task: Task, evaluation: Evaluation, examples: Mapping[
 
 @dataclass(frozen=True, kw_only=True)
 class RunSummary:
-    """What is known of a run from its files; no weights are loaded.
+    """A run as its files describe it; no weights are loaded.
 
     Attributes:
         folder: The run folder.
@@ -181,7 +181,7 @@ class RunSummary:
         return ", ".join(parts) + (f" on {', '.join(machine)}" if machine else "")
 
     def commands(self) -> dict[str, str]:
-        """Return the commands to go on with, by what they do."""
+        """Return useful next commands, by what they do."""
         run = shlex.quote(str(self.folder))
         data = shlex.quote(self.data) if self.data else "DATA"
         again = f"saccade train {shlex.quote(self.recipe) or f'{run}/recipe.toml'} --data {data}"
