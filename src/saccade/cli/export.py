@@ -41,16 +41,17 @@ def run(
     from saccade.training.summary import summarize
 
     source, console = Run(run_folder), Console()
-    with console.working(f"exporting {run_folder} to {to}"):
-        remark = export_task(
-            source.task(),
-            to,
-            out,
-            quantization=quantization,
-            items=source.samples(),
-            facts=summarize(run_folder).card_facts(out.resolve().name),
-            notify=console.notify,
-        )
+    with console.working(f"loading {run_folder}"):
+        task, summary = source.task(), summarize(run_folder)
+    remark = export_task(
+        task,
+        to,
+        out,
+        quantization=quantization,
+        items=source.samples(),
+        facts=summary.card_facts(out.resolve().name),
+        notify=console.notify,
+    )
     print(f"{out}: {run_folder} as {to}, loaded again and compared with the run")
     if remark:
         print(remark)

@@ -53,8 +53,11 @@ def write_report(
     predictions: list[dict[str, str]] = []
     tables: dict[str, Sequence[Mapping[str, Any]]] = {}
     if items:
-        evaluation = _evaluation(task, items)
+        greedy = {} if task.generation is None else {"beam": 1, "num_best": 1}
+        evaluation = task.evaluate(items, **greedy)
         keep_scores(run, task, evaluation, examples or {})
+        with suppress(WatchError):  # a model without attention
+            evaluation = with_attention(task, evaluation, most=MEASURED)
         if samples:
             predictions = _predictions(evaluation)
         else:
@@ -81,15 +84,6 @@ def read_metrics(run: Run) -> list[dict[str, Any]]:
         except ValueError:
             continue
     return records
-
-
-def _evaluation(task: Task, items: Sequence[Item]) -> Evaluation:
-    """Return the evaluation of greedy answers with confidence intervals, and of attention."""
-    greedy = {} if task.generation is None else {"beam": 1, "num_best": 1}
-    evaluation = task.evaluate(items, **greedy)
-    with suppress(WatchError):  # a model without attention
-        evaluation = with_attention(task, evaluation, most=MEASURED)
-    return evaluation
 
 
 def _predictions(evaluation: Evaluation) -> list[dict[str, str]]:

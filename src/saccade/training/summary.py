@@ -13,12 +13,13 @@ from typing import Any, Literal
 
 from saccade import recipes as builtin
 from saccade.errors import RunError, SaccadeError, brief
-from saccade.files import read_json, write_file
+from saccade.files import read_json
 from saccade.interop.model_card import CardFacts
 from saccade.lens.formatting import readable_json
 from saccade.metrics.score import MetricScore
 from saccade.tasks import Evaluation, Task
 from saccade.tasks._shared.baselines import Baseline, Standing, read_baselines, standing
+from saccade.training import manifest
 from saccade.training.run import CLEANED, Run
 from saccade.training.tensor_files import read_shapes
 
@@ -69,8 +70,8 @@ class ValidationScores:
             return cls()
         except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
             raise RunError(
-                f"{path} cannot be read: {type(error).__name__}: {brief(error)}. Delete it, or "
-                "restore it from a copy"
+                f"{path} cannot be read: {type(error).__name__}: {brief(error)}. Restore "
+                "it from a copy"
             ) from None
 
 
@@ -91,7 +92,8 @@ def keep_scores(run: Run, task: Task, evaluation: Evaluation, examples: Mapping[
         "examples": dict(examples),
         "scores": {name: _score_json(score) for name, score in evaluation.scores.items()},
     }
-    write_file(run.folder / EVALUATION, readable_json(table).encode(), "the run itself is kept")
+    contents = {EVALUATION: readable_json(table).encode()}
+    manifest.replace_files(run.folder, contents, "the run itself is kept")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,12 +195,14 @@ class RunSummary:
             resume = {"train longer": f"{again} --out {run} --resume --minutes MINUTES"}
         if self.parameters is None:
             return resume
+        first, *others = self.formats
         example = "IMAGE.png" if self.reads_images else '"Your text"'
         return {
             "predict": f"saccade predict {run} {example}",
             "serve": f"saccade serve {run}",
             "evaluate": f"saccade evaluate {run} --data TEST_DATA",
-            "export": f"saccade export {run} --to {'|'.join(self.formats)} OUT",
+            "export": f"saccade export {run} --to {first} OUT"
+            + (f"  # or {', '.join(others)}" if others else ""),
             **resume,
         }
 
@@ -225,6 +229,7 @@ class RunSummary:
             "steps": self.last.get("step"),
             "epochs": self.last.get("epoch"),
             "minutes": self.minutes,
+            "exports_to": self.formats,
             "curve": [dict(record) for record in self.curve],
             "commands": self.commands(),
         }

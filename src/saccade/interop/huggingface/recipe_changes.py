@@ -95,12 +95,20 @@ def recipe_changes(
         changes = [change for change in _changes(options, template) if not change.is_size]
         if not fits(changes):
             continue
-        for change in list(changes):
-            if fits(others := [other for other in changes if other is not change]):
+        for group in _groups(changes):
+            if fits(others := [change for change in changes if change not in group]):
                 changes = others
         if all(change.value is not None for change in changes):
             ways.append([change.assignment() for change in changes])
     return min(ways, key=len, default=[])
+
+
+def _groups(changes: Sequence[_Change]) -> list[list[_Change]]:
+    """Return the changes to equal keys of both sides, which may depend on each other, then each."""
+    by_key: dict[str, list[_Change]] = {}
+    for change in changes:
+        by_key.setdefault(change.keys[-1], []).append(change)
+    return [*by_key.values(), *([change] for change in changes)]
 
 
 def _changes(ours: object, theirs: object, keys: tuple[str, ...] = ()) -> Iterator[_Change]:
