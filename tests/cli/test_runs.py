@@ -177,7 +177,7 @@ def test_clean_needs_consent_and_keeps_predictions(saccade, place):
 
 @pytest.mark.parametrize(
     ("values", "line"),
-    [([1.0, 1.0], "▁▁"), ([0.0, 7.0], "▁█"), (list(range(1000)), None)],
+    [([1.0, 1.0], "▁▁"), ([0.0, 7.0], "▁█"), ([i / 7 for i in range(1000)], None)],
 )
 def test_sparkline(values, line):
     drawn = sparkline(values, width=8)

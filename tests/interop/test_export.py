@@ -76,10 +76,7 @@ def advised(error: pytest.ExceptionInfo[InteropError]) -> list[str]:
         (
             "bert-mini",
             ["model.encoder.position.kind=rotary", "model.encoder.norm=rms"],
-            {
-                "model.encoder.norm=layer",
-                'model.encoder.position={ kind = "learned", length = 512 }',
-            },
+            {"model.encoder.norm=layer", "model.encoder.position.kind=learned"},
         ),
         ("gpt-mini", ["model.decoder.feed_forward=gated"], {"model.decoder.feed_forward=plain"}),
     ],

@@ -79,6 +79,7 @@ def completed(job: TrainingJob) -> Measurements | None:
 
 def perform(job: TrainingJob, console: Console | None = None) -> None:
     """Train, resuming from the newest checkpoint, and measure."""
+    console = console or Console()
     if job.threads is not None:
         torch.set_num_threads(job.threads)
     budget, folder = job.budget, Path(job.measured)
@@ -105,8 +106,7 @@ def perform(job: TrainingJob, console: Console | None = None) -> None:
             raise
         _record_progress(job, budget)
     if not (folder / MEASURED).exists():
-        if console is not None:
-            console.notify("measuring quality, speed and attention")
+        console.notify("measuring quality, speed and attention")
         measurements = measure(
             job.run,
             folder,
