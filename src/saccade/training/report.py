@@ -53,7 +53,7 @@ def write_report(
     predictions: list[dict[str, str]] = []
     tables: dict[str, Sequence[Mapping[str, Any]]] = {}
     if items:
-        greedy = {} if task.generation is None else {"beam": 1, "num_best": 1}
+        greedy: dict[str, Any] = {} if task.generation is None else {"beam": 1, "num_best": 1}
         evaluation = task.evaluate(items, **greedy)
         keep_scores(run, task, evaluation, examples or {})
         with suppress(WatchError):  # a model without attention

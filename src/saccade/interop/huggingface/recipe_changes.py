@@ -27,7 +27,7 @@ class _Change:
     """A value of one option: the keys that lead to it, and the value there; None removes it."""
 
     keys: tuple[str, ...]
-    value: object
+    value: Any
 
     @property
     def is_size(self) -> bool:
