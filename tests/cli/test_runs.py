@@ -9,7 +9,7 @@ import pytest
 import saccade as front
 from saccade.cli.show import sparkline
 from saccade.metrics.score import MetricScore
-from saccade.tasks._shared.baselines import BASELINE_FILE, Baseline, BaselineFile
+from saccade.tasks import BASELINE_FILE, Baseline, BaselineFile
 from saccade.training.run import Run
 from saccade.training.summary import ValidationScores, find_runs, summarize
 from tests.cli.conftest import begin

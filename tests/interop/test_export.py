@@ -16,7 +16,7 @@ from saccade.interop.export import CHECKS, FORMATS, export_task, formats_of
 from saccade.interop.huggingface.task_export import require_exportable
 from saccade.interop.model_card import CARD, CardFacts, model_card
 from saccade.metrics.score import MetricScore
-from saccade.tasks._shared.baselines import Baseline
+from saccade.tasks import Baseline
 from tests.tiny_recipes import NAMES, tiny
 from tools import make_exports
 

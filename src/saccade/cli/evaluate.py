@@ -112,7 +112,9 @@ def run(
     from saccade.lens.formatting import in_columns
     from saccade.lens.page.document import shown
     from saccade.training import session
+    from saccade.training.baselines import DataPlace, baseline_remarks, baselines_on
     from saccade.training.console import Console
+    from saccade.training.run import Run
 
     alignments = None
     if gold is not None:
@@ -137,12 +139,20 @@ def run(
         )
     if no_samples:
         evaluation = evaluation.without_samples()
+    place = DataPlace(data=str(data), pair=pair, columns=parse_columns(columns))
+    baselines = baselines_on(
+        Run(run_folder), task, evaluation.items, split=split, place=place, notify=notify
+    )
+    result, remarks = baseline_remarks(Run(run_folder), task, evaluation.scores, baselines)
     if output is not None:
         with LineWriter(output) as writer:
             for text in evaluation.answers:
                 writer.write(text)
     if as_json:
-        print(json.dumps(evaluation.as_json(), ensure_ascii=False))
+        table = evaluation.as_json()
+        table["baselines"] = [baseline.as_json() for baseline in baselines]
+        table["against_baseline"] = None if result is None else result.as_json()
+        print(json.dumps(table, ensure_ascii=False))
         return
     for name, score in evaluation.scores.items():
         print_score(score)
@@ -153,3 +163,13 @@ def run(
         print(f"\n{title}:\n{in_columns(cells)}")
     by = "" if evaluation.engine == "eager" else f" with the engine {evaluation.engine}"
     print(f"measured on {counted(len(evaluation.answers), 'item')}{by}")
+    metric = task.comparison_metric
+    for baseline in baselines:
+        if metric in baseline.scores:
+            where = "" if baseline.split == split else f", {baseline.split} split"
+            note = f", {baseline.note}" if baseline.note else ""
+            print(f"{baseline.kind} baseline: {baseline.name}{where}{note}")
+            print_score(baseline.scores[metric], "    ")
+    if result is not None and not result.beats:
+        for remark in remarks:
+            print(remark)

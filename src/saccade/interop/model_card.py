@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from saccade._version import __version__
 from saccade.metrics.score import MetricScore
 from saccade.tasks import (
+    Baseline,
     Description,
     GeneratedText,
     ImageInput,
@@ -18,8 +19,8 @@ from saccade.tasks import (
     Task,
     TextInput,
     TokenOutput,
+    standing,
 )
-from saccade.tasks._shared.baselines import Baseline, standing
 
 CARD = "README.md"
 """The name of the file."""

@@ -33,7 +33,17 @@ from saccade.tasks._shared.base import (
     likelihood,
     vocabulary_from,
 )
-from saccade.tasks._shared.baselines import Baseline, BaselineMethod, read_baselines
+from saccade.tasks._shared.baselines import (
+    BASELINE_FILE,
+    Baseline,
+    BaselineFile,
+    BaselineMethod,
+    Standing,
+    advice,
+    measure_baselines,
+    read_baselines,
+    standing,
+)
 from saccade.tasks._shared.capabilities import (
     Aligns,
     Calibrates,
@@ -64,6 +74,7 @@ from saccade.tasks._shared.labels import (
 )
 
 __all__ = [
+    "BASELINE_FILE",
     "CLASSIFIER_FILE",
     "LABELS_FILE",
     "NO_OPTIONS",
@@ -71,6 +82,7 @@ __all__ = [
     "Aligns",
     "Answer",
     "Baseline",
+    "BaselineFile",
     "BaselineMethod",
     "Batch",
     "Calibrates",
@@ -94,19 +106,23 @@ __all__ = [
     "Progress",
     "Rows",
     "Several",
+    "Standing",
     "Streams",
     "Task",
     "TaskConfig",
     "TextInput",
     "TokenOutput",
+    "advice",
     "config_of",
     "cross_attention",
     "evaluation_of",
     "likelihood",
+    "measure_baselines",
     "names",
     "read_baselines",
     "require_no_options",
     "self_attention",
+    "standing",
     "vocabulary_from",
 ]
 

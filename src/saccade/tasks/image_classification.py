@@ -13,6 +13,7 @@ from jaxtyping import UInt8
 
 from saccade.data.corpus import Row, Split
 from saccade.data.sources.columns import Column
+from saccade.data.sources.images import read_image
 from saccade.data.store.cache import Encoded
 from saccade.data.transforms.augment import AugmentConfig, augment, mix
 from saccade.errors import WatchError
@@ -50,6 +51,7 @@ from saccade.tasks._shared.images import (
     pixels_of,
     read_facts,
 )
+from saccade.tasks._shared.label_baselines import PixelFeatures
 from saccade.tasks._shared.labels import (
     Classification,
     Labels,
@@ -188,6 +190,10 @@ class ImageClassification(ImageTask, Classifier):
     def collate(self, examples: Encoded, rows: Rows) -> LabelledImages:
         """Return the images at `rows` as one batch."""
         return LabelledImages(images_of(examples, rows), self.truth(examples, rows))
+
+    def features(self) -> PixelFeatures:
+        """Return the pixels of the images."""
+        return PixelFeatures(lambda name: self.pixels.array(read_image(name)))
 
     def check(self, split: Split) -> None:
         """Accept any table of images and labels."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import groupby
+from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,7 +24,7 @@ from saccade.errors import DataError, RecipeError
 from saccade.layers.cross_entropy import cross_entropy
 from saccade.lens.record import AttentionRecord, Side
 from saccade.metrics import language_scores
-from saccade.metrics.score import IntervalsConfig
+from saccade.metrics.score import IntervalsConfig, MetricScore
 from saccade.models import LanguageModel
 from saccade.models.language_models import LanguageModelConfig
 from saccade.shapes import Int, Tensor
@@ -43,6 +43,7 @@ from saccade.tasks._shared.base import (
     TaskConfig,
     vocabulary_from,
 )
+from saccade.tasks._shared.baselines import BaselineMethod
 from saccade.tasks._shared.description import (
     VOCABULARY_FILE,
     Description,
@@ -50,6 +51,7 @@ from saccade.tasks._shared.description import (
     TextInput,
 )
 from saccade.tasks._shared.evaluation import Evaluation
+from saccade.tasks._shared.ngrams import NgramModel
 from saccade.tasks._shared.seq2seq import GeneratingTask, GenerationExample, answer_of
 from saccade.text import Tokenizer, VocabularyConfig
 
@@ -64,6 +66,12 @@ PROMPT, CONTINUATION = 80, 40
 """The characters of an item that are the prompt of this continuation, and its tokens."""
 READ_AT_ONCE = 8192
 """The number of tokens of a batch in which texts are measured."""
+COUNTED = 1_000_000
+"""The number of training tokens after which no more are read for the n-gram baseline."""
+TOGETHER = 256
+"""The number of rows that are encoded together for it."""
+CHARACTERS = 1_000
+"""Vocabularies below this size are read as characters: the n-grams of the baseline are longer."""
 HALF = "\N{REPLACEMENT CHARACTER}"
 """The text of an incomplete character."""
 
@@ -356,15 +364,7 @@ class LanguageModeling(GeneratingTask):
         half a block, if there are so many tokens before it. See `Task.evaluate` for the arguments.
         """
         items, generation = list(items), self.config.generation.changed(options)
-        texts = [item.inputs[0] for item in items]
-        tokens = [self._encoded(text) for text in texts]
-        scores = language_scores(
-            self._nlls(tokens, on_batch),
-            [len(ids) for ids in tokens],
-            [len(text) for text in texts],
-            samples=0 if quick else self.config.metrics.samples,
-            seed=self.config.metrics.seed,
-        )
+        scores = self._scores(items, partial(self._nlls, on_batch=on_batch), quick=quick)
         answers = [""] * len(items)
         if not quick and len(items) <= CONTINUED:
             prompts = [self.input_of(item) for item in items]
@@ -372,6 +372,47 @@ class LanguageModeling(GeneratingTask):
             continued = self.predict(prompts, on_batch=on_batch, batch_size=batch_size, **shorter)
             answers = [answer.text for answer in continued]
         return Evaluation(scores, answers, items)
+
+    def baselines(self, train: Split) -> Iterator[BaselineMethod]:
+        """Yield an n-gram model of the same tokens."""
+        size = len(self.tokenizer)
+        order = 5 if size < CHARACTERS else 3
+        encode = self._encode_running() if train.running else self._encode_documents
+        rows, stream = iter(train), [*self._begin]
+        while len(stream) < COUNTED and (some := list(islice(rows, TOGETHER))):
+            stream += chain.from_iterable(ids for (ids,) in encode(some))
+        cut = next(rows, None) is not None
+        model = NgramModel(stream, size, order)
+
+        def nlls(texts: list[list[int]]) -> list[float]:
+            return [self._ngram_nll(model, ids) for ids in texts]
+
+        yield BaselineMethod(
+            name=f"{order}-gram model",
+            kind="trivial",
+            evaluate=lambda items: Evaluation(
+                self._scores(items, nlls, quick=False), [""] * len(items), items
+            ),
+            note=f"fitted to the first {len(stream):,} tokens" if cut else "",
+        )
+
+    def _ngram_nll(self, model: NgramModel, ids: list[int]) -> float:
+        p = model.probabilities([*self._begin, *ids])[len(self._begin) :]
+        return float(-np.log(p).sum())
+
+    def _scores(
+        self, items: list[Item], nlls: Callable[[list[list[int]]], list[float]], *, quick: bool
+    ) -> dict[str, MetricScore]:
+        """Return the metrics of the negative log-likelihoods that `nlls` gives the items' texts."""
+        texts = [item.inputs[0] for item in items]
+        tokens = [self._encoded(text) for text in texts]
+        return language_scores(
+            nlls(tokens),
+            [len(ids) for ids in tokens],
+            [len(text) for text in texts],
+            samples=0 if quick else self.config.metrics.samples,
+            seed=self.config.metrics.seed,
+        )
 
     def files(self) -> dict[str, str]:
         """Return the vocabulary."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from heapq import nlargest
-from itertools import chain
+from itertools import chain, islice
+from operator import eq
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +49,7 @@ from saccade.tasks._shared.base import (
     TaskConfig,
     vocabulary_from,
 )
+from saccade.tasks._shared.baselines import BaselineMethod, Kind
 from saccade.tasks._shared.description import (
     VOCABULARY_FILE,
     Description,
@@ -54,6 +57,7 @@ from saccade.tasks._shared.description import (
     TokenOutput,
 )
 from saccade.tasks._shared.evaluation import Evaluation, evaluation_of
+from saccade.tasks._shared.ngrams import NgramModel
 from saccade.text import Tokenizer, VocabularyConfig
 from saccade.text.counting import require_text
 
@@ -70,6 +74,12 @@ MASK_SEED = 1
 """The seed of the masks of an evaluation, which are the same every time."""
 MASKED_TOGETHER = 64
 """The number of pieces that are masked together in an evaluation, whatever the batch size."""
+COUNTED = 500_000
+"""The number of training tokens after which no more are read for baselines."""
+Probabilities = npt.NDArray[np.float64]
+"""The probability of each token of the vocabulary."""
+NeighbourGuess = Callable[[int, int], Probabilities]
+"""Guesses a token from the token before it and the token after it."""
 SHOWN = 8
 """The number of guesses that the answer to an item shows."""
 FORMAT = 1
@@ -150,6 +160,14 @@ class MaskedText:
     ids: Sequence[int]
     places: Sequence[int]
     targets: Sequence[int]
+
+
+@dataclass(frozen=True)
+class Guesses:
+    """The negative log-likelihood of each target of a text, and the most likely tokens."""
+
+    nll: Sequence[float]
+    tokens: Sequence[int]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -347,8 +365,7 @@ class MaskedLanguageModeling(Task):
         texts = [item.inputs[0] for item in items]
         pieces, of_item = self._pieces_of(texts)
         masked = list(self._mask_all(pieces))
-        nats, tokens, right = np.zeros((3, len(items)))
-        guesses: dict[int, list[int]] = {}
+        guesses: dict[int, Guesses] = {}
         self.ensure_eval()
         order = sorted(range(len(masked)), key=lambda i: len(masked[i].ids))
         for at in range(0, len(order), batch_size):
@@ -357,18 +374,77 @@ class MaskedLanguageModeling(Task):
             batch = self._batch([masked[i] for i in rows])
             nll, guessed = self._guess(batch)
             counts = [len(masked[i].places) for i in rows]
-            of = np.repeat(of_item[rows], counts)
-            np.add.at(nats, of, nll.numpy())
-            np.add.at(tokens, of, 1)
-            np.add.at(right, of, (guessed == batch.targets.cpu()).numpy())
-            for i, ids in zip(rows, guessed.split(counts), strict=True):
-                guesses[i] = ids.tolist()
+            parts = zip(rows, nll.split(counts), guessed.split(counts), strict=True)
+            guesses |= {i: Guesses(of_piece.tolist(), ids.tolist()) for i, of_piece, ids in parts}
             if on_batch is not None:
                 on_batch(len(rows))
+        in_order = [guesses[i] for i in range(len(masked))]
+        return self._measured(items, masked, of_item, in_order, quick=quick)
+
+    def baselines(self, train: Split) -> Iterator[BaselineMethod]:
+        """Yield the frequencies of tokens, and of tokens beside their two neighbours."""
+        rows, stream = iter(train), list[int]()
+        while len(stream) < COUNTED and (some := list(islice(rows, MASKED_TOGETHER))):
+            for ids in self.tokenizer.encode_batch([row.values[0] for row in some]):
+                stream += [self.tokenizer.cls, *ids, self.tokenizer.sep]
+        if not stream:
+            return
+        cut = next(rows, None) is not None
+        size = len(self.tokenizer)
+        ordinary = [token for token in stream if token not in self.around.values()]
+        alone = NgramModel(ordinary, size, 1)
+        after, before = NgramModel(stream, size, 2), NgramModel(stream[::-1], size, 2)
+
+        def method(name: str, kind: Kind, guess: NeighbourGuess) -> BaselineMethod:
+            return BaselineMethod(
+                name=name,
+                kind=kind,
+                evaluate=lambda items: self._guessed(items, guess),
+                note=f"fitted to the first {len(stream):,} tokens" if cut else "",
+            )
+
+        yield method("most frequent token", "trivial", lambda left, right: alone.following(None))
+        yield method(
+            "neighbouring tokens",
+            "simple",
+            lambda left, right: (after.following(left) + before.following(right)) / 2,
+        )
+
+    def _guessed(self, items: list[Item], guess: NeighbourGuess) -> Evaluation:
+        """Return the metrics of a method that guesses a token from its left and right one."""
+        pieces, of_item = self._pieces_of([item.inputs[0] for item in items])
+        masked, guesses = list(self._mask_all(pieces)), []
+        for text in masked:
+            distributions = [guess(text.ids[at - 1], text.ids[at + 1]) for at in text.places]
+            targets = zip(distributions, text.targets, strict=True)
+            guesses.append(
+                Guesses(
+                    [-math.log(p[target]) for p, target in targets],
+                    [int(p.argmax()) for p in distributions],
+                )
+            )
+        return self._measured(items, masked, of_item, guesses, quick=False)
+
+    def _measured(
+        self,
+        items: list[Item],
+        masked: Sequence[MaskedText],
+        of_item: npt.NDArray[np.int64],
+        guesses: Sequence[Guesses],
+        *,
+        quick: bool,
+    ) -> Evaluation:
+        """Return the metrics of guesses for masked pieces, `of_item[i]` being the item of one."""
+        nats, tokens, right = np.zeros((3, len(items)))
+        for text, item, guess in zip(masked, of_item, guesses, strict=True):
+            nats[item] += sum(guess.nll)
+            tokens[item] += len(text.targets)
+            right[item] += sum(map(eq, guess.tokens, text.targets))
         answers = [""] * len(items)
         for i in reversed(range(len(masked))):  # of several pieces of a text, show the first
-            answers[of_item[i]] = self._shown(guesses[i], masked[i].targets)
+            answers[of_item[i]] = self._shown(guesses[i].tokens, masked[i].targets)
         tallies = self._tallies(nats, tokens.astype(np.int64), right)
+        texts = [item.inputs[0] for item in items]
         return evaluation_of(items, answers, tallies, self.config.metrics, quick=quick, texts=texts)
 
     def files(self) -> dict[str, str]:

@@ -51,6 +51,7 @@ from saccade.tasks._shared.description import (
     LabelOutput,
     TextInput,
 )
+from saccade.tasks._shared.label_baselines import TextFeatures
 from saccade.tasks._shared.labels import (
     Classification,
     Labels,
@@ -353,6 +354,10 @@ class TextClassification(Classifier):
         """Return the batch in which each input has the given label."""
         pieces = [self._windows(texts)[0] for texts in self._read(inputs, 0)]
         return self._batch(pieces, self.forced(outputs))
+
+    def features(self) -> TextFeatures:
+        """Return the words of the texts."""
+        return TextFeatures()
 
     def lengths(self, items: Sequence[Item]) -> list[str]:
         """Return the texts that were read."""

@@ -10,10 +10,9 @@ from saccade.data.corpus import Item
 from saccade.errors import WatchError
 from saccade.files import parse_json, write_file
 from saccade.lens.page.report import report_page
-from saccade.tasks import Evaluation, Task
+from saccade.tasks import Baseline, Evaluation, Task
 from saccade.tasks.measures import with_attention
 from saccade.training.run import Run
-from saccade.training.summary import keep_scores
 
 PREDICTIONS = 12
 """Items whose predictions are shown."""
@@ -29,22 +28,30 @@ def report_due(run: Run) -> bool:
     return not path.exists() or path.stat().st_mtime_ns < run.metrics.stat().st_mtime_ns
 
 
+def validated(task: Task, items: Sequence[Item]) -> Evaluation | None:
+    """Return the metrics of greedy predictions for validation items; None if there are none."""
+    greedy: dict[str, Any] = {} if task.generation is None else {"beam": 1, "num_best": 1}
+    return task.evaluate(items, **greedy) if items else None
+
+
 def write_report(
     run: Run,
     task: Task,
-    items: Sequence[Item],
+    evaluation: Evaluation | None,
+    baselines: Sequence[Baseline] = (),
+    remarks: Sequence[str] = (),
     *,
     samples: bool = True,
-    examples: Mapping[str, int] | None = None,
 ) -> None:
-    """Write report.html and evaluation.json into the run folder.
+    """Write report.html into the run folder.
 
     Args:
         run: the run folder.
         task: the task with its best weights.
-        items: validation items to predict; none if it is empty.
+        evaluation: predictions for validation items, and their metrics.
+        baselines: the baselines on the same items.
+        remarks: sentences about the result.
         samples: whether the report may quote inputs, references and predictions.
-        examples: the number of encoded examples by split.
     """
     records = read_metrics(run)
     validations = [record for record in records if "valid_loss" in record]
@@ -52,21 +59,20 @@ def write_report(
     parameters = sum(p.numel() for p in task.parameters())
     predictions: list[dict[str, str]] = []
     tables: dict[str, Sequence[Mapping[str, Any]]] = {}
-    if items:
-        greedy: dict[str, Any] = {} if task.generation is None else {"beam": 1, "num_best": 1}
-        evaluation = task.evaluate(items, **greedy)
-        keep_scores(run, task, evaluation, examples or {})
+    if evaluation is not None:
+        tables = _results(evaluation, baselines)
         with suppress(WatchError):  # a model without attention
             evaluation = with_attention(task, evaluation, most=MEASURED)
         if samples:
             predictions = _predictions(evaluation)
         else:
             evaluation = evaluation.without_samples()
-        tables = {**evaluation.tables, **_attention_tables(evaluation)}
+        tables |= {**evaluation.tables, **_attention_tables(evaluation)}
     page = report_page(
         title=f"Saccade: {run.folder.resolve().name}",
         summary=f"{type(task.model).__name__}, {parameters:,} parameters; "
-        f"{last.get('step', 0):,} steps, {last.get('seconds', 0) / 60:.1f} minutes.",
+        f"{last.get('step', 0):,} steps, {last.get('seconds', 0) / 60:.1f} minutes."
+        + "".join(f" {remark[0].upper()}{remark[1:]}." for remark in remarks),
         records=records,
         predictions=predictions,
         tables={**tables, "Validations": validations[-VALIDATIONS:]},
@@ -97,6 +103,23 @@ def _predictions(evaluation: Evaluation) -> list[dict[str, str]]:
         }
         for item, prediction in shown
     ]
+
+
+def _results(
+    evaluation: Evaluation, baselines: Sequence[Baseline]
+) -> dict[str, Sequence[Mapping[str, Any]]]:
+    """Return the metrics of the model and of each baseline, one row each."""
+    names = [name for name in evaluation.scores if any(name in b.scores for b in baselines)]
+    if not names:
+        return {}
+    methods = {"this model": evaluation.values()}
+    methods |= {f"{b.name} ({b.kind} baseline)": b.values() for b in baselines}
+    return {
+        f"Result and baselines on {len(evaluation.items):,} validation items": [
+            {"method": method, **{name: values.get(name) for name in names}}
+            for method, values in methods.items()
+        ]
+    }
 
 
 def _attention_tables(evaluation: Evaluation) -> dict[str, Sequence[Mapping[str, Any]]]:

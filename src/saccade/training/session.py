@@ -22,18 +22,20 @@ from saccade.data.sources.text_files import read_lines
 from saccade.errors import DataError, RunError
 from saccade.interfaces import HasEngine
 from saccade.lens.alignment.gold import Gold, GoldFile, SentencePair, parse_gold
-from saccade.tasks import Aligns, Evaluation, Task
+from saccade.tasks import Aligns, Evaluation, Task, measure_baselines
 from saccade.tasks.measures import require_measurable, with_attention
 from saccade.training import checkpoint, distributed
 from saccade.training import precision as precisions
 from saccade.training import recipe as recipes
+from saccade.training.baselines import DataPlace, baseline_remarks, keep_baselines
 from saccade.training.console import Console
 from saccade.training.distributed import World
 from saccade.training.interruption import Interruption
 from saccade.training.loop import Trainer, TrainingData
 from saccade.training.recipe import Recipe
-from saccade.training.report import report_due, write_report
+from saccade.training.report import report_due, validated, write_report
 from saccade.training.run import Run, tensors_of
+from saccade.training.summary import keep_scores
 from saccade.training.warm_start import WarmStart, open_warm_start
 
 ALIGNMENT = Column("alignment", ("alignments", "links"), required=False)
@@ -122,6 +124,7 @@ def train(
             recipe=chosen,
             initial=initial,
             corpus=sources.open_corpus(data, chosen.options.columns, pair=pair, columns=columns),
+            place=DataPlace(data=str(data), pair=pair, columns=columns),
             world=replace(world, device=place),
             precision=precisions.choose(precision, place),
             console=console,
@@ -300,6 +303,7 @@ class _Job:
     recipe: Recipe
     initial: WarmStart | None
     corpus: Corpus
+    place: DataPlace
     world: World
     precision: precisions.Precision
     console: Console
@@ -398,17 +402,29 @@ class _Job:
         return task
 
     def finish(self, task: Task, data: TrainingData) -> None:
-        """Calibrate the task, write its report, and keep some items to compare engines by."""
+        """Calibrate the task, measure it beside its baselines, and write its report.
+
+        Some items are kept to compare engines by.
+        """
         self.run.trim()
         self.notify("measuring the best weights for the report")
         if remark := task.finish(data.valid):
             self.run.keep_parts(task)
             self.notify(remark)
+        evaluation, train = validated(task, data.items), self.corpus.splits["train"]
+        baselines = measure_baselines(task, train, data.items, split="valid", notify=self.notify)
+        keep_baselines(self.run, baselines, self.place)
+        if evaluation is not None:
+            counts = {"train": len(data.plan.lengths), "valid": len(data.valid)}
+            keep_scores(self.run, task, evaluation, counts)
+        scores = {} if evaluation is None else evaluation.scores
+        _, remarks = baseline_remarks(self.run, task, scores, baselines)
         samples = bool(self.origin["samples"] and self.run.about().get("samples", True))
-        counts = {"train": len(data.plan.lengths), "valid": len(data.valid)}
-        write_report(self.run, task, data.items, samples=samples, examples=counts)
+        write_report(self.run, task, evaluation, baselines, remarks, samples=samples)
         if samples and isinstance(task, HasEngine):
             self.run.keep_samples(data.items)
+        for line in remarks:
+            self.notify(line)
 
     def encode(self, task: Task) -> TrainingData:
         """Encode the data, and plan the order in which it is read."""

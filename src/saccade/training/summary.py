@@ -17,8 +17,7 @@ from saccade.files import read_json
 from saccade.interop.model_card import CardFacts
 from saccade.lens.formatting import readable_json
 from saccade.metrics.score import MetricScore
-from saccade.tasks import Evaluation, Task
-from saccade.tasks._shared.baselines import Baseline, Standing, read_baselines, standing
+from saccade.tasks import Baseline, Evaluation, Standing, Task, read_baselines, standing
 from saccade.training import manifest
 from saccade.training.run import CLEANED, Run
 from saccade.training.tensor_files import read_shapes

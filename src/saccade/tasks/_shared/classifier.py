@@ -22,7 +22,9 @@ from saccade.metrics import ClassificationMetricsConfig
 from saccade.shapes import Float, Tensor
 from saccade.tasks._shared.answering import TaskInput
 from saccade.tasks._shared.base import Rows, Task, likelihood
+from saccade.tasks._shared.baselines import BaselineMethod
 from saccade.tasks._shared.evaluation import Evaluation, evaluation_of
+from saccade.tasks._shared.label_baselines import Features, label_baselines
 from saccade.tasks._shared.labels import LABELS_FILE, Classification, Labels, Number
 
 LABEL = Column("label", ("labels", "class", "category", "target", "score"), numbers=True)
@@ -70,6 +72,18 @@ class Classifier(Task):
     @abstractmethod
     def logits_of(self, examples: Encoded) -> Float[Tensor, "n c"]:
         """Return the logits of all examples."""
+
+    def features(self) -> Features | None:
+        """Return the features of inputs that a linear model reads as a baseline; None for none."""
+        return None
+
+    def baselines(self, train: Split) -> Iterator[BaselineMethod]:
+        """Yield the most frequent label or the mean, and a linear model."""
+
+        def measure(items: list[Item], answers: list[Classification]) -> Evaluation:
+            return self.measure(items, answers, quick=False)
+
+        return label_baselines(self.labels, train, measure, self.features())
 
     def items(self, split: Split) -> Iterator[Item]:
         """Yield one item per row, also if several rows have the same input."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from saccade.config import Fraction
-from saccade.data.corpus import Item
+from saccade.data.corpus import Item, Split
 from saccade.decoding import GenerationConfig, GenerationRequest, Hypothesis
 from saccade.interfaces import Engine
 from saccade.layers.cross_entropy import cross_entropy
@@ -18,7 +20,8 @@ from saccade.models import Captioner, Translator
 from saccade.shapes import Float, Int, Tensor
 from saccade.tasks._shared.answering import Answer, Example, TaskInput, cross_attention
 from saccade.tasks._shared.base import Loss, Task, likelihood
-from saccade.tasks._shared.description import GeneratedText
+from saccade.tasks._shared.baselines import BaselineMethod
+from saccade.tasks._shared.description import GeneratedText, TextInput
 from saccade.tasks._shared.evaluation import Evaluation, evaluation_of
 from saccade.text import Tokenizer
 
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
     from saccade.lens.record import AttentionRecord
     from saccade.lens.record.sides import AnySide
 
+COUNTED = 200_000
+"""The maximum number of rows whose outputs are counted for a baseline."""
 WORD = "▁"
 """The mark of a vocabulary for the space before a word."""
 
@@ -123,6 +128,24 @@ class WritingTask(GeneratingTask):
             texts=self.lengths(items),
             engine=self.engine.name,
         )
+
+    def baselines(self, train: Split) -> Iterator[BaselineMethod]:
+        """Yield the most frequent text and, where the input is a text too, a copy of it."""
+        texts = (row.values[1].strip() for row in islice(train, COUNTED))
+        counts = Counter(text for text in texts if text)
+
+        def method(name: str, answer: Callable[[Item], str]) -> BaselineMethod:
+            def evaluate(items: list[Item]) -> Evaluation:
+                answers = [Answer(answer(item), 0.0) for item in items]
+                return WritingTask.measure(self, items, answers, quick=False)
+
+            return BaselineMethod(name=name, kind="trivial", evaluate=evaluate)
+
+        if counts:
+            [(text, _)] = counts.most_common(1)
+            yield method("most frequent output", lambda item: text)
+        if isinstance(self.describe().reads, TextInput):
+            yield method("copy of the input", lambda item: item.inputs[0])
 
     def probability(self, given: TaskInput, output: str) -> float:
         """Return the geometric mean of the probabilities of an output's tokens for an input."""
