@@ -1,8 +1,9 @@
 """saccade evaluate: the metrics of a run on data it was not trained on."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,6 +21,9 @@ from saccade.cli.options import (
 )
 from saccade.cli.output import LineWriter, counted, prediction_progress, print_score
 from saccade.errors import DataError
+
+if TYPE_CHECKING:
+    from saccade.tasks import Baseline
 
 
 def run(
@@ -96,16 +100,8 @@ def run(
             "--gold-from-1 and --gold-swapped describe the file of --gold, which is missing; add "
             "--gold FILE"
         )
-    if output is not None and no_samples:
-        raise DataError(
-            "--no-samples keeps texts out of files, and --output writes predictions to one; leave "
-            "out one of them"
-        )
-    if output is not None and not output.parent.is_dir():
-        raise DataError(
-            f"--output {output}: the folder {output.parent} does not exist; create it or choose "
-            "another file"
-        )
+    if output is not None:
+        _require_writable(output, no_samples=no_samples)
 
     from saccade import engines
     from saccade.lens.alignment.gold import GoldFile
@@ -137,8 +133,7 @@ def run(
             on_batch=progress,
             **({} if beam is None else {"beam": beam}),
         )
-    if no_samples:
-        evaluation = evaluation.without_samples()
+    evaluation = evaluation.without_samples() if no_samples else evaluation
     place = DataPlace(data=str(data), pair=pair, columns=parse_columns(columns))
     baselines = baselines_on(
         Run(run_folder), task, evaluation.items, split=split, place=place, notify=notify
@@ -163,13 +158,31 @@ def run(
         print(f"\n{title}:\n{in_columns(cells)}")
     by = "" if evaluation.engine == "eager" else f" with the engine {evaluation.engine}"
     print(f"measured on {counted(len(evaluation.answers), 'item')}{by}")
-    metric = task.comparison_metric
+    _print_baselines(baselines, task.comparison_metric, split)
+    if result is not None and not result.beats:
+        for remark in remarks:
+            print(remark)
+
+
+def _require_writable(output: Path, *, no_samples: bool) -> None:
+    """Raise if predictions must not or cannot be written to a file."""
+    if no_samples:
+        raise DataError(
+            "--no-samples keeps texts out of files, and --output writes predictions to one; leave "
+            "out one of them"
+        )
+    if not output.parent.is_dir():
+        raise DataError(
+            f"--output {output}: the folder {output.parent} does not exist; create it or choose "
+            "another file"
+        )
+
+
+def _print_baselines(baselines: "Sequence[Baseline]", metric: str, split: str) -> None:
+    """Print the baselines that have a metric, with that metric."""
     for baseline in baselines:
         if metric in baseline.scores:
             where = "" if baseline.split == split else f", {baseline.split} split"
             note = f", {baseline.note}" if baseline.note else ""
             print(f"{baseline.kind} baseline: {baseline.name}{where}{note}")
             print_score(baseline.scores[metric], "    ")
-    if result is not None and not result.beats:
-        for remark in remarks:
-            print(remark)

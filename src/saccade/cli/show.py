@@ -94,11 +94,11 @@ def sparkline(values: Sequence[float], width: int = WIDTH) -> str:
 
     Examples:
         >>> sparkline([3.0, 2.0, 1.0, 1.0])
-        '█▄▁▁'
+        '█▅▁▁'
     """
     if len(values) > width:
         last = len(values) - 1
         values = [values[round(i * last / (width - 1))] for i in range(width)]
     low, high = min(values), max(values)
     scale = (len(BLOCKS) - 1) / (high - low) if high > low else 0.0
-    return "".join(BLOCKS[int((value - low) * scale)] for value in values)
+    return "".join(BLOCKS[round((value - low) * scale)] for value in values)

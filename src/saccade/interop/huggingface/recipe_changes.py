@@ -50,7 +50,8 @@ class _Change:
         path = ".".join(("model", *self.keys))
         if not is_dataclass(self.value):
             return f"{path}={_toml(self.value)}"
-        usual = config.plain(type(self.value)())
+        kind: Any = type(self.value)
+        usual = config.plain(kind())
         table = {
             key: value
             for key, value in config.plain(self.value).items()
