@@ -15,9 +15,11 @@ from saccade.positions import PositionConfig
 from tests.learning import REVERSE, STOP, VOCABULARY, exact_match, make_batch, train
 
 BLOCK = {"num_layers": 2, "num_heads": 4, "hidden_dim": 128, "dropout": 0.0}
-LONG, MIDDLE, SHORT = range(1, 13), range(1, 9), range(1, 7)
+LONG, SHORT = range(1, 13), range(1, 6)
 each_length = pytest.mark.parametrize(
-    "lengths", [MIDDLE, pytest.param(LONG, marks=pytest.mark.slow)], ids=["middle", "long"]
+    ("lengths", "steps"),
+    [(SHORT, 600), pytest.param(LONG, 1500, marks=pytest.mark.slow)],
+    ids=["short", "long"],
 )
 
 
@@ -76,8 +78,8 @@ def alignment_error(model, name, lengths=LONG):
 
 
 @each_length
-def test_transformer_learns(lengths):
-    model = learned(transformer(), lengths, learning_rate=2e-3)
+def test_transformer_learns(lengths, steps):
+    model = learned(transformer(), lengths, steps, learning_rate=2e-3)
     assert exact_match(model, lengths=lengths) >= 0.99
 
 
@@ -92,8 +94,10 @@ def test_recurrent_with_attention_before_each_step_learns(record_property):
 
 
 @each_length
-def test_recurrent_with_attention_after_each_step_learns_and_aligns_K5(lengths, record_property):
-    model = learned(recurrent("after", "lstm", "general", dropout=0.1), lengths)
+def test_recurrent_with_attention_after_each_step_learns_and_aligns_K5(
+    lengths, steps, record_property
+):
+    model = learned(recurrent("after", "lstm", "general", dropout=0.1), lengths, steps)
     assert exact_match(model, lengths=lengths) >= 0.99
     error = alignment_error(model, "decoder", lengths)
     record_property("alignment_error", error)
@@ -101,7 +105,7 @@ def test_recurrent_with_attention_after_each_step_learns_and_aligns_K5(lengths, 
 
 
 def test_recurrent_without_attention_learns_short_sequences_only_K1(record_property):
-    model = learned(recurrent("none", "lstm"), SHORT)
+    model = learned(recurrent("none", "lstm"), SHORT, 1000)
     assert exact_match(model, lengths=SHORT) >= 0.99
     beyond = exact_match(model, lengths=range(8, 13))
     record_property("exact_match_beyond", beyond)

@@ -101,7 +101,7 @@ def train(
         >>> import tempfile
         >>> out = tempfile.mkdtemp() + "/run"
         >>> task = train("reverse", data="builtin:reverse", out=out, max_steps=1,
-        ...              console=Console(quiet=True))
+        ...              changes=["training.validate_items=2"], console=Console(quiet=True))
         >>> task.name
         'text_to_text'
     """
