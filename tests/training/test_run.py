@@ -45,7 +45,9 @@ def test_files_of_a_run(finished):
     assert names == {
         "MANIFEST.json",
         "alignment.json",
+        "baseline.json",
         "checkpoints",
+        "evaluation.json",
         "metrics.jsonl",
         "model.safetensors",
         "recipe.toml",
