@@ -101,14 +101,16 @@ MODES = ["1", "L", "P", "LA", "RGB", "RGBA", "CMYK", "YCbCr", "I;16", "I", "F"]
 
 
 def saved():
-    """Yield every mode in every format that can hold it."""
+    """Yield every mode in every format that can hold it; older Pillows write some wrongly."""
     for kind, mode in itertools.product(ENDINGS, MODES):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                yield kind, mode, packed(picture(mode), kind)
+                data = packed(picture(mode), kind)
+                Image.open(io.BytesIO(data)).load()
             except (OSError, KeyError, ValueError):
                 continue
+        yield kind, mode, data
 
 
 SAVED = list(saved())

@@ -292,7 +292,7 @@ def _in_bytes(image: Image.Image) -> Pixels:
     scale = np.float32(255 / max(high - low, 1e-30))
     with np.errstate(all="ignore"):
         scaled = values.astype(np.float32) * scale
-        scaled -= low * scale
+        scaled -= np.float32(low) * scale  # numpy 1 would compute it in float64
     return np.rint(np.nan_to_num(scaled, copy=False).clip(0, 255)).astype(np.uint8)
 
 
