@@ -19,6 +19,7 @@ from saccade.lens.formatting import readable_json
 from saccade.metrics.score import MetricScore
 from saccade.tasks import Baseline, Evaluation, Standing, Task, read_baselines, standing
 from saccade.training import manifest
+from saccade.training.report import read_metrics, report_due
 from saccade.training.run import CLEANED, Run
 from saccade.training.tensor_files import read_shapes
 
@@ -258,8 +259,6 @@ def summarize(folder: str | Path) -> RunSummary:
     Raises:
         RunError: if the folder is not a run, or is damaged.
     """
-    from saccade.training.report import read_metrics, report_due
-
     run = Run(Path(folder))
     about, recipe = run.about(), run.recipe()
     records = read_metrics(run) if run.metrics.exists() else []
