@@ -35,7 +35,7 @@ test-lowest:
 	$(PYTHON) tools/lowest.py > .venv-lowest/lowest.txt
 	$(LOWEST)/python -m pip install --quiet -c .venv-lowest/lowest.txt torch
 	$(LOWEST)/python -m pip install --quiet -c .venv-lowest/lowest.txt \
-		".[serve,parquet,hf,track,fast,onnx,demo]" pytest pytest-timeout beartype httpx hypothesis
+		".[serve,parquet,excel,hf,track,fast,onnx,demo]" pytest pytest-timeout beartype httpx hypothesis
 	$(LOWEST)/saccade recipes > /dev/null
 	OMP_NUM_THREADS=1 $(LOWEST)/python -m pytest -o addopts="" -W default -q -m "not slow" $(LOWEST_TESTS)
 	rm -rf .venv-lowest/run .venv-lowest/onnx .venv-lowest/ctranslate2

@@ -3,7 +3,7 @@
 Torch stays at the version of constraints.txt, because it takes part in every other choice.
 
     python tools/lowest.py > lowest.txt
-    pip install -c lowest.txt ".[serve,parquet,track,demo]"
+    pip install -c lowest.txt ".[serve,parquet,excel,track,demo]"
 """
 
 import re
@@ -11,7 +11,7 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-EXTRAS = ("serve", "parquet", "hf", "track", "fast", "onnx", "demo")
+EXTRAS = ("serve", "parquet", "excel", "hf", "track", "fast", "onnx", "demo")
 
 
 def lowest() -> dict[str, str]:

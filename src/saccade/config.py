@@ -274,6 +274,8 @@ def allowed(hint: object) -> str:
         return " or ".join("none" if part is types.NoneType else allowed(part) for part in inside)
     if origin is tuple:
         return "list of " + allowed(inside[0])
+    if origin is dict:
+        return f"table of name = {allowed(inside[1])}"
     return _NAMES.get(hint, getattr(hint, "__name__", str(hint)))
 
 

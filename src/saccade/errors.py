@@ -16,6 +16,7 @@ without a traceback and exits with 2 (74 for `DiskFullError`, 130 for `StoppedEr
      ├─ InteropError     ValueError   a model or folder of another tool without a counterpart here
      ├─ EngineError                   an engine that is unknown, not installed or not usable here
      ├─ DataError        ValueError   data files that are missing, damaged or not as expected
+     │   └─ BrokenImagesError         images that are missing, damaged or in an unknown format
      ├─ MetricError      ValueError   predictions and references that cannot be compared
      ├─ RecipeError      ValueError   an unknown recipe or key, or an invalid value of a key
      ├─ RunError                      a run folder that is missing, in use, damaged or incompatible
@@ -28,6 +29,8 @@ without a traceback and exits with 2 (74 for `DiskFullError`, 130 for `StoppedEr
 The second column is the built-in exception that each also inherits from. Invariants of the package
 itself are checked with `assert`; any other exception that reaches a user is a bug.
 """
+
+from collections.abc import Sequence
 
 
 class SaccadeError(Exception):
@@ -114,6 +117,32 @@ class MetricError(SaccadeError, ValueError):
 
 class DataError(SaccadeError, ValueError):
     """Raised if data is missing, damaged or not as expected; names the file and the line."""
+
+
+class BrokenImagesError(DataError):
+    """Raised if images are missing or cannot be decoded; the message lists the first ten.
+
+    Args:
+        problems: One sentence per image, which begins with its name.
+        total: The number of images.
+    """
+
+    SHOWN = 10
+
+    def __init__(self, problems: Sequence[str], total: int) -> None:
+        self.problems, self.total = tuple(problems), total
+        more = len(problems) - self.SHOWN
+        lines = [*problems[: self.SHOWN], *([f"and {more} more"] if more > 0 else [])]
+        super().__init__(
+            "\n  ".join([f"{len(problems)} of {total} images cannot be used:", *lines])
+            + "\nReplace or remove them, or leave them out with --skip-broken."
+        )
+
+
+def joined(errors: Sequence[BrokenImagesError]) -> BrokenImagesError:
+    """Return one error with the problems of several."""
+    problems = [problem for error in errors for problem in error.problems]
+    return BrokenImagesError(problems, sum(error.total for error in errors))
 
 
 def brief(error: BaseException, most: int = 300) -> str:

@@ -209,22 +209,59 @@ def test_classifier_of_pairs_round_trip(saccade, tmp_path, segments):
     assert torch.equal(inputs.input_ids, batch.tokens)
     if segments:
         assert torch.equal(inputs.token_type_ids, batch.segments)
-    torch.testing.assert_close(
-        model(**inputs).logits, task.model(batch.tokens, batch.mask, batch.segments), **CLOSE
-    )
+    ours = task.model(batch.tokens, batch.mask, batch.segments) / 1.75
+    torch.testing.assert_close(model(**inputs).logits, ours, **CLOSE)
     if not segments:
         message = error_of(saccade, "import", folder, "--out", tmp_path / "again")
         assert "it does not tell segments apart" in message
         return
     back = imported(saccade, folder, tmp_path / "run")
     assert back.pairs
+    assert back.temperature == 1.0  # the head includes it
+    require_equal_probabilities(back.predict(pairs), task.predict(pairs))
+
+
+def require_equal_probabilities(answers, expected):
+    for answer, ours in zip(answers, expected, strict=True):
+        assert answer.label == ours.label
+        assert answer.probabilities == pytest.approx(ours.probabilities, abs=1e-5)
+        assert answer.confidence == pytest.approx(ours.confidence, abs=1e-5)
+
+
+@pytest.mark.parametrize("recipe", ["bert-mini", "bert-small"])
+def test_transformers_gives_the_calibrated_probabilities(saccade, tmp_path, recipe):
+    rows = [("text", "label"), *zip(SENTENCES, ["up", "down", "same", "down"], strict=True)]
+    task = random_run(tmp_path / "run", recipe, rows)
+    task.temperature = 0.4
+    Run(tmp_path / "run").keep_parts(task)
+    folder = exported(saccade, tmp_path / "run")
+    tokenizer, model = load_transformers("AutoModelForSequenceClassification", folder)
+    probabilities = model(**encoded(tokenizer, TEXTS)).logits.softmax(-1)
+    answers = task.predict(TEXTS)
+    for probability, answer in zip(probabilities.tolist(), answers, strict=True):
+        assert list(answer.probabilities.values()) == pytest.approx(probability, abs=1e-5)
+    require_equal_probabilities(imported(saccade, folder, tmp_path / "run").predict(TEXTS), answers)
+
+
+def test_the_temperature_of_an_earlier_export_is_read(saccade, tmp_path):
+    task = classifier(tmp_path / "run")
+    folder = exported(saccade, tmp_path / "run")
+    path = folder / "config.json"
+    config = json.loads(path.read_text())
+    config["saccade"]["temperature"] = 1.75
+    path.write_text(json.dumps(config))
+    task.temperature = 1.75
+    back = imported(saccade, folder, tmp_path / "run")
     assert back.temperature == 1.75
-    assert back.predict(pairs) == task.predict(pairs)
+    require_equal_probabilities(back.predict(TEXTS), task.predict(TEXTS))
 
 
 def test_multi_label_classifier_round_trip(saccade, tmp_path):
     changes = ("labels.kind=several", "labels.separator=;", 'metrics.names=["micro_f1"]')
     task = classifier(tmp_path / "run", "a;b c,d a c,d;b", *changes)
+    task.temperature = 1.75
+    task.labels.thresholds["b"] = 0.125
+    Run(tmp_path / "run").keep_parts(task)
     folder = exported(saccade, tmp_path / "run")
     tokenizer, model = load_transformers("AutoModelForSequenceClassification", folder)
     assert model.config.problem_type == "multi_label_classification"
@@ -234,7 +271,9 @@ def test_multi_label_classifier_round_trip(saccade, tmp_path):
         assert answer.probabilities == pytest.approx(
             dict(zip(["a", "b", "c,d"], probability, strict=True)), abs=1e-4
         )
-    assert imported(saccade, folder, tmp_path / "run").predict(TEXTS) == answers
+    back = imported(saccade, folder, tmp_path / "run")
+    assert back.labels.thresholds == {"a": 0.5, "b": 0.125, "c,d": 0.5}
+    require_equal_probabilities(back.predict(TEXTS), answers)
 
 
 def test_regression_is_exported_in_the_units_of_the_labels(saccade, tmp_path):

@@ -5,6 +5,7 @@ import importlib
 import io
 import json
 import logging
+import math
 import os
 import re
 import sys
@@ -12,8 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from saccade.cli.inputs import InputFolder
 from saccade.lens.record import AttentionRecord
 from tests.cli.conftest import Call, begin, letters
+from tests.engines import tiny
 
 predict = importlib.import_module("saccade.cli.predict")  # the package has the verb by that name
 INPUTS = ["a b c d", "p", "c a", "n o p a b c d e f", "d"]
@@ -72,7 +75,7 @@ def test_json_is_one_object_per_line(saccade, run, answers):
     assert [table["input"] for table in tables] == [*INPUTS, ""]
     assert [table["text"] for table in tables] == [*answers, ""]
     assert all(table["score"] < 0 for table in tables[:-1])
-    expected = {"input", "text", "score", "alignment", "spans"}
+    expected = {"input", "text", "score", "confidence", "alignment", "spans"}
     assert all(set(table) == expected for table in tables)
     for table in tables:
         links = [tuple(map(int, link.split("-"))) for link in table["alignment"].split()]
@@ -276,7 +279,7 @@ def test_raises_on_unreadable_input_and_unwritable_output(saccade, run, tmp_path
     kept.write_text("a b\n")
     for options, problem in (
         (["--input", tmp_path / "no.txt", "--output", kept], "no.txt cannot be read: No such file"),
-        (["--input", tmp_path], "Is a directory"),
+        (["--input", run], "holds no .txt files"),
         (["--input", kept, "--output", kept], "would overwrite the --input"),
         (["a", "--output", tmp_path / "no/x.txt"], "cannot be written: No such file"),
         (["a", "--output", tmp_path], "cannot be written: Is a directory"),
@@ -330,3 +333,87 @@ def test_progress_is_hidden_if_the_terminal_shows_predictions(run, monkeypatch, 
     assert ("predicted:" in console.text()) == to_file
     if to_file:
         assert len(output.read_text().splitlines()) == 9
+
+
+def test_a_folder_of_texts_is_predicted_by_name(saccade, run, answers, tmp_path):
+    (tmp_path / "b.txt").write_text(INPUTS[1] + "\n")
+    (tmp_path / "a.txt").write_bytes(b"\xef\xbb\xbf" + INPUTS[0].encode())
+    (tmp_path / "notes.md").write_text("not an input")
+    expected = [f"a.txt\t{answers[0]}", f"b.txt\t{answers[1]}"]
+    assert saccade("predict", run, f"{tmp_path}/").lines == expected
+    assert saccade("predict", run, "--input", tmp_path).lines == expected
+    lines = saccade("predict", run, "--input", tmp_path, "--json").lines
+    records = [json.loads(line) for line in lines]
+    assert [(record["file"], record["input"]) for record in records] == [
+        ("a.txt", INPUTS[0]),
+        ("b.txt", INPUTS[1]),
+    ]
+
+
+def test_raises_on_a_folder_without_inputs(saccade, run, tmp_path):
+    result = saccade("predict", run, "--input", tmp_path)
+    assert result.code == 2
+    assert "holds no .txt files" in result.err
+    assert saccade("predict", run, "--stream", f"{tmp_path}/").code == 2
+
+
+def test_a_text_like_the_name_of_a_folder_is_a_text(saccade, run, tmp_path, monkeypatch):
+    (tmp_path / "abc").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert saccade("predict", run, "abc").code == 0
+
+
+def test_a_folder_of_images_is_read_by_name(tmp_path):
+    for name in ("b.PNG", "a.jpg", "c.txt", ".hidden.png"):
+        (tmp_path / name).write_bytes(b"")
+    folder = InputFolder.of([str(tmp_path)], None, "image")
+    assert folder.names == ["a.jpg", "b.PNG"]
+    assert list(folder.chunks(1)) == [[f"{tmp_path}/a.jpg"], [f"{tmp_path}/b.PNG"]]
+    assert InputFolder.of([f"{tmp_path}/a.jpg"], None, "image") is None
+    assert InputFolder.of(["a" * 10_000], None, "image") is None
+
+
+@pytest.fixture(scope="module")
+def moods(tmp_path_factory):
+    """Data with 1 rare label of 20, and a run on it that has not been trained."""
+    folder = tmp_path_factory.mktemp("moods")
+    rows = [("text", "label"), *((f"text {i}", "sad" if i == 7 else "calm") for i in range(20))]
+    small = ("dim=16", "encoder.num_layers=1", "encoder.num_heads=2", "encoder.hidden_dim=16")
+    changes = [f"model.{change}" for change in small]
+    tiny.made(folder / "run", "bert-mini", rows, *changes, "text.vocabulary.size=300", noise=0.1)
+    return folder / "rows.tsv", folder / "run"
+
+
+def test_labels_of_arguments_have_their_confidence(saccade, moods, tmp_path):
+    run = moods[1]
+    [line] = saccade("predict", run, "text 1").lines
+    label, confidence = re.fullmatch(r"(calm|sad)  (\d+) %", line).groups()
+    [table] = map(json.loads, saccade("predict", run, "text 1", "--json").lines)
+    assert table["label"] == label
+    assert table["confidence"] == table["probabilities"][label]
+    assert f"{100 * table['confidence']:.0f}" == confidence
+    assert table["score"] < 0
+    assert saccade("predict", run, stdin=b"text 1\n").lines == [label]
+    saccade("predict", run, "text 1", "--output", tmp_path / "labels.txt")
+    assert (tmp_path / "labels.txt").read_text() == f"{label}\n"
+
+
+def test_evaluate_prints_precision_and_recall_per_class(saccade, moods):
+    data, run = moods
+    result = saccade("evaluate", run, "--data", data)
+    assert result.code == 0
+    table = [line.split() for line in result.lines]
+    assert ["class", "precision", "recall", "F1", "support"] in table
+    [calm] = [row for row in table if row[0] == "calm"]
+    assert calm[-1] == "19"
+    assert "95.0 % of the labels are 'calm', so accuracy says little" in result.err
+    report = json.loads(saccade("evaluate", run, "--data", data, "--json").out)
+    assert [row["label"] for row in report["per_class"]] == ["calm", "sad"]
+    assert set(report["per_class"][0]) == {"label", "precision", "recall", "f1", "support"}
+    assert "balanced accuracy" in report["remarks"][0]
+
+
+def test_json_of_generated_text_has_the_geometric_mean_of_its_tokens(saccade, run):
+    [table] = map(json.loads, saccade("predict", run, "a b", "--beam", 1, "--json").lines)
+    assert 0 < table["confidence"] < 1
+    assert table["confidence"] == pytest.approx(math.exp(table["score"]))  # length_penalty is 1

@@ -10,9 +10,11 @@ import torch
 from saccade.compare.comparison import verdicts_of
 from saccade.compare.folder import ComparisonFolder
 from saccade.compare.trainings import perform
+from saccade.data import sources
 from saccade.errors import DataError, RecipeError, RunError, StoppedError
 from saccade.metrics import paired_bootstrap
 from saccade.metrics.error_rates import exact_match_tally
+from saccade.training import recipe as recipes
 from saccade.training import session as training
 from saccade.training.console import Console, TrainingBar
 from tests.compare.tiny import perform_here, place, run, undrawn
@@ -223,9 +225,7 @@ def test_failed_training_does_not_lose_the_others(tmp_path):
     assert (name, seed) == ("bad", 0)
     assert "training stops before the" in why
     assert any(line.startswith("bad, seed 0: failed: at step") for line in lines)
-    assert comparison.summary().startswith(
-        "good has exact match 0 [0, 0] on 10 items of test. No other"
-    )
+    assert "good has 0 [0, 0] on 10 items of test, and the trivial" in comparison.summary()
     table = json.loads((folder / "out" / "compare.json").read_text())
     assert table["failed"] == [{"name": "bad", "seed": 0, "reason": why}]
     page = (folder / "out" / "compare.html").read_text()
@@ -248,6 +248,21 @@ def test_validation_split_is_used_without_a_test_split(tmp_path):
     comparison, _ = run(folder, "{folder}/tiny.toml")
     assert (comparison.split, comparison.items) == ("valid", 12)
     assert "The data has no test split" in (folder / "out" / "compare.html").read_text()
+
+
+def test_all_runs_hold_out_the_same_rows_of_a_file(tmp_path):
+    folder = place(tmp_path / "it")
+    data = folder / "data" / "train.tsv"
+    comparison, lines = run(folder, "{folder}/tiny.toml", data=data, valid_fraction=0.3)
+    columns = recipes.load(folder / "tiny.toml").options.columns
+    valid = sources.open_corpus(data, columns, valid_fraction=0.3).splits["valid"]
+    assert comparison.items == len({row.values[0] for row in valid})
+    assert f"Held out for validation: {valid.count()} of" in lines[0]
+    assert ComparisonFolder(folder / "out").split_rule() == "stratified"
+    plan = folder / "out" / "plan.toml"
+    old = [line for line in plan.read_text().splitlines() if not line.startswith("split_rule")]
+    plan.write_text("\n".join(old))
+    assert ComparisonFolder(folder / "out").split_rule() == "hash"
 
 
 def test_raises_on_invalid_options(tmp_path):

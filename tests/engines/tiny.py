@@ -82,7 +82,7 @@ def made(
     chosen = recipes.load(named, changes)
     data = folder.parent / "rows.tsv"
     data.write_text("".join("\t".join(row) + "\n" for row in rows))
-    split = sources.open_corpus(data, chosen.options.columns, held_out=0.0).splits["train"]
+    split = sources.open_corpus(data, chosen.options.columns, valid_fraction=0.0).splits["train"]
     torch.manual_seed(1)
     task = chosen.options.create(split)
     shaken(task.model, noise)

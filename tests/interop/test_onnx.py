@@ -60,6 +60,7 @@ from saccade.tasks import (
     text_classification,
     text_to_text,
 )
+from saccade.tasks._shared.classifier import AboutClassifier
 from saccade.tasks._shared.images import ImageConfig, Pixels, Scale
 from saccade.tasks._shared.labels import Classes, Number, Several
 from saccade.text import Tokenizer, VocabularyConfig
@@ -127,7 +128,7 @@ def text_classifier(encoder: Any = READER, labels: Any = None, **options: Any) -
     )
     labels = labels or Classes(["cat", "dog", "men"])
     task = text_classification.TextClassification(
-        config, vocabulary(), labels, pairs=pairs, temperature=1.7
+        config, vocabulary(), labels, AboutClassifier(1.7, pairs=pairs)
     )
     return ready(task)
 
@@ -265,8 +266,20 @@ def test_exports_a_classifier_of_pairs(tmp_path: Path, example: Any) -> None:
     assert facts(folder)["labels"] == {
         "kind": "one",
         "names": ["cat", "dog", "men"],
-        "temperature": 1.7,
+        "temperature": 1.0,
     }
+
+
+def test_softmax_of_logits_gives_calibrated_probabilities(tmp_path: Path, photo: Path) -> None:
+    task = image_classifier()
+    task.temperature = 2.5
+    folder = written(task, tmp_path / "image")
+    pixels = task.pixels.read(task.gallery.arrays([photo])).numpy()
+    logits = torch.from_numpy(interop.load(folder).run("model", {"image": pixels})["logits"])
+    [answer] = task.predict([photo])
+    assert list(answer.probabilities.values()) == pytest.approx(
+        logits.softmax(-1)[0].tolist(), abs=1e-5
+    )
 
 
 def test_exports_a_masked_language_model(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Calibration: the error by hand, and the temperature that minimises the loss."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from scipy.special import log_softmax
 
 from saccade.errors import MetricError
 from saccade.metrics import (
+    cross_fit,
     expected_calibration_error,
     fit_temperature,
     fit_temperature_of_sigmoids,
@@ -16,6 +18,7 @@ from saccade.metrics import (
 from saccade.metrics.calibration import (
     HIGHEST,
     LOWEST,
+    Calibration,
     expected_calibration_error_tally,
     minimising_temperature,
 )
@@ -56,6 +59,32 @@ def test_calibration_error_by_hand():
     assert score.value == pytest.approx((abs(1.82 - 1) + abs(0.6 - 1)) / 3)
     assert not score.higher_is_better
     assert score.signature.startswith("nrefs:1|bins:15|saccade:")
+
+
+def test_a_temperature_is_measured_on_folds_that_it_was_not_fitted_to():
+    logits, labels = sample(2.0)
+    calibration = cross_fit(logits, labels)
+    assert calibration.fitted == pytest.approx(least(lambda t: loss(logits, labels, t)), rel=1e-4)
+    assert calibration.loss_before == pytest.approx(loss(logits, labels, 1.0))
+    order = np.random.default_rng(0).permutation(len(logits))
+    total = 0.0
+    for fold in np.array_split(order, 5):
+        others = [i for i in range(len(logits)) if i not in set(fold.tolist())]
+        temperature = least(lambda t, rows=others: loss(logits[rows], labels[rows], t))
+        total += len(fold) * loss(logits[fold], labels[fold], temperature)
+    assert calibration.loss_after == pytest.approx(total / len(logits), rel=1e-6)
+    assert calibration.loss_after > loss(logits, labels, calibration.fitted)
+    assert calibration.applied
+    assert calibration.temperature == calibration.fitted
+
+
+@pytest.mark.parametrize("worse", ["error", "loss"])
+def test_a_temperature_that_makes_one_measure_worse_is_not_applied(worse):
+    values = {"error_before": 0.1, "error_after": 0.05, "loss_before": 0.5, "loss_after": 0.4}
+    good = Calibration(fitted=1.5, labels=100, **values)
+    assert good.temperature == 1.5
+    bad = replace(good, **{f"{worse}_after": 0.6})
+    assert (bad.applied, bad.temperature) == (False, 1.0)
 
 
 def test_a_bin_includes_its_upper_end():

@@ -16,6 +16,9 @@ from saccade.errors import MetricError
 from saccade.metrics import (
     ClassificationMetricsConfig,
     accuracy,
+    balanced_accuracy,
+    best_threshold,
+    class_scores,
     confusion,
     f1,
     macro_f1,
@@ -24,8 +27,10 @@ from saccade.metrics import (
     paired_bootstrap,
 )
 from saccade.metrics.classification import (
+    ONE_LABEL,
     ClassificationMetric,
     accuracy_tally,
+    balanced_accuracy_tally,
     f1_tally,
     macro_f1_tally,
     matthews_tally,
@@ -37,7 +42,7 @@ LABELS = ["calm", "happy", "sad"]
 # right: 2 of 3 calm, 1 of 2 happy, 0 of 1 sad; predicted: 3 calm, 2 happy, 1 sad
 REFERENCES = ["calm", "calm", "calm", "happy", "happy", "sad"]
 PREDICTIONS = ["calm", "calm", "happy", "happy", "sad", "calm"]
-SINGLE = [accuracy, f1, macro_f1, micro_f1, matthews]
+SINGLE = [accuracy, balanced_accuracy, f1, macro_f1, micro_f1, matthews]
 MANY = ["a", "b", "c", "d", "e"]
 
 one = st.sampled_from(MANY)
@@ -54,9 +59,38 @@ def expected_score(score, predictions, references, **options):
         return pytest.approx(float(score(references, predictions, **options)), abs=1e-12)
 
 
+def require_equal_class_scores(predictions, references, right, given_, labels):
+    """Compare with scikit-learn, which takes the labels as `right` and `given_`."""
+    expected = sklearn.precision_recall_fscore_support(
+        right, given_, labels=labels, zero_division=0
+    )
+    scores = class_scores(predictions, references, MANY)
+    assert [score.label for score in scores] == MANY
+    columns = list(zip(*(score[1:] for score in scores), strict=True))
+    np.testing.assert_allclose(columns, expected, atol=1e-12)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 8), st.booleans()), min_size=1, max_size=30))
+def test_best_threshold_has_the_largest_f1(items):
+    eighths, right = (np.array(column) for column in zip(*items, strict=True))
+    probabilities = eighths / 8
+    threshold, best = best_threshold(probabilities, right)
+
+    def f1_above(limit):
+        return sklearn.f1_score(right, probabilities > limit, zero_division=0)
+
+    limits = [-0.01, *(np.arange(8) / 8 + 1 / 16)]
+    assert best == pytest.approx(max(map(f1_above, limits)), abs=1e-12)
+    if probabilities.min() > 0:
+        assert f1_above(threshold) == pytest.approx(best)
+
+
 def test_scores_of_one_label_by_hand():
     assert accuracy(PREDICTIONS, REFERENCES, LABELS).value == 3 / 6
     assert micro_f1(PREDICTIONS, REFERENCES, LABELS).value == 3 / 6
+    balanced = balanced_accuracy(PREDICTIONS, REFERENCES, LABELS).value
+    assert balanced == pytest.approx((2 / 3 + 1 / 2 + 0) / 3)
     assert f1(PREDICTIONS, REFERENCES, LABELS, positive="calm").value == pytest.approx(4 / 6)
     assert f1(PREDICTIONS, REFERENCES, LABELS, positive="happy").value == pytest.approx(2 / 4)
     assert f1(PREDICTIONS, REFERENCES, LABELS, positive="sad").value == 0
@@ -95,6 +129,10 @@ def test_scores_of_one_label_per_item_equal_scikit_learn(items):
     assert micro_f1_tally(predictions, references, MANY).of() == expected_score(
         sklearn.f1_score, predictions, references, average="micro", zero_division=0
     )
+    assert balanced_accuracy_tally(predictions, references, MANY).of() == expected_score(
+        sklearn.balanced_accuracy_score, predictions, references
+    )
+    require_equal_class_scores(predictions, references, references, predictions, MANY)
     assert matthews_tally(predictions, references, MANY).of() == expected_score(
         sklearn.matthews_corrcoef, predictions, references
     )
@@ -118,6 +156,7 @@ def test_scores_of_several_labels_per_item_equal_scikit_learn(items):
     assert f1_tally(predictions, references, MANY, positive="b").of() == expected_score(
         sklearn.f1_score, given_[:, 1], right[:, 1], zero_division=0
     )
+    require_equal_class_scores(predictions, references, right, given_, range(len(MANY)))
     occurring = np.flatnonzero(given_.any(0) | right.any(0))
     expected = (
         expected_score(
@@ -156,7 +195,14 @@ def test_matthews_is_zero_if_one_side_is_constant():
 
 @pytest.mark.parametrize(
     "count",
-    [accuracy_tally, f1_tally, macro_f1_tally, micro_f1_tally, matthews_tally],
+    [
+        accuracy_tally,
+        balanced_accuracy_tally,
+        f1_tally,
+        macro_f1_tally,
+        micro_f1_tally,
+        matthews_tally,
+    ],
 )
 def test_tallies_are_additive_and_small(count):
     generator = random.Random(3)
@@ -207,7 +253,7 @@ def test_each_name_selects_the_function_of_that_name(name):
     assert key == score.name == name
     count = getattr(metrics, name)
     assert score == count(PREDICTIONS, REFERENCES, LABELS, samples=20, seed=3, **options)
-    if name != "matthews":
+    if name not in ONE_LABEL:
         predictions, references = [{a, "sad"} for a in PREDICTIONS], [{r} for r in REFERENCES]
         [(key, score)] = scores_by_sets(config, predictions, references, LABELS).items()
         assert key == score.name == name

@@ -20,7 +20,7 @@ from saccade.serve import json_body
 from saccade.serve.middleware import RequestMiddleware
 from saccade.serve.server import configure, listen
 from saccade.tasks import Answer
-from saccade.tasks._shared.labels import Classification
+from saccade.tasks._shared.labels import Classification, percent
 from tests.serve.conftest import TOKEN, picture
 from tests.serve.fakes import Echo, EndlessWriter, eventually
 from tests.serve.hostile import HOSTILE
@@ -286,8 +286,7 @@ def test_alternatives_and_error_messages(visit, url, tasks):
     shown = tab.locator(".others bdi").all_text_contents()
     assert shown == [other.text or "∅" for other in best.alternatives]
     scores = tab.locator(".others .score").all_inner_texts()
-    numbers = [float(score.split()[1].replace("−", "-")) for score in scores]
-    assert numbers == pytest.approx([other.score for other in best.alternatives], abs=0.0006)
+    assert scores == [f"confidence {percent(other.confidence)}" for other in best.alternatives]
     tab.get_by_label("Beam width").fill("99")
     wrong = tab.wait_for_selector("article .wrong")
     assert wrong.inner_text() == "beam must be at most 16, got 99"

@@ -33,6 +33,7 @@ def test_every_task_gives_the_answers_of_predict(all_models, tasks, name):
         same = right.as_json()
         assert answer.get("text", answer.get("label")) == same.get("text", same.get("label"))
         assert answer["score"] == pytest.approx(same["score"], abs=1e-5)
+        assert answer["confidence"] == pytest.approx(same["confidence"], abs=1e-5)
         assert answer.keys() == same.keys()
     looked = send_request(
         all_models, "POST", "/v1/predict", json={**body, "attention": True}
@@ -393,7 +394,7 @@ def test_responses_are_valid_json_for_any_text(build):
     for text in ("\ud800", "é😀\x00", '"\\'):
         middleware = build(others={"odd": Odd(text, 0.5)})
         response = send_request(middleware, "POST", "/v1/predict", json={"inputs": ["a"] * 9})
-        assert response.json()["answers"] == [{"text": text, "score": 0.5}] * 9
+        assert response.json()["answers"] == [{"text": text, "score": 0.5, "confidence": None}] * 9
     for score in (float("nan"), float("inf")):
         middleware = build(others={"odd": Odd("a", score)})
         response = send_request(middleware, "POST", "/v1/predict", json={"inputs": ["a"]})

@@ -58,7 +58,7 @@ def write(folder: Path, count: int = 6, *, side: int = 10) -> Path:
 
 def split_of(folder: Path, task_or_options):
     columns = task_or_options.columns
-    return sources.open_corpus(folder, columns, held_out=0.0).splits["train"]
+    return sources.open_corpus(folder, columns, valid_fraction=0.0).splits["train"]
 
 
 def build(folder: Path, *changes: str, recipe: str = "vit-tiny") -> ImageClassification:
@@ -124,6 +124,22 @@ def test_label_smoothing_applies_in_training_only(tmp_path):
     batch = task.force(photos(tmp_path), ["dark"] * 6)
     plain = task(batch).total
     assert abs(task.train()(batch).total - plain) > 1e-4
+
+
+def test_class_weights_apply_to_both_labels_of_mixed_images(tmp_path):
+    changes = ("augment.mixup=1", "augment.flip=false", "augment.crop=0", "loss.focal_gamma=1")
+    weights = ("loss.label_smoothing=0", "loss.class_weights={ dark = 3 }")
+    task = build(tmp_path, *changes, *weights).train()
+    assert task.class_weights.tolist() == pytest.approx([1.5, 0.5])
+    batch = task.force(photos(tmp_path), ["dark"] * 3 + ["light"] * 3)
+    torch.manual_seed(3)
+    loss = task(batch).total
+    torch.manual_seed(3)
+    images, partners, fraction = mix(batch.images, 1.0)
+    p = task.logits(images).softmax(-1)
+    focal = -(1 - p) * p.log() * torch.tensor([1.5, 0.5])
+    own, other = (focal[torch.arange(6), truth] for truth in (batch.truth, batch.truth[partners]))
+    torch.testing.assert_close(loss, (fraction * own + (1 - fraction) * other).sum())
 
 
 def test_an_input_may_be_a_path_an_image_or_an_array(tmp_path):
@@ -205,7 +221,7 @@ def test_images_are_decoded_once(tmp_path, monkeypatch):
     task = build(tmp_path)
     split = split_of(tmp_path / "photos", task)
     valid = sources.open_corpus(
-        tmp_path / "photos", task.columns, held_out=0.0, required=("valid",)
+        tmp_path / "photos", task.columns, valid_fraction=0.0, required=("valid",)
     ).splits["valid"]
     examples = task.encode(split, tmp_path / "cache")
     task.encode(valid, tmp_path / "cache")
@@ -393,7 +409,11 @@ def test_digits_are_learned_I5(digits):
     assert evaluation.scores["accuracy"].value > 0.8
     assert evaluation.scores["expected_calibration_error"].value < 0.15
     assert evaluation.by_length == []
-    assert set(evaluation.tables) == {"Confusions", "The most confident mistakes"}
+    assert set(evaluation.tables) == {
+        "Precision and recall",
+        "Confusions",
+        "The most confident mistakes",
+    }
     assert task.temperature != 1.0
     assert "Confusions" in (folder / "report.html").read_text()
 

@@ -77,7 +77,7 @@ def build(folder: Path, *changes: str, recipe="caption-attention", reader=RESNET
 
 
 def split_of(table: Path, options):
-    return sources.open_corpus(table, options.columns, held_out=0.0).splits["train"]
+    return sources.open_corpus(table, options.columns, valid_fraction=0.0).splits["train"]
 
 
 def photos(folder: Path) -> list[str]:

@@ -7,16 +7,20 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from sklearn.utils.class_weight import compute_class_weight
 
 from saccade.data import sources
 from saccade.data.corpus import Item
-from saccade.errors import DataError, MetricError, RunError
-from saccade.metrics import ClassificationMetricsConfig
+from saccade.errors import DataError, MetricError, RecipeError, RunError
+from saccade.metrics import ClassificationMetricsConfig, fit_temperature_of_sigmoids
 from saccade.tasks._shared.labels import (
     Classes,
+    LabelCounts,
     LabelsConfig,
     Number,
     Several,
+    calibration_sentence,
+    count_labels,
     learn_labels,
     read_labels,
 )
@@ -28,7 +32,7 @@ METRICS = ClassificationMetricsConfig(samples=0)
 def split(folder, labels):
     path = folder / "train.tsv"
     path.write_text("text\tlabel\n" + "".join(f"text {i}\t{x}\n" for i, x in enumerate(labels)))
-    return sources.open_corpus(path, (TEXT, PAIR, LABEL), held_out=0.0).splits["train"]
+    return sources.open_corpus(path, (TEXT, PAIR, LABEL), valid_fraction=0.0).splits["train"]
 
 
 def learned(folder, labels, **options):
@@ -170,22 +174,159 @@ def test_calibration_finds_the_temperature():
     torch.manual_seed(0)
     honest = torch.randn(4000, 3) * 2
     truth = torch.multinomial(honest.softmax(-1), 1).squeeze(1)
-    temperature, message = Classes(["a", "b", "c"]).calibrate(honest * 3, truth)
-    assert temperature == pytest.approx(3, rel=0.1)
-    before, after = (
-        float(part.strip("(% "))
-        for part in (message.split("was ")[1][:4], message.split(" is ")[1][:3])
-    )
-    assert after < 3 < before
+    calibration = Classes(["a", "b", "c"]).calibrate(honest * 3, truth)
+    assert calibration.temperature == pytest.approx(3, rel=0.1)
+    assert calibration.error_after < 0.03 < calibration.error_before
+    sentence = calibration_sentence(calibration)
+    assert "divided by a temperature of " in sentence
+    assert "4,000 validation labels" in sentence
 
 
 def test_sigmoids_are_calibrated_too():
     torch.manual_seed(0)
     honest = torch.randn(3000, 2) * 2
     truth = (torch.rand(3000, 2) < honest.sigmoid()).float()
-    temperature, message = Several(["a", "b"], ",").calibrate(honest * 0.5, truth)
-    assert temperature == pytest.approx(0.5, rel=0.1)
-    assert "6,000 validation labels" in message
+    calibration = Several(["a", "b"], ",").calibrate(honest * 0.5, truth)
+    assert calibration.temperature == pytest.approx(0.5, rel=0.1)
+    exact = fit_temperature_of_sigmoids(honest.double().numpy() * 0.5, truth.bool().numpy())
+    assert calibration.fitted == pytest.approx(exact, rel=1e-6)
+    assert calibration.labels == 6000
+
+
+def test_a_temperature_that_makes_the_error_worse_is_not_applied():
+    torch.manual_seed(2)
+    honest = torch.randn(120, 3) * 2
+    truth = torch.multinomial(honest.softmax(-1), 1).squeeze(1)
+    calibration = Classes(["a", "b", "c"]).calibrate(honest, truth)
+    assert calibration.fitted != 1.0
+    assert calibration.error_after > calibration.error_before
+    assert not calibration.applied
+    assert calibration.temperature == 1.0
+    assert "no temperature is applied" in calibration_sentence(calibration)
+
+
+COUNTS = LabelCounts(100, {"a": 90, "b": 8, "c": 2})
+
+
+def test_balanced_weights_equal_those_of_scikit_learn():
+    y = [name for name, count in COUNTS.of.items() for _ in range(count)]
+    expected = compute_class_weight("balanced", classes=np.array(["a", "b", "c"]), y=y)
+    weights = Classes("abc").weights("balanced", COUNTS)
+    np.testing.assert_allclose(weights, expected, rtol=1e-6)
+    several = Several("abc", ",").weights("balanced", COUNTS)
+    for column, name in zip(several.T, "abc", strict=True):
+        expected = compute_class_weight(
+            "balanced", classes=np.array([False, True]), y=np.array(y) == name
+        )
+        np.testing.assert_allclose(column, expected, rtol=1e-6)
+
+
+def test_weights_of_a_table_have_a_mean_of_1():
+    weights = Classes("abc").weights({"c": 5.0}, COUNTS)
+    np.testing.assert_allclose(weights, np.array([1, 1, 5]) / (90 + 8 + 10) * 100, rtol=1e-6)
+    several = Several("abc", ",").weights({"c": 5.0}, COUNTS)
+    np.testing.assert_allclose(several[:, 2], np.array([1, 5]) / (98 + 10) * 100, rtol=1e-6)
+    np.testing.assert_allclose(several[:, :2], 1)
+    assert Classes("abc").weights("none", COUNTS) is None
+    with pytest.raises(RecipeError, match=r"'d', which is not a label .* \(a, b, c\); correct"):
+        Classes("abc").weights({"d": 2.0}, COUNTS)
+    with pytest.raises(RecipeError, match="class_weights needs classes"):
+        Number(0.0, 1.0).weights("balanced", LabelCounts(0, {}))
+
+
+def test_a_label_without_rows_has_finite_weights():
+    counts = LabelCounts(4, {"a": 4})
+    assert torch.isfinite(Classes("ab").weights("balanced", counts)).all()
+    assert torch.isfinite(Several("ab", ",").weights("balanced", counts)).all()
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("gamma", [0.0, 0.5, 2.0])
+def test_focal_loss_and_weights_equal_their_formula(gamma, smoothing):
+    torch.manual_seed(0)
+    logits, weights = torch.randn(6, 3).double(), torch.tensor([0.5, 1.0, 3.0]).double()
+    truth = torch.tensor([0, 1, 2, 2, 1, 0])
+    expected = 0.0
+    for row, right in zip(logits.softmax(-1).tolist(), truth.tolist(), strict=True):
+        for i, p in enumerate(row):
+            target = (1 - smoothing) * (i == right) + smoothing / 3
+            expected -= float(weights[right]) * target * (1 - p) ** gamma * math.log(p)
+    loss = Classes("abc").loss(logits, truth, smoothing, gamma=gamma, weights=weights)
+    assert loss.item() == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("gamma", [0.0, 0.5, 2.0])
+def test_focal_loss_of_several_labels_equals_its_formula(gamma):
+    torch.manual_seed(0)
+    logits, weights = torch.randn(5, 2).double(), torch.tensor([[0.5, 1.0], [3.0, 2.0]]).double()
+    truth = torch.randint(2, (5, 2)).double()
+    p = torch.where(truth > 0, logits.sigmoid(), 1 - logits.sigmoid())
+    alpha = torch.where(truth > 0, weights[1], weights[0])
+    expected = -(alpha * (1 - p) ** gamma * p.log()).sum() / 2  # Lin et al. 2017, equation 5
+    loss = Several("ab", ",").loss(logits, truth, gamma=gamma, weights=weights)
+    torch.testing.assert_close(loss, expected)
+
+
+@pytest.mark.parametrize("labels", [Classes("ab"), Several("ab", ",")])
+def test_focal_loss_has_a_finite_gradient_where_the_model_is_sure(labels):
+    logits = torch.tensor([[200.0, -200.0]], requires_grad=True)
+    truth = torch.tensor([0]) if labels.kind == "one" else torch.tensor([[1.0, 0.0]])
+    for gamma in (0.5, 1.0, 2.0):
+        labels.loss(logits, truth, gamma=gamma).backward()
+    assert torch.isfinite(logits.grad).all()
+
+
+@pytest.mark.parametrize("labels", [Classes("abc"), Several("abc", ",")])
+def test_weighted_losses_of_parts_add_up(labels):
+    torch.manual_seed(0)
+    logits, weights = torch.randn(8, 3), labels.weights("balanced", COUNTS)
+    truth = encoded(labels, "abcaabca")
+    whole = labels.loss(logits, truth, gamma=1.0, weights=weights)
+    parts = [
+        labels.loss(logits[i : i + 3], truth[i : i + 3], gamma=1.0, weights=weights)
+        for i in (0, 3, 6)
+    ]
+    torch.testing.assert_close(sum(parts), whole)
+
+
+def test_thresholds_are_those_of_the_best_f1():
+    torch.manual_seed(0)
+    labels = Several(["often", "never"], ",")
+    truth = torch.stack((torch.rand(400) < 0.3, torch.rand(400) < 0.01), -1).float()
+    logits = torch.randn(400, 2) + 2 * truth - 3  # too careful: most are below one half
+    sentence = labels.choose_thresholds(logits, truth)
+    assert 0 < labels.thresholds["often"] < 0.3
+    assert labels.thresholds["never"] == 0.5
+    assert "thresholds of 1 of 2 labels" in sentence
+    assert "too few validation examples for 1 of them" in sentence
+    p = float(torch.tensor(-0.5).sigmoid())
+    assert labels.thresholds["often"] < p < 0.5
+    answer = labels.answer(torch.tensor([[-0.5, -4.0]]), 1.0)
+    assert answer.labels == ("often",)
+    assert str(answer) == "often  38 %"
+    assert answer.confidence == pytest.approx(p * (1 - 1 / (1 + math.exp(4))))
+
+
+def test_confidence_is_shown_in_per_cent():
+    labels = Classes(["no", "yes"])
+    answer = labels.answer(torch.tensor([[0.0, 1.0]]), 1.0)
+    assert str(answer) == "yes  73 %"
+    assert answer.as_json()["confidence"] == pytest.approx(math.exp(answer.score))
+    assert str(labels.answer(torch.tensor([[0.0, 9.0]]), 1.0)) == "yes  > 99 %"
+    several = Several(["a", "b", "c"], ",")
+    assert str(several.answer(torch.tensor([[1.0, -2.0, 2.0]]), 1.0)) == "a  73 %, c  88 %"
+    assert str(several.answer(torch.full((1, 3), -1.0), 1.0)) == "(no label)"
+    number = Number(3.0, 2.0).answer(torch.tensor([[0.5]]), 1.0)
+    assert (str(number), number.confidence) == ("4.0000", None)
+
+
+def test_remark_if_one_class_makes_accuracy_meaningless():
+    labels = Classes(["ok", "rare"])
+    truths = ["ok"] * 19 + ["rare"]
+    [remark] = labels.remarks(["ok"] * 20, truths)
+    assert "95.0 % of the labels are 'ok'" in remark
+    assert "balanced accuracy (50.0 %)" in remark
+    assert labels.remarks(["ok"] * 5, ["ok"] * 4 + ["rare"]) == []
 
 
 def test_tables_show_confusions_and_mistakes():
@@ -203,10 +344,25 @@ def test_tables_show_confusions_and_mistakes():
 
 
 def test_labels_round_trip_through_their_file(tmp_path):
-    for labels in (Classes(["ä", "b"]), Several(["x"], "|"), Number(1.5, 2.0)):
+    kinds = (
+        Classes(["ä", "b"]),
+        Several(["x"], "|"),
+        Several(["x", "y"], "|", {"y": 0.25}),
+        Number(1.5, 2.0),
+    )
+    for labels in kinds:
         (tmp_path / "labels.json").write_text(json.dumps(labels.facts()))
         assert read_labels(tmp_path).facts() == labels.facts()
         assert read_labels(tmp_path).digest == labels.digest
     (tmp_path / "labels.json").write_text("{")
     with pytest.raises(RunError, match=r"labels.json cannot be read"):
         read_labels(tmp_path)
+    assert Several(["x"], "|", {"x": 0.25}).digest == Several(["x"], "|").digest
+
+
+def test_rows_of_each_label_are_counted(tmp_path):
+    one = split(tmp_path, ["b", "a ", "b", ""])
+    assert count_labels(one, Classes("ab")) == LabelCounts(3, {"a": 1, "b": 2})
+    several = split(tmp_path, ["b,a", "", "a,a"])
+    assert count_labels(several, Several("ab", ",")) == LabelCounts(3, {"a": 2, "b": 1})
+    assert count_labels(one, Number(0.0, 1.0)) == LabelCounts(0, {})

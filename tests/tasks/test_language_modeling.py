@@ -47,7 +47,7 @@ ROTARY = 'model.decoder.position={kind="rotary"}'
 
 def split_of(path: Path):
     expected = recipes.load("gpt-char").options.columns
-    return sources.open_corpus(path, expected, held_out=0.0).splits["train"]
+    return sources.open_corpus(path, expected, valid_fraction=0.0).splits["train"]
 
 
 def running(folder: Path, text: str = RUNNING):

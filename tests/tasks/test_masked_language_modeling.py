@@ -54,7 +54,7 @@ def corpus(folder, texts=TEXTS):
     path = folder / "texts.tsv"
     path.write_text("label\ttext\n" + "".join(f"x\t{text}\n" for text in texts))
     expected = recipes.load("bert-mini-masked").options.columns
-    return sources.open_corpus(path, expected, held_out=0.0).splits["train"]
+    return sources.open_corpus(path, expected, valid_fraction=0.0).splits["train"]
 
 
 def louder(task):

@@ -1,5 +1,6 @@
 """Text classification: reading, training and predictions."""
 
+import json
 import logging
 
 import numpy as np
@@ -8,6 +9,7 @@ import torch
 
 from saccade.data import sources
 from saccade.errors import DataError, DecodingError, RecipeError, WatchError
+from saccade.tasks._shared.labels import LabelCounts
 from saccade.tasks.text_classification import TextClassification
 from saccade.training import recipe as recipes
 from saccade.training import session
@@ -45,14 +47,14 @@ def build(folder, rows=ROWS, *changes, recipe="bert-mini") -> TextClassification
     small = SMALL if recipe == "bert-mini" else RECURRENT
     options = recipes.load(recipe, [*small, *changes]).options
     path = write(folder / "rows.tsv", rows)
-    split = sources.open_corpus(path, options.columns, held_out=0.0).splits["train"]
+    split = sources.open_corpus(path, options.columns, valid_fraction=0.0).splits["train"]
     torch.manual_seed(1)
     return options.create(split).eval()
 
 
 def splits(folder, task, rows):
     path = write(folder / "more.tsv", rows)
-    return sources.open_corpus(path, task.columns, held_out=0.0).splits["train"]
+    return sources.open_corpus(path, task.columns, valid_fraction=0.0).splits["train"]
 
 
 def test_a_text_is_read_between_control_tokens(tmp_path):
@@ -83,6 +85,92 @@ def test_the_loss_equals_cross_entropy(tmp_path):
     logits = task.model(batch.tokens, batch.mask, batch.segments)
     assert loss.count == 4
     torch.testing.assert_close(loss.total, -logits.log_softmax(-1)[:, 1].sum())
+
+
+def test_weights_and_focal_loss_apply_in_training_only(tmp_path):
+    rows = ROWS[:5]  # four good, one bad
+    task = build(tmp_path, rows, "loss.class_weights=balanced", "loss.focal_gamma=2")
+    assert task.class_weights.tolist() == pytest.approx([5 / 2, 5 / 8])
+    batch = task.force(["a good day", "bad"], ["good", "bad"])
+    p = task.model(batch.tokens, batch.mask, batch.segments).softmax(-1)[[0, 1], batch.truth]
+    torch.testing.assert_close(task(batch).total, -p.log().sum())
+    focal = -((1 - p) ** 2 * p.log())
+    loss = task.train()(batch)
+    torch.testing.assert_close(loss.total, 5 / 8 * focal[0] + 5 / 2 * focal[1])
+    assert loss.count == 2
+
+
+def test_weights_survive_a_restart(tmp_path):
+    task = build(tmp_path, ROWS[:5], "loss.class_weights={ bad = 3 }")
+    for name, content in task.files().items():
+        (tmp_path / name).write_text(content)
+    again = task.config.restore(tmp_path)
+    assert (
+        again.class_weights.tolist()
+        == task.class_weights.tolist()
+        == pytest.approx([15 / 7, 5 / 7])
+    )
+    assert again.counts == LabelCounts(5, {"good": 4, "bad": 1})
+    text = recipes.load("bert-mini", ["loss.class_weights={ bad = 3 }"]).to_toml()
+    assert recipes.parse(text, "recipe")["loss"]["class_weights"] == {"bad": 3}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (["loss.class_weights=balance"], "class_weights cannot be 'balance'; it can be: none, bal"),
+        (["loss.class_weights={ a = 0 }"], "or table of name = number above 0"),
+        (["loss.focal_gamma=-1"], "loss.focal_gamma cannot be"),
+        (["labels.kind=number", "loss.focal_gamma=2"], "loss.focal_gamma = 2.* no effect"),
+        (["labels.kind=number", "loss.class_weights=balanced"], "class_weights = balanced: has no"),
+    ],
+)
+def test_raises_on_unusable_options_of_the_loss(changes, message):
+    with pytest.raises(RecipeError, match=message):
+        recipes.load("bert-mini", changes)
+
+
+@pytest.mark.parametrize("change", ["loss.class_weights=balanced", "loss.focal_gamma=2"])
+def test_raises_if_numbers_have_options_of_classes(tmp_path, change):
+    rows = [("a", "1.5"), ("b", "2.5")]
+    with pytest.raises(RecipeError, match="needs classes, and these labels are numbers"):
+        build(tmp_path, rows, change)
+
+
+def test_remarks_report_a_class_that_makes_accuracy_meaningless_once(tmp_path):
+    rows = [(f"{text} {i}", "good") for i in range(3) for text in GOOD] + [("bad", "bad")]
+    task = build(tmp_path, rows)
+    examples = task.encode(splits(tmp_path, task, rows), tmp_path / "cache")
+    [remark] = task.remarks(examples)
+    assert "92.3 % of the labels are 'good'" in remark
+    assert "loss.class_weights=balanced" in remark
+    assert list(task.remarks(examples)) == []
+
+
+def test_thresholds_are_chosen_after_training_and_kept(tmp_path):
+    rows = [(f"{text} {i}", "a,b" if i % 4 else "b") for i in range(30) for text in GOOD]
+    rows += [(f"{text} {i}", "") for i in range(5) for text in BAD]
+    task = build(tmp_path, rows, "labels.kind=several", 'metrics.names=["macro_f1"]')
+    split = splits(tmp_path, task, rows)
+    with torch.no_grad():
+        task.model.head.bias[:] = -1.0  # an untrained model that predicts no label
+    examples = task.encode(split, tmp_path / "cache")
+    before = task.evaluate(task.items(split), quick=True).values()["macro_f1"]
+    sentence = task.finish(examples)
+    assert "thresholds of 2 of 2 labels were chosen" in sentence
+    evaluation = task.evaluate(task.items(split))
+    assert evaluation.values()["macro_f1"] > max(before, 0.6)
+    assert [row["label"] for row in evaluation.as_json()["per_class"]] == ["a", "b"]
+    assert evaluation.tables["Precision and recall"][0]["threshold"] == task.labels.thresholds["a"]
+    for name, content in task.files().items():
+        (tmp_path / name).write_text(content)
+    again = task.config.restore(tmp_path)
+    assert again.labels.thresholds == task.labels.thresholds
+    assert again.temperature == task.temperature
+    assert again.calibration == task.calibration
+    assert set(again.calibration) >= {"fitted", "applied", "error_before", "error_after"}
+    again.train()  # more training, so nothing fits any more
+    assert (again.temperature, set(again.labels.thresholds.values())) == (1.0, {0.5})
 
 
 def test_consistency_adds_the_distance_of_two_readings(tmp_path):
@@ -309,6 +397,12 @@ def test_learns_and_predicts(trained):
     page = (trained / "run" / "report.html").read_text()
     assert "Confusions" in page
     assert "The most confident mistakes" in page
+    assert "Precision and recall" in page
+    facts = json.loads((trained / "run" / "classifier.json").read_text())
+    assert facts["calibration"]["applied"]
+    assert sum(facts["label_counts"]["of"].values()) == facts["label_counts"]["rows"]
+    rows = evaluation.as_json()["per_class"]
+    assert rows[0] == {"label": "bad", "precision": 1.0, "recall": 1.0, "f1": 1.0, "support": 52}
 
 
 def test_a_resumed_training_is_identical(trained):

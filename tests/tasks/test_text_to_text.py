@@ -50,7 +50,7 @@ def corpus(folder: Path, pairs=PAIRS):
     path = folder / "pairs.tsv"
     path.write_text("source\ttarget\n" + "".join(f"{a}\t{b}\n" for a, b in pairs))
     expected = recipes.load("rnn").options.columns
-    return sources.open_corpus(path, expected, held_out=0.0).splits["train"]
+    return sources.open_corpus(path, expected, valid_fraction=0.0).splits["train"]
 
 
 def build(folder: Path, name: str, *changes: str) -> TextToText:

@@ -113,7 +113,7 @@ def make_run(task: str, data: Path, folder: Path) -> None:
     """Write a run with untrained weights."""
     name, changes = RECIPES[task]
     recipe = recipes.load(name, changes)
-    corpus = sources.open_corpus(data / f"{task}.tsv", recipe.options.columns, held_out=0.0)
+    corpus = sources.open_corpus(data / f"{task}.tsv", recipe.options.columns, valid_fraction=0.0)
     fresh = recipe.options.create(corpus.splits["train"])
     run = Run(folder)
     folder.mkdir()

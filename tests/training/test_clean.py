@@ -1,4 +1,4 @@
-"""What a finished run keeps, and what cleaning removes."""
+"""Files that a finished run keeps, and files that cleaning removes."""
 
 import shutil
 

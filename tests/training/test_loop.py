@@ -30,6 +30,7 @@ def trainer(place, monkeypatch, *changes, **options):
 
     def stop(self):
         trainers.append(self)
+        self.run.started()  # so that the folder is kept
         raise Caught
 
     with monkeypatch.context() as patch:

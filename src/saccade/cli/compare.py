@@ -18,7 +18,9 @@ from saccade.cli.options import (
     Pair,
     Precision,
     Quiet,
+    SkipBroken,
     Threads,
+    ValidFraction,
     parse_columns,
 )
 from saccade.errors import StoppedError
@@ -75,6 +77,8 @@ def run(
     precision: Precision = "auto",
     pair: Pair = None,
     columns: Columns = None,
+    valid_fraction: ValidFraction = None,
+    skip_broken: SkipBroken = False,
     cache: Cache = None,
     threads: Threads = None,
     no_samples: NoSamples = False,
@@ -103,6 +107,8 @@ def run(
                 precision=precision,
                 pair=pair,
                 columns=parse_columns(columns),
+                valid_fraction=valid_fraction,
+                skip_broken=skip_broken,
                 samples=not no_samples,
                 cache=cache,
                 threads=threads,

@@ -8,6 +8,7 @@ EXTRAS = {
     "pocketsphinx": "demo: builtin:pronounce",
     "sklearn": "demo: builtin:digits",
     "pyarrow": "parquet: .parquet files",
+    "python_calamine": "excel: .xlsx files",
     "datasets": "hf: Hugging Face data sets",
     "tensorboard": "track: TensorBoard",
     "ctranslate2": "fast: the engine ctranslate2",
@@ -17,7 +18,7 @@ EXTRAS = {
     "onnxscript": "onnx: saccade export --to onnx",
     "onnxruntime": "onnx: saccade export --to onnx",
 }
-DISTRIBUTIONS = {"sklearn": "scikit-learn"}
+DISTRIBUTIONS = {"python_calamine": "python-calamine", "sklearn": "scikit-learn"}
 """Names of distributions that differ from their modules."""
 
 

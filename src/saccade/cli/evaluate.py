@@ -1,9 +1,9 @@
 """saccade evaluate: the metrics of a run on data it was not trained on."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,13 +17,17 @@ from saccade.cli.options import (
     NoSamples,
     Pair,
     RunFolder,
+    SkipBroken,
     parse_columns,
 )
 from saccade.cli.output import LineWriter, counted, prediction_progress, print_score
 from saccade.errors import DataError
 
 if TYPE_CHECKING:
-    from saccade.tasks import Baseline
+    from saccade.tasks import Baseline, Evaluation
+
+CLASSES = 30
+"""The maximum number of classes whose precision and recall are printed."""
 
 
 def run(
@@ -34,7 +38,8 @@ def run(
         str,
         typer.Option(
             metavar="SPLIT",
-            help="Split to measure on: train, valid or test. A single file is used as it is.",
+            help="Split to measure on: train, valid or test. A single file is used completely; "
+            "with valid, only the rows that training held out of it, if the run was trained on it.",
         ),
     ] = "test",
     beam: Beam = None,
@@ -81,6 +86,7 @@ def run(
     pair: Pair = None,
     columns: Columns = None,
     no_samples: NoSamples = False,
+    skip_broken: SkipBroken = False,
     as_json: Annotated[
         bool,
         typer.Option(
@@ -105,8 +111,6 @@ def run(
 
     from saccade import engines
     from saccade.lens.alignment.gold import GoldFile
-    from saccade.lens.formatting import in_columns
-    from saccade.lens.page.document import shown
     from saccade.training import session
     from saccade.training.baselines import DataPlace, baseline_remarks, baselines_on
     from saccade.training.console import Console
@@ -127,6 +131,8 @@ def run(
             split=split,
             pair=pair,
             columns=parse_columns(columns),
+            run=run_folder,
+            skip_broken=skip_broken,
             attention=options,
             notify=notify,
             batch_size=batch_size,
@@ -149,19 +155,30 @@ def run(
         table["against_baseline"] = None if result is None else result.as_json()
         print(json.dumps(table, ensure_ascii=False))
         return
+    _print_scores(evaluation)
+    _print_baselines(baselines, task.comparison_metric, split)
+    if result is not None and not result.beats:
+        print("\n".join(remarks))
+    for remark in evaluation.remarks:
+        notify(remark)
+
+
+def _print_scores(evaluation: "Evaluation") -> None:
+    """Print the metrics, those of each class, and the measures of attention."""
+    from saccade.lens.formatting import in_columns
+    from saccade.lens.page.document import shown
+
     for name, score in evaluation.scores.items():
         print_score(score)
         if name in evaluation.meanings:
             print(f"    {evaluation.meanings[name]}")
+    if evaluation.per_class:
+        _print_classes(evaluation.per_class)
     for title, rows in evaluation.attention.items():
         cells = [list(rows[0]), *([shown(value) for value in row.values()] for row in rows)]
         print(f"\n{title}:\n{in_columns(cells)}")
     by = "" if evaluation.engine == "eager" else f" with the engine {evaluation.engine}"
     print(f"measured on {counted(len(evaluation.answers), 'item')}{by}")
-    _print_baselines(baselines, task.comparison_metric, split)
-    if result is not None and not result.beats:
-        for remark in remarks:
-            print(remark)
 
 
 def _require_writable(output: Path, *, no_samples: bool) -> None:
@@ -178,11 +195,24 @@ def _require_writable(output: Path, *, no_samples: bool) -> None:
         )
 
 
+def _print_classes(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print precision, recall, F1 and support of each class; of very many, the first ones."""
+    from saccade.lens.formatting import in_columns
+
+    fractions = ("precision", "recall", "f1")
+    cells = [["class", "precision", "recall", "F1", "support"]]
+    for row in rows[:CLASSES]:
+        values = [f"{100 * row[name]:.1f} %" for name in fractions]
+        cells.append([row["label"], *values, f"{row['support']:,}"])
+    more = f"\nand {len(rows) - CLASSES:,} more, see --json" if len(rows) > CLASSES else ""
+    print(f"{in_columns(cells, right=range(1, 5))}{more}")
+
+
 def _print_baselines(baselines: "Sequence[Baseline]", metric: str, split: str) -> None:
-    """Print the baselines that have a metric, with that metric."""
+    """Print each baseline with one metric, and the split if it is another than that of the run."""
     for baseline in baselines:
         if metric in baseline.scores:
-            where = "" if baseline.split == split else f", {baseline.split} split"
+            where = "" if baseline.split == split else f", on the {baseline.split} split"
             note = f", {baseline.note}" if baseline.note else ""
             print(f"{baseline.kind} baseline: {baseline.name}{where}{note}")
             print_score(baseline.scores[metric], "    ")

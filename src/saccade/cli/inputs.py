@@ -1,4 +1,4 @@
-"""Inputs of predict: arguments, the lines of a file, or lines from a pipe as they arrive."""
+"""Inputs of predict: arguments, lines of a file, files of a folder, or lines from a pipe."""
 
 import queue
 import sys
@@ -8,6 +8,9 @@ from itertools import islice
 from pathlib import Path
 
 from saccade.errors import DataError
+
+LONGEST_PATH = 4096
+"""Characters of an argument beyond which it cannot be a path."""
 
 
 def input_chunks(arguments: list[str] | None, path: Path | None, size: int) -> Iterator[list[str]]:
@@ -25,6 +28,54 @@ def input_chunks(arguments: list[str] | None, path: Path | None, size: int) -> I
         yield from _chunked(read_inputs(path), size)
     else:
         yield from _as_they_arrive(_from_stdin(), size)
+
+
+class InputFolder:
+    """The files of a folder, each of which is one input; sub-folders are not read.
+
+    Args:
+        folder: The folder.
+        reads: The kind of an input: "image" for image files, otherwise .txt files are read.
+
+    Attributes:
+        names: The names of the files, sorted.
+
+    Raises:
+        DataError: The folder has no such file.
+    """
+
+    def __init__(self, folder: Path, reads: str) -> None:
+        from saccade.data.sources.archives import SUFFIXES
+        from saccade.data.sources.text_files import suffix_of
+
+        self._folder, self._images = folder, reads == "image"
+        suffixes = SUFFIXES if self._images else (".txt",)
+        files = (path for path in folder.iterdir() if not path.name.startswith("."))
+        self.names = sorted(path.name for path in files if suffix_of(path) in suffixes)
+        if not self.names:
+            kind = "images" if self._images else ".txt files (also .txt.gz, .txt.xz)"
+            raise DataError(
+                f"{folder} holds no {kind}; give a folder that does. Files in its sub-folders are "
+                "not read"
+            )
+
+    @classmethod
+    def of(cls, arguments: list[str] | None, path: Path | None, reads: str) -> "InputFolder | None":
+        """Return the folder that the inputs name; None if they are arguments, lines or a file.
+
+        An argument of a task that reads text is a folder only if it contains a slash.
+        """
+        if path is None and arguments and len(arguments) == 1:
+            [text] = arguments
+            if len(text) < LONGEST_PATH and (reads == "image" or "/" in text or "\\" in text):
+                path = Path(text)
+        return cls(path, reads) if path is not None and path.is_dir() else None
+
+    def chunks(self, size: int) -> Iterator[list[str]]:
+        """Yield the inputs in the order of their names: paths of images, or contents of texts."""
+        paths = (self._folder / name for name in self.names)
+        inputs = (str(path) if self._images else "\n".join(read_inputs(path)) for path in paths)
+        yield from _chunked(inputs, size)
 
 
 def read_inputs(path: Path) -> Iterator[str]:

@@ -40,6 +40,22 @@ Columns = Annotated[
         "from 1 for files without a header. Default: columns are recognised by their usual names.",
     ),
 ]
+ValidFraction = Annotated[
+    float | None,
+    typer.Option(
+        metavar="F",
+        help="Fraction of the rows to hold out for validation, above 0 and below 1, if the data "
+        "has no valid.* file. Default: 0.1, but at least 100 rows and at most 20 % or 2000 rows.",
+    ),
+]
+SkipBroken = Annotated[
+    bool,
+    typer.Option(
+        "--skip-broken",
+        help="Leave out images that are missing or damaged, and report how many. Decodes every "
+        "image once more. Default: they are an error that lists them.",
+    ),
+]
 MaxSteps = Annotated[
     int | None,
     typer.Option(

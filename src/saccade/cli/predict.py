@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from saccade.cli.alignments import WordAligner, alignment_json, predict_lines, predict_markup
-from saccade.cli.inputs import input_chunks, read_inputs
+from saccade.cli.inputs import InputFolder, input_chunks, read_inputs
 from saccade.cli.options import BatchSize, Beam, Device, OptionalEngine, RunFolder
 from saccade.cli.output import LineWriter, prediction_progress
 from saccade.errors import DataError, DecodingError, FigureError
@@ -30,7 +30,8 @@ def run(
         list[str] | None,
         typer.Argument(
             metavar="INPUT",
-            help="Inputs to predict: texts, or paths of images. Default: lines of --input or of "
+            help="Inputs to predict: texts, paths of images, or one folder of images or .txt files "
+            "(folder/), whose names are printed before a tab. Default: lines of --input or of "
             "stdin.",
         ),
     ] = None,
@@ -40,8 +41,8 @@ def run(
         typer.Option(
             "--input",
             metavar="FILE",
-            help="Text file with one input per line, also .gz. Default: stdin, if there are no "
-            "INPUT arguments.",
+            help="Text file with one input per line, also .gz, or a folder of images or .txt "
+            "files. Default: stdin, if there are no INPUT arguments.",
         ),
     ] = None,
     output: Annotated[
@@ -152,8 +153,9 @@ def run(
 ) -> None:
     """Translate, classify, caption or continue inputs with a run.
 
-    Inputs are arguments, lines of --input FILE, or lines of stdin. Predictions are printed in the
-    order of the inputs, one per line.
+    Inputs are arguments, lines of --input FILE, files of a folder, or lines of stdin. Predictions
+    are printed in the order of the inputs, one per line. Labels of arguments are printed with their
+    confidence, those of a file or a pipe alone.
     """
     if inputs and input_ is not None:
         raise DataError(
@@ -192,22 +194,19 @@ def run(
             "--n-best, --align, --markup or --attention"
         )
 
-    from saccade import engines
     from saccade.lens.record import SUFFIXES
     from saccade.tasks import Streams
     from saccade.training import session
-    from saccade.training.console import Console
 
     if attention is not None and attention.suffix not in SUFFIXES:
         raise FigureError(
             f"--attention {attention}: unknown file type {attention.suffix!r}; use one of "
             f"{', '.join(SUFFIXES)}"
         )
-    console = Console()
-    notify = None if engine is None else console.notify  # explain only a requested choice
-    with console.working(f"loading {run_folder}"):
-        task = engines.load(run_folder, device=device, engine=engine or "auto", notify=notify)
-    _require_capable(task, align=align, markup=markup, stream=stream)
+    task = _load(run_folder, device, engine)
+    folder = InputFolder.of(inputs, input_, task.reads)
+    single = single if folder is None else None
+    _require_capable(task, align=align, markup=markup, stream=stream, single=single is not None)
     aligner = None
     if align:
         aligner = WordAligner(
@@ -217,10 +216,12 @@ def run(
     if single is not None and live and isinstance(task, Streams):
         _print_stream(single, task.stream(single, **chosen))
         return
-    chunks = input_chunks(inputs, input_, batch_size if looks else CHUNK)  # records are large
+    size = batch_size if looks else CHUNK  # records are large
+    chunks = input_chunks(inputs, input_, size) if folder is None else folder.chunks(size)
     first = next(chunks, [])  # before the output is opened: unreadable input must not truncate it
     done = 0
     total = _total(input_, output)
+    confident = output is None and (bool(inputs) or _on_terminal())  # for people, not programs
     predict = predict_markup if markup else predict_lines
     with (
         LineWriter(output) as writer,
@@ -241,10 +242,23 @@ def run(
                 done += 1
                 if answer.attention is not None:
                     save_attention(answer.attention, done)
-                for text in _output_lines(line, answer, n_best, aligner, as_json=as_json):
-                    writer.write(text)
+                for text in _output_lines(
+                    line, answer, n_best, aligner, as_json=as_json, confident=confident
+                ):
+                    writer.write(_named(text, folder, done - 1, as_json=as_json))
             writer.flush()
             progress.set(done)
+
+
+def _load(run_folder: Path, device: str, engine: str | None) -> "Task":
+    """Return the task of a run with its engine; only a requested choice is explained."""
+    from saccade import engines
+    from saccade.training.console import Console
+
+    console = Console()
+    notify = None if engine is None else console.notify
+    with console.working(f"loading {run_folder}"):
+        return engines.load(run_folder, device=device, engine=engine or "auto", notify=notify)
 
 
 def _print_stream(prompt: str, pieces: Iterator[str]) -> None:
@@ -258,7 +272,9 @@ def _print_stream(prompt: str, pieces: Iterator[str]) -> None:
         sys.stdout.buffer.flush()
 
 
-def _require_capable(task: "Task", *, align: bool, markup: bool, stream: bool) -> None:
+def _require_capable(
+    task: "Task", *, align: bool, markup: bool, stream: bool, single: bool
+) -> None:
     """Raise if the task cannot do what an option asks for."""
     from saccade.tasks import Aligns, Streams
 
@@ -270,12 +286,23 @@ def _require_capable(task: "Task", *, align: bool, markup: bool, stream: bool) -
         )
     if stream and not isinstance(task, Streams):
         raise DecodingError(f"--stream needs a language model; this run's task is {task.name}")
+    if stream and not single:
+        raise DecodingError("--stream needs exactly one INPUT, not a folder; leave it out")
 
 
 def _output_lines(
-    line: str, answer: "Answer", n_best: int, aligner: WordAligner | None, *, as_json: bool
+    line: str,
+    answer: "Answer",
+    n_best: int,
+    aligner: WordAligner | None,
+    *,
+    as_json: bool,
+    confident: bool,
 ) -> Iterator[str]:
-    """Yield the lines for one input: `n_best` of them, or one with everything as JSON."""
+    """Yield the lines for one input: `n_best` of them, or one with everything as JSON.
+
+    If `confident`, labels have their probability.
+    """
     from saccade.lens.alignment.extraction import to_pharaoh
 
     links = None if aligner is None else aligner(line, answer)
@@ -284,9 +311,20 @@ def _output_lines(
         more = {} if links is None else alignment_json(links, line, answer.text)
         yield json.dumps({**table, **more}, ensure_ascii=False)
         return
-    yield answer.text if links is None else f"{answer.text}\t{to_pharaoh(links)}"
+    text = str(answer) if confident else answer.text
+    yield text if links is None else f"{text}\t{to_pharaoh(links)}"
     others = [other.text for other in answer.alternatives]
     yield from others + [""] * (n_best - 1 - len(others))  # every input has `n_best` lines
+
+
+def _named(text: str, folder: InputFolder | None, number: int, *, as_json: bool) -> str:
+    """Return a line of output, with the name of the file if the inputs are those of a folder."""
+    if folder is None:
+        return text
+    file = folder.names[number]
+    if as_json:
+        return json.dumps({"file": file, **json.loads(text)}, ensure_ascii=False)
+    return f"{file}\t{text}"
 
 
 @contextmanager

@@ -19,7 +19,9 @@ from saccade.cli.options import (
     Pair,
     Precision,
     Quiet,
+    SkipBroken,
     Threads,
+    ValidFraction,
     parse_columns,
 )
 from saccade.errors import StoppedError
@@ -78,6 +80,8 @@ def run(
     precision: Precision = "auto",
     pair: Pair = None,
     columns: Columns = None,
+    valid_fraction: ValidFraction = None,
+    skip_broken: SkipBroken = False,
     cache: Cache = None,
     threads: Threads = None,
     processes: Annotated[
@@ -125,6 +129,8 @@ def run(
                 precision=precision,
                 pair=pair,
                 columns=parse_columns(columns),
+                valid_fraction=valid_fraction,
+                skip_broken=skip_broken,
                 samples=not no_samples,
                 cache=cache,
                 world=world,

@@ -6,6 +6,7 @@ trainings      one training and its measurements
 worker         the same in a process of its own
 measurements   quality, cost and speed of a trained model, and its predictions for some inputs
 statistics     means over seeds, and significance of differences
+outcome        the verdict: better, tie or not learned
 comparison     all results, for the page and for compare.json
 charts, page   compare.html
 runner         `compare`, which ties it all together

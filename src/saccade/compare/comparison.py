@@ -10,6 +10,17 @@ from typing import Any
 
 from saccade._version import __version__
 from saccade.compare.measurements import Measurements, Record, Sample
+from saccade.compare.outcome import (
+    Outcome,
+    against_baseline,
+    baseline_quality,
+    baselines_of,
+    best_baseline,
+    disagreements,
+    improving,
+    learned,
+    outcome,
+)
 from saccade.compare.statistics import Quality, Verdict, quality, verdict
 from saccade.lens.record import AttentionRecord
 
@@ -80,14 +91,24 @@ class Contender:
         known = [value for value in values if value is not None]
         return fmean(known) if known else None
 
-    def as_json(self, first: Contender, best: Contender) -> Record:
-        """Return plain values, with the differences from the first and from the best recipe."""
+    def as_json(self, first: Contender, best: Contender, metric: str) -> Record:
+        """Return plain values, with the differences from the first and from the best recipe.
+
+        Whether it has learned, and was still improving, is judged by `metric`.
+        """
         return {
             "name": self.name,
             "parameters": self.parameters,
             "metrics": {name: _without_resamples(q) for name, q in self.qualities.items()},
             "against_first": _verdicts_json(self, first),
             "against_best": _verdicts_json(self, best),
+            "against_baselines": {
+                baseline.name: _verdict_json(against_baseline(self, baseline, metric))
+                for baseline in self.first.baselines
+                if metric in baseline.scores
+            },
+            "learned": learned(self, metric),
+            "still_improving": improving(self, metric),
             "by_length": self.by_length(),
             "training": {seed: asdict(m.training) for seed, m in self.measured.items()},
             "answering": {seed: asdict(m.answering) for seed, m in self.measured.items()},
@@ -148,15 +169,64 @@ class Comparison:
         """The recipe with the best mean; the first of equal ones."""
         return max(self.contenders, key=lambda contender: contender.qualities[self.metric].worth)
 
+    @cached_property
+    def verdict(self) -> Outcome:
+        """Whether one recipe is "better", it is a "tie", or they have "not_learned" enough."""
+        return outcome(self) if self.contenders else "not_learned"
+
+    def remarks(self) -> list[str]:
+        """Return sentences about what to keep in mind: baselines, other metrics, more training."""
+        label, best = metric_label(self.metric), self.best
+        remarks = []
+        baseline = best_baseline(best, self.metric, trivial=False)
+        if baseline is not None and self.verdict != "not_learned":
+            difference = against_baseline(best, baseline, self.metric)
+            value = f"{label} {baseline.scores[self.metric].value:.4g}"
+            if difference.gain > 0 and (difference.significant or difference.p_value is None):
+                remarks.append(f"The best baseline ({baseline.name}) has {value}")
+            else:
+                remarks.append(
+                    f"No recipe beats the {baseline.kind} baseline {baseline.name} with {value}: "
+                    f"{best.name} is not significantly better. A pretrained model (--init), more "
+                    "data, a smaller recipe or more minutes may help"
+                )
+        for metric, name in disagreements(self).items():
+            remarks.append(
+                f"The metrics disagree: {label} ranks {best.name} first, {metric_label(metric)} "
+                f"ranks {name} first"
+            )
+        if unfinished := [c.name for c in self.contenders if improving(c, self.metric)]:
+            were = "was" if len(unfinished) == 1 else "were"
+            remarks.append(
+                f"{', '.join(unfinished)} {were} still improving steeply when training ended: a "
+                "larger budget may change the result"
+            )
+        return remarks
+
     def summary(self) -> str:
         """Return which recipe is better, by how much, and whether that is significant."""
         if not self.contenders:
             return "No training was completed."
+        return ". ".join([self._lead(), *self.remarks()]) + "."
+
+    def _lead(self) -> str:
         label, best = metric_label(self.metric), self.best
         score = f"{best.qualities[self.metric]} on {self.items:,} items of {self.split}"
         others = [contender for contender in self.contenders if contender is not best]
+        if self.verdict == "not_learned":
+            baseline = best_baseline(best, self.metric, trivial=True)
+            if baseline is None:
+                reason = "the validation loss of the best one did not fall"
+            else:
+                value = baseline_quality(baseline, self.metric)
+                reason = f"the trivial baseline {baseline.name} has {label} {value}"
+            return (
+                f"No recipe has learned enough to be compared ({label}). {best.name} has {score}, "
+                f"and {reason}. Train longer (--minutes), with more data, or from a pretrained "
+                "model (--init)"
+            )
         if not others:
-            return f"{best.name} has {label} {score}. No other recipe was trained."
+            return f"{best.name} has {label} {score}. No other recipe was trained"
         verdicts = {
             contender.name: verdicts_of(best, contender)[self.metric] for contender in others
         }
@@ -170,7 +240,7 @@ class Comparison:
                 f"No recipe is significantly better than the others ({label}). "
                 f"{best.name} leads: {score}"
             )
-        return ". ".join([lead, *(f"Against {name}: {v}" for name, v in verdicts.items())]) + "."
+        return ". ".join([lead, *(f"Against {name}: {v}" for name, v in verdicts.items())])
 
     def as_json(self) -> dict[str, Any]:
         """Return plain values, as compare.json holds them."""
@@ -178,6 +248,7 @@ class Comparison:
             "format": FORMAT,
             "saccade": __version__,
             "summary": self.summary(),
+            "verdict": self.verdict,
             "task": self.task,
             "data": self.data,
             "budget": self.budget,
@@ -193,7 +264,13 @@ class Comparison:
             "items": self.items,
             "metric": self.metric,
             "best": self.best.name,
-            "recipes": [contender.as_json(self.first, self.best) for contender in self.contenders],
+            "remarks": self.remarks(),
+            "disagreements": disagreements(self),
+            "baselines": [baseline.as_json() for baseline in baselines_of(self.contenders)],
+            "recipes": [
+                contender.as_json(self.first, self.best, self.metric)
+                for contender in self.contenders
+            ],
             "samples": [_sample_json(samples) for samples in self.samples()],
         }
 
@@ -214,7 +291,11 @@ def verdicts_of(one: Contender, other: Contender) -> dict[str, Verdict]:
 def _verdicts_json(one: Contender, other: Contender) -> Record:
     if one is other:
         return {}
-    return {name: asdict(v) | {"verdict": str(v)} for name, v in verdicts_of(one, other).items()}
+    return {name: _verdict_json(v) for name, v in verdicts_of(one, other).items()}
+
+
+def _verdict_json(difference: Verdict) -> Record:
+    return asdict(difference) | {"verdict": str(difference)}
 
 
 def _without_resamples(quality: Quality) -> Record:

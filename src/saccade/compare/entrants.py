@@ -131,4 +131,5 @@ def _comparable(recipe: Recipe, first: Recipe, budget: TrainingBudget, name: str
     unlimited = {key: table["training"][key] for key in table["training"] if key != "minutes"}
     table["training"] = unlimited | budget.limits(recipe.training, first.training)
     table["metrics"] = first.table()["metrics"]
-    return recipes.from_table(table, name)
+    fixed = set() if budget.tokens is None else {"training.batch_tokens"}  # tokens became steps
+    return recipes.from_table(table, name, recipe.by_hand | fixed)

@@ -16,10 +16,12 @@ from pathlib import Path
 
 from saccade.compare.entrants import Entrant
 from saccade.data.corpus import Corpus
+from saccade.data.validation_split import HASH, STRATIFIED
 from saccade.errors import RunError
 from saccade.files import disk_errors, write_file
 from saccade.training import recipe as recipes
-from saccade.training.run import Run, differences, flat
+from saccade.training.recipe import flat
+from saccade.training.run import Run, differences
 
 FORMAT = 1
 PAGE, ATTENTION = "compare.html", "attention.html"
@@ -48,6 +50,14 @@ class ComparisonFolder:
     def measured(self, name: str, seed: int) -> Path:
         """Return the folder of a training's measurements."""
         return self.path / "measured" / f"{name}-{seed}"
+
+    def split_rule(self) -> str:
+        """Return the rule by which rows are held out: that of the plan, if there is one."""
+        plan = self.path / "plan.toml"
+        if not plan.exists():
+            return STRATIFIED
+        table = recipes.parse(plan.read_text(encoding="utf-8"), str(plan))
+        return str(table.get("split_rule", HASH))
 
     def write_pages(self, pages: Mapping[str, str]) -> None:
         """Write pages by name, and remove pages of an earlier call that are not among them."""
@@ -133,7 +143,12 @@ class ComparisonFolder:
         kept = "the comparison so far is kept"
         with disk_errors(self.path, kept):
             (self.path / "recipes").mkdir(exist_ok=True)
-        plan = {"format": FORMAT, "data": data, "splits": _digests(corpus)}
+        plan = {
+            "format": FORMAT,
+            "data": data,
+            "split_rule": self.split_rule(),
+            "splits": _digests(corpus),
+        }
         write_file(self.path / "plan.toml", tomlkit.dumps(plan).encode(), kept)
         for entrant in entrants:
             write_file(self.recipe(entrant.name), entrant.recipe.to_toml().encode(), kept)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -14,7 +14,7 @@ from saccade.data import sources
 from saccade.data.corpus import Item
 from saccade.errors import DataError, WatchError
 from saccade.metrics.score import MetricScore
-from saccade.tasks import Answer, Task
+from saccade.tasks import Answer, Baseline, Task, measure_baselines
 from saccade.training import checkpoint, session
 from saccade.training.report import read_metrics
 from saccade.training.run import Run
@@ -77,6 +77,7 @@ class Measurements:
     split               split they were taken on
     comparison_metric   metric that ranks the recipes
     curve               validations during training
+    baselines           simple methods on the same items; none in older comparisons
     """
 
     parameters: int
@@ -89,6 +90,7 @@ class Measurements:
     answering: PredictionSpeed
     curve: list[Record]
     samples: list[Sample]
+    baselines: list[Baseline] = field(default_factory=list)
 
     def as_json(self) -> Record:
         """Return plain values."""
@@ -102,6 +104,7 @@ def measure(
     data: str,
     pair: str | None,
     columns: Mapping[str, str] | None,
+    skip_broken: bool = False,
     device: str,
     samples: bool = True,
     peak_memory: int | None,
@@ -111,7 +114,14 @@ def measure(
     The attention of the samples is written into `folder`; there are none if `samples` is false.
     """
     task = session.load(run, device=device)
-    corpus = sources.open_corpus(data, task.columns, pair=pair, columns=columns)
+    corpus = sources.open_corpus(
+        data,
+        task.columns,
+        pair=pair,
+        columns=columns,
+        skip_broken=skip_broken,
+        **Run(Path(run)).splitting(),
+    )
     split = corpus.splits["test" if "test" in corpus.splits else "valid"]
     items = list(task.items(split))
     if not items:
@@ -131,6 +141,7 @@ def measure(
         ),
         curve=[record for record in records if "valid_loss" in record],
         samples=_samples(task, items, folder) if samples else [],
+        baselines=measure_baselines(task, corpus.splits["train"], items, split=split.name),
     )
 
 

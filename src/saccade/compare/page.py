@@ -6,9 +6,11 @@ from saccade.compare import charts
 from saccade.compare.comparison import Comparison, Contender, metric_label, verdicts_of
 from saccade.compare.folder import ATTENTION, PAGE
 from saccade.compare.measurements import Record
+from saccade.compare.outcome import baseline_quality, baselines_of
 from saccade.lens.drawing.chart import COLOURS, Chart
 from saccade.lens.page import page_of, view_json, view_model
 from saccade.lens.page.document import document
+from saccade.tasks import Baseline
 
 MEGABYTE = 1 << 20
 MAX_ATTENTION = 4 * MEGABYTE
@@ -45,7 +47,8 @@ def _page(comparison: Comparison, *, title: str, inputs: str = "", attention_pag
             "charts": charts,
             "metric": metric_label(comparison.metric),
             "named": [(contender.number, contender.name) for contender in contenders],
-            "qualities": [_quality(contender) for contender in contenders],
+            "qualities": [_quality(contender) for contender in contenders]
+            + [_baseline(baseline) for baseline in baselines_of(contenders)],
             "differences": _differences(comparison),
             "costs": [_cost(contender) for contender in contenders],
             "lengths": _lengths(comparison),
@@ -69,6 +72,11 @@ def _records(comparison: Comparison) -> list[list[Record]]:
 
 def _quality(contender: Contender) -> Record:
     return {"recipe": contender.name, **{name: str(q) for name, q in contender.qualities.items()}}
+
+
+def _baseline(baseline: Baseline) -> Record:
+    scores = {name: str(baseline_quality(baseline, name)) for name in baseline.scores}
+    return {"recipe": f"{baseline.name} ({baseline.kind} baseline)", **scores}
 
 
 def _differences(comparison: Comparison) -> list[dict[str, str]]:

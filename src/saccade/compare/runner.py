@@ -40,6 +40,8 @@ def compare(
     precision: str = "auto",
     pair: str | None = None,
     columns: Mapping[str, str] | None = None,
+    valid_fraction: float | None = None,
+    skip_broken: bool = False,
     samples: bool = True,
     cache: str | Path | None = None,
     threads: int | None = None,
@@ -66,6 +68,8 @@ def compare(
         precision: "auto", "float32" or "bfloat16".
         pair: Languages of parallel plain text, such as "en-de".
         columns: Columns of the data by the name that the task expects.
+        valid_fraction: Fraction of the rows to hold out for validation, as for `saccade.train`.
+        skip_broken: Leave out images that are missing or damaged, instead of raising an error.
         samples: Whether results and run folders may quote texts of the data.
         cache: Folder for encoded data.
         threads: CPU threads per training.
@@ -94,8 +98,19 @@ def compare(
     folder = ComparisonFolder(Path(out))
     with Interruption(), folder.locked():
         first = chosen[0].recipe
-        corpus = sources.open_corpus(data, first.options.columns, pair=pair, columns=columns)
+        rule = folder.split_rule()
+        corpus = sources.open_corpus(
+            data,
+            first.options.columns,
+            pair=pair,
+            columns=columns,
+            valid_fraction=valid_fraction,
+            rule=rule,
+            skip_broken=skip_broken,
+        )
         console.notify(corpus.summary)
+        for remark in corpus.remarks:
+            console.notify(remark)
         folder.update_plan(chosen, str(data), corpus, console.notify)
         jobs = [
             TrainingJob(
@@ -107,11 +122,15 @@ def compare(
                 data=str(data),
                 pair=pair,
                 columns=None if columns is None else dict(columns),
+                valid_fraction=valid_fraction,
+                split_rule=rule,
+                skip_broken=skip_broken,
                 device=device,
                 precision=precision,
                 samples=samples,
                 cache=None if cache is None else str(cache),
                 threads=threads,
+                by_hand=sorted(entrant.recipe.by_hand),
             )
             for seed in seeds
             for entrant in chosen

@@ -11,6 +11,7 @@ import torch
 from pydantic import TypeAdapter
 
 from saccade.compare.measurements import Measurements, measure
+from saccade.data.validation_split import STRATIFIED
 from saccade.errors import RunError, brief
 from saccade.files import write_file
 from saccade.lens.formatting import readable_json
@@ -26,7 +27,8 @@ Limit = int | float | None
 class TrainingJob:
     """A training: an entrant's recipe and a seed, with everything that training takes.
 
-    `recipe` is a file of the comparison's folder; `run` and `measured` are folders in it.
+    `recipe` is a file of the comparison's folder, in which every key is written out; the keys and
+    tables in `by_hand` do not adapt to the data. `run` and `measured` are folders.
     """
 
     name: str
@@ -37,11 +39,15 @@ class TrainingJob:
     data: str
     pair: str | None = None
     columns: dict[str, str] | None = None
+    valid_fraction: float | None = None
+    split_rule: str = STRATIFIED
+    skip_broken: bool = False
     device: str = "auto"
     precision: str = "auto"
     samples: bool = True
     cache: str | None = None
     threads: int | None = None
+    by_hand: list[str] | None = None
 
     @property
     def budget(self) -> list[Limit]:
@@ -97,6 +103,10 @@ def perform(job: TrainingJob, console: Console | None = None) -> None:
                 precision=job.precision,
                 pair=job.pair,
                 columns=job.columns,
+                by_hand=job.by_hand,
+                valid_fraction=job.valid_fraction,
+                split_rule=job.split_rule,
+                skip_broken=job.skip_broken,
                 samples=job.samples,
                 cache=job.cache,
                 console=console,
@@ -113,6 +123,7 @@ def perform(job: TrainingJob, console: Console | None = None) -> None:
             data=job.data,
             pair=job.pair,
             columns=job.columns,
+            skip_broken=job.skip_broken,
             device=job.device,
             samples=job.samples,
             peak_memory=job.progress.peak_memory,

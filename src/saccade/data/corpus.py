@@ -6,11 +6,11 @@ memory.
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from saccade.data.validation_split import RowSelection
+from saccade.data.validation_split import RowSelection, SplitRecord
 from saccade.errors import DataError
 
 REPORTED = 10_000  # rows between two calls of `progress`
@@ -35,11 +35,13 @@ class Table(ABC):
     columns   names of a row's values
     running   whether rows are parts of a running text, not examples by themselves
     base      beginning of every first value that depends on the place of the files alone
+    missing   one sentence per row that was left out because its image is missing
     """
 
     columns: tuple[str, ...]
     running: bool = False
     base: str = ""
+    missing: Sequence[str] = ()
 
     @abstractmethod
     def rows(self) -> Iterator[Row]:
@@ -67,11 +69,15 @@ class Split:
         name: `train`, `valid` or `test`.
         table: The source of the rows.
         selection: The rows of the table that belong to the split; all by default.
+
+    Attributes:
+        companions: The other splits of the same training, whose labels are known as well.
     """
 
     def __init__(self, name: str, table: Table, selection: RowSelection | None = None) -> None:
         self.name, self.columns, self.running = name, table.columns, table.running
         self._table, self._selection = table, selection
+        self.companions: tuple[Split, ...] = ()
         self._count: int | None = None if selection is None else selection.count
         self._digest: str | None = None
 
@@ -79,7 +85,7 @@ class Split:
         if self._selection is None:
             return self._table.rows()
         selection = self._selection
-        return (row for row in self._table.rows() if selection.contains(row.values[0]))
+        return (row for row in self._table.rows() if selection.contains(row.values))
 
     def read(self, progress: Callable[[int], None] | None = None) -> Iterator[Row]:
         """Yield the rows and report their number to `progress`, repeatedly and at the end."""
@@ -116,10 +122,16 @@ class Corpus:
     Attributes:
         splits: The splits by name, in the order train, valid, test.
         summary: The files and columns that were recognised, in one sentence.
+        record: How the validation set came about; None if nothing is trained.
+        remarks: Sentences about the data that a user should know.
+        skipped: The number of images that were left out by split, if broken ones are.
     """
 
     splits: Mapping[str, Split]
     summary: str
+    record: SplitRecord | None = None
+    remarks: tuple[str, ...] = ()
+    skipped: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """The result of generation, and its limits."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -22,6 +23,18 @@ class Hypothesis:
     log_probability: float
     score: float
     finished: bool
+
+    @property
+    def confidence(self) -> float:
+        """The geometric mean of the probabilities of its tokens, the stop token included.
+
+        Examples:
+            >>> from saccade.decoding import Hypothesis
+            >>> round(Hypothesis.of([5, 6, 7], -2.0, finished=True).confidence, 3)
+            0.607
+        """
+        mean = self.log_probability / max(1, len(self.tokens) + self.finished)
+        return math.exp(min(0.0, mean))  # rounding may put it above 0
 
     @classmethod
     def of(

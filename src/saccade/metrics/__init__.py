@@ -4,7 +4,8 @@ score            MetricScore, the result, and Tally, the counts of each item
 text             BLEU, chrF and TER, by sacreBLEU
 captions         BLEU by order, CIDEr, ROUGE-L and the pointing game
 error_rates      exact match, and error rates of characters, words and phonemes
-classification   accuracy, F1 and Matthews correlation of labels; ClassificationMetricsConfig
+classification   accuracy, F1 and Matthews correlation of labels, and scores of each label;
+                 ClassificationMetricsConfig
 regression       correlations and squared error of numbers
 language         loss, perplexity and bits per character of language models
 calibration      expected calibration error, and the temperature that minimises the loss
@@ -26,6 +27,7 @@ numbers take one prediction and one reference per item.
 
 from saccade.metrics.by_length import by_length
 from saccade.metrics.calibration import (
+    cross_fit,
     expected_calibration_error,
     fit_temperature,
     fit_temperature_of_sigmoids,
@@ -34,6 +36,9 @@ from saccade.metrics.captions import bleu_1, bleu_2, bleu_3, bleu_4, cider, poin
 from saccade.metrics.classification import (
     ClassificationMetricsConfig,
     accuracy,
+    balanced_accuracy,
+    best_threshold,
+    class_scores,
     confusion,
     f1,
     macro_f1,
@@ -65,6 +70,8 @@ __all__ = [
     "Tally",
     "TextMetricsConfig",
     "accuracy",
+    "balanced_accuracy",
+    "best_threshold",
     "bits_per_character",
     "bleu",
     "bleu_1",
@@ -75,7 +82,9 @@ __all__ = [
     "character_error_rate",
     "chrf",
     "cider",
+    "class_scores",
     "confusion",
+    "cross_fit",
     "exact_match",
     "expected_calibration_error",
     "f1",

@@ -6,11 +6,13 @@
                                  softmax(logits / T)
 
 Both are from Guo et al. 2017, "On calibration of modern neural networks". A temperature changes no
-prediction, only its confidence: above 1 lowers it, below 1 raises it.
+prediction, only its confidence: above 1 lowers it, below 1 raises it. `cross_fit` measures a
+temperature on items that it was not fitted to.
 """
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -20,6 +22,7 @@ from saccade.metrics.score import Tally, require_numbers, require_same_length, s
 
 BINS = 15
 LOWEST, HIGHEST = 0.05, 20.0  # temperatures
+FOLDS = 5
 _STEPS = 200  # halving alone needs fewer than 50
 _EXACT = 1e-12
 
@@ -122,6 +125,82 @@ def fit_temperature_of_sigmoids(
         return float(slope), float((margin**2 * wrong * (1 - wrong)).mean())
 
     return minimising_temperature(derivatives) if margin.any() else 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibration:
+    """A temperature, and its effect on items that it was not fitted to.
+
+    Attributes:
+        fitted: The temperature that minimises the negative log-likelihood of all items.
+        labels: The number of labels that it was fitted to.
+        error_before: The expected calibration error with a temperature of 1.
+        error_after: The error of each fifth of the items with the temperature of the others.
+        loss_before: The mean negative log-likelihood with a temperature of 1.
+        loss_after: That of each fifth of the items with the temperature of the others.
+    """
+
+    fitted: float
+    labels: int
+    error_before: float
+    error_after: float
+    loss_before: float
+    loss_after: float
+
+    @property
+    def applied(self) -> bool:
+        """Whether the temperature makes neither the calibration error nor the loss worse."""
+        return self.error_after <= self.error_before and self.loss_after <= self.loss_before
+
+    @property
+    def temperature(self) -> float:
+        """The temperature to use: 1 if the fitted one is not applied."""
+        return self.fitted if self.applied else 1.0
+
+
+def cross_fit(
+    logits: Float[np.ndarray, "items classes"], labels: Int[np.ndarray, "items ..."]
+) -> Calibration:
+    """Fit a temperature, and measure it by five-fold cross-fitting.
+
+    Args:
+        logits: The logits (items, classes), of at least five items.
+        labels: The index of the right class of each item; or, where an item may have several
+            labels, 1 or 0 for each class (items, classes), as `fit_temperature_of_sigmoids`.
+    """
+    logits = np.asarray(logits, dtype=np.float64)
+    if labels.ndim == 2:  # each label is a choice of two classes, whose logits are 0 and its own
+        logits = np.stack((np.zeros_like(logits), logits), -1)
+    scaled = logits.copy()
+    order = np.random.default_rng(0).permutation(len(logits))
+    for fold in np.array_split(order, FOLDS):
+        others = np.setdiff1d(order, fold)
+        scaled[fold] /= fit_temperature(*_flat(logits[others], labels[others]))
+    before, after = (_measured(*_flat(numbers, labels)) for numbers in (logits, scaled))
+    return Calibration(
+        fitted=fit_temperature(*_flat(logits, labels)),
+        labels=labels.size,
+        error_before=before[0],
+        error_after=after[0],
+        loss_before=before[1],
+        loss_after=after[1],
+    )
+
+
+def _flat(
+    logits: Float[np.ndarray, "items ... classes"], labels: Int[np.ndarray, "items ..."]
+) -> tuple[Float[np.ndarray, "labels classes"], Int[np.ndarray, " labels"]]:
+    return logits.reshape(-1, logits.shape[-1]), labels.reshape(-1)
+
+
+def _measured(
+    logits: Float[np.ndarray, "items classes"], labels: Int[np.ndarray, " _"]
+) -> tuple[float, float]:
+    """Return the expected calibration error and the mean negative log-likelihood."""
+    shifted = logits - logits.max(1, keepdims=True)
+    log_p = shifted - np.log(np.exp(shifted).sum(1, keepdims=True))
+    error = expected_calibration_error_tally(np.exp(log_p), labels).of()
+    return error, float(-log_p[np.arange(len(labels)), labels].mean())
 
 
 def minimising_temperature(derivatives: Callable[[float], tuple[float, float]]) -> float:

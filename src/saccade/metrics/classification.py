@@ -1,27 +1,32 @@
 """Metrics of classification: fractions, except matthews, which is from -1 to 1.
 
-    accuracy   items with the right label; of several labels, with exactly the right set
-    f1         2 · right predictions / (predictions + references) of one label
-    macro_f1   mean of f1 over the labels that occur in the predictions or the references
-    micro_f1   f1 of the counts of all labels together
-    matthews   correlation of predictions and references, of two labels or more (Gorodkin 2004,
-               "Comparing two K-category assignments by a K-category correlation coefficient")
+    accuracy            items with the right label; of several labels, with exactly the right set
+    balanced_accuracy   mean of the recall of each label that occurs in the references
+    f1                  2 · right predictions / (predictions + references) of one label
+    macro_f1            mean of f1 over the labels that occur in the predictions or the references
+    micro_f1            f1 of the counts of all labels together
+    matthews            correlation of predictions and references, of two labels or more (Gorodkin
+                        2004, "Comparing two K-category assignments by a K-category correlation
+                        coefficient")
 
 An item has one label (a text) or several (a set of texts, which may be empty). `labels` are all
 possible labels, in the order of the model. A label that does not occur is left out of macro_f1;
 scikit-learn counts it as 0 for items with several labels. Undefined values are 0: f1 where a label
 is neither predicted nor right, matthews where all predictions or all references are equal. With one
 label per item, micro_f1 equals the accuracy.
+
+`class_scores` returns precision, recall and F1 of each label, and `best_threshold` the probability
+above which a label is predicted with the largest F1.
 """
 
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from saccade.config import Conflict, without_effect
 from saccade.errors import MetricError
@@ -37,7 +42,11 @@ from saccade.metrics.score import (
     signature_of,
 )
 
-ClassificationMetric = Literal["accuracy", "macro_f1", "micro_f1", "f1", "matthews"]
+ClassificationMetric = Literal[
+    "accuracy", "balanced_accuracy", "macro_f1", "micro_f1", "f1", "matthews"
+]
+ONE_LABEL: tuple[ClassificationMetric, ...] = ("balanced_accuracy", "matthews")
+"""Metrics of items with exactly one label."""
 Labelled = Sequence[str] | Sequence[Collection[str]]
 _SHOWN = 12  # labels in a message
 _Indices = frozenset[int]
@@ -54,6 +63,26 @@ def accuracy_tally(predictions: Labelled, references: Labelled, labels: Sequence
     pairs = _indices(predictions, references, labels)
     counts = [(float(given == right), 1.0) for given, right in pairs]
     return _tally("accuracy", np.array(counts), ratio, predictions, labels)
+
+
+def balanced_accuracy_tally(
+    predictions: Sequence[str], references: Sequence[str], labels: Sequence[str]
+) -> Tally:
+    """The mean recall of the labels that occur in the references.
+
+    Predicting always the same label has 1 / labels, however frequent that label is.
+
+    Args:
+        predictions: One label per item.
+        references: The right label of each item.
+        labels: All possible labels.
+    """
+    given, right = _classes(predictions, references, labels)
+    items = np.arange(len(given))
+    counts = np.zeros((len(given), 2, len(labels)))
+    counts[items, 0, right] = given == right
+    counts[items, 1, right] = 1
+    return _tally("balanced_accuracy", counts.reshape(len(given), -1), _mean, predictions, labels)
 
 
 def f1_tally(
@@ -110,7 +139,7 @@ def macro_f1_tally(predictions: Labelled, references: Labelled, labels: Sequence
         of_item[0, list(given & right)] = 2
         of_item[1, list(given)] += 1
         of_item[1, list(right)] += 1
-    return _tally("macro_f1", counts.reshape(len(pairs), -1), _mean_f1, predictions, labels)
+    return _tally("macro_f1", counts.reshape(len(pairs), -1), _mean, predictions, labels)
 
 
 def matthews_tally(
@@ -137,6 +166,7 @@ def matthews_tally(
 
 
 accuracy = scored(accuracy_tally)
+balanced_accuracy = scored(balanced_accuracy_tally)
 f1 = scored(f1_tally)
 micro_f1 = scored(micro_f1_tally)
 macro_f1 = scored(macro_f1_tally)
@@ -160,6 +190,67 @@ def confusion(
     table = np.zeros((len(labels), len(labels)), dtype=np.int64)
     np.add.at(table, (right, given), 1)
     return table
+
+
+class ClassScores(NamedTuple):
+    """How well one label is predicted.
+
+    Attributes:
+        label: The label.
+        precision: The fraction of its predictions that are right; 0 if there are none.
+        recall: The fraction of its items for which it is predicted; 0 if there are none.
+        f1: The harmonic mean of both.
+        support: The number of items that have the label.
+    """
+
+    label: str
+    precision: float
+    recall: float
+    f1: float
+    support: int
+
+
+def class_scores(
+    predictions: Labelled, references: Labelled, labels: Sequence[str]
+) -> list[ClassScores]:
+    """Return precision, recall, F1 and support of each label.
+
+    Args:
+        predictions: One label, or one set of labels, per item.
+        references: The right label or set of labels of each item.
+        labels: All possible labels.
+    """
+    both, predicted, right = np.zeros((3, len(labels)), dtype=np.int64)
+    for given, expected in _indices(predictions, references, labels):
+        both[list(given & expected)] += 1
+        predicted[list(given)] += 1
+        right[list(expected)] += 1
+    precision, recall = both / np.maximum(predicted, 1), both / np.maximum(right, 1)
+    f1 = 2 * both / np.maximum(predicted + right, 1)
+    columns = (precision.tolist(), recall.tolist(), f1.tolist(), right.tolist())
+    return [ClassScores(*row) for row in zip(labels, *columns, strict=True)]
+
+
+def best_threshold(
+    probabilities: Float[np.ndarray, " items"], right: Bool[np.ndarray, " items"]
+) -> tuple[float, float]:
+    """Return the threshold with the largest F1 of `probability > threshold`, and that F1.
+
+    Of several, the nearest to 0.5. Thresholds are midpoints of neighbouring probabilities.
+
+    Args:
+        probabilities: The probability of a label for each item.
+        right: True for the items that have the label.
+    """
+    require_same_length(probabilities=len(probabilities), labels=len(right))
+    order = np.argsort(-probabilities, kind="stable")
+    descending, hits = probabilities[order], np.cumsum(right[order])
+    f1 = 2 * hits / (np.arange(1, len(order) + 1) + max(1, int(right.sum())))
+    thresholds = (descending + np.append(descending[1:], 0.0)) / 2
+    differs = np.append(descending[1:] < descending[:-1], values=True)  # equal ones go together
+    candidates = np.flatnonzero(differs & (f1 == f1[differs].max()))
+    best = candidates[np.abs(thresholds[candidates] - 0.5).argmin()]
+    return float(thresholds[best]), float(f1[best])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,11 +285,12 @@ class ClassificationMetricsConfig:
 
     def check_several(self, labels: Sequence[str]) -> None:
         """Raise if a metric cannot be computed where an item may have several of these labels."""
-        if "matthews" in self.names:
-            raise MetricError(
-                "matthews needs one label per item, and these items may have several; remove it "
-                "from names (macro_f1 and micro_f1 allow several)"
-            )
+        for name in ONE_LABEL:
+            if name in self.names:
+                raise MetricError(
+                    f"{name} needs one label per item, and these items may have several; remove it "
+                    "from names (macro_f1 and micro_f1 allow several)"
+                )
         if "f1" in self.names and self.positive is None:
             raise MetricError(
                 "f1 scores one label, and items with several labels have no default; choose it "
@@ -211,7 +303,10 @@ class ClassificationMetricsConfig:
     ) -> dict[str, Tally]:
         """Return the tally of each metric, for items with one label."""
         self.check(labels)
-        tallies = self._tallies() | {"matthews": matthews_tally}
+        tallies = self._tallies() | {
+            "balanced_accuracy": balanced_accuracy_tally,
+            "matthews": matthews_tally,
+        }
         return {name: tallies[name](predictions, references, labels) for name in self.names}
 
     def tally_several(
@@ -247,7 +342,8 @@ def _tally(
     return Tally(name=name, counts=counts, value=value, signature=signature)
 
 
-def _mean_f1(sums: Float[np.ndarray, " numbers"]) -> float:
+def _mean(sums: Float[np.ndarray, " numbers"]) -> float:
+    """Compute the mean of the ratios of the labels that occur."""
     right, total = sums.reshape(2, -1)
     occurs = total > 0
     return float((right[occurs] / total[occurs]).mean()) if occurs.any() else 0.0

@@ -184,11 +184,12 @@ class PredictAnswer(ResponseBody):
     answers: list[dict[str, object]] = Field(
         description=(
             "One object per input, as `saccade predict --json` prints it. Models that generate "
-            "text: `text`, `score` (mean log-probability per token) and `alternatives`. "
-            "Classifiers: `label`, `score` and `probabilities`. With attention: `attention`, which "
-            "is null for an empty input."
+            "text: `text`, `score` (mean log-probability per token), `confidence` (geometric mean "
+            "of the probabilities of its tokens, from 0 to 1) and `alternatives`. Classifiers: "
+            "`label`, `score`, `confidence` (probability of the label) and `probabilities`. With "
+            "attention: `attention`, which is null for an empty input."
         ),
-        examples=[[{"text": "mon chat dort", "score": -0.07}]],
+        examples=[[{"text": "mon chat dort", "score": -0.07, "confidence": 0.93}]],
     )
 
 

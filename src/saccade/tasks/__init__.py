@@ -51,7 +51,7 @@ from saccade.tasks._shared.capabilities import (
     Measurable,
     Streams,
 )
-from saccade.tasks._shared.classifier import CLASSIFIER_FILE
+from saccade.tasks._shared.classifier import CLASSIFIER_FILE, with_scaled_head
 from saccade.tasks._shared.description import (
     VOCABULARY_FILE,
     Description,
@@ -124,6 +124,7 @@ __all__ = [
     "self_attention",
     "standing",
     "vocabulary_from",
+    "with_scaled_head",
 ]
 
 ENTRY_POINTS = "saccade.tasks"

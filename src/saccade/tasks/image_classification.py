@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +11,7 @@ import numpy.typing as npt
 import torch
 from jaxtyping import UInt8
 
+from saccade.config import Conflict
 from saccade.data.corpus import Row, Split
 from saccade.data.sources.columns import Column
 from saccade.data.sources.images import read_image
@@ -31,8 +32,10 @@ from saccade.tasks._shared.answering import (
 from saccade.tasks._shared.base import Batch, Loss, Progress, Rows, TaskConfig
 from saccade.tasks._shared.classifier import (
     LABEL,
+    NEW,
+    AboutClassifier,
     Classifier,
-    LabelLossConfig,
+    label_column,
     read_about,
 )
 from saccade.tasks._shared.description import Description, LabelOutput
@@ -54,8 +57,11 @@ from saccade.tasks._shared.images import (
 from saccade.tasks._shared.label_baselines import PixelFeatures
 from saccade.tasks._shared.labels import (
     Classification,
+    LabelLossConfig,
     Labels,
     LabelsConfig,
+    count_labels,
+    label_conflicts,
     learn_labels,
     read_labels,
 )
@@ -87,23 +93,28 @@ class ImageClassificationConfig(TaskConfig):
         self.model.sized(self.image.size)
         Pixels(self.image, self.model.channels)
 
+    def conflicts(self) -> Iterator[Conflict]:
+        """Yield options of classes if the labels are numbers."""
+        yield from label_conflicts(self.labels, self.loss)
+
     @property
     def columns(self) -> tuple[Column, ...]:
         """The columns `image` and `label`."""
-        return IMAGE, LABEL
+        return IMAGE, label_column(self.labels)
 
     def create(
         self, train: Split, progress: Progress | None = None, vocabulary: Path | None = None
     ) -> ImageClassification:
         """Return a task with new weights and the labels of this data; it has no vocabulary."""
         pixels = new_pixels(self.image, self.model.channels, train)
-        return ImageClassification(self, pixels, learn_labels(train, self.labels))
+        labels = learn_labels(train, self.labels)
+        about = AboutClassifier(counts=count_labels(train, labels))
+        return ImageClassification(self, pixels, labels, about)
 
     def restore(self, folder: Path) -> ImageClassification:
         """Return the task of a run folder, with new weights."""
-        about = read_about(folder)
         pixels = pixels_of(self.image, self.model.channels, read_facts(folder))
-        return ImageClassification(self, pixels, read_labels(folder), temperature=about.temperature)
+        return ImageClassification(self, pixels, read_labels(folder), read_about(folder))
 
 
 @dataclass(frozen=True)
@@ -130,10 +141,9 @@ class ImageClassification(ImageTask, Classifier):
         config: ImageClassificationConfig,
         pixels: Pixels,
         labels: Labels,
-        *,
-        temperature: float = 1.0,
+        about: AboutClassifier = NEW,
     ) -> None:
-        super().__init__(labels, config.metrics, temperature)
+        super().__init__(labels, config.metrics, config.loss, about)
         self.config = config
         self.pixels, self.gallery = pixels, Gallery(pixels)
         sized = config.model.sized(config.image.size)
@@ -152,15 +162,14 @@ class ImageClassification(ImageTask, Classifier):
         """Return the loss of the labels; in training, of augmented images."""
         images, truth, options = batch.images, batch.truth, self.config.augment
         if not self.training:
-            return Loss(self.labels.loss(self.logits(images), truth, 0.0), len(images))
-        images, smoothing = augment(images, options), self.config.loss.label_smoothing
+            return Loss(self.label_loss(self.logits(images), truth), len(images))
+        images = augment(images, options)
         if not options.mixup:
-            return Loss(self.labels.loss(self.logits(images), truth, smoothing), len(images))
+            return Loss(self.label_loss(self.logits(images), truth), len(images))
         images, partners, fraction = mix(images, options.mixup)
         logits = self.logits(images)
         own, other = (
-            self.labels.loss(logits, labels, smoothing)
-            for labels in (truth, truth[partners.to(truth.device)])
+            self.label_loss(logits, labels) for labels in (truth, truth[partners.to(truth.device)])
         )
         return Loss(float(fraction) * own + (1 - float(fraction)) * other, len(images))
 

@@ -167,12 +167,16 @@ class ImageToTextConfig(TaskConfig):
         """The columns `image` and `text`."""
         return IMAGE, TEXT
 
+    def require_files(self) -> None:
+        """Raise unless the encoder's file of weights exists."""
+        if isinstance(self.model.encoder, EfficientNetConfig):
+            require_weights(self.model.encoder.weights)
+
     def create(
         self, train: Split, progress: Progress | None = None, vocabulary: Path | None = None
     ) -> ImageToText:
         """Return a task with new weights, and with the vocabulary of this data or of a folder."""
-        if isinstance(self.model.encoder, EfficientNetConfig):
-            require_weights(self.model.encoder.weights)
+        self.require_files()
         texts = (row.values[1] for row in train.read(progress))
         tokenizer = vocabulary_from(vocabulary, texts, self.text.vocabulary)
         return ImageToText(self, self._new_view(train), tokenizer)

@@ -299,7 +299,12 @@ class MaskedLanguageModeling(Task):
         for example, of_holes in zip(examples, of_texts, strict=True):
             raise_if_cancelled()
             best, *others = (
-                Answer(self.tokenizer.decode(example.filled(pieces)), score, tokens=pieces)
+                Answer(
+                    self.tokenizer.decode(example.filled(pieces)),
+                    score,
+                    tokens=pieces,
+                    confidence=math.exp(score / max(1, len(pieces))),
+                )
                 for score, pieces in self._fill(of_holes, example.apart, example.num_best)
             )
             answers.append(replace(best, alternatives=tuple(others)))

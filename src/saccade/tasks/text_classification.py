@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 
 from saccade.cancellation import raise_if_cancelled
-from saccade.config import Count, NotNegative
+from saccade.config import Conflict, Count, NotNegative
 from saccade.data.batches.collate import pad
 from saccade.data.corpus import Item, Row, Split
 from saccade.data.sources.columns import Column
@@ -41,8 +41,10 @@ from saccade.tasks._shared.base import (
 )
 from saccade.tasks._shared.classifier import (
     LABEL,
+    NEW,
+    AboutClassifier,
     Classifier,
-    LabelLossConfig,
+    label_column,
     read_about,
 )
 from saccade.tasks._shared.description import (
@@ -54,8 +56,11 @@ from saccade.tasks._shared.description import (
 from saccade.tasks._shared.label_baselines import TextFeatures
 from saccade.tasks._shared.labels import (
     Classification,
+    LabelLossConfig,
     Labels,
     LabelsConfig,
+    count_labels,
+    label_conflicts,
     learn_labels,
     read_labels,
 )
@@ -121,10 +126,14 @@ class TextClassificationConfig(TaskConfig):
     def __post_init__(self) -> None:
         self.model.encoder.position.require_room(self.text.max_length, "text.max_length")
 
+    def conflicts(self) -> Iterator[Conflict]:
+        """Yield options of classes if the labels are numbers."""
+        yield from label_conflicts(self.labels, self.loss)
+
     @property
     def columns(self) -> tuple[Column, ...]:
         """The columns `text`, `text_pair` (optional) and `label`."""
-        return TEXT, PAIR, LABEL
+        return TEXT, PAIR, label_column(self.labels)
 
     def create(
         self, train: Split, progress: Progress | None = None, vocabulary: Path | None = None
@@ -133,18 +142,13 @@ class TextClassificationConfig(TaskConfig):
         labels, pairs = learn_labels(train, self.labels), PAIR.name in train.columns
         texts = (text for row in train.read(progress) for text in row.values[:-1])
         tokenizer = vocabulary_from(vocabulary, texts, self.text.vocabulary)
-        return TextClassification(self, tokenizer, labels, pairs=pairs)
+        about = AboutClassifier(pairs=pairs, counts=count_labels(train, labels))
+        return TextClassification(self, tokenizer, labels, about)
 
     def restore(self, folder: Path) -> TextClassification:
         """Return the task of a run folder, with new weights."""
-        about = read_about(folder)
-        return TextClassification(
-            self,
-            Tokenizer.load(folder / VOCABULARY_FILE),
-            read_labels(folder),
-            pairs=about.pairs,
-            temperature=about.temperature,
-        )
+        tokenizer = Tokenizer.load(folder / VOCABULARY_FILE)
+        return TextClassification(self, tokenizer, read_labels(folder), read_about(folder))
 
 
 @dataclass(frozen=True)
@@ -187,15 +191,13 @@ class TextClassification(Classifier):
         config: TextClassificationConfig,
         tokenizer: Tokenizer,
         labels: Labels,
-        *,
-        pairs: bool,
-        temperature: float = 1.0,
+        about: AboutClassifier = NEW,
     ) -> None:
-        super().__init__(labels, config.metrics, temperature)
+        super().__init__(labels, config.metrics, config.loss, about)
         self.config = config
-        self.tokenizer, self.pairs = tokenizer, pairs
+        self.tokenizer, self.pairs = tokenizer, about.pairs
         self.model: TextClassifier = config.model.build(len(tokenizer), labels.outputs)
-        self.controls = 3 if pairs else 2
+        self.controls = 3 if self.pairs else 2
         if config.text.max_length < 2 * self.controls:
             raise RecipeError(
                 f"text.max_length must be at least {2 * self.controls}, since "
@@ -223,19 +225,16 @@ class TextClassification(Classifier):
         if self.training and self.config.loss.consistency:
             return self._loss_of_two(batch)
         logits = self.model(batch.tokens, batch.mask, batch.segments).float()
-        smoothing = self.config.loss.label_smoothing if self.training else 0.0
-        return Loss(self.labels.loss(logits, batch.truth, smoothing), len(logits))
+        return Loss(self.label_loss(logits, batch.truth), len(logits))
 
     def _loss_of_two(self, batch: Labelled) -> Loss:
         """Return the mean loss of two readings, and the distance between them."""
-        options, segments = self.config.loss, batch.segments
+        segments = batch.segments
         twice = None if segments is None else segments.repeat(2, 1)
         logits = self.model(batch.tokens.repeat(2, 1), batch.mask.repeat(2, 1), twice).float()
-        first, second = (
-            self.labels.loss(half, batch.truth, options.label_smoothing) for half in logits.chunk(2)
-        )
-        apart = self.labels.distance(*logits.chunk(2))
-        return Loss((first + second) / 2 + options.consistency * apart, len(batch.tokens))
+        first, second = (self.label_loss(half, batch.truth) for half in logits.chunk(2))
+        apart = self.config.loss.consistency * self.labels.distance(*logits.chunk(2))
+        return Loss((first + second) / 2 + apart, len(batch.tokens))
 
     def encode(self, split: Split, folder: Path, progress: Progress | None = None) -> Encoded:
         """Return the token ids of each complete text, and the label."""

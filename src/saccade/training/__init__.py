@@ -2,6 +2,8 @@
 
 session       train, load, evaluate: from a recipe's name to a trained task, and back from a run
 recipe        all options in one TOML file
+adapt         recipes that adapt to the size of the data and to the budget
+speed         the time that an update takes, by which minutes become updates
 upgrade       recipes of earlier formats
 loop          the training loop, on one screen
 progress      how far a training has come, and its measurements

@@ -53,10 +53,15 @@ class DataPlace:
             "columns": None if self.columns is None else dict(self.columns),
         }
 
-    def train(self, task: Task) -> Split:
-        """Return the training data."""
+    def train(self, task: Task, options: Mapping[str, Any]) -> Split:
+        """Return the training data, opened with these options of `open_corpus`."""
         corpus = sources.open_corpus(
-            self.data, task.columns, pair=self.pair, columns=self.columns, required=("train",)
+            self.data,
+            task.columns,
+            pair=self.pair,
+            columns=self.columns,
+            required=("train",),
+            **options,
         )
         return corpus.splits["train"]
 
@@ -101,13 +106,15 @@ def _training_data(
     run: Run, task: Task, place: DataPlace, before: Mapping[str, Any]
 ) -> Split | None:
     """Return the data that a run was trained on; None if it is neither in `place` nor `before`."""
-    digest = run.about().get("data", {}).get("train")
+    about = run.about()
+    digest = about.get("data", {}).get("train")
+    options = {**run.splitting(), "skip_broken": bool(about.get("skipped_images"))}
     places = [place]
     if before and not str(before["data"]).startswith("hf:"):  # nothing is downloaded for this
         places.append(DataPlace(**before))
     for candidate in places:
         try:
-            train = candidate.train(task)
+            train = candidate.train(task, options)
             if digest is not None and train.digest() == digest:
                 return train
         except (SaccadeError, OSError):
@@ -133,11 +140,13 @@ def next_steps(run: Run, task: Task, baselines: Sequence[Baseline]) -> list[str]
     metric = task.comparison_metric
     trivial = [b.scores[metric] for b in baselines if b.kind == "trivial" and metric in b.scores]
     higher = trivial[0].higher_is_better if trivial else True
+    validations = [record for record in read_metrics(run) if "valid_loss" in record]
     improving = still_improving(
-        [record for record in read_metrics(run) if "valid_loss" in record],
+        validations,
         metric,
         higher_is_better=higher,
         start=trivial[0].value if trivial else None,
     )
     pretrained = bool({"init", "imported"} & about.keys())
-    return advice(task.describe(), pretrained=pretrained, improving=improving)
+    epochs = validations[-1].get("epoch", 0.0) if validations else 0.0
+    return advice(task.describe(), pretrained=pretrained, improving=improving, epochs=epochs)

@@ -11,6 +11,7 @@ import time
 from collections.abc import Sequence
 from contextlib import closing, nullcontext
 from dataclasses import asdict, dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -30,7 +31,14 @@ from saccade.training.interruption import Interruption
 from saccade.training.metric_log import MetricLog
 from saccade.training.optim import Average, freeze
 from saccade.training.precision import Precision
-from saccade.training.progress import Record, TrainingProgress, Update, Validation
+from saccade.training.progress import (
+    VALIDATE_EVERY,
+    VALIDATION_COST,
+    Record,
+    TrainingProgress,
+    Update,
+    Validation,
+)
 from saccade.training.recipe import TrainingConfig
 from saccade.training.run import Run, put_tensors, tensors_of
 
@@ -43,6 +51,41 @@ class TrainingData:
     plan: Plan
     valid: Encoded
     items: list[Item]
+
+
+VALIDATED = 1000
+"""Validation examples whose loss is measured at most, unless `validate_every` is set."""
+READ, GENERATED = 1 / 3, 2.0
+"""Time that a token takes in a validation, relative to one in an update: read, and generated."""
+
+Element = TypeVar("Element")
+
+
+def spread(values: Sequence[Element], count: int) -> list[Element]:
+    """Return `count` of the values, evenly spread over them, since files are often sorted.
+
+    >>> spread([0, 1, 2, 3, 4, 5], 3)
+    [0, 2, 4]
+    """
+    if count == 0 or not values:
+        return []
+    step = max(1.0, len(values) / count)
+    return [values[int(i * step)] for i in range(min(count, len(values)))]
+
+
+def validation_interval(config: TrainingConfig, data: TrainingData, task: Task) -> int:
+    """Return the updates between validations of a budget in steps.
+
+    It depends on the sizes of the data, not on a clock, so that trainings repeat to the bit.
+    """
+    if config.validate_every:
+        return config.validate_every
+    update = float(data.plan.lengths.sum()) / data.plan.per_epoch * data.plan.size
+    example = float(task.sizes(data.valid).sum()) / max(1, len(data.valid))
+    predicted = READ if task.generation is None else GENERATED
+    tokens = READ * min(VALIDATED, len(data.valid)) + predicted * len(data.items)
+    cost = tokens * example / max(1.0, update)  # in updates
+    return math.ceil(max(1.0, VALIDATE_EVERY * config.max_steps, cost * (1 / VALIDATION_COST - 1)))
 
 
 def seed_of_batch(seed: int, index: int) -> int:
@@ -76,7 +119,14 @@ class Trainer:
         console: Console,
         interruption: Interruption,
     ) -> None:
-        self.task, self.data, self.config, self.run = task, data, config, run
+        self.task, self.data, self.run = task, data, run
+        self.config = (
+            config
+            if config.minutes
+            else replace(config, validate_every=validation_interval(config, data, task))
+        )
+        rows = len(data.valid) if config.validate_every else VALIDATED
+        self.validated = np.array(spread(range(len(data.valid)), rows), dtype=np.int64)
         self.world, self.precision = world, precision
         self.console, self.interruption = console, interruption
         self.frozen = freeze(task.model, config.optim.freeze)
@@ -101,6 +151,8 @@ class Trainer:
                 else:
                     progress, update = self.update(progress)
                     if self.world.first:
+                        if progress.step == 1:
+                            self.run.started()
                         speed = {f"{self.task.unit}_per_second": bar.updated(progress, update)}
                         if progress.step % config.log_every == 0:
                             log.note({"step": progress.step, **asdict(update), **speed})
@@ -195,6 +247,11 @@ class Trainer:
             progress,
             seconds=validation.seconds,
             validated=progress.step,
+            validated_at=validation.seconds,
+            # the end of the training is not moved by its own validation
+            validation_seconds=progress.validation_seconds
+            if progress.end(self.config)
+            else validation.seconds - progress.seconds,
             best=(validation.value[0], validation.value[1]) if better else progress.best,
             best_step=progress.step if better else progress.best_step,
             without_better=0 if better else progress.without_better + 1,
@@ -226,11 +283,12 @@ class Trainer:
         """Return the loss over the validation data, and the metrics of predictions for some."""
         total = count = 0.0
         self.task.eval()
-        valid = self.data.valid
+        valid, chosen = self.data.valid, self.validated
+        sizes = self.task.sizes(valid)[chosen]
         with torch.no_grad():
-            for rows in batches(self.task.sizes(valid), self.config.batch_tokens, seed=0, epoch=0):
+            for rows in batches(sizes, self.config.batch_tokens, seed=0, epoch=0):
                 raise_if_cancelled()
-                loss = self.task(self.task.collate(valid, rows).to(self.world.device))
+                loss = self.task(self.task.collate(valid, chosen[rows]).to(self.world.device))
                 total, count = total + float(loss.total), count + loss.count
         record: Record = {
             "step": progress.step,
@@ -256,6 +314,7 @@ class Trainer:
     def save(self, progress: TrainingProgress) -> None:
         """Write a checkpoint; the first process does, the others wait for it."""
         if self.world.first:
+            self.run.started()
             state = asdict(progress) | {"metrics_size": self.run.sync_metrics()}
             tensors = {
                 "weights": tensors_of(self.task.model),

@@ -103,10 +103,8 @@ def replace_files(folder: Path, contents: Mapping[str, Content], kept: str = KEP
 def forget(folder: Path, names: Collection[str]) -> None:
     """Drop files that are about to be removed from the manifest."""
     before = Manifest.read(folder)
-    files, replaced = (
-        {name: entry for name, entry in table.items() if name not in names}
-        for table in (before.files, before.replaced)
-    )
+    files = {name: entry for name, entry in before.files.items() if name not in names}
+    replaced = {name: entries for name, entries in before.replaced.items() if name not in names}
     if files != before.files:
         Manifest(files, replaced).write(folder)
 

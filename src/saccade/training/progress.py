@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from saccade.training.recipe import TrainingConfig
+
+VALIDATE_EVERY = 0.02
+"""Fraction of the budget between validations, unless the recipe sets `validate_every`."""
+VALIDATION_COST = 0.1
+"""Largest fraction of the time that such validations take."""
+TAIL = 3.0
+"""Time to reserve after the last update, in validations: the last one, the calibration on the same
+data, and the report with its measurements."""
 
 Record = dict[str, int | float]
 """Measurements by name, as a line of metrics.jsonl holds them."""
@@ -17,7 +26,8 @@ class TrainingProgress:
 
     `batches` is the number of batches read by all processes, the position in the data. `best` is
     the value of the best weights so far, as `Trainer.judge` gives it. `ended` is why the run ended,
-    in words, or empty.
+    in words, or empty. `validated_at` is when the last validation ended, in seconds, and
+    `validation_seconds` how long it took.
     """
 
     step: int = 0
@@ -30,18 +40,27 @@ class TrainingProgress:
     loss_since: float = 0.0
     count_since: float = 0.0
     ended: str = ""
+    validated_at: float = 0.0
+    validation_seconds: float = 0.0
 
     def fraction(self, config: TrainingConfig) -> float:
         """Return the fraction of the budget used: of the steps or the minutes, the larger."""
         steps = self.step / config.max_steps if config.max_steps else 1.0
-        return max(steps, self.seconds / 60 / config.minutes if config.minutes else 0.0)
+        return max(steps, self.seconds / self.time_limit(config))
+
+    def time_limit(self, config: TrainingConfig) -> float:
+        """Return the seconds of updates: the minutes without what follows the last update."""
+        if config.minutes is None:
+            return math.inf
+        seconds = 60 * config.minutes
+        return seconds - min(seconds / 2, TAIL * self.validation_seconds)
 
     def end(self, config: TrainingConfig) -> str:
         """Return why the run has ended, or an empty string."""
         if self.step >= config.max_steps:
             many = config.max_steps != 1
             return f"all {config.max_steps} steps are done" if many else "the only step is done"
-        if config.minutes is not None and self.seconds >= 60 * config.minutes:
+        if config.minutes is not None and self.seconds >= self.time_limit(config):
             many = config.minutes != 1
             return f"the {config.minutes:g} minutes are over" if many else "the minute is over"
         if config.patience and self.without_better >= config.patience:
@@ -52,8 +71,16 @@ class TrainingProgress:
 
     def validation_due(self, config: TrainingConfig) -> bool:
         """Return whether the weights are to be validated and have not been yet."""
-        due = self.step > 0 and self.step % config.validate_every == 0
-        return self.validated < self.step and (due or bool(self.end(config)))
+        if self.validated >= self.step:
+            return False
+        if self.end(config) or not self.step:
+            return bool(self.end(config))
+        if config.validate_every:
+            return self.step % config.validate_every == 0
+        steps, seconds = self.step - max(0, self.validated), self.seconds - self.validated_at
+        used = max(steps / config.max_steps, seconds / self.time_limit(config))
+        cheap = VALIDATION_COST * (seconds + self.validation_seconds) >= self.validation_seconds
+        return used >= VALIDATE_EVERY and cheap
 
     def checkpoint_due(self, config: TrainingConfig) -> bool:
         """Return whether to save; a validation comes first, and the end saves by itself."""

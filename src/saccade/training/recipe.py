@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
@@ -48,7 +48,9 @@ class TrainingConfig:
                        out, and raise `accumulate` by the same factor
     accumulate         batches per update and process; raise it for larger updates in the same
                        memory
-    validate_every     updates between validations
+    validate_every     updates between validations; 0 is about every 2 % of the budget, less often
+                       where validation would take more than a tenth of the time, and measures the
+                       loss on 1000 validation examples at most
     validate_items     validation items that are predicted greedily and measured at each
                        validation; 0 measures the loss only
     checkpoint_every   updates between checkpoints; a crash loses no more than this
@@ -58,6 +60,9 @@ class TrainingConfig:
     log_every          updates between two lines of metrics.jsonl
     patience           validations in a row without an improvement after which training stops; 0
                        never stops early
+    adapt              whether dropout, warm-up, batch size and vocabulary size adapt to small data
+                       and short budgets where they are not set by hand; what is chosen is printed
+                       and recorded in run.json
     seed               random seed of the first weights, the order of the data and dropout; change
                        it to see how much a result depends on chance
     """
@@ -67,13 +72,14 @@ class TrainingConfig:
     learning_rate: Positive = 1e-3
     batch_tokens: Count = 4096
     accumulate: Count = 1
-    validate_every: Count = 500
+    validate_every: Whole = 0
     validate_items: Whole = 200
     checkpoint_every: Count = 500
     keep_checkpoints: Count = 2
     select_by: Literal["loss", "metric"] = "loss"
     log_every: Count = 10
     patience: Whole = 0
+    adapt: bool = True
     seed: Seed = 0
     optim: OptimConfig = OptimConfig()
     average: AverageConfig = AverageConfig()
@@ -98,6 +104,8 @@ class Recipe:
         task: name of the task, such as "text_to_text".
         options: the options of the task: its model, text, generation and metrics.
         training: the budget, the optimizer, and how often to validate and save.
+        by_hand: keys and tables that were set by hand, in a file or by a change; they do not adapt
+            to the data.
 
     Example:
         >>> recipe = load("transformer-tiny", ["training.max_steps=100"])
@@ -108,6 +116,11 @@ class Recipe:
     task: str
     options: TaskConfig
     training: TrainingConfig
+    by_hand: frozenset[str] = field(default=frozenset(), compare=False)
+
+    def sets(self, key: str) -> bool:
+        """Return whether a key, or a table that it stands in, was set by hand."""
+        return any(f"{key}.".startswith(f"{name}.") for name in self.by_hand)
 
     def conflicts(self) -> Iterator[config.Conflict]:
         """Yield the keys that have no effect or cannot work with the others."""
@@ -153,10 +166,13 @@ def load(
         >>> model = recipe.options.model.build(100, 100)  # sizes of the vocabularies
     """
     table = upgraded(parse(_text(name), str(name)))
+    by_hand = {change.partition("=")[0].strip() for change in changes}
+    by_hand |= flat(table).keys() if Path(name).suffix == ".toml" else set()
     if model is not None:
         _require_task(table, str(name))
+        by_hand.add("model")
         kinds = config.classes(get_type_hints(tasks.config_of(table["task"]))["model"])
-        known = {field.name for kind in kinds for field in fields(kind)}
+        known = {entry.name for kind in kinds for entry in fields(kind)}
         shared = {key: value for key, value in model.items() if key in known}
         own = table.get("model", {})
         same = "kind" not in shared or shared["kind"] == own.get("kind")
@@ -164,7 +180,7 @@ def load(
     unchanged = copy.deepcopy(table)
     for change in changes:
         config.set_key(table, change)
-    recipe = from_table(table, str(name))
+    recipe = from_table(table, str(name), by_hand)
     for conflict in recipe.conflicts():
         # a change may make another key of the recipe idle, which is not a mistake
         mistake = not conflict.idle or _sets(changes, conflict.key)
@@ -197,19 +213,20 @@ def parse(text: str, name: str) -> dict[str, Any]:
         raise RecipeError(f"{name} is not a valid TOML file: {brief(error)}") from None
 
 
-def from_table(table: dict[str, Any], name: str) -> Recipe:
+def from_table(table: dict[str, Any], name: str, by_hand: Iterable[str] = ()) -> Recipe:
     """Return the recipe in tables of plain values.
 
     Args:
         table: the tables, as `Recipe.table` gives them.
         name: name of the recipe or file, for errors.
+        by_hand: keys and tables that were set by hand.
     """
     options = dict(table)
     _require_task(options, name)
     task, training = options.pop("task"), options.pop("training", {})
     try:
         kind = tasks.config_of(task)
-        names = [field.name for field in fields(kind)]  # type: ignore[arg-type]
+        names = [entry.name for entry in fields(kind)]  # type: ignore[arg-type]
         _require_known(options, ["task", *names, "training"])
         if not isinstance(training, dict):
             raise RecipeError(f"training must be a table of options, got {training!r:.200}")
@@ -217,9 +234,23 @@ def from_table(table: dict[str, Any], name: str) -> Recipe:
             task,
             config.read(kind, options),
             config.read(TrainingConfig, training, "training"),
+            frozenset(by_hand),
         )
     except RecipeError as error:
         raise RecipeError(f"{name}: {error}") from None
+
+
+def flat(table: Mapping[str, Any], path: str = "") -> dict[str, Any]:
+    """Return the tables of a recipe as one, with keys such as "model.dim".
+
+    >>> flat({"task": "x", "model": {"dim": 8}})
+    {'task': 'x', 'model.dim': 8}
+    """
+    keys: dict[str, Any] = {}
+    for name, value in table.items():
+        key = f"{path}.{name}" if path else name
+        keys.update(flat(value, key) if isinstance(value, Mapping) else {key: value})
+    return keys
 
 
 def _require_task(table: Mapping[str, Any], name: str) -> None:

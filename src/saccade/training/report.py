@@ -68,6 +68,7 @@ def write_report(
         else:
             evaluation = evaluation.without_samples()
         tables |= {**evaluation.tables, **_attention_tables(evaluation)}
+    remarks = [*(() if evaluation is None else evaluation.remarks), *remarks]
     page = report_page(
         title=f"Saccade: {run.folder.resolve().name}",
         summary=f"{type(task.model).__name__}, {parameters:,} parameters; "
@@ -108,7 +109,7 @@ def _predictions(evaluation: Evaluation) -> list[dict[str, str]]:
 def _results(
     evaluation: Evaluation, baselines: Sequence[Baseline]
 ) -> dict[str, Sequence[Mapping[str, Any]]]:
-    """Return the metrics of the model and of each baseline, one row each."""
+    """Return the metrics of the model and of each baseline, one per row."""
     names = [name for name in evaluation.scores if any(name in b.scores for b in baselines)]
     if not names:
         return {}

@@ -8,7 +8,7 @@ import math
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from torch import nn
 
 from saccade._version import __version__
 from saccade.data.corpus import Item
+from saccade.data.validation_split import GIVEN, HASH
 from saccade.errors import RunError, SaccadeError, brief
 from saccade.files import (
     KEPT,
@@ -34,7 +35,7 @@ from saccade.tasks import Task
 from saccade.training import checkpoint, manifest
 from saccade.training import recipe as recipes
 from saccade.training.outline import without_memory
-from saccade.training.recipe import Recipe
+from saccade.training.recipe import Recipe, flat
 from saccade.training.tensor_files import read_shapes, read_tensors, serialized
 from saccade.training.upgrade import FORMAT, upgraded
 
@@ -60,7 +61,13 @@ CLEANED = "cleaned"
 """Key of run.json that is true after the checkpoints were removed on purpose."""
 
 BEGINNING = ".beginning"
-"""Name of a file that is there while the first files of a run are written."""
+"""Name of a file that marks a folder as not a run yet, until the first update is made."""
+
+NOT_BEGUN = "the run was not begun"
+"""Part of an error about a run that was not there before."""
+
+LOCK = ".lock"
+"""Name of the file that the process which writes to the folder holds a lock on."""
 
 
 @dataclass(frozen=True)
@@ -106,18 +113,20 @@ class Run:
         return self.folder / "samples.jsonl"
 
     def exists(self) -> bool:
-        """Return whether the folder holds a run."""
-        return (self.folder / "run.json").exists()
+        """Return whether the folder holds a run that has begun."""
+        return (self.folder / "run.json").exists() and not (self.folder / BEGINNING).exists()
 
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Lock the folder for this process, which may write to it inside the block.
 
-        The system releases the lock however the process ends.
+        The system releases the lock however the process ends. If the block leaves the folder
+        empty, nothing of it stays that was not there before.
 
         Raises:
             RunError: if another process holds the lock, or the folder cannot be made.
         """
+        missing = [path for path in (self.folder, *self.folder.parents) if not path.exists()]
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError):
@@ -129,7 +138,7 @@ class Run:
                 f"the folder {self.folder} cannot be made: {error.strerror}. Choose another one "
                 "with --out"
             ) from None
-        lock = filelock.FileLock(self.folder / ".lock", timeout=0)
+        lock = filelock.FileLock(self.folder / LOCK, timeout=0)
         try:
             lock.acquire()
         except filelock.Timeout:
@@ -147,6 +156,37 @@ class Run:
             yield
         finally:
             lock.release()
+            with suppress(OSError):  # the lock of another process, or a folder that is not empty
+                if os.listdir(self.folder) == [LOCK]:
+                    (self.folder / LOCK).unlink()
+                for path in missing:
+                    path.rmdir()
+
+    @contextmanager
+    def provisional(self) -> Iterator[None]:
+        """Remove a new run at the end of the block unless `started` is called inside it."""
+        if not self.exists():
+            self._discard()  # what a killed process left
+            write_file(self.folder / BEGINNING, b"", NOT_BEGUN)
+        try:
+            yield
+        finally:
+            self._discard()
+
+    def started(self) -> None:
+        """Keep a provisional run from now on."""
+        (self.folder / BEGINNING).unlink(missing_ok=True)
+
+    def _discard(self) -> None:
+        """Remove all files of a run that has not started."""
+        if not (self.folder / BEGINNING).exists():
+            return
+        names = sorted(os.listdir(self.folder), key=BEGINNING.__eq__)  # the mark comes last
+        for path in (self.folder / name for name in names if name != LOCK):
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
 
     def begin(
         self,
@@ -163,17 +203,14 @@ class Run:
             facts: what run.json records, such as digests of the data.
             initial: weights of another model that replace the new ones.
         """
-        kept = "the run was not begun"
-        with disk_errors(self.folder, kept):
-            write_file(self.folder / BEGINNING, b"", kept)
-            self.keep_parts(task, kept)
-            write_file(self.folder / "recipe.toml", recipe.to_toml().encode(), kept)
-            write_file(self.metrics, b"", kept)
+        with disk_errors(self.folder, NOT_BEGUN):
+            self.keep_parts(task, NOT_BEGUN)
+            write_file(self.folder / "recipe.toml", recipe.to_toml().encode(), NOT_BEGUN)
+            write_file(self.metrics, b"", NOT_BEGUN)
             if initial is not None:
                 contents = {self.initial.name: serialized(initial)}
-                manifest.replace_files(self.folder, contents, kept)
-            self.record({"format": FORMAT, "saccade": __version__, **facts}, kept)
-            (self.folder / BEGINNING).unlink()
+                manifest.replace_files(self.folder, contents, NOT_BEGUN)
+            self.record({"format": FORMAT, "saccade": __version__, **facts}, NOT_BEGUN)
 
     def create(self, recipe: Recipe, task: Task, facts: Mapping[str, object]) -> None:
         """Write a new run of a task that has its weights already, such as an imported one.
@@ -189,8 +226,10 @@ class Run:
         self.require_new()
         with self.locked():
             self.require_new()
-            self.keep_best(task.model)
-            self.begin(recipe, task, facts)
+            with self.provisional():
+                self.keep_best(task.model)
+                self.begin(recipe, task, facts)
+                self.started()
 
     def require_new(self) -> None:
         """Raise a RunError if the folder holds a run or other files."""
@@ -233,6 +272,36 @@ class Run:
                 f"{number}; this one reads up to {FORMAT}): upgrade Saccade to read it"
             )
         return dict(about)
+
+    def splitting(self, valid_fraction: float | None = None) -> dict[str, Any]:
+        """Return the options of `open_corpus` by which the run's validation set was held out.
+
+        Args:
+            valid_fraction: the fraction that is requested for a resumed training.
+
+        Raises:
+            RunError: if the run was begun with another fraction, or run.json is damaged.
+        """
+        record = self.about().get("split", {"rule": HASH})
+        try:
+            rule, fraction, seed = record["rule"], record.get("fraction"), record.get("seed", 0)
+            fraction = None if fraction is None else float(fraction)
+            seed = int(seed)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise RunError(
+                f"{self.folder / 'run.json'} is damaged: split has {brief(error)}. Restore it from "
+                "a copy"
+            ) from None
+        if rule == GIVEN:
+            return {"valid_fraction": valid_fraction}
+        if valid_fraction is not None and valid_fraction != fraction:
+            before = "the default" if fraction is None else f"{fraction:g}"
+            raise RunError(
+                f"{self.folder} was begun with another validation set: --valid-fraction was "
+                f"{before}, not {valid_fraction:g}. Resume without the option, or train into "
+                "another folder with --out"
+            )
+        return {"rule": rule, "valid_fraction": fraction, "seed": seed}
 
     def recipe(self) -> Recipe:
         """Return the resolved recipe of the run."""
@@ -542,19 +611,6 @@ def _size(path: Path) -> int:
 
 def _finite(value: object) -> object:
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def flat(table: Mapping[str, Any], path: str = "") -> dict[str, Any]:
-    """Return the tables of a recipe as one, with keys such as "model.dim".
-
-    >>> flat({"task": "x", "model": {"dim": 8}})
-    {'task': 'x', 'model.dim': 8}
-    """
-    keys: dict[str, Any] = {}
-    for name, value in table.items():
-        key = f"{path}.{name}" if path else name
-        keys.update(flat(value, key) if isinstance(value, Mapping) else {key: value})
-    return keys
 
 
 def differences(keys: list[str], before: Mapping[str, Any], now: Mapping[str, Any]) -> str:

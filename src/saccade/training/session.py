@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,11 @@ from saccade.allocator import keep_freed_memory
 from saccade.data import sources
 from saccade.data.batches.plan import Plan
 from saccade.data.corpus import Corpus, Item, Split
-from saccade.data.sources.columns import Column
+from saccade.data.sources.columns import Column, counted
 from saccade.data.sources.layout import SPLITS
 from saccade.data.sources.text_files import read_lines
-from saccade.errors import DataError, RunError
+from saccade.data.validation_split import GIVEN, STRATIFIED
+from saccade.errors import BrokenImagesError, DataError, RunError, joined
 from saccade.interfaces import HasEngine
 from saccade.lens.alignment.gold import Gold, GoldFile, SentencePair, parse_gold
 from saccade.tasks import Aligns, Evaluation, Task, measure_baselines
@@ -27,19 +28,32 @@ from saccade.tasks.measures import require_measurable, with_attention
 from saccade.training import checkpoint, distributed
 from saccade.training import precision as precisions
 from saccade.training import recipe as recipes
+from saccade.training.adapt import (
+    Adaptation,
+    TrainingFacts,
+    adapt,
+    adaptable,
+    count_words,
+    recorded_changes,
+    repeated,
+)
 from saccade.training.baselines import DataPlace, baseline_remarks, keep_baselines
 from saccade.training.console import Console
 from saccade.training.distributed import World
 from saccade.training.interruption import Interruption
-from saccade.training.loop import Trainer, TrainingData
+from saccade.training.loop import Trainer, TrainingData, spread
 from saccade.training.recipe import Recipe
 from saccade.training.report import report_due, validated, write_report
 from saccade.training.run import Run, tensors_of
+from saccade.training.speed import seconds_per_update
 from saccade.training.summary import keep_scores
 from saccade.training.warm_start import WarmStart, open_warm_start
 
 ALIGNMENT = Column("alignment", ("alignments", "links"), required=False)
 """The column of gold alignments, which an evaluation of attention may read."""
+ADAPTED = "the recipe was adapted to the data and the budget"
+TRAINED = 0.85
+"""Fraction of a budget in minutes that updates take; the rest is validation and the report."""
 
 
 def train(
@@ -57,6 +71,10 @@ def train(
     precision: str = "auto",
     pair: str | None = None,
     columns: Mapping[str, str] | None = None,
+    by_hand: Iterable[str] | None = None,
+    valid_fraction: float | None = None,
+    split_rule: str = STRATIFIED,
+    skip_broken: bool = False,
     samples: bool = True,
     cache: str | Path | None = None,
     world: World | None = None,
@@ -80,6 +98,13 @@ def train(
         precision: "auto", "float32" or "bfloat16".
         pair: for parallel text files, the two languages, such as "en-de".
         columns: names of columns in the data by the names that the task knows them by.
+        by_hand: keys of the recipe that do not adapt to the data and the budget; if left out, the
+            changes and the keys of a recipe file.
+        valid_fraction: fraction of the rows to hold out for validation if the data has no
+            validation set; 10 % if left out, at least 100 rows, at most 20 % and about 2000 rows.
+        split_rule: how rows are held out: "stratified" by label, or "hash", as the first versions
+            did; a resumed run keeps its own.
+        skip_broken: leave out images that are missing or damaged, instead of raising an error.
         samples: whether the run folder and its report may quote texts of the data; a resumed run
             keeps the choice it was begun with if that was false.
         cache: where encoded data is kept for the next training; `~/.cache/saccade` if left out.
@@ -118,12 +143,31 @@ def train(
             initial = None if init is None else open_warm_start(init)
             model = None if initial is None else initial.model
         chosen = recipes.load(recipe, [*changes, *overrides], model)
+        if by_hand is not None:
+            chosen = replace(chosen, by_hand=frozenset(by_hand))
         place = precisions.pick_device(device, world.local_rank if world.size > 1 else None)
+        splitting: dict[str, Any] = {
+            "rule": split_rule,
+            "valid_fraction": _positive(valid_fraction),
+        }
+        if resume and run.exists():
+            splitting = run.splitting(valid_fraction)
+
+        def open_data() -> Corpus:
+            return sources.open_corpus(
+                data,
+                chosen.options.columns,
+                pair=pair,
+                columns=columns,
+                skip_broken=skip_broken,
+                **splitting,
+            )
+
         job = _Job(
             run=run,
             recipe=chosen,
             initial=initial,
-            corpus=sources.open_corpus(data, chosen.options.columns, pair=pair, columns=columns),
+            open_data=open_data,
             place=DataPlace(data=str(data), pair=pair, columns=columns),
             world=replace(world, device=place),
             precision=precisions.choose(precision, place),
@@ -185,7 +229,8 @@ def evaluate(
     Args:
         run: a run folder, or a task that is loaded already.
         data: file or folder of data, `builtin:NAME` or `hf:NAME`; all rows of a file are used.
-        split: which split of a folder: "train", "valid" or "test".
+        split: which split of a folder: "train", "valid" or "test"; with a run folder and the data
+            that it was trained on, "valid" also means the rows that training held out.
         pair: for parallel text files, the two languages, such as "en-de".
         columns: names of columns in the data by the names that the task knows them by.
         options: further options of `assess` and of the task's `evaluate`, such as `attention` or
@@ -200,7 +245,10 @@ def evaluate(
         RunError: if the run cannot be loaded.
     """
     task = run if isinstance(run, Task) else load(run)
-    evaluation = assess(task, data=data, split=split, pair=pair, columns=columns, **options)
+    folder = None if isinstance(run, Task) else run
+    evaluation = assess(
+        task, data=data, split=split, pair=pair, columns=columns, run=folder, **options
+    )
     return evaluation.values()
 
 
@@ -211,6 +259,8 @@ def assess(
     split: str = "test",
     pair: str | None = None,
     columns: Mapping[str, str] | None = None,
+    run: str | Path | None = None,
+    skip_broken: bool = False,
     attention: AttentionOptions | None = None,
     notify: Callable[[str], None] = lambda text: None,
     **options: Any,
@@ -223,6 +273,9 @@ def assess(
         split: which split of a folder: "train", "valid" or "test".
         pair: for parallel text files, the two languages, such as "en-de".
         columns: names of columns in the data by the names that the task knows them by.
+        run: the task's run folder; of the data that it was trained on, the split "valid" is then
+            what training held out.
+        skip_broken: leave out images that are missing or damaged, instead of raising an error.
         attention: also measure how far to believe the task's attention.
         notify: called with a line of text about the data and about each long step.
         options: options of the task's `evaluate`, such as `beam`.
@@ -236,15 +289,26 @@ def assess(
     if split not in SPLITS:
         raise DataError(f"there is no split {split!r}; choose one of {', '.join(SPLITS)}")
 
-    def rows(wanted: Sequence[Column]) -> tuple[Split, str]:
-        corpus = sources.open_corpus(
-            data, wanted, pair=pair, columns=columns, held_out=0.0, required=(split,)
-        )
-        return corpus.splits[split], corpus.summary
+    reading: dict[str, Any] = {"pair": pair, "columns": columns, "skip_broken": skip_broken}
+    training = None if run is None else _held_out(Run(Path(run)), data, task.columns, reading)
+    if training is not None and split == "valid":
+        splitting = Run(Path(run or "")).splitting()
+    else:
+        splitting = {"valid_fraction": 0.0, "required": (split,)}
 
-    chosen, summary = rows(task.columns)
-    notify(summary)
+    def rows(wanted: Sequence[Column]) -> tuple[Split, Corpus]:
+        corpus = sources.open_corpus(data, wanted, **reading, **splitting)
+        return corpus.splits[split], corpus
+
+    chosen, corpus = rows(task.columns)
+    notify(corpus.summary)
+    for remark in corpus.remarks:
+        notify(remark)
+    if run is not None and (sentence := _about_rows(training, split, data)):
+        notify(sentence)
     items = list(task.items(chosen))
+    if any(column.label for column in task.columns) and (empty := chosen.count() - len(items)):
+        notify(f"left out {counted(empty, 'row')} with an empty label")
     if not items:
         raise DataError(
             f"there is nothing to evaluate in {data}: its {split} split has no usable row"
@@ -261,6 +325,40 @@ def assess(
     evaluation = task.evaluate(items, **options)
     notify("measuring attention")
     return with_attention(task, evaluation, golds=golds, back=back)
+
+
+def _held_out(
+    run: Run, data: str | Path, columns: Sequence[Column], reading: Mapping[str, Any]
+) -> Split | None:
+    """Return the rows of the data that a training held out; None if it was trained on other data.
+
+    The data is that of the training if the held-out rows have the digest that the run recorded.
+    """
+    digests, splitting = run.about().get("data"), run.splitting()
+    if not isinstance(digests, Mapping) or "rule" not in splitting:
+        return None  # the run was imported, or its data had a validation set
+    try:
+        corpus = sources.open_corpus(data, columns, **reading, **splitting)
+    except DataError:  # such as no training data; reading the requested split reports errors
+        return None
+    valid = corpus.splits["valid"]
+    given = corpus.record is None or corpus.record.rule == GIVEN
+    return None if given or valid.digest() != digests.get("valid") else valid
+
+
+def _about_rows(held_out: Split | None, split: str, data: str | Path) -> str:
+    """Return a sentence about the measured rows of data that has no splits, "" if it has."""
+    if held_out is not None:
+        rows = counted(held_out.count(), "row")
+        if split == "valid":
+            return f"measuring only the {rows} that training held out of {data}"
+        return (
+            f"{data} is the data of the training: scores on the rows that the model has seen are "
+            f"too optimistic. --split valid measures only the {rows} that were held out"
+        )
+    if split == "valid" and Path(data).is_file():
+        return f"measuring all rows of {data}, which is not the data that the run was trained on"
+    return ""
 
 
 def load_translator(run: str | Path, *, device: str = "cpu") -> Aligns:
@@ -302,7 +400,7 @@ class _Job:
     run: Run
     recipe: Recipe
     initial: WarmStart | None
-    corpus: Corpus
+    open_data: Callable[[], Corpus]
     place: DataPlace
     world: World
     precision: precisions.Precision
@@ -311,22 +409,48 @@ class _Job:
     cache: Path
     origin: Mapping[str, object]
 
+    @cached_property
+    def corpus(self) -> Corpus:
+        """The data, which is opened when it is first needed."""
+        return self.open_data()
+
     def run_all(self, *, resume: bool) -> Task:
-        """Train; the first process writes vocabularies and the run, then all read them."""
-        self.notify(self.corpus.summary)
+        """Train; the first process writes vocabularies and the run, then all read them.
+
+        What can be checked without data is checked before the data is opened.
+        """
         with distributed.joined(self.world) as world:
             job = replace(self, world=world)
-            with self.run.locked() if world.first else nullcontext():
-                task = job.begin(resume=resume) if world.first else None
+            if not world.first:
                 world.wait()
-                if task is None:
-                    task = self.run.initial_task(self.recipe.training.seed)
-                return job.fit(task)
+                return job.fit(self.run.initial_task(self.recipe.training.seed))
+            with self.run.locked():
+                job.require_place(resume=resume)
+                with self.run.provisional():
+                    with self.console.working(f"reading {self.origin['source']}"):
+                        corpus = job.corpus
+                    job.notify(corpus.summary)
+                    for remark in corpus.remarks:
+                        job.notify(remark)
+                    task = job.begin()
+                    world.wait()
+                    return job.fit(task or self.run.initial_task(self.recipe.training.seed))
 
-    def begin(self, *, resume: bool) -> Task | None:
+    def require_place(self, *, resume: bool) -> None:
+        """Raise if the folder holds other files or a run that may not be resumed.
+
+        Raise also if a file that the recipe names is missing.
+        """
+        if self.run.exists():
+            self.require_resumable(resume=resume)
+        else:
+            self.run.require_new()
+            self.recipe.options.require_files()
+
+    def begin(self) -> Task | None:
         """Begin the run and return its task; None if there is a run that can be resumed."""
         splits = self.corpus.splits
-        facts = {
+        facts: dict[str, object] = {
             "data": {name: split.digest() for name, split in splits.items() if name != "test"},
             "threads": torch.get_num_threads(),
             "world": self.world.size,
@@ -334,28 +458,69 @@ class _Job:
             "precision": self.precision.name,
         }
         if self.run.exists():
-            self.require_resumable(resume=resume)
             if not checkpoint.steps(self.run.checkpoints):
                 self.run.require_start()
                 self.notify(f"{self.run.folder} has no checkpoint yet; training starts from step 0")
-            self.run.resume_with(self.recipe, facts)
+            recipe = repeated(self.recipe, recorded_changes(self.run.about()))
+            self.run.resume_with(recipe, facts)
             return None
-        self.run.require_new()
         torch.manual_seed(self.recipe.training.seed)
         folder = None if self.initial is None else self.initial.folder
+        adaptation = adapt(self.recipe, self.text_facts())
         with self.console.counting("building the vocabulary, rows read:") as bar:
-            task = self.recipe.options.create(splits["train"], bar.to, folder)
+            task = adaptation.recipe.options.create(splits["train"], bar.to, folder)
+        adaptation, used = self.adapted(adaptation, task)
+        if adaptation.changes:
+            facts["adapted"] = adaptation.as_json()
+        if self.corpus.record is not None:
+            facts["split"] = self.corpus.record.as_json()
+        if self.corpus.skipped:
+            facts["skipped_images"] = self.corpus.skipped
         if self.initial is None:
-            self.run.begin(self.recipe, task, {**facts, **self.origin})
-            return task
+            self.run.begin(adaptation.recipe, task, {**facts, **self.origin})
+            return None if used else task
         taken = self.initial.fitting(task)
-        facts = {**facts, **self.origin, "init": str(folder)}
-        self.run.begin(self.recipe, task, facts, taken)
+        facts |= {**self.origin, "init": str(folder)}
+        self.run.begin(adaptation.recipe, task, facts, taken)
         task.model.load_state_dict(taken, strict=False)
         new = [name for name in tensors_of(task.model) if name not in taken]
         count = "1 tensor" if len(taken) == 1 else f"{len(taken)} tensors"
         self.notify(f"{count} taken from {folder}; new: {', '.join(new) or 'none'}")
-        return task
+        return None if used else task
+
+    def text_facts(self) -> TrainingFacts:
+        """Return the facts about the data that the vocabulary is adapted to."""
+        kept = self.initial is not None  # its vocabulary is kept
+        train = self.corpus.splits["train"]
+        return TrainingFacts(words=None if kept else count_words(self.recipe, train))
+
+    def adapted(self, adaptation: Adaptation, task: Task) -> tuple[Adaptation, bool]:
+        """Adapt the recipe to the encoded data and to the budget.
+
+        Return also whether the task must be built again: because options of its model have
+        changed, or because its weights were used to measure the speed.
+        """
+        timed = False
+        if not adaptable(adaptation.recipe):
+            return adaptation, timed
+        data = self.encode(task, adaptation.recipe, quiet=True)
+        adaptation = adaptation.to(TrainingFacts(updates_per_epoch=data.plan.updates_per_epoch))
+        training = adaptation.recipe.training
+        data = replace(data, plan=replace(data.plan, budget=training.batch_tokens))
+        updates: int | float = training.max_steps
+        if training.minutes is not None:
+            timed = True
+            one = seconds_per_update(task, data, training, self.world, self.precision)
+            updates = min(updates, 60 * training.minutes * TRAINED / one)
+        epochs = updates / data.plan.updates_per_epoch
+        adaptation = adaptation.to(TrainingFacts(updates=updates, epochs=epochs))
+        for reason in adaptation.reasons:
+            self.notify(reason)
+        if adaptation.reasons:
+            self.notify(f"{ADAPTED}; --set training.adapt=false keeps the recipe as it is")
+        model = config.plain(self.recipe.options)["model"]
+        changed = config.plain(adaptation.recipe.options)["model"] != model
+        return adaptation, timed or changed
 
     def require_resumable(self, *, resume: bool) -> None:
         """Raise a RunError if the run that is there may not be resumed."""
@@ -373,7 +538,8 @@ class _Job:
     def fit(self, task: Task) -> Task:
         """Train the task; return it with its best weights."""
         task.to(self.world.device)
-        data = self.encode(task)
+        recipe = self.run.recipe()  # as it was adapted
+        data = self.encode(task, recipe)
         parameters = sum(p.numel() for p in task.parameters())
         self.notify(
             f"{type(task.model).__name__} with {parameters:,} parameters · "
@@ -383,7 +549,7 @@ class _Job:
         progress = Trainer(
             task=task,
             data=data,
-            config=self.recipe.training,
+            config=recipe.training,
             run=self.run,
             world=self.world,
             precision=self.precision,
@@ -426,16 +592,22 @@ class _Job:
         for line in remarks:
             self.notify(line)
 
-    def encode(self, task: Task) -> TrainingData:
+    def encode(self, task: Task, recipe: Recipe, *, quiet: bool = False) -> TrainingData:
         """Encode the data, and plan the order in which it is read."""
-        config = self.recipe.training
-        encoded = {}
+        config = recipe.training
+        encoded, broken = {}, []
         for name in ("train", "valid"):
-            with self.console.counting(f"encoding {name}, rows done:") as bar:
-                encoded[name] = task.encode(self.corpus.splits[name], self.cache, bar.to)
-            for remark in task.remarks(encoded[name]):
+            try:
+                with self.console.counting(f"encoding {name}, rows done:") as bar:
+                    encoded[name] = task.encode(self.corpus.splits[name], self.cache, bar.to)
+            except BrokenImagesError as error:
+                broken.append(error)
+        if broken:
+            raise joined(broken)
+        for name, examples in encoded.items():
+            for remark in () if quiet else task.remarks(examples):
                 self.notify(f"{name}: {remark}")
-            if len(encoded[name]) == 0:
+            if len(examples) == 0:
                 raise DataError(
                     f"no row of {name} can be used: all are empty or too long. Check the columns, "
                     "or raise the recipe's limit of length"
@@ -448,7 +620,7 @@ class _Job:
             world=self.world.size,
             accumulate=config.accumulate,
         )
-        items = _spread(list(task.items(self.corpus.splits["valid"])), config.validate_items)
+        items = spread(list(task.items(self.corpus.splits["valid"])), config.validate_items)
         return TrainingData(encoded["train"], plan, encoded["valid"], items)
 
     def notify(self, text: str) -> None:
@@ -457,9 +629,11 @@ class _Job:
             self.console.notify(text)
 
 
-def _spread(items: list[Item], count: int) -> list[Item]:
-    """Return `count` of the items, evenly spread over them, since files are often sorted."""
-    if count == 0 or not items:
-        return []
-    step = max(1.0, len(items) / count)
-    return [items[int(i * step)] for i in range(min(count, len(items)))]
+def _positive(fraction: float | None) -> float | None:
+    """Return the fraction; raise if it leaves no row for validation."""
+    if fraction is not None and not 0 < fraction < 1:
+        raise DataError(
+            f"the fraction of rows for validation must be above 0 and below 1, got {fraction:g}; "
+            "--valid-fraction 0.1 holds out 10 %"
+        )
+    return fraction

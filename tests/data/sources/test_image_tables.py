@@ -49,7 +49,7 @@ def zipped(folder, path, top=""):
 
 
 def open_all(where, task_columns=LABELLED, **options):
-    corpus = open_corpus(where, task_columns, held_out=0.0, required=("test",), **options)
+    corpus = open_corpus(where, task_columns, valid_fraction=0.0, required=("test",), **options)
     return corpus.splits["test"]
 
 
@@ -93,7 +93,7 @@ def test_summary_reports_classes_and_ignored_files(tmp_path):
     write(root / ".hidden" / "x.png")
     write(root / "cats" / ".x.png")
     (root / "empty").mkdir()
-    corpus = open_corpus(root, LABELLED, held_out=0.0)
+    corpus = open_corpus(root, LABELLED, valid_fraction=0.0)
     assert corpus.summary == (
         f"train: {root} (6 images in 2 folders, 3 other files left out). "
         "image = the files, label = their folder: cats, dogs."
@@ -153,7 +153,7 @@ def test_class_folders_are_not_captions(tmp_path):
 def test_a_table_takes_precedence_over_class_folders(tmp_path):
     folders(tmp_path / "train")
     table(tmp_path / "train.tsv", [("train/cats/0.png", "tiger")])
-    corpus = open_corpus(tmp_path, LABELLED, held_out=0.0)
+    corpus = open_corpus(tmp_path, LABELLED, valid_fraction=0.0)
     assert [row.values for row in corpus.splits["train"]] == [
         (f"{tmp_path}/train/cats/0.png", "tiger")
     ]
@@ -221,7 +221,7 @@ def test_digest_of_class_folders_depends_on_names_and_contents_not_on_the_folder
 
 def test_held_out_images_do_not_depend_on_the_folder(tmp_path):
     def split_names(where):
-        corpus = open_corpus(where, LABELLED, held_out=0.2)
+        corpus = open_corpus(where, LABELLED, valid_fraction=0.2)
         names = {
             split: [tuple(row.values[0].split("/")[-2:]) for row in corpus.splits[split]]
             for split in ("train", "valid")
@@ -406,16 +406,16 @@ def test_idx_files_named_as_in_mnist_are_read(tmp_path, ending):
     assert f"{path.name} (IDX, 40 images)" in corpus.summary
     counts = [corpus.splits[name].count() for name in ("train", "valid")]
     assert sum(counts) == 40
-    assert counts[1] == 2
+    assert counts[1] == 8
 
 
 def test_idx_files_of_other_names_are_read(tmp_path):
     for name in ("train-images.idx3-ubyte", "train-labels.idx1-ubyte"):
         array = np.zeros((4, 2, 2)) if "images" in name else np.zeros(4)
         write(tmp_path / name, idx(array))
-    assert open_corpus(tmp_path, LABELLED, held_out=0.0).splits["train"].count() == 4
+    assert open_corpus(tmp_path, LABELLED, valid_fraction=0.0).splits["train"].count() == 4
     mnist(tmp_path / "e", ("emnist-letters-train",))
-    assert open_corpus(tmp_path / "e", LABELLED, held_out=0.0).splits["train"].count() == 40
+    assert open_corpus(tmp_path / "e", LABELLED, valid_fraction=0.0).splits["train"].count() == 40
 
 
 def test_raises_on_idx_files_that_do_not_match(tmp_path):
@@ -437,7 +437,7 @@ def test_raises_on_idx_files_that_do_not_match(tmp_path):
 
 def test_digest_of_idx_files_depends_on_their_bytes(tmp_path):
     def digest(folder):
-        return open_corpus(folder, LABELLED, held_out=0.0).splits["train"].digest()
+        return open_corpus(folder, LABELLED, valid_fraction=0.0).splits["train"].digest()
 
     first = digest(mnist(tmp_path / "one", ("train",), ending=""))
     assert digest(mnist(tmp_path / "two", ("train",), ending="")) == first

@@ -24,7 +24,7 @@ ROWS = [("one two", "eins zwei"), ('say "hi"', "sag „hallo“"), ("  a, b ", "
 
 def read_all(path, task_columns=PAIR, **options):
     """Return every row of one file."""
-    corpus = open_corpus(path, task_columns, held_out=0.0, required=("test",), **options)
+    corpus = open_corpus(path, task_columns, valid_fraction=0.0, required=("test",), **options)
     return list(corpus.splits["test"])
 
 
@@ -168,7 +168,7 @@ def test_a_row_format_is_one_class(tmp_path):
 
 def test_columns_are_found_in_any_order_and_case(tmp_path):
     path = write_tsv(tmp_path / "t.tsv", [("1", "b", "a")], header=("id", " French", "SRC"))
-    corpus = open_corpus(path, PAIR, held_out=0.0)
+    corpus = open_corpus(path, PAIR, valid_fraction=0.0)
     assert [row.values for row in corpus.splits["train"]] == [("a", "b")]
     assert 'source = column "SRC", target = column " French"' in corpus.summary
 
@@ -245,7 +245,7 @@ def test_raises_on_a_repeated_column_in_a_header(tmp_path):
 def test_optional_columns_and_numeric_labels_are_read(tmp_path):
     path = tmp_path / "t.jsonl"
     path.write_text('{"sentence": "a", "label": 3}\n{"sentence": "b", "label": 0.5}\n')
-    corpus = open_corpus(path, LABELLED, held_out=0.0)
+    corpus = open_corpus(path, LABELLED, valid_fraction=0.0)
     assert corpus.splits["train"].columns == ("text", "label")
     assert values(path, LABELLED) == [("a", "3"), ("b", "0.5")]
     path.write_text('{"sentence2": "c", "text": "a", "label": true}\n')
@@ -442,10 +442,10 @@ def test_raises_on_a_folder_named_like_a_table(tmp_path):
 
 def test_an_evaluation_needs_no_train_split(tmp_path):
     write_tsv(tmp_path / "test.tsv")
-    corpus = open_corpus(tmp_path, PAIR, held_out=0.0, required=("test",))
+    corpus = open_corpus(tmp_path, PAIR, valid_fraction=0.0, required=("test",))
     assert list(corpus.splits) == ["test"]
     with pytest.raises(DataError, match=r"no valid\.\* or val\.\* or dev\.\*"):
-        open_corpus(tmp_path, PAIR, held_out=0.0, required=("valid",))
+        open_corpus(tmp_path, PAIR, valid_fraction=0.0, required=("valid",))
 
 
 def test_raises_on_splits_with_different_columns(tmp_path):
@@ -482,7 +482,7 @@ def test_the_pair_decides_among_three_languages(tmp_path):
     (tmp_path / "train.fr").write_text("un\ndeux\ntrois\n")
     with pytest.raises(DataError, match="train in de, en, fr; choose the source"):
         open_corpus(tmp_path, PAIR)
-    corpus = open_corpus(tmp_path, PAIR, pair="fr-en", held_out=0.0)
+    corpus = open_corpus(tmp_path, PAIR, pair="fr-en", valid_fraction=0.0)
     assert [row.values[0] for row in corpus.splits["train"]] == ["un", "deux", "trois"]
     with pytest.raises(DataError, match=r"needs one train\.en and one train\.cs"):
         open_corpus(tmp_path, PAIR, pair="en-cs")
@@ -505,7 +505,7 @@ def test_raises_on_parallel_text_of_different_length(tmp_path, shorter):
     counts = {"en": "29 000", "de": "29 000", shorter: "28 999"}
     message = f"train.en has {counts['en']} lines, train.de has {counts['de']} lines"
     with pytest.raises(DataError, match=message):
-        open_corpus(tmp_path, PAIR, pair="en-de", held_out=0.0).splits["train"].count()
+        open_corpus(tmp_path, PAIR, pair="en-de", valid_fraction=0.0).splits["train"].count()
 
 
 # held out
@@ -519,10 +519,10 @@ def test_a_fixed_fraction_is_held_out_for_validation(tmp_path):
     path = many(tmp_path / "t.tsv")
     corpus = open_corpus(path, PAIR)
     train, valid = ({row.values for row in corpus.splits[name]} for name in ("train", "valid"))
-    assert len(valid) == corpus.splits["valid"].count() == 50
-    assert len(train) == corpus.splits["train"].count() == 950
+    assert len(valid) == corpus.splits["valid"].count() == 100
+    assert len(train) == corpus.splits["train"].count() == 900
     assert not train & valid
-    assert "Held out for validation: 50 of 1 000 rows." in corpus.summary
+    assert "Held out for validation: 100 of 1 000 rows." in corpus.summary
     again = open_corpus(path, PAIR)
     assert list(again.splits["valid"]) == list(corpus.splits["valid"])
     other = open_corpus(path, PAIR, seed=1)
@@ -540,7 +540,7 @@ def test_equal_sources_fall_on_the_same_side(tmp_path):
     corpus = open_corpus(many(tmp_path / "t.tsv", 1000, distinct=40), PAIR)
     train, valid = ({row.values[0] for row in corpus.splits[name]} for name in ("train", "valid"))
     assert len(train) + len(valid) == 40
-    assert len(valid) == 2
+    assert len(valid) == 4
 
 
 def test_at_least_one_and_at_most_2000_rows_are_held_out(tmp_path):
@@ -548,7 +548,7 @@ def test_at_least_one_and_at_most_2000_rows_are_held_out(tmp_path):
     assert [small.splits[name].count() for name in ("train", "valid")] == [1, 1]
     large = open_corpus(many(tmp_path / "b.tsv", 45_000, 45_000), PAIR)
     assert large.splits["valid"].count() == 2000
-    greedy = open_corpus(many(tmp_path / "c.tsv", 3), PAIR, held_out=0.99)
+    greedy = open_corpus(many(tmp_path / "c.tsv", 3), PAIR, valid_fraction=0.99)
     assert greedy.splits["train"].count() == 1
     with pytest.raises(DataError, match="too few different examples"):
         open_corpus(many(tmp_path / "d.tsv", 10, distinct=1), PAIR)
@@ -557,17 +557,17 @@ def test_at_least_one_and_at_most_2000_rows_are_held_out(tmp_path):
 def test_a_folder_without_valid_holds_out_part_of_train(tmp_path):
     many(tmp_path / "train.tsv")
     write_tsv(tmp_path / "test.tsv")
-    corpus = open_corpus(tmp_path, PAIR, held_out=0.1)
+    corpus = open_corpus(tmp_path, PAIR, valid_fraction=0.1)
     assert {name: split.count() for name, split in corpus.splits.items()} == {
         "train": 900,
         "valid": 100,
         "test": 3,
     }
-    assert list(open_corpus(tmp_path, PAIR, held_out=0.0).splits) == ["train", "test"]
+    assert list(open_corpus(tmp_path, PAIR, valid_fraction=0.0).splits) == ["train", "test"]
 
 
 @pytest.mark.parametrize(
-    "options", [{"held_out": 1.0}, {"held_out": -0.1}, {"seed": -1}, {"seed": 2**64}]
+    "options", [{"valid_fraction": 1.0}, {"valid_fraction": -0.1}, {"seed": -1}, {"seed": 2**64}]
 )
 def test_raises_on_invalid_fractions_and_seeds(tmp_path, options):
     with pytest.raises(DataError, match="between 0 and"):
@@ -593,8 +593,9 @@ def test_digest_depends_on_content_and_options_not_on_the_path(tmp_path):
         digest(one),
         digest(one, "valid"),
         digest(one, seed=1),
-        digest(one, held_out=0.1),
-        digest(one, held_out=0.0),
+        digest(one, valid_fraction=0.2),
+        digest(one, rule="hash"),
+        digest(one, valid_fraction=0.0),
         digest(one, columns=turned),
         digest(one, columns=numbered),
         digest(changed),
@@ -603,7 +604,7 @@ def test_digest_depends_on_content_and_options_not_on_the_path(tmp_path):
 
 
 def test_a_split_can_be_read_twice_and_in_part(tmp_path):
-    split = open_corpus(many(tmp_path / "t.tsv"), PAIR, held_out=0.0).splits["train"]
+    split = open_corpus(many(tmp_path / "t.tsv"), PAIR, valid_fraction=0.0).splits["train"]
     assert next(iter(split)).values == ("s0", "t0")
     assert list(split) == list(split)
 
@@ -612,8 +613,8 @@ def test_progress_counts_the_rows_of_a_split(tmp_path, monkeypatch):
     monkeypatch.setattr(corpus_module, "REPORTED", 400)
     train = open_corpus(many(tmp_path / "t.tsv"), PAIR).splits["train"]
     reported = []
-    assert len(list(train.read(reported.append))) == 950
-    assert reported == [400, 800, 950]
+    assert len(list(train.read(reported.append))) == 900
+    assert reported == [400, 800, 900]
     assert list(train.read()) == list(train)
 
 
@@ -638,7 +639,9 @@ assert "torch" not in sys.modules
 
 def test_items_collect_references_in_order(tmp_path):
     rows = [("a", "1"), ("b", "2"), ("a", "3"), ("c", "4"), ("b", "2")]
-    split = open_corpus(write_tsv(tmp_path / "t.tsv", rows), PAIR, held_out=0.0).splits["train"]
+    split = open_corpus(write_tsv(tmp_path / "t.tsv", rows), PAIR, valid_fraction=0.0).splits[
+        "train"
+    ]
     grouped = [(item.inputs, item.references, item.line) for item in items(split)]
     assert grouped == [(("a",), ("1", "3"), 2), (("b",), ("2", "2"), 3), (("c",), ("4",), 5)]
 
@@ -646,7 +649,7 @@ def test_items_collect_references_in_order(tmp_path):
 def test_items_may_have_two_inputs_or_ignore_columns(tmp_path):
     rows = [("a", "b", "1"), ("a", "c", "2"), ("a", "b", "3")]
     path = write_tsv(tmp_path / "t.tsv", rows, header=("text", "text_pair", "label"))
-    split = open_corpus(path, LABELLED, held_out=0.0).splits["train"]
+    split = open_corpus(path, LABELLED, valid_fraction=0.0).splits["train"]
     assert [item.references for item in items(split)] == [("1", "3"), ("2",)]
     assert [item.references for item in items(split, inputs=1)] == [("b", "c", "b")]
     with pytest.raises(DataError, match="an evaluation needs columns for the input"):

@@ -20,7 +20,7 @@ POEM = "Tiger Tiger, burning bright,\nIn the forests of the night;\n"
 
 def read_all(where, task_columns=RUNNING, **options):
     """Return every part of the text."""
-    corpus = open_corpus(where, task_columns, held_out=0.0, required=("test",), **options)
+    corpus = open_corpus(where, task_columns, valid_fraction=0.0, required=("test",), **options)
     return list(corpus.splits["test"])
 
 
@@ -108,18 +108,18 @@ def test_files_are_documents_only_for_running_text(tmp_path):
 def test_every_row_of_a_table_is_a_document(tmp_path, ending):
     row = '{"text": "one two"}\n' if ending == "jsonl" else "text\none two\n"
     path = write(tmp_path / f"t.{ending}", row)
-    split = open_corpus(path, RUNNING, held_out=0.0).splits["train"]
+    split = open_corpus(path, RUNNING, valid_fraction=0.0).splits["train"]
     assert [row.values for row in split] == [("one two",)]
     assert not split.running
 
 
 def test_split_knows_whether_it_is_running_text(tmp_path):
     path = write(tmp_path / "t.txt")
-    assert open_corpus(path, RUNNING, held_out=0.0).splits["train"].running
-    assert not open_corpus(path, LINES, held_out=0.0).splits["train"].running
+    assert open_corpus(path, RUNNING, valid_fraction=0.0).splits["train"].running
+    assert not open_corpus(path, LINES, valid_fraction=0.0).splits["train"].running
     write(tmp_path / "train.de")
     write(tmp_path / "train.en")
-    assert not open_corpus(tmp_path / "train", PAIR, held_out=0.0).splits["train"].running
+    assert not open_corpus(tmp_path / "train", PAIR, valid_fraction=0.0).splits["train"].running
     assert not open_corpus("builtin:copy", PAIR).splits["train"].running
 
 
@@ -134,10 +134,10 @@ def test_parts_of_a_text_are_held_out_for_validation(tmp_path):
     assert train.running
     rows = sorted([*valid, *train], key=lambda row: row.line)
     assert "".join(row.values[0] for row in rows) == text
-    assert (train.count(), valid.count()) == (48, 2)
+    assert (train.count(), valid.count()) == (45, 5)
     assert corpus.summary == (
         "train: t.txt (plain text, one document). text = running text. "
-        "Held out for validation: 2 of 50 parts."
+        "Held out for validation: 5 of 50 parts."
     )
 
 
@@ -190,7 +190,7 @@ def test_text_files_without_splits_are_one_split(tmp_path):
         write(tmp_path / f"{9 - i}.txt", f"text {9 - i}\n")
     write(tmp_path / "deeper" / "x.txt", "not to be read\n")
     write(tmp_path / "notes.md", "not to be read\n")
-    corpus = open_corpus(tmp_path, RUNNING, held_out=0.2)
+    corpus = open_corpus(tmp_path, RUNNING, valid_fraction=0.2)
     assert (corpus.splits["train"].count(), corpus.splits["valid"].count()) == (8, 2)
     assert texts(tmp_path) == [f"text {i}\n" for i in range(10)]
     with pytest.raises(DataError, match=r"has no train\.\*"):
@@ -230,16 +230,18 @@ def test_digest_of_documents_depends_on_names_and_bytes_not_on_the_folder(tmp_pa
     def digest(folder, names=("a", "b"), last="b\n"):
         for name, text in zip(names, ("a\n", last), strict=True):
             write(tmp_path / folder / f"{name}.txt", text)
-        return open_corpus(tmp_path / folder, RUNNING, held_out=0.0).splits["train"].digest()
+        return open_corpus(tmp_path / folder, RUNNING, valid_fraction=0.0).splits["train"].digest()
 
     first = digest("one")
     assert digest("two") == first
     others = {digest("three", ("a", "c")), digest("four", last="b\n\n"), digest("five", ("b", "a"))}
     assert len({first, *others}) == 4
     alone = [write(tmp_path / "alone" / name, "a\n") for name in ("x.txt", "y.txt")]
-    same, as_well = (open_corpus(path, RUNNING, held_out=0.0).splits["train"] for path in alone)
+    same, as_well = (
+        open_corpus(path, RUNNING, valid_fraction=0.0).splits["train"] for path in alone
+    )
     assert same.digest() == as_well.digest()
-    lines = open_corpus(alone[0], LINES, held_out=0.0).splits["train"]
+    lines = open_corpus(alone[0], LINES, valid_fraction=0.0).splits["train"]
     assert lines.digest() != same.digest()
 
 

@@ -25,7 +25,7 @@ ROWS = [("ab", "c"), ("", "d"), ("e", "fghi"), ("jk", " "), ("l", "mn")]
 def split_of(folder, rows=ROWS, name="t.tsv"):
     text = "source\ttarget\n" + "".join(f"{one}\t{other}\n" for one, other in rows)
     (folder / name).write_bytes(text.encode())
-    return open_corpus(folder / name, PAIR, held_out=0.0).splits["train"]
+    return open_corpus(folder / name, PAIR, valid_fraction=0.0).splits["train"]
 
 
 class Letters:
@@ -222,7 +222,7 @@ from saccade.data.store.cache import encode_once
 from saccade.data.sources import open_corpus, Column
 folder = Path(sys.argv[1])
 columns = (Column("source"), Column("target"))
-split = open_corpus(folder / "t.tsv", columns, held_out=0.0).splits["train"]
+split = open_corpus(folder / "t.tsv", columns, valid_fraction=0.0).splits["train"]
 def encode(rows):
     with open(folder / "calls", "a") as stream:
         stream.write("x")
@@ -263,7 +263,7 @@ from tests.memory import peak_mib
 folder = Path(sys.argv[1])
 before = peak_mib()
 columns = (Column("source"), Column("target"))
-split = open_corpus(folder / "t.tsv", columns, held_out=0.0).splits["train"]
+split = open_corpus(folder / "t.tsv", columns, valid_fraction=0.0).splits["train"]
 encode = lambda rows: [(list(range(30)), list(range(70000, 70040))) for _ in rows]
 encoded = encode_once(split, encode, key="k", folder=folder, limits=None)
 assert encoded.fields[0].tokens.nbytes + encoded.fields[1].tokens.nbytes == 11_000_000

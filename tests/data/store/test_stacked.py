@@ -17,7 +17,7 @@ from saccade.data.store import cache, stacked
 from saccade.data.store.cache import arrays_once
 from saccade.data.store.stacked import StackedArrays, StackedWriter, sampled_digest
 from saccade.data.threads import in_threads
-from saccade.errors import DataError, DiskFullError
+from saccade.errors import BrokenImagesError, DataError, DiskFullError
 
 NAMES = [f"{i}.png" for i in range(37)]
 
@@ -162,22 +162,18 @@ def test_raises_on_no_names(tmp_path):
         prepared(tmp_path, names=[])
 
 
-def test_a_single_bad_name_raises_its_own_error(tmp_path):
-    with pytest.raises(DataError, match=r"^5\.png is broken$"):
-        prepared(tmp_path, Squares(["5.png"]))
-    assert entries(tmp_path) == []
-
-
-def test_error_lists_the_first_of_several_bad_names(tmp_path):
-    with pytest.raises(DataError) as caught:
+def test_error_lists_all_broken_images_and_names_ten(tmp_path):
+    with pytest.raises(BrokenImagesError) as caught:
         prepared(tmp_path, Squares(["35.png", "5.png"]))
-    assert str(caught.value) == "2 of 37 cannot be used:\n5.png is broken\n35.png is broken"
+    assert str(caught.value) == (
+        "2 of 37 images cannot be used:\n  5.png is broken\n  35.png is broken\n"
+        "Replace or remove them, or leave them out with --skip-broken."
+    )
     make = Squares(NAMES)
-    names = [f"{i}.png" for i in range(1000)]
-    with pytest.raises(DataError, match=r"^at least \d+ of 1000 cannot be used:") as caught:
-        prepared(tmp_path, make, names)
-    assert str(caught.value).count("\n") == 5
-    assert len(make.calls) < 200
+    with pytest.raises(BrokenImagesError, match=r"^37 of 37 images cannot be used:") as caught:
+        prepared(tmp_path, make)
+    assert len(caught.value.problems) == len(make.calls) == 37
+    assert str(caught.value).splitlines()[10:12] == ["  9.png is broken", "  and 27 more"]
     assert entries(tmp_path) == []
 
 

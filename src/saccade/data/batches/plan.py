@@ -101,6 +101,11 @@ class Plan:
         return read / self.per_epoch
 
     @property
+    def updates_per_epoch(self) -> float:
+        """The number of updates that read every row once."""
+        return self.per_epoch / self.size
+
+    @property
     def per_epoch(self) -> int:
         """The number of batches that hold every row once."""
         return self._cut.count

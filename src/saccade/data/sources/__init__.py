@@ -3,7 +3,8 @@
 open           open a folder, a file, parallel texts, `builtin:NAME` or `hf:NAME` as a corpus
 layout         the files of each split
 columns        the columns of a file that a task reads
-formats        files of rows: TSV, CSV, JSON Lines, Parquet and lines of text
+formats        files of rows: TSV, CSV, JSON, Parquet, Excel and lines of text
+json_arrays    the objects of a JSON array, one by one
 plain_text     parallel text and documents
 text_files     text files, plain or compressed, line by line
 image_tables   tables of images: class folders, IDX files, columns of paths

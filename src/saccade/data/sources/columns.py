@@ -35,6 +35,9 @@ class Column:
         running: Whether a plain text file is one document; otherwise each line is an example.
         image: Whether the values name images. Images that a table names are looked up when its
             rows are read.
+        label: Whether rows that are held out for validation are stratified by the values; all other
+            columns are then inputs. Without such a column only the first one is an input.
+        separator: The text between several labels of a row; "" if a value is one label.
     """
 
     name: str
@@ -43,20 +46,24 @@ class Column:
     numbers: bool = False
     running: bool = False
     image: bool = False
+    label: bool = False
+    separator: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnRequest:
     """The columns to read from every file, and the user's choices about them.
 
-    columns   the columns of the task
-    pair      source and target language (`--pair`)
-    renamed   names or numbers of columns in the files (`--columns`), by the name of the column
+    columns       the columns of the task
+    pair          source and target language (`--pair`)
+    renamed       names or numbers of columns in the files (`--columns`), by the name of the column
+    skip_broken   whether rows are left out whose image is missing or damaged
     """
 
     columns: tuple[Column, ...]
     pair: tuple[str, str] | None = None
     renamed: Mapping[str, str] = field(default_factory=dict)
+    skip_broken: bool = False
 
     def __post_init__(self) -> None:
         known = [column.name for column in self.columns]

@@ -1,4 +1,4 @@
-"""Files of rows: tab-separated, comma-separated, JSON Lines, Parquet and plain lines of text.
+"""Files of rows: separated values, JSON, Parquet, spreadsheets and plain lines of text.
 
 A format is one class of this module. Its `suffixes` are the file names it reads. A format whose
 records have names, such as JSON objects, derives from `KeyedTable`; one whose records are lists of
@@ -13,10 +13,11 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
-from io import BufferedIOBase
+from io import BufferedIOBase, BytesIO
+from itertools import dropwhile, islice
 from pathlib import Path
 from types import ModuleType
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from saccade.data.corpus import Row, Table
 from saccade.data.sources.archives import digest_of_files
@@ -30,6 +31,7 @@ from saccade.data.sources.columns import (
     quoted,
 )
 from saccade.data.sources.image_tables import ImageFinder
+from saccade.data.sources.json_arrays import is_array_of_objects, read_objects
 from saccade.data.sources.plain_text import open_document
 from saccade.data.sources.text_files import (
     DAMAGE,
@@ -40,9 +42,12 @@ from saccade.data.sources.text_files import (
     read_lines,
     suffix_of,
 )
-from saccade.errors import DataError
+from saccade.errors import BrokenImagesError, DataError
 
 Record = Mapping[str, object]
+SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|"}
+"""The separators of .csv files, the usual one first."""
+SNIFFED = 50  # records that show the separator
 FORMATS: dict[str, type["FileTable"]] = {}
 """The class of each suffix; defining a subclass of `FileTable` adds its suffixes."""
 
@@ -54,7 +59,7 @@ class FileTable(Table):
     suffixes   ends of the names of such files
     """
 
-    kind: ClassVar[str]
+    kind: str
     suffixes: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls) -> None:
@@ -62,6 +67,7 @@ class FileTable(Table):
 
     def __init__(self, path: Path, request: ColumnRequest) -> None:
         self.path, self.header = path, not request.numbered
+        self._skip_broken = request.skip_broken
         self.match = self._match(request)
         self.columns = self.match.names
         self._images = [i for i, column in enumerate(self.match.columns) if column.image]
@@ -75,13 +81,22 @@ class FileTable(Table):
         return cls(path, request)
 
     def rows(self) -> Iterator[Row]:
-        """Yield all rows; raise a DataError if there are none, or if an image is missing."""
-        file, empty = str(self.path), True
+        """Yield all rows; at the end, raise a DataError if there are none or images are missing."""
+        file, number = str(self.path), 0
+        missing: list[str] = []
         for line, values in self._records():
-            empty = False
-            yield Row(self._with_images(values, line), line, file)
-        if empty:
+            number += 1
+            try:
+                completed = self._with_images(values, line)
+            except DataError as error:
+                missing.append(str(error))
+            else:
+                yield Row(completed, line, file)
+        if not number:
             raise DataError(f"{self.path} has no rows; at least one example is expected")
+        if missing and not self._skip_broken:
+            raise BrokenImagesError(missing, number)
+        self.missing = missing
 
     def digest(self) -> str:
         """Return a text that depends on the format, the columns, the bytes and the images."""
@@ -125,18 +140,30 @@ class FileTable(Table):
 class SeparatedTable(FileTable):
     """A file whose records are lists of fields; the first record may be a header.
 
-    advice   what to do if a record has too many fields
+    advice      what to do if a record has too many fields
+    separator   text between the fields of a record, for messages
     """
 
-    advice: ClassVar[str]
+    advice: str
+    separator: str
 
     def _match(self, request: ColumnRequest) -> ColumnMatch:
-        first = first_line(self.path)
         self._first = next((fields for _, fields in self._fields()), [])
+        if not self._first:
+            raise DataError(f"{self.path} is empty; at least one example is expected")
+        return self._match_fields(self._first, request)
+
+    def _match_fields(self, fields: list[str], request: ColumnRequest) -> ColumnMatch:
+        """Match the columns by the fields of the first record."""
         if request.numbered:
-            return match_numbers(len(self._first), request, str(self.path))
-        advice = f"The first line is {quoted(first)}. {request.advice()}"
-        return match_names(self._first, request, str(self.path), advice)
+            return match_numbers(len(fields), request, str(self.path))
+        shown = quoted(self.separator.join(fields))
+        advice = f"The first line is {shown}. {self._hint(request)}{request.advice()}"
+        return match_names(fields, request, str(self.path), advice)
+
+    def _hint(self, request: ColumnRequest) -> str:
+        """Return a sentence about a likely mistake in the format; "" if there is none."""
+        return ""
 
     def _records(self) -> Iterator[tuple[int, tuple[str, ...]]]:
         width, places = self.match.width, self.match.places
@@ -174,34 +201,150 @@ class Tsv(SeparatedTable):
     kind = "tab-separated"
     suffixes = (".tsv",)
     advice = "If the text contains tabs, use CSV."
+    separator = "\t"
 
     def _fields(self) -> Iterator[tuple[int, list[str]]]:
         for number, line in enumerate(read_lines(self.path), 1):
             yield number, line.split("\t")
 
+    def _hint(self, request: ColumnRequest) -> str:
+        other = Csv.sniffed(self.path, request)
+        names = [name for name, separator in SEPARATORS.items() if separator == other]
+        if other == "\t" or len(self._first) > 1 or other not in self._first[0]:
+            return ""
+        return f"The file is {names[0]}-separated: rename it to .csv. "
+
 
 class Csv(SeparatedTable):
-    """Comma-separated values; a field in quotation marks may contain commas and line ends."""
+    """Values separated by commas, semicolons, tabs or pipes, which the first records show.
 
-    kind = "comma-separated"
+    A field in quotation marks may contain separators and line ends.
+    """
+
     suffixes = (".csv",)
-    advice = 'If the text contains commas, put it in "…".'
+
+    def __init__(self, path: Path, request: ColumnRequest) -> None:
+        self.separator = self.sniffed(path, request)
+        name = next(name for name, text in SEPARATORS.items() if text == self.separator)
+        self.kind = f"{name}-separated"
+        self.advice = f'If the text contains {name}s, put it in "…".'
+        super().__init__(path, request)
+
+    @classmethod
+    def sniffed(cls, path: Path, request: ColumnRequest) -> str:
+        """Return the separator that the first records have.
+
+        It divides the first record into the requested columns, and all others into as many fields.
+        If no separator does both, the first one counts more. A file of one column has commas.
+        """
+        numbers = [int(number) for number in request.renamed.values() if number.isdecimal()]
+        least = max([2, *numbers]) if max(numbers, default=2) > 1 else LONGEST
+        ranking: list[tuple[bool, bool, str]] = []
+        for separator in SEPARATORS.values():
+            records, complete = _beginning(path, separator)
+            widths = [len(fields) for fields in records if fields != [""]]
+            if widths and widths[0] >= least:
+                matches = request.numbered or _has_columns(records[0], request)
+                ranking.append((matches, complete and len(set(widths)) == 1, separator))
+        best = max(ranking, key=lambda entry: entry[:2], default=(True, True, ","))
+        return best[2] if best[0] or best[1] else ","
 
     def _fields(self) -> Iterator[tuple[int, list[str]]]:
-        if csv.field_size_limit() < LONGEST:
-            csv.field_size_limit(LONGEST)
-        reader = csv.reader(read_lines(self.path, keep_ends=True), strict=True)
-        line = 1
-        try:
-            for fields in reader:
-                yield line, fields or [""]
-                line = reader.line_num + 1
-        except csv.Error as error:
-            raise DataError(
-                f"{self.path}:{line}: expected comma-separated values ({error}). Put a field that "
-                'contains commas, line ends or quotation marks in "…", and double each quotation '
-                "mark in it"
-            ) from error
+        return _parsed(self.path, self.separator)
+
+
+def _parsed(path: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield the line and the fields of every record with this separator."""
+    if csv.field_size_limit() < LONGEST:
+        csv.field_size_limit(LONGEST)
+    lines = read_lines(path, keep_ends=True)
+    reader = csv.reader(lines, delimiter=separator, strict=True)
+    line = 1
+    try:
+        for fields in reader:
+            yield line, fields or [""]
+            line = reader.line_num + 1
+    except csv.Error as error:
+        name = next(name for name, text in SEPARATORS.items() if text == separator)
+        raise DataError(
+            f"{path}:{line}: expected {name}-separated values ({error}). Put a field that contains "
+            f'{name}s, line ends or quotation marks in "…", and double each quotation mark in it'
+        ) from error
+
+
+def _beginning(path: Path, separator: str) -> tuple[list[list[str]], bool]:
+    """Return the fields of the first records, and whether they could be read without an error."""
+    records: list[list[str]] = []
+    try:
+        records.extend(fields for _, fields in islice(_parsed(path, separator), SNIFFED))
+    except DataError:  # reading the file reports it
+        return records, False
+    return records, True
+
+
+def _has_columns(header: list[str], request: ColumnRequest) -> bool:
+    try:
+        match_names(header, request, "", "")
+    except DataError:
+        return False
+    return True
+
+
+class Spreadsheet(SeparatedTable):
+    """The first sheet of an Excel workbook that has cells."""
+
+    suffixes = (".xlsx",)
+    advice = "Remove the cells beside the table."
+    separator = " | "
+
+    def __init__(self, path: Path, request: ColumnRequest) -> None:
+        self._sheet, self.kind = self._first_sheet(path)
+        super().__init__(path, request)
+
+    @staticmethod
+    def _first_sheet(path: Path) -> tuple[str, str]:
+        """Return the name of the sheet to read, and the description of the format."""
+        with _workbook(path) as workbook:
+            names = workbook.sheet_names
+            full = [name for name in names if workbook.get_sheet_by_name(name).height]
+        if not full:
+            raise DataError(f"{path} has no cells; at least one example is expected")
+        others = f", the first of {len(full)}" if len(full) > 1 else ""
+        return full[0], f"Excel, sheet {quoted(full[0])}{others}"
+
+    def _fields(self) -> Iterator[tuple[int, list[str]]]:
+        with _workbook(self.path) as workbook:
+            sheet = workbook.get_sheet_by_name(self._sheet)
+            records = ((n, list(map(_cell, cells))) for n, cells in enumerate(sheet.iter_rows(), 1))
+            yield from dropwhile(lambda record: not any(record[1]), records)
+
+
+@contextmanager
+def _workbook(path: Path) -> Iterator[Any]:
+    try:
+        calamine = importlib.import_module("python_calamine")
+    except ImportError as error:
+        raise DataError(
+            f"{path} needs python-calamine to be read; install it with pip install "
+            '"saccade-attention[excel]", or save the sheet as .csv'
+        ) from error
+    try:
+        with open_bytes(path) as stream:
+            workbook = calamine.load_workbook(BytesIO(stream.read()))
+        yield workbook
+    except (OSError, calamine.CalamineError, *DAMAGE) as error:
+        raise DataError(
+            f"{path} is not a complete .xlsx file: {error}; save it again, or as .csv"
+        ) from error
+
+
+def _cell(value: object) -> str:
+    """Return the text of a cell; 3.0, the only kind of number that Excel has, is 3."""
+    if isinstance(value, bool):
+        return str(int(value))
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)
 
 
 class KeyedTable(FileTable):
@@ -265,6 +408,33 @@ class Jsonl(KeyedTable):
 
     def digest(self) -> str:
         """Return a text that also depends on the keys: their order in line 1 does not suffice."""
+        return f"{super().digest()} {json.dumps(self.match.found_as)}"
+
+
+class Json(KeyedTable):
+    """A JSON array of objects, or an object with such an array: {"data": [{…}, …]}."""
+
+    kind = "JSON"
+    suffixes = (".json",)
+
+    @classmethod
+    def open(cls, path: Path, request: ColumnRequest) -> Table:
+        """Open an array; JSON lines if the first line is an object without an array of objects."""
+        try:
+            record = json.loads(first_line(path))
+        except (ValueError, RecursionError):  # also a line that is too long
+            record = None
+        lines = isinstance(record, dict) and not any(map(is_array_of_objects, record.values()))
+        return (Jsonl if lines else cls)(path, request)
+
+    def _names(self) -> tuple[str, ...]:
+        return tuple(next((record for _, record in self._objects()), ()))
+
+    def _objects(self) -> Iterator[tuple[int, Record]]:
+        return read_objects(self.path)
+
+    def digest(self) -> str:
+        """Return a text that also depends on the keys."""
         return f"{super().digest()} {json.dumps(self.match.found_as)}"
 
 

@@ -18,8 +18,10 @@ from saccade.data.sources.archives import (
 )
 from saccade.data.sources.columns import ColumnRequest, counted, listed, quoted
 from saccade.data.sources.text_files import file_digest, unreadable
-from saccade.errors import DataError
+from saccade.data.threads import in_threads
+from saccade.errors import BrokenImagesError, DataError
 
+WORKERS = 2  # threads that check images
 ADDED = "__MACOSX"  # a folder that macOS puts into zip files
 
 
@@ -142,6 +144,61 @@ class IdxTable(Table):
         """Return a text such as: image = the images of the IDX files, label = their labels."""
         image, label = self.columns
         return f"{image} = the images of the IDX files, {label} = their labels, numbers"
+
+
+class IntactImages(Table):
+    """The rows of a table whose images can be decoded; every image is decoded once.
+
+    Attributes:
+        problems: One sentence per image that is missing or damaged.
+
+    Raises:
+        BrokenImagesError: No image can be used.
+    """
+
+    def __init__(self, table: Table, place: int) -> None:
+        self._table, self._place = table, place
+        self.columns, self.base = table.columns, table.base
+        names = list(dict.fromkeys(row.values[place] for row in table.rows()))
+        reasons = zip(names, in_threads(_damage, names, WORKERS), strict=True)
+        self._broken = {name: reason for name, reason in reasons if reason}
+        self.problems = (*table.missing, *self._broken.values())
+        self.total = len(names) + len(table.missing)
+        if len(self._broken) == len(names):
+            raise BrokenImagesError(self.problems, self.total)
+
+    def rows(self) -> Iterator[Row]:
+        """Yield the rows with intact images."""
+        return (row for row in self._table.rows() if row.values[self._place] not in self._broken)
+
+    def digest(self) -> str:
+        """Return a text that depends on the table and on the images that are left out."""
+        names = sorted(name.removeprefix(self.base) for name in self._broken)
+        return f"intact {' '.join(map(quoted, names))} {self._table.digest()}"
+
+    def describe(self) -> str:
+        """Return the description of the table, with the number of images that are left out."""
+        return f"{self._table.describe()}, {self.left_out}"
+
+    @property
+    def left_out(self) -> str:
+        """The number of images that are left out, as in: 4 of 600 images left out as broken."""
+        return f"{len(self.problems)} of {counted(self.total, 'image')} left out as broken"
+
+    def meaning(self) -> str:
+        """Return the meaning of the table."""
+        return self._table.meaning()
+
+
+def _damage(name: str) -> str:
+    """Return why an image cannot be decoded; "" if it can."""
+    from saccade.data.sources.images import read_image
+
+    try:
+        read_image(name)
+    except DataError as error:
+        return str(error)
+    return ""
 
 
 class ImageFinder:

@@ -1,6 +1,7 @@
 """Open a data set: a folder, a file, parallel texts, `builtin:NAME` or `hf:NAME`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from saccade.data import builtin
@@ -9,9 +10,22 @@ from saccade.data.sources.columns import Column, ColumnRequest, counted, parse_p
 from saccade.data.sources.formats import FORMATS
 from saccade.data.sources.generated import builtin_tables
 from saccade.data.sources.huggingface import HUGGING_FACE, huggingface_tables, is_saved
+from saccade.data.sources.image_tables import IntactImages
 from saccade.data.sources.layout import SPLITS, contents, find_places
-from saccade.data.validation_split import hold_out
-from saccade.errors import DataError
+from saccade.data.validation_split import (
+    ENOUGH,
+    GIVEN,
+    HASH,
+    RULES,
+    STRATIFIED,
+    LabelValues,
+    RowKey,
+    SplitRecord,
+    compare_given,
+    hold_out,
+    hold_out_by_hash,
+)
+from saccade.errors import BrokenImagesError, DataError, joined
 
 
 def open_corpus(
@@ -20,15 +34,18 @@ def open_corpus(
     *,
     pair: str | None = None,
     columns: Mapping[str, str] | None = None,
-    held_out: float = 0.05,
+    valid_fraction: float | None = None,
+    rule: str = STRATIFIED,
     seed: int = 0,
     required: Sequence[str] = ("train",),
+    skip_broken: bool = False,
 ) -> Corpus:
     """Find the splits of a data set and their columns.
 
-    Only the beginnings of files are read. Without a split `valid`, a fraction of `train` is
-    held out, which reads the first column once. A single file, or a folder of running text or
-    of images without splits, is both `train` and `valid`.
+    Without a split `valid`, rows of `train` are held out, which reads the table once. A single
+    file, or a folder of running text or of images without splits, is both `train` and `valid`.
+    Where the data has both, they are read once to report inputs that both contain. With a
+    `valid_fraction` of 0, only the beginnings of files are read.
 
     Args:
         data: A folder, a file, the common beginning of two parallel files, `builtin:NAME` or
@@ -37,57 +54,180 @@ def open_corpus(
         pair: Source and target language of parallel text, as in `en-de`.
         columns: Names of columns in the files, or numbers from 1 for files without a header, by
             the name of the column in `task_columns`.
-        held_out: The fraction of `train` to hold out for validation, from 0 up to 1. With 0
-            nothing is held out, and a single file is `required[0]`, for evaluation.
+        valid_fraction: The fraction of `train` to hold out for validation, from 0 up to 1. By
+            default 10 % of the rows, at least 100, but at most 20 % and about 2000. With 0 nothing
+            is held out, and a single file is `required[0]`, for evaluation.
+        rule: How rows are held out: "stratified" by label, or "hash", the rule of runs that record
+            no split.
         seed: The seed that decides which rows are held out.
         required: The splits that must exist.
+        skip_broken: Whether rows are left out whose image is missing or damaged, which decodes
+            every image once.
 
     Returns:
-        The splits, and a summary of the recognised files and columns.
+        The splits, a summary of the recognised files and columns, and the record of the split.
 
     Raises:
         DataError: A file, a column or a split is missing, or a file is damaged. The message names
             the file, the line and what is expected.
+        BrokenImagesError: Images that a table names are missing.
 
     Example:
         >>> corpus = open_corpus("builtin:copy", [Column("source"), Column("target")])
         >>> next(iter(corpus.splits["train"])).values
         ('s s p f s', 's s p f s')
     """
-    if not 0 <= held_out < 1:
-        raise DataError(f"held_out must be a fraction between 0 and 1, got {held_out}")
+    if valid_fraction is not None and not 0 <= valid_fraction < 1:
+        raise DataError(
+            f"the fraction of rows for validation must be between 0 and 1, got {valid_fraction}; "
+            "0.1 holds out 10 %"
+        )
     if not 0 <= seed < 2**64:
         raise DataError(f"seed must be between 0 and 2**64 - 1, got {seed}")
+    if rule not in RULES:
+        raise DataError(
+            f"{rule!r} is not a known rule of splits; expected one of {', '.join(RULES)}. A newer "
+            "Saccade may know it: upgrade"
+        )
     request = ColumnRequest(
         columns=tuple(task_columns),
         pair=parse_pair(pair) if pair else None,
         renamed=dict(columns or {}),
+        skip_broken=skip_broken,
     )
     single, tables = _tables(str(data), request)
-    if single and not held_out:
+    if single and valid_fraction == 0:
         tables = {required[0]: tables["train"]}
     for split in required:
         if split not in tables and not single:
             raise DataError(_missing(split, data, list(tables), request))
     _require_same_columns(tables)
-    return _corpus(tables, held_out, seed)
+    intact = _intact(tables, request) if skip_broken else {}
+    tables |= intact
+    corpus = _corpus(tables, intact)
+    if valid_fraction == 0 or "train" not in tables:
+        return corpus
+    splitter = _Splitter(request, valid_fraction, seed, rule)
+    if "valid" not in tables:
+        corpus = splitter.held_out(corpus, tables["train"])
+    elif not str(data).startswith(builtin.PREFIX):
+        corpus = replace(corpus, record=splitter.given(tables["train"], tables["valid"]))
+    else:
+        corpus = replace(corpus, record=SplitRecord(GIVEN))
+    corpus.splits["train"].companions = (corpus.splits["valid"],)
+    assert corpus.record is not None
+    return replace(corpus, remarks=(*corpus.remarks, *corpus.record.remarks))
 
 
-def _corpus(tables: Mapping[str, Table], held_out: float, seed: int) -> Corpus:
-    """Return the tables as splits, with `valid` held out of `train` if it is missing."""
-    splits = {name: Split(name, table) for name, table in tables.items()}
+@dataclass(frozen=True)
+class _Splitter:
+    """The rule by which rows are held out."""
+
+    request: ColumnRequest
+    fraction: float | None
+    seed: int
+    rule: str
+
+    def held_out(self, corpus: Corpus, table: Table) -> Corpus:
+        """Return the corpus with `valid` held out of `train`."""
+        rows, where = (row.values for row in table.rows()), table.describe()
+        label = self._label(table)
+        if self.rule == HASH:
+            old_key = RowKey(self.seed, base=table.base, strip=False)
+            partition = hold_out_by_hash(rows, old_key, where, fraction=self.fraction)
+        else:
+            row_key = self._row_key(table)
+            partition = hold_out(
+                rows,
+                row_key,
+                where,
+                fraction=self.fraction,
+                label=label,
+                least=1 if table.running else ENOUGH,  # parts of a text are long
+            )
+        train, valid = partition.train, partition.valid
+        splits = {
+            **corpus.splits,
+            "train": Split("train", table, train),
+            "valid": Split("valid", table, valid),
+        }
+        total = counted(train.count + valid.count, "part" if table.running else "row")
+        how = ", stratified by label" if partition.record.labels else ""
+        summary = (
+            f"{corpus.summary} Held out for validation: {spaced(valid.count)} of {total}{how}."
+        )
+        return replace(corpus, splits=_ordered(splits), summary=summary, record=partition.record)
+
+    def given(self, train: Table, valid: Table) -> SplitRecord:
+        """Return the record of a validation set that the data has, with the rows it shares."""
+        broken: list[BrokenImagesError] = []
+        record = compare_given(
+            _values(train, broken), _values(valid, broken), self._row_key(train), self._label(train)
+        )
+        if broken:
+            raise joined(broken)
+        if self.fraction is None:
+            return record
+        unused = (
+            f"the validation fraction of {self.fraction} has no effect, because the data has a "
+            "validation set of its own"
+        )
+        return replace(record, remarks=(*record.remarks, unused))
+
+    def _label(self, table: Table) -> LabelValues | None:
+        """Return the column of labels, if the table has one."""
+        by_name = {column.name: column for column in self.request.columns}
+        for place, name in enumerate(table.columns):
+            if by_name[name].label:
+                return LabelValues(place, by_name[name].separator)
+        return None
+
+    def _row_key(self, table: Table) -> RowKey:
+        """Return the hash of a row's inputs: all columns but the label, or the first one."""
+        label = self._label(table)
+        places = range(len(table.columns)) if label else range(1)
+        inputs = tuple(place for place in places if label is None or place != label.place)
+        return RowKey(self.seed, inputs, table.base)
+
+
+def _values(table: Table, broken: list[BrokenImagesError]) -> Iterator[tuple[str, ...]]:
+    """Yield the values of all rows; an error about missing images is collected, not raised."""
+    try:
+        for row in table.rows():
+            yield row.values
+    except BrokenImagesError as error:
+        broken.append(error)
+
+
+def _corpus(tables: Mapping[str, Table], intact: Mapping[str, IntactImages]) -> Corpus:
+    """Return the tables as splits, with all their rows; `intact` are those without some images."""
     files = "; ".join(f"{name}: {table.describe()}" for name, table in tables.items())
     meaning = "; ".join(dict.fromkeys(table.meaning() for table in tables.values()))
-    summary = f"{files}. {meaning}."
-    if held_out and "train" in splits and "valid" not in splits:
-        table = tables["train"]
-        values = (row.values[0] for row in table.rows())
-        train, valid = hold_out(values, held_out, seed, table.describe(), table.base)
-        splits |= {"train": Split("train", table, train), "valid": Split("valid", table, valid)}
-        total = counted(train.count + valid.count, "part" if table.running else "row")
-        summary += f" Held out for validation: {spaced(valid.count)} of {total}."
-    ordered = {name: splits[name] for name in SPLITS if name in splits}
-    return Corpus({**ordered, **splits}, summary)
+    splits = {name: Split(name, table) for name, table in tables.items()}
+    return Corpus(
+        splits=_ordered(splits),
+        summary=f"{files}. {meaning}.",
+        remarks=tuple(
+            f"{name}: {table.left_out}, the first: {table.problems[0]}"
+            for name, table in intact.items()
+        ),
+        skipped={name: len(table.problems) for name, table in intact.items()},
+    )
+
+
+def _ordered(splits: Mapping[str, Split]) -> dict[str, Split]:
+    return {**{name: splits[name] for name in SPLITS if name in splits}, **splits}
+
+
+def _intact(tables: Mapping[str, Table], request: ColumnRequest) -> dict[str, IntactImages]:
+    """Return the tables that have broken images, without these."""
+    images = [column.name for column in request.columns if column.image]
+    if not images:
+        raise DataError("--skip-broken is for images, and this task reads none; leave it out")
+    checked = {
+        name: IntactImages(table, table.columns.index(images[0])) for name, table in tables.items()
+    }
+    return {name: table for name, table in checked.items() if table.problems}
 
 
 def _tables(data: str, request: ColumnRequest) -> tuple[bool, dict[str, Table]]:

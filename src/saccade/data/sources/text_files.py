@@ -7,7 +7,9 @@ parallel files would get out of step.)
 import gzip
 import lzma
 import zlib
-from collections.abc import Iterator
+from codecs import getincrementaldecoder
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from io import BufferedIOBase
 from pathlib import Path
 
@@ -17,11 +19,12 @@ from saccade.files import fingerprint
 LONGEST = 2**24  # bytes of a line: a longer one is hardly text and would fill the memory
 PACKED = (".gz", ".xz")
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # some editors put it before UTF-8
+UTF_16_CHECKED = 64  # bytes in which every second one is zero
 DAMAGE = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError)
 OTHER_KINDS = {
     b"\x1f\x8b": "compressed with gzip; its name must end in .gz",
     b"\xfd7zXZ\x00": "compressed with xz; its name must end in .xz",
-    b"PK\x03\x04": "a zip archive or a spreadsheet; unpack it, or save it as .tsv",
+    b"PK\x03\x04": "a zip archive or a spreadsheet; unpack it, or let its name end in .xlsx",
     b"\x28\xb5\x2f\xfd": "compressed with zstd; use gzip or xz",
     b"BZh": "compressed with bzip2; use gzip or xz",
     b"PAR1": "a Parquet file; its name must end in .parquet",
@@ -63,21 +66,48 @@ def read_lines(path: Path, *, keep_ends: bool = False) -> Iterator[str]:
     Raises:
         DataError: The file cannot be read, is not UTF-8, or is not text; names the line.
     """
+    with _opened(path) as (stream, count):
+        for raw in iter(lambda: stream.readline(LONGEST + 1), b""):
+            count(1)
+            if len(raw) > LONGEST:
+                raise DataError(
+                    f"{path}:{count(0)}: longer than {LONGEST:,} bytes; a text file with one "
+                    "example per line is expected"
+                )
+            if count(0) == 1:
+                _require_text(path, raw)
+                raw = raw.removeprefix(BYTE_ORDER_MARK)  # noqa: PLW2901
+            if not keep_ends:
+                raw = raw[:-2] if raw.endswith(b"\r\n") else raw.removesuffix(b"\n")  # noqa: PLW2901
+            yield raw.decode()
+
+
+def read_chunks(path: Path, size: int = 2**16) -> Iterator[str]:
+    """Yield the text of a file in parts that end anywhere; raise as `read_lines` does."""
+    decoder = getincrementaldecoder("utf-8-sig")()
+    with _opened(path) as (stream, count):
+        for raw in iter(lambda: stream.read(size), b""):
+            if not count(0):
+                count(1)
+                _require_text(path, raw)
+            yield decoder.decode(raw)
+            count(raw.count(b"\n"))
+        yield decoder.decode(b"", final=True)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[BufferedIOBase, Callable[[int], int]]]:
+    """Open a file, with a counter of lines by which errors of reading are reported."""
     number = 0
+
+    def count(lines: int) -> int:
+        nonlocal number
+        number += lines
+        return number
+
     try:
         with open_bytes(path) as stream:
-            for number, raw in enumerate(iter(lambda: stream.readline(LONGEST + 1), b""), 1):
-                if len(raw) > LONGEST:
-                    raise DataError(
-                        f"{path}:{number}: longer than {LONGEST:,} bytes; a text file with one "
-                        "example per line is expected"
-                    )
-                if number == 1:
-                    _require_text(path, raw)
-                    raw = raw.removeprefix(BYTE_ORDER_MARK)  # noqa: PLW2901
-                if not keep_ends:
-                    raw = raw[:-2] if raw.endswith(b"\r\n") else raw.removesuffix(b"\n")  # noqa: PLW2901
-                yield raw.decode()
+            yield stream, count
     except UnicodeDecodeError as error:
         raise DataError(
             f"{path}:{number}: not UTF-8 at byte offset {error.start} of the line "
@@ -116,3 +146,6 @@ def _require_text(path: Path, raw: bytes) -> None:
     for beginning, kind in OTHER_KINDS.items():
         if raw.startswith(beginning):
             raise DataError(f"{path} is not plain text but {kind}")
+    halves = raw[:UTF_16_CHECKED]
+    if len(halves) > 1 and max(halves[::2].count(0), halves[1::2].count(0)) > len(halves) // 4:
+        raise DataError(f"{path} is not plain text but UTF-16 without a mark; save it as UTF-8")

@@ -21,7 +21,7 @@ from saccade.data.corpus import Row, Split
 from saccade.data.store.ragged import Ragged, RaggedWriter
 from saccade.data.store.stacked import Array, StackedArrays, StackedWriter, sampled_digest
 from saccade.data.threads import in_threads
-from saccade.errors import DataError, DiskFullError
+from saccade.errors import BrokenImagesError, DataError, DiskFullError
 from saccade.files import atomic_folder, clean_up, disk_full, fingerprint, read_json
 
 Encode = Callable[[list[Row]], list[tuple[list[int], ...]]]
@@ -128,7 +128,7 @@ def arrays_once(
         The arrays, mapped from a file.
 
     Raises:
-        DataError: `make` raised a DataError; up to five of them are reported together.
+        BrokenImagesError: `make` raised a DataError; all of them are reported together.
         DiskFullError: The disk is full; nothing incomplete is left.
     """
 
@@ -247,17 +247,11 @@ def _write_arrays(
                     errors.append(array)
                 elif not errors:
                     writer.add(array, name)
-            if len(errors) >= SHOWN:
-                break
             done += len(chunk)
             if progress is not None:
                 progress(done)
-    if len(errors) == 1:
-        raise errors[0]
     if errors:
-        shown = "\n".join(str(error) for error in errors[:SHOWN])
-        at_least = "at least " * (len(errors) >= SHOWN)
-        raise DataError(f"{at_least}{len(errors)} of {len(names)} cannot be used:\n{shown}")
+        raise BrokenImagesError([str(error) for error in errors], len(names))
 
 
 def _tried(make: Callable[[str], Array], name: str) -> Array | DataError:

@@ -1,6 +1,5 @@
 """Write a task as a folder that transformers reads: model, vocabulary, labels and generation."""
 
-import copy
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -13,7 +12,6 @@ from saccade.decoding import GenerationConfig
 from saccade.errors import InteropError
 from saccade.interop.advice import advice
 from saccade.interop.huggingface.load_save import candidates, fit, load, save
-from saccade.interop.huggingface.model_diff import submodule
 from saccade.interop.huggingface.recipe_changes import recipe_changes
 from saccade.interop.huggingface.vocabulary import (
     TARGET,
@@ -32,6 +30,7 @@ from saccade.tasks import (
     Task,
     TextInput,
     TokenOutput,
+    with_scaled_head,
 )
 from saccade.text import Tokenizer
 
@@ -179,13 +178,18 @@ def _translator(model: nn.Module, reads: TextInput, writes: GeneratedText) -> Ex
 
 
 def _classifier(model: nn.Module, reads: TextInput, writes: LabelOutput) -> ExportPlan:
-    """A number is given in its own units, not relative to the training data."""
-    own: Facts = {"pairs": reads.pairs, "temperature": writes.temperature}
+    """The head includes the temperature, so that transformers gives the same probabilities.
+
+    A number is given in its own units, not relative to the training data.
+    """
+    own: Facts = {"pairs": reads.pairs}
     match writes.labels:
         case Number(mean=mean, scale=scale):
-            model = _rescaled(model, mean, scale)
-        case Several(separator=separator):
-            own["separator"] = separator
+            model = with_scaled_head(model, scale, mean)
+        case Several(separator=separator, thresholds=thresholds):
+            own |= {"separator": separator, "thresholds": thresholds}
+    if writes.temperature != 1:
+        model = with_scaled_head(model, 1 / writes.temperature)
     return ExportPlan(
         model=model,
         facts={**token_ids(reads.tokenizer), **_label_facts(writes.labels), "saccade": own},
@@ -252,16 +256,6 @@ def _label_facts(labels: Labels) -> Facts:
         case _:
             problem = "single_label_classification"
     return {"problem_type": problem, "id2label": dict(enumerate(labels.names))}
-
-
-def _rescaled(model: nn.Module, mean: float, scale: float) -> nn.Module:
-    """Return a copy whose head gives `scale` times the output plus `mean`."""
-    model = copy.deepcopy(model)
-    head = submodule(model, "head", nn.Linear)
-    with torch.no_grad():
-        head.weight.mul_(scale)
-        head.bias.mul_(scale).add_(mean)
-    return model
 
 
 @torch.no_grad()

@@ -7,7 +7,7 @@ recipe and the files of its run folder; the task itself is made by its own `Task
 import json
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -61,8 +61,10 @@ class SaccadeFacts:
     """The key "saccade" that `task_export` writes into config.json.
 
     pairs          whether a classifier reads pairs of texts
-    temperature    the divisor of a classifier's logits
+    temperature    the divisor of a classifier's logits, in folders of earlier versions, whose heads
+                   do not include it
     separator      the text between several labels
+    thresholds     the probabilities above which each of several labels is predicted
     layout         the layout of a language model's texts
     opening        the text before every input of a language model
     space_before   whether the vocabulary put a space before every text
@@ -71,6 +73,7 @@ class SaccadeFacts:
     pairs: bool = False
     temperature: float = 1.0
     separator: str | None = None
+    thresholds: dict[str, float] = field(default_factory=dict)
     layout: str = "stream"
     opening: str = ""
     space_before: bool = False
@@ -296,7 +299,9 @@ def _labels(source: ImportSource) -> Table:
     if problem == "multi_label_classification":
         free = [x for x in SEPARATORS if not any(x in name for name in names)]
         separator = source.own.separator or next(iter(free), "\n")
-        return {"kind": "several", "names": names, "separator": separator}
+        thresholds = {x: y for x, y in source.own.thresholds.items() if x in names}
+        several = {"kind": "several", "names": names, "separator": separator}
+        return {**several, "thresholds": thresholds}
     return {"kind": "one", "names": names}
 
 

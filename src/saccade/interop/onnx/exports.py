@@ -16,7 +16,15 @@ from saccade.interop.onnx.decoders import SOURCE_MASK, Writing, writing_of
 from saccade.interop.onnx.graphs import LOGITS, TOKENS, Graph, Port, Tensors
 from saccade.interop.onnx.twins import followable
 from saccade.shapes import Float, Tensor
-from saccade.tasks import Description, GeneratedText, ImageInput, LabelOutput, Task, TextInput
+from saccade.tasks import (
+    Description,
+    GeneratedText,
+    ImageInput,
+    LabelOutput,
+    Task,
+    TextInput,
+    with_scaled_head,
+)
 from saccade.text import Tokenizer
 
 SOURCE, IMAGE, LENGTH = "source", "image", "length"
@@ -77,22 +85,25 @@ def export_of(task: Task) -> OnnxExport:
 
 
 def _answering(task: Task, about: Description) -> OnnxExport:
-    """Export a model that answers in one pass."""
+    """Export a model that answers in one pass; its logits include the temperature of labels."""
     reading = _reading(task, about, TOKENS, "mask", LENGTH)
-    model, network = followable(task.model), reading.copied_network()
+    facts: dict[str, Any] = dict(reading.facts)
+    ours = task.model
+    match about.writes:
+        case LabelOutput(labels=labels, temperature=temperature):
+            facts["labels"] = {**labels.facts(), "temperature": 1.0}
+            if temperature != 1:
+                ours = with_scaled_head(ours, 1 / temperature)
+    model, network = followable(ours), reading.copied_network()
 
     def run(given: Tensors) -> Sequence[Tensor]:
         return [model(*_with_features(network, reading.arguments(given)))]
 
-    facts: dict[str, Any] = dict(reading.facts)
-    match about.writes:
-        case LabelOutput(labels=labels, temperature=temperature):
-            facts["labels"] = {**labels.facts(), "temperature": temperature}
     return OnnxExport(
         graphs={"model": Graph(_joined(network, model), run, reading.ports, [LOGITS])},
         facts=facts,
         files=_vocabularies(about),
-        ours=lambda given: task.model(*_with_features(reading.network, reading.arguments(given))),
+        ours=lambda given: ours(*_with_features(reading.network, reading.arguments(given))),
         limits=reading.limits,
     )
 

@@ -1,4 +1,4 @@
-/* Elements that show a prediction: a text with its score and alternatives, or labels with bars. */
+/* Elements that show a prediction: a text with its confidence, or labels with bars. */
 
 import { make, visible } from "./view.js";
 
@@ -17,20 +17,27 @@ function paragraph(text) {
   return make("p", { class: "answer", dir: "auto" }, text);
 }
 
-function textElements({ text, score, alternatives = [] }) {
-  const best = make("div", { class: "best" }, paragraph(text), scoreElement(score));
+function textElements({ text, confidence, alternatives = [] }) {
+  const best = make("div", { class: "best" }, paragraph(text), confidenceElement(confidence));
   if (!alternatives.length) return [best];
   const others = alternatives.map((other) =>
-    make("li", {}, make("bdi", {}, other.text || "∅"), scoreElement(other.score)),
+    make("li", {}, make("bdi", {}, other.text || "∅"), confidenceElement(other.confidence)),
   );
   const list = make("ol", { class: "others", start: 2 }, ...others);
   return [best, make("h3", {}, "Alternatives"), list];
 }
 
-function scoreElement(score) {
-  const title = "Mean log-probability per token: closer to 0 is more certain";
-  const number = score.toFixed(3).replace("-", "−");
-  return make("span", { class: "score", title }, `score ${number}`);
+function confidenceElement(confidence) {
+  if (confidence === null) return "";
+  const title = "Geometric mean of the probabilities of its tokens";
+  return make("span", { class: "score", title }, `confidence ${percent(confidence)}`);
+}
+
+/** Return a fraction in per cent, never rounded to 0 or 100 if it is neither. */
+function percent(fraction) {
+  if (fraction > 0.99 && fraction < 1) return "> 99 %";
+  if (fraction > 0 && fraction < 0.01) return "< 1 %";
+  return `${Math.round(100 * fraction)} %`;
 }
 
 function bars(probabilities) {

@@ -45,6 +45,9 @@ class Answer:
         alternatives: Other answers, the best first.
         finished: False if the text was cut at its maximum length.
         tokens: The generated tokens, if the text alone does not determine them.
+        confidence: How sure the model is, from 0 to 1: the probability of a label; of a generated
+            text, the geometric mean of the probabilities of its tokens. None if there is none, as
+            for a blank input or a number.
     """
 
     text: str
@@ -53,6 +56,7 @@ class Answer:
     alternatives: tuple[Answer, ...] = ()
     finished: bool = True
     tokens: tuple[int, ...] | None = field(default=None, repr=False, compare=False)
+    confidence: float | None = None
 
     def __str__(self) -> str:
         """Return the text."""
@@ -60,7 +64,11 @@ class Answer:
 
     def as_json(self) -> dict[str, object]:
         """Return plain values."""
-        table: dict[str, object] = {"text": self.text, "score": self.score}
+        table: dict[str, object] = {
+            "text": self.text,
+            "score": self.score,
+            "confidence": self.confidence,
+        }
         if self.alternatives:
             table["alternatives"] = [other.as_json() for other in self.alternatives]
         return table

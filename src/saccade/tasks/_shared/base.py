@@ -343,6 +343,10 @@ class TaskConfig(ABC):
     def columns(self) -> tuple[Column, ...]:
         """The columns of a data file that the task reads."""
 
+    def require_files(self) -> None:
+        """Raise if a file that the options name is missing; called before data is read."""
+        return
+
     @abstractmethod
     def create(
         self, train: Split, progress: Progress | None = None, vocabulary: Path | None = None

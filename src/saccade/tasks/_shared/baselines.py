@@ -38,6 +38,8 @@ BASELINE_FILE = "baseline.json"
 FORMAT = 1
 SIGNIFICANCE = 0.05
 """The p-value below which a difference is significant."""
+FEW_EPOCHS = 3.0
+"""The number of epochs below which more of them are likely to help."""
 LONG = 2.0
 """The seconds of a baseline that are worth a message."""
 
@@ -89,7 +91,7 @@ class Baseline:
         return {name: score.value for name, score in self.scores.items()}
 
     def as_json(self) -> dict[str, Any]:
-        """Return plain values."""
+        """Return plain values, without the time, which differs from one measurement to the next."""
         return {
             "name": self.name,
             "kind": self.kind,
@@ -104,7 +106,6 @@ class Baseline:
             },
             "split": self.split,
             "items": self.items,
-            "seconds": round(self.seconds, 3),
             "note": self.note,
         }
 
@@ -130,7 +131,7 @@ class Baseline:
             scores=scores,
             split=str(table["split"]),
             items=int(table["items"]),
-            seconds=_number(table["seconds"]),
+            seconds=_number(table.get("seconds", 0.0)),
             note=str(table["note"]),
         )
 
@@ -153,7 +154,10 @@ class BaselineFile:
             {
                 "format": FORMAT,
                 "data": dict(self.data),
-                "baselines": [baseline.as_json() for baseline in self.baselines],
+                "baselines": [
+                    {**baseline.as_json(), "seconds": round(baseline.seconds, 3)}
+                    for baseline in self.baselines
+                ],
             }
         )
 
@@ -314,7 +318,9 @@ def standing(
     )
 
 
-def advice(description: Description, *, pretrained: bool, improving: bool | None) -> list[str]:
+def advice(
+    description: Description, *, pretrained: bool, improving: bool | None, epochs: float
+) -> list[str]:
     """Return what may help a model that does not beat its baselines, the most likely first.
 
     Args:
@@ -322,10 +328,13 @@ def advice(description: Description, *, pretrained: bool, improving: bool | None
         pretrained: Whether training started from the weights of another model.
         improving: Whether the validation metric was still improving at the end; None if there were
             too few validations to know.
+        epochs: How many times the training data was read.
     """
     parts = []
     if improving:
-        parts.append("train longer (--minutes; the validation metric was still improving)")
+        parts.append("train longer (--minutes), as the validation metric was still improving")
+    elif epochs < FEW_EPOCHS:
+        parts.append(f"train longer (--minutes), as the data was read only {epochs:.1g} times")
     if not pretrained:
         match description:
             case Description(writes=LabelOutput() | TokenOutput() | GeneratedText(start=None)):
@@ -335,9 +344,7 @@ def advice(description: Description, *, pretrained: bool, improving: bool | None
                     "start from a pretrained translator (`saccade import`, then --init RUN)"
                 )
     parts.append("add training data")
-    if improving is None:
-        parts.append("train longer (--minutes)")
-    elif not improving:
+    if not improving and epochs >= FEW_EPOCHS:
         parts.append("use a smaller recipe")
     return parts
 

@@ -1,22 +1,25 @@
-"""Tasks that label their inputs: the metrics of labels, and calibrated probabilities."""
+"""Tasks that label their inputs: loss and metrics of labels, and calibrated probabilities."""
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import TypeVar
 
 import numpy as np
+import torch
+from torch import nn
 
-from saccade.config import Fraction
 from saccade.data.corpus import Item, Split
 from saccade.data.sources.columns import Column
 from saccade.data.store.cache import Encoded
-from saccade.errors import RunError, brief
+from saccade.errors import RecipeError, RunError, brief
 from saccade.files import read_json
 from saccade.metrics import ClassificationMetricsConfig
 from saccade.shapes import Float, Tensor
@@ -25,24 +28,58 @@ from saccade.tasks._shared.base import Rows, Task, likelihood
 from saccade.tasks._shared.baselines import BaselineMethod
 from saccade.tasks._shared.evaluation import Evaluation, evaluation_of
 from saccade.tasks._shared.label_baselines import Features, label_baselines
-from saccade.tasks._shared.labels import LABELS_FILE, Classification, Labels, Number
+from saccade.tasks._shared.labels import (
+    LABELS_FILE,
+    MAJORITY,
+    Classes,
+    Classification,
+    LabelCounts,
+    LabelLossConfig,
+    Labels,
+    LabelsConfig,
+    Number,
+    Several,
+    calibration_sentence,
+    majority,
+)
 
-LABEL = Column("label", ("labels", "class", "category", "target", "score"), numbers=True)
+LABEL = Column(
+    "label", ("labels", "class", "category", "target", "score"), numbers=True, label=True
+)
 CLASSIFIER_FILE = "classifier.json"
 """The file of a run folder with the temperature, and other facts about a classifier."""
 ENOUGH = 100
 """The minimum number of validation examples for calibration."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class LabelLossConfig:
-    """The loss of labels.
+@dataclass(frozen=True)
+class AboutClassifier:
+    """The facts about a classifier in a run folder, beside its labels.
 
-    label_smoothing   fraction of the true distribution that is spread evenly over all classes; a
-                      little, such as 0.1, makes a classifier less overconfident
+    Attributes:
+        temperature: The divisor of the logits.
+        pairs: Whether it reads pairs of texts.
+        counts: The labels of its training data; None if they are not known.
+        calibration: How the temperature was chosen.
     """
 
-    label_smoothing: Fraction = 0.0
+    temperature: float = 1.0
+    pairs: bool = False
+    counts: LabelCounts | None = None
+    calibration: Mapping[str, object] = field(default_factory=dict)
+
+
+NEW = AboutClassifier()
+"""The facts about a classifier of which nothing is known yet."""
+
+
+ClassifierT = TypeVar("ClassifierT", bound="Classifier")
+
+
+def label_column(config: LabelsConfig) -> Column:
+    """Return the column of labels of this kind; numbers are not classes to stratify by."""
+    separator = config.separator if config.kind == "several" else ""
+    return replace(LABEL, label=config.kind != "number", separator=separator)
 
 
 class Classifier(Task):
@@ -51,19 +88,40 @@ class Classifier(Task):
     Attributes:
         labels: The labels.
         metrics: The metrics of evaluations.
+        options: The options of the loss.
         temperature: The divisor of the logits before they become probabilities; it is fitted to
             validation data after training, so that probabilities can be trusted (Guo et al. 2017).
+        calibration: How the temperature was chosen, as plain values.
+        counts: The labels of the training data; None if they are not known.
+        class_weights: The weights of the loss in training; None if all are 1.
     """
 
     reinitialised = ("head.",)
+    class_weights: Tensor | None
 
     def __init__(
-        self, labels: Labels, metrics: ClassificationMetricsConfig, temperature: float
+        self,
+        labels: Labels,
+        metrics: ClassificationMetricsConfig,
+        options: LabelLossConfig,
+        about: AboutClassifier,
     ) -> None:
         super().__init__()
-        self.labels, self.metrics, self.temperature = labels, metrics, temperature
+        self.labels, self.metrics, self.options = labels, metrics, options
+        self.temperature, self.calibration = about.temperature, about.calibration
+        self.counts = about.counts
         self.selection_metric = labels.selection_metric(metrics)
         labels.check(metrics)
+        if options.focal_gamma and isinstance(labels, Number):
+            raise RecipeError(
+                "loss.focal_gamma needs classes, and these labels are numbers; leave it out, or "
+                "set labels.kind=one if each number is the name of a class"
+            )
+        weights = (
+            None if about.counts is None else labels.weights(options.class_weights, about.counts)
+        )
+        self.register_buffer("class_weights", weights, persistent=False)
+        self._remarked_majority = False
 
     @abstractmethod
     def check(self, split: Split) -> None:
@@ -86,9 +144,11 @@ class Classifier(Task):
         return label_baselines(self.labels, train, measure, self.features())
 
     def items(self, split: Split) -> Iterator[Item]:
-        """Yield one item per row, also if several rows have the same input."""
+        """Yield one item per row with a label, also if several rows have the same input."""
         self.check(split)
         for row in split:
+            if not (self.labels.may_be_empty or row.values[-1].strip()):
+                continue
             self.labels.encode(row.values[-1], row.where)
             yield Item(row.values[:-1], row.values[-1:], row.line)
 
@@ -102,7 +162,7 @@ class Classifier(Task):
         """Return the metrics of the labels against those of the items."""
         texts, truths = [x.text for x in answers], [item.references[0] for item in items]
         calibration = self.labels.calibration(answers, truths)
-        return evaluation_of(
+        evaluation = evaluation_of(
             items,
             texts,
             self.labels.tally(texts, truths, self.metrics),
@@ -112,13 +172,64 @@ class Classifier(Task):
             without_lengths=None if calibration is None else {calibration.name: calibration},
             tables=self.labels.tables(items, answers),
         )
+        return replace(
+            evaluation,
+            per_class=[score._asdict() for score in self.labels.class_scores(texts, truths)],
+            remarks=self.labels.remarks(texts, truths),
+        )
+
+    def train(self: ClassifierT, mode: bool = True) -> ClassifierT:  # noqa: FBT001, FBT002
+        """Switch training on or off; what was fitted to earlier weights is reset."""
+        if mode:
+            self.temperature, self.calibration = 1.0, {}
+            if isinstance(self.labels, Several):
+                self.labels.reset_thresholds()
+        return super().train(mode)
+
+    def label_loss(self, logits: Float[Tensor, "b c"], truth: Tensor) -> Tensor:
+        """Return the loss, summed over the batch.
+
+        Smoothing, focus and weights apply in training only, so that validation losses of all
+        options are comparable. Weights have a mean of 1 over the training data, so an update is
+        divided by its number of examples: gradients of several batches or processes add up exactly.
+        """
+        if not self.training:
+            return self.labels.loss(logits, truth)
+        return self.labels.loss(
+            logits,
+            truth,
+            self.options.label_smoothing,
+            gamma=self.options.focal_gamma,
+            weights=self.class_weights,
+        )
+
+    def remarks(self, examples: Encoded) -> Iterator[str]:
+        """Yield also, once, that one class is so frequent that accuracy says little."""
+        yield from super().remarks(examples)
+        if not isinstance(self.labels, Classes) or not len(examples) or self._remarked_majority:
+            return
+        truth = self.truth(examples, np.arange(len(examples)))
+        [(number, count)] = Counter(truth.tolist()).most_common(1)
+        if count > MAJORITY * len(truth):
+            self._remarked_majority = True
+            weigh = ", and loss.class_weights=balanced makes all classes count alike"
+            yield (
+                f"{majority(self.labels.names[number], count, len(truth))}; balanced_accuracy and "
+                "macro_f1 show more (metrics.names, the first selects the best weights)"
+                f"{weigh if self.class_weights is None else ''}"
+            )
 
     def finish(self, examples: Encoded) -> str:
-        """Calibrate the probabilities."""
+        """Calibrate the probabilities, and choose the thresholds of several labels at once."""
         return self.calibrate(examples)
 
     def calibrate(self, examples: Encoded) -> str:
-        """Fit the temperature to validation examples and return a sentence about it."""
+        """Fit the temperature to validation examples and return a sentence about it.
+
+        It is applied only if it makes neither the calibration error nor the loss worse, on
+        examples that it was not fitted to. The thresholds of several labels depend on it, so they
+        are chosen here too.
+        """
         count = len(examples)
         if count < ENOUGH:
             return (
@@ -126,8 +237,14 @@ class Classifier(Task):
                 f"and there are {count}"
             )
         truth = self.truth(examples, np.arange(count))
-        self.temperature, summary = self.labels.calibrate(self.logits_of(examples), truth)
-        return summary
+        logits = self.logits_of(examples)
+        calibration = self.labels.calibrate(logits, truth)
+        if calibration is None:
+            return ""
+        self.temperature = calibration.temperature
+        self.calibration = {**asdict(calibration), "applied": calibration.applied}
+        chosen = self.labels.choose_thresholds(logits / self.temperature, truth)
+        return "; ".join(filter(None, [calibration_sentence(calibration), chosen]))
 
     def probability(self, given: TaskInput, output: str) -> float | None:
         """Return the probability of a label for an input; None for a number."""
@@ -146,17 +263,14 @@ class Classifier(Task):
     def about(self, **facts: object) -> dict[str, str]:
         """Return the files of the labels, and of the temperature with other facts."""
         facts["temperature"] = self.temperature
+        if self.calibration:
+            facts["calibration"] = self.calibration
+        if self.counts is not None:
+            facts["label_counts"] = {"rows": self.counts.rows, "of": dict(self.counts.of)}
         return {
             LABELS_FILE: json.dumps(self.labels.facts(), indent=1, ensure_ascii=False),
-            CLASSIFIER_FILE: json.dumps(facts, indent=1),
+            CLASSIFIER_FILE: json.dumps(facts, indent=1, ensure_ascii=False),
         }
-
-
-class AboutClassifier(NamedTuple):
-    """The facts about a classifier in a run folder."""
-
-    temperature: float
-    pairs: bool
 
 
 def read_about(folder: Path) -> AboutClassifier:
@@ -167,6 +281,31 @@ def read_about(folder: Path) -> AboutClassifier:
         temperature = float(facts["temperature"])
         if not 0 < temperature < math.inf:
             raise ValueError(f"temperature must be a number above 0, got {temperature}")
-        return AboutClassifier(temperature, bool(facts.get("pairs", False)))
-    except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
+        counts = None
+        if "label_counts" in facts:
+            table = facts["label_counts"]
+            of = {str(name): int(count) for name, count in table["of"].items()}
+            counts = LabelCounts(int(table["rows"]), of)
+        return AboutClassifier(
+            temperature,
+            pairs=bool(facts.get("pairs", False)),
+            counts=counts,
+            calibration=dict(facts.get("calibration", {})),
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise RunError(f"{path} cannot be read: {type(error).__name__}: {brief(error)}") from None
+
+
+def with_scaled_head(model: nn.Module, scale: float, shift: float = 0.0) -> nn.Module:
+    """Return a copy of a classifier's model whose logits are `scale` times its own, plus `shift`.
+
+    With the inverse of a temperature, softmax of the logits gives the calibrated probabilities.
+    """
+    copied = copy.deepcopy(model)
+    head = copied.get_submodule("head")
+    with torch.no_grad():
+        for name, parameter in head.named_parameters():
+            parameter.mul_(scale)
+            if name == "bias":
+                parameter.add_(shift)
+    return copied

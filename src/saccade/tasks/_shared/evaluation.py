@@ -28,6 +28,8 @@ class Evaluation:
         attention: The measures of each head and alignment candidate, by title, if attention was
             measured.
         engine: The engine that generated the answers.
+        per_class: Precision, recall, F1 and support of each class, if there are classes.
+        remarks: Sentences about what the metrics do not show.
     """
 
     scores: dict[str, MetricScore]
@@ -38,6 +40,8 @@ class Evaluation:
     meanings: Mapping[str, str] = field(default_factory=dict)
     attention: Mapping[str, TableRows] = field(default_factory=dict)
     engine: str = "eager"
+    per_class: Sequence[Mapping[str, object]] = ()
+    remarks: Sequence[str] = ()
 
     def values(self) -> dict[str, float]:
         """Return the numbers, by the names of their metrics."""
@@ -61,7 +65,12 @@ class Evaluation:
             "by_length": self.by_length,
             "engine": self.engine,
         }
-        return {**table, "attention": self.attention} if self.attention else table
+        more = {
+            "per_class": self.per_class,
+            "remarks": self.remarks,
+            "attention": self.attention,
+        }
+        return {**table, **{name: value for name, value in more.items() if value}}
 
     def _detail(self, name: str) -> dict[str, object]:
         score = self.scores[name]

@@ -31,7 +31,15 @@ from saccade.data.sources.text_files import file_digest
 from saccade.data.store.cache import Encoded, arrays_once, encode_once
 from saccade.data.store.stacked import Array, StackedArrays
 from saccade.encoders.efficientnet import EfficientNetLite0
-from saccade.errors import DataError, DecodingError, RecipeError, RunError, WeightsError, brief
+from saccade.errors import (
+    BrokenImagesError,
+    DataError,
+    DecodingError,
+    RecipeError,
+    RunError,
+    WeightsError,
+    brief,
+)
 from saccade.files import read_json
 from saccade.lens.record import ImageSide
 from saccade.shapes import Float, Tensor
@@ -251,8 +259,15 @@ def new_pixels(config: ImageConfig, channels: int, train: Split) -> Pixels:
     if config.scale == "half":
         return plain
     names = list(dict.fromkeys(row.values[0] for row in train))
-    some = names[:: -(-len(names) // SAMPLED)]
-    return Pixels(config, channels, Scale.of([plain.array(read_image(name)) for name in some]))
+    arrays, problems = [], []
+    for name in names[:: -(-len(names) // SAMPLED)]:
+        try:
+            arrays.append(plain.array(read_image(name)))
+        except DataError as error:  # `Gallery.encode` reports all broken images together
+            problems.append(str(error))
+    if not arrays:
+        raise BrokenImagesError(problems, len(names))
+    return Pixels(config, channels, Scale.of(arrays))
 
 
 def read_facts(folder: Path) -> Scale | str:

@@ -7,6 +7,7 @@ import random
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from importlib.util import find_spec
 from typing import Any, TypeVar
 
@@ -209,6 +210,10 @@ def _constant(labels: Labels, counts: Counter[str]) -> tuple[str, Classification
     return "majority class", Classification(label, score, probabilities=frequency)
 
 
+def _same_logit(logit: float, rows: Matrix) -> npt.NDArray[np.float64]:
+    return np.full(rows.shape[0], logit)
+
+
 def _linear_model(
     labels: Labels, matrix: Matrix, truth: npt.NDArray[Any]
 ) -> Callable[[Matrix], npt.NDArray[np.float64]]:
@@ -236,7 +241,7 @@ def _linear_model(
     for column in member.T > 0:
         if column.all() or not column.any():
             logit = -NEVER if column.all() else NEVER
-            columns.append(lambda x, logit=logit: np.full(x.shape[0], logit))
+            columns.append(partial(_same_logit, logit))
             continue
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -8,29 +8,34 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch.nn import functional as F
 
-from saccade.config import Conflict, without_effect
+from saccade.config import Conflict, Fraction, NotNegative, Positive, without_effect
 from saccade.data.corpus import Item, Row, Split
-from saccade.errors import DataError, RunError, brief
+from saccade.data.validation_split import are_numbers, split_labels
+from saccade.errors import DataError, RecipeError, RunError, brief
 from saccade.files import read_json
 from saccade.metrics import ClassificationMetricsConfig, Tally
-from saccade.metrics.calibration import (
-    expected_calibration_error_tally,
-    fit_temperature,
-    fit_temperature_of_sigmoids,
+from saccade.metrics.calibration import Calibration, cross_fit, expected_calibration_error_tally
+from saccade.metrics.classification import (
+    ClassScores,
+    balanced_accuracy_tally,
+    best_threshold,
+    class_scores,
+    confusion,
+    macro_f1_tally,
 )
-from saccade.metrics.classification import confusion
 from saccade.metrics.regression import number_tallies
 from saccade.shapes import Float, Tensor
 from saccade.tasks._shared.answering import Answer
@@ -41,6 +46,13 @@ SHOWN = 12
 """The number of mistakes in a table, and the maximum number of classes in one of confusions."""
 MOST = 10_000
 """The maximum number of classes."""
+DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+")
+LISTED = 100
+"""The maximum number of classes in a table of precision and recall."""
+MAJORITY = 0.8
+"""The fraction of one class above which accuracy says little."""
+RARE = 10
+"""The minimum number of validation examples with and without a label, to choose its threshold."""
 Tables = dict[str, TableRows]
 
 
@@ -62,6 +74,48 @@ class LabelsConfig:
             yield from without_effect(self, ["separator"], f'with labels.kind = "{self.kind}"')
 
 
+@dataclass(frozen=True, kw_only=True)
+class LabelLossConfig:
+    """The loss of labels.
+
+    label_smoothing   fraction of the true distribution that is spread evenly over all classes; a
+                      little, such as 0.1, makes a classifier less overconfident
+    class_weights     how much each class counts in the loss: "none", all examples alike;
+                      "balanced", all classes alike, however rare (of several labels at once,
+                      examples with and without a label alike); or a table of labels and weights,
+                      such as { spam = 5.0 }, in which other labels weigh 1. Weights are divided by
+                      their mean over the training examples, so the learning rate keeps its meaning
+    focal_gamma       focal loss (Lin et al. 2017): multiply the loss of an example by
+                      (1 - p)^focal_gamma, where p is the probability of its label, so that training
+                      attends to hard examples; 0 for none, 2 is usual
+    """
+
+    label_smoothing: Fraction = 0.0
+    class_weights: Literal["none", "balanced"] | dict[str, Positive] = "none"
+    focal_gamma: NotNegative = 0.0
+
+
+def label_conflicts(labels: LabelsConfig, loss: LabelLossConfig) -> Iterator[Conflict]:
+    """Yield the options of classes in `loss` if the labels are numbers."""
+    if labels.kind == "number":
+        names = ["label_smoothing", "class_weights", "focal_gamma"]
+        for conflict in without_effect(loss, names, 'with labels.kind = "number"'):
+            yield conflict._replace(key=f"loss.{conflict.key}")
+
+
+@dataclass(frozen=True)
+class LabelCounts:
+    """The labels of the training data.
+
+    Attributes:
+        rows: The number of rows.
+        of: The number of rows with each label.
+    """
+
+    rows: int
+    of: Mapping[str, int]
+
+
 @dataclass(frozen=True)
 class Classification(Answer):
     """A prediction of labels.
@@ -69,10 +123,14 @@ class Classification(Answer):
     Attributes:
         text: The label.
         score: The logarithm of its probability.
+        confidence: Its probability; of several labels at once, the product of the probabilities
+            that each label holds or does not hold, as predicted.
         probabilities: The probability of each class; empty if the label is a number.
+        labels: The predicted labels: one, or any number of several labels at once.
     """
 
     probabilities: Mapping[str, float] = field(default_factory=dict)
+    labels: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
@@ -80,15 +138,17 @@ class Classification(Answer):
         return self.text
 
     def __str__(self) -> str:
-        """Return the label with its probability."""
-        probability = self.probabilities.get(self.label)
-        return self.label if probability is None else f"{self.label} ({probability:.0%})"
+        """Return each label with its probability, as in `positive  97 %`."""
+        if not self.probabilities:
+            return self.text
+        shown = (f"{name}  {percent(self.probabilities[name])}" for name in self.labels)
+        return ", ".join(shown) or "(no label)"
 
     def as_json(self) -> dict[str, object]:
         """Return plain values."""
         if not self.probabilities:
             return {"label": float(self.label)}
-        table = {"label": self.label, "score": self.score}
+        table = {"label": self.label, "score": self.score, "confidence": self.confidence}
         return {**table, "probabilities": dict(self.probabilities)}
 
 
@@ -114,8 +174,30 @@ class Labels(ABC):
         """Return encoded labels as `loss` takes them."""
 
     @abstractmethod
-    def loss(self, logits: Float[Tensor, "b c"], truth: Tensor, smoothing: float) -> Tensor:
-        """Return the loss, summed over the batch."""
+    def loss(
+        self,
+        logits: Float[Tensor, "b c"],
+        truth: Tensor,
+        smoothing: float = 0.0,
+        *,
+        gamma: float = 0.0,
+        weights: Float[Tensor, "... c"] | None = None,
+    ) -> Tensor:
+        """Return the loss, summed over the batch.
+
+        Args:
+            logits: The logits.
+            truth: The labels, as `decode` returns them.
+            smoothing: The label smoothing.
+            gamma: The exponent of the focal loss; 0 for none.
+            weights: The weights, as `weights` returns them; None if all are 1.
+        """
+
+    def weights(
+        self, option: Literal["none", "balanced"] | Mapping[str, float], counts: LabelCounts
+    ) -> Tensor | None:
+        """Return the weights of `loss`, with a mean of 1 over the training data; None for none."""
+        return None
 
     @abstractmethod
     def distance(self, one: Float[Tensor, "b c"], other: Float[Tensor, "b c"]) -> Tensor:
@@ -125,9 +207,16 @@ class Labels(ABC):
     def answer(self, logits: Float[Tensor, "w c"], temperature: float) -> Classification:
         """Return the prediction of an input's logits, averaged over its windows."""
 
-    @abstractmethod
-    def calibrate(self, logits: Float[Tensor, "n c"], truth: Tensor) -> tuple[float, str]:
-        """Return the temperature that fits the labels best, and a sentence about its effect."""
+    def calibrate(self, logits: Float[Tensor, "n c"], truth: Tensor) -> Calibration | None:
+        """Return the temperature that fits the labels best; None if there are no probabilities."""
+        return cross_fit(logits.double().numpy(), truth.long().numpy())
+
+    def choose_thresholds(self, logits: Float[Tensor, "n c"], truth: Tensor) -> str:
+        """Choose the probabilities above which labels are predicted; return a sentence about it.
+
+        Only labels of several at once have thresholds.
+        """
+        return ""
 
     @abstractmethod
     def tally(
@@ -141,6 +230,14 @@ class Labels(ABC):
     def calibration(self, answers: Sequence[Classification], truths: Sequence[str]) -> Tally | None:
         """Return the tally of the calibration error; None if there are no probabilities."""
         return None
+
+    def class_scores(self, answers: Sequence[str], truths: Sequence[str]) -> list[ClassScores]:
+        """Return precision, recall, F1 and support of each class; empty for numbers."""
+        return []
+
+    def remarks(self, answers: Sequence[str], truths: Sequence[str]) -> list[str]:
+        """Return sentences about what the metrics do not show."""
+        return []
 
     @abstractmethod
     def check(self, metrics: ClassificationMetricsConfig) -> None:
@@ -158,6 +255,16 @@ class Labels(ABC):
     def facts(self) -> dict[str, object]:
         """Return the content of the file of labels, as plain values."""
 
+    def _table(self, weights: Mapping[str, float]) -> Float[Tensor, " c"]:
+        """Return the weight of each class; 1 for those that a table does not name."""
+        for name in weights:
+            if name not in self.names:
+                raise RecipeError(
+                    f"loss.class_weights has a weight for {name[:40]!r}, which is not a label of "
+                    f"the training data ({_some(self.names)}); correct or remove it"
+                )
+        return torch.tensor([weights.get(name, 1.0) for name in self.names]).double()
+
     @property
     def may_be_empty(self) -> bool:
         """Whether a label may be blank."""
@@ -165,8 +272,9 @@ class Labels(ABC):
 
     @property
     def digest(self) -> str:
-        """A digest of the labels."""
-        return hashlib.sha256(json.dumps(self.facts()).encode()).hexdigest()
+        """A digest of the labels, as they are encoded."""
+        encoded = {key: value for key, value in self.facts().items() if key != "thresholds"}
+        return hashlib.sha256(json.dumps(encoded).encode()).hexdigest()
 
 
 class Classes(Labels):
@@ -187,9 +295,35 @@ class Classes(Labels):
         """Return the numbers of the classes (b,)."""
         return torch.tensor([int(row[0]) for row in rows])
 
-    def loss(self, logits: Float[Tensor, "b c"], truth: Tensor, smoothing: float) -> Tensor:
-        """Return the cross-entropy."""
-        return F.cross_entropy(logits, truth, reduction="sum", label_smoothing=smoothing)
+    def loss(
+        self,
+        logits: Float[Tensor, "b c"],
+        truth: Tensor,
+        smoothing: float = 0.0,
+        *,
+        gamma: float = 0.0,
+        weights: Float[Tensor, "... c"] | None = None,
+    ) -> Tensor:
+        """Return the cross-entropy, or the focal loss: -Σ target · (1 - p)^gamma · log p."""
+        if not gamma:
+            reduction = "sum" if weights is None else "none"
+            losses = F.cross_entropy(logits, truth, reduction=reduction, label_smoothing=smoothing)
+        else:
+            target = F.one_hot(truth, self.outputs) * (1 - smoothing) + smoothing / self.outputs
+            log_p = logits.log_softmax(-1)
+            others = (-log_p.expm1()).clamp(min=1e-8)  # the slope of its power is finite
+            losses = -(target * others**gamma * log_p).sum(-1)
+        return losses.sum() if weights is None else losses @ weights[truth]
+
+    def weights(
+        self, option: Literal["none", "balanced"] | Mapping[str, float], counts: LabelCounts
+    ) -> Float[Tensor, " c"] | None:
+        """Return the weight of each class; if balanced, rows / (classes · rows of the class)."""
+        if option == "none":
+            return None
+        rows = torch.tensor([counts.of.get(name, 0) for name in self.names]).double()
+        weights = 1 / rows.clamp(min=1) if option == "balanced" else self._table(option)
+        return (weights * rows.sum() / (weights @ rows)).float()
 
     def distance(self, one: Float[Tensor, "b c"], other: Float[Tensor, "b c"]) -> Tensor:
         """Return the mean of both Kullback-Leibler divergences."""
@@ -201,14 +335,12 @@ class Classes(Labels):
         p = (logits.double() / temperature).softmax(-1).mean(0)
         best = int(p.argmax())
         return Classification(
-            self.names[best], _log(float(p[best])), probabilities=_named(self.names, p)
+            self.names[best],
+            _log(float(p[best])),
+            confidence=float(p[best]),
+            probabilities=_named(self.names, p),
+            labels=(self.names[best],),
         )
-
-    def calibrate(self, logits: Float[Tensor, "n c"], truth: Tensor) -> tuple[float, str]:
-        """Return the temperature that maximises the likelihood of the right classes."""
-        temperature = fit_temperature(logits.double().numpy(), truth.numpy())
-        both = [(logits.double() / t).softmax(-1).numpy() for t in (1.0, temperature)]
-        return temperature, _calibrated(temperature, both, truth.numpy())
 
     def tally(
         self,
@@ -225,6 +357,23 @@ class Classes(Labels):
         right = np.array([self._number[truth.strip()] for truth in truths])
         return expected_calibration_error_tally(p, right)
 
+    def class_scores(self, answers: Sequence[str], truths: Sequence[str]) -> list[ClassScores]:
+        """Return precision, recall, F1 and support of each class."""
+        return class_scores(answers, [truth.strip() for truth in truths], self.names)
+
+    def remarks(self, answers: Sequence[str], truths: Sequence[str]) -> list[str]:
+        """Return a remark if one class is so frequent that accuracy says little."""
+        truths = [truth.strip() for truth in truths]
+        name, count = Counter(truths).most_common(1)[0]
+        if count <= MAJORITY * len(truths):
+            return []
+        values = (balanced_accuracy_tally, macro_f1_tally)
+        balanced, f1 = (tally(answers, truths, self.names).of() for tally in values)
+        return [
+            f"{majority(name, count, len(truths))}; read balanced accuracy "
+            f"({percent(balanced, 1)}) and macro F1 ({percent(f1, 1)}) instead"
+        ]
+
     def check(self, metrics: ClassificationMetricsConfig) -> None:
         """Raise `MetricError` if a metric is not defined for one class per input."""
         metrics.check(self.names)
@@ -232,7 +381,8 @@ class Classes(Labels):
     def tables(self, items: Sequence[Item], answers: Sequence[Classification]) -> Tables:
         """Return the confusions, and the most confident mistakes."""
         truths = [item.references[0].strip() for item in items]
-        tables: Tables = {}
+        scores = self.class_scores([answer.text for answer in answers], truths)
+        tables: Tables = {"Precision and recall": score_table(scores)}
         if self.outputs <= SHOWN:
             counts = confusion([answer.text for answer in answers], truths, self.names)
             columns = [f"answered {name}" for name in self.names]
@@ -250,7 +400,7 @@ class Classes(Labels):
             {
                 "input": " | ".join(item.inputs),
                 "answer": answer.text,
-                "probability": math.exp(score),
+                "confidence": percent(math.exp(score)),
                 "right": truth,
             }
             for score, item, answer, truth in wrong[:SHOWN]
@@ -263,13 +413,20 @@ class Classes(Labels):
 
 
 class Several(Labels):
-    """Any number of classes per input, each with a probability of its own."""
+    """Any number of classes per input, each with a probability of its own.
+
+    Attributes:
+        thresholds: The probability above which each class is predicted.
+    """
 
     kind = "several"
 
-    def __init__(self, names: Sequence[str], separator: str) -> None:
+    def __init__(
+        self, names: Sequence[str], separator: str, thresholds: Mapping[str, float] | None = None
+    ) -> None:
         self.names, self.separator = tuple(names), separator
         self.outputs = len(self.names)
+        self.thresholds = dict.fromkeys(self.names, 0.5) | dict(thresholds or {})
         self._number = {name: number for number, name in enumerate(self.names)}
 
     @property
@@ -289,31 +446,87 @@ class Several(Labels):
             truth[i, torch.as_tensor(row)] = 1.0
         return truth[:, 1:]
 
-    def loss(self, logits: Float[Tensor, "b c"], truth: Tensor, smoothing: float) -> Tensor:
-        """Return the binary cross-entropy, averaged over the classes."""
+    def loss(
+        self,
+        logits: Float[Tensor, "b c"],
+        truth: Tensor,
+        smoothing: float = 0.0,
+        *,
+        gamma: float = 0.0,
+        weights: Float[Tensor, "... c"] | None = None,
+    ) -> Tensor:
+        """Return the binary cross-entropy or focal loss, averaged over the classes."""
         target = truth * (1 - smoothing) + smoothing / 2
-        total = F.binary_cross_entropy_with_logits(logits, target, reduction="sum")
-        return total / self.outputs
+        if not gamma and weights is None:
+            total = F.binary_cross_entropy_with_logits(logits, target, reduction="sum")
+            return total / self.outputs
+        without, with_ = (1.0, 1.0) if weights is None else weights
+        log_p, log_not_p = F.logsigmoid(logits), F.logsigmoid(-logits)
+        positive = with_ * target * (gamma * log_not_p).exp() * log_p
+        negative = without * (1 - target) * (gamma * log_p).exp() * log_not_p
+        return -(positive + negative).sum() / self.outputs
+
+    def weights(
+        self, option: Literal["none", "balanced"] | Mapping[str, float], counts: LabelCounts
+    ) -> Float[Tensor, "2 c"] | None:
+        """Return the weights of examples without each class, and of those with it.
+
+        If balanced, rows / (2 · rows with the class) and rows / (2 · rows without it). A table has
+        the weights of examples with a class.
+        """
+        if option == "none":
+            return None
+        having = torch.tensor([counts.of.get(name, 0) for name in self.names]).double()
+        rows = torch.stack((counts.rows - having, having))
+        if option == "balanced":
+            weights = 1 / rows.clamp(min=1)
+        else:
+            table = self._table(option)
+            weights = torch.stack((torch.ones_like(table), table))
+        return (weights * counts.rows / (weights * rows).sum(0)).float()
 
     def distance(self, one: Float[Tensor, "b c"], other: Float[Tensor, "b c"]) -> Tensor:
         """Return the mean of both Kullback-Leibler divergences, averaged over the classes."""
         return ((one.sigmoid() - other.sigmoid()) * (one - other)).sum() / (2 * self.outputs)
 
     def answer(self, logits: Float[Tensor, "w c"], temperature: float) -> Classification:
-        """Return all classes with a probability above one half."""
+        """Return all classes with a probability above their thresholds."""
         p = (logits.double() / temperature).sigmoid().mean(0)
-        likely = p > 0.5
-        score = torch.where(likely, p, 1 - p).clamp(min=1e-12).log().sum()
-        names = [name for name, holds in zip(self.names, likely.tolist(), strict=True) if holds]
-        text = self.separator.join(names)
-        return Classification(text, float(score), probabilities=_named(self.names, p))
+        likely = p > torch.tensor([self.thresholds[name] for name in self.names])
+        score = float(torch.where(likely, p, 1 - p).clamp(min=1e-12).log().sum())
+        names = tuple(
+            name for name, holds in zip(self.names, likely.tolist(), strict=True) if holds
+        )
+        return Classification(
+            self.separator.join(names),
+            score,
+            confidence=math.exp(score),
+            probabilities=_named(self.names, p),
+            labels=names,
+        )
 
-    def calibrate(self, logits: Float[Tensor, "n c"], truth: Tensor) -> tuple[float, str]:
-        """Return the temperature that maximises the likelihood of all classes."""
-        temperature = fit_temperature_of_sigmoids(logits.double().numpy(), truth.bool().numpy())
-        positive = [(logits.double() / t).sigmoid().flatten() for t in (1.0, temperature)]
-        both = [torch.stack((1 - p, p), -1).numpy() for p in positive]
-        return temperature, _calibrated(temperature, both, truth.flatten().long().numpy())
+    def choose_thresholds(self, logits: Float[Tensor, "n c"], truth: Tensor) -> str:
+        """Choose the threshold of each class by its F1, if that is better than with 0.5."""
+        p, right = logits.double().sigmoid().numpy(), truth.bool().numpy()
+        self.reset_thresholds()
+        before, after, rare = [], [], 0
+        for name, of_name, has in zip(self.names, p.T, right.T, strict=True):
+            likely = of_name > 0.5
+            f1 = 2 * (likely & has).sum() / max(1, likely.sum() + has.sum())
+            threshold, best = best_threshold(of_name, has)
+            enough = RARE <= has.sum() <= len(has) - RARE
+            rare += not enough
+            if enough and best > f1:
+                self.thresholds[name] = threshold
+            before.append(f1)
+            after.append(best if enough else f1)
+        chosen = sum(threshold != 0.5 for threshold in self.thresholds.values())
+        few = f"; too few validation examples for {rare} of them" if rare else ""
+        return (
+            f"thresholds of {chosen} of {self.outputs} labels were chosen on validation data, "
+            f"where macro F1 is {percent(float(np.mean(after)), 1)} (with 0.5 for all: "
+            f"{percent(float(np.mean(before)), 1)}){few}"
+        )
 
     def tally(
         self,
@@ -331,24 +544,30 @@ class Several(Labels):
         metrics.check_several(self.names)
 
     def tables(self, items: Sequence[Item], answers: Sequence[Classification]) -> Tables:
-        """Return how often each class is right, was predicted, and both."""
-        predicted = [set(self.split(answer.text)) for answer in answers]
-        right = [set(self.split(item.references[0])) for item in items]
+        """Return precision, recall and threshold of each class."""
+        truths = [item.references[0] for item in items]
+        rows = score_table(self.class_scores([answer.text for answer in answers], truths))
         return {
-            "Labels": [
-                {
-                    "label": name,
-                    "right": sum(name in classes for classes in right),
-                    "predicted": sum(name in classes for classes in predicted),
-                    "both": sum(name in a & b for a, b in zip(predicted, right, strict=True)),
-                }
-                for name in self.names
+            "Precision and recall": [
+                {**row, "threshold": self.thresholds[str(row["label"])]} for row in rows
             ]
         }
 
+    def class_scores(self, answers: Sequence[str], truths: Sequence[str]) -> list[ClassScores]:
+        """Return precision, recall, F1 and support of each class."""
+        predicted = [set(self.split(answer)) for answer in answers]
+        return class_scores(predicted, [set(self.split(truth)) for truth in truths], self.names)
+
+    def reset_thresholds(self) -> None:
+        """Predict every class with a probability above one half."""
+        self.thresholds = dict.fromkeys(self.names, 0.5)
+
     def facts(self) -> dict[str, object]:
-        """Return the names of the classes, and the separator."""
-        return {"kind": self.kind, "names": list(self.names), "separator": self.separator}
+        """Return the names of the classes, the separator, and thresholds if they were chosen."""
+        facts: dict[str, object] = {"kind": self.kind, "names": list(self.names)}
+        facts["separator"] = self.separator
+        chosen = any(threshold != 0.5 for threshold in self.thresholds.values())
+        return {**facts, "thresholds": self.thresholds} if chosen else facts
 
     def split(self, text: str) -> list[str]:
         """Return the classes in a text."""
@@ -373,7 +592,15 @@ class Number(Labels):
         bits = np.array([row[0] for row in rows], dtype=np.uint32)
         return torch.from_numpy(bits.view(np.float32).copy())
 
-    def loss(self, logits: Float[Tensor, "b c"], truth: Tensor, smoothing: float) -> Tensor:
+    def loss(
+        self,
+        logits: Float[Tensor, "b c"],
+        truth: Tensor,
+        smoothing: float = 0.0,
+        *,
+        gamma: float = 0.0,
+        weights: Float[Tensor, "... c"] | None = None,
+    ) -> Tensor:
         """Return the squared error, in units of the spread of the training data."""
         return ((logits[:, 0] - (truth - self.mean) / self.scale) ** 2).sum()
 
@@ -386,9 +613,18 @@ class Number(Labels):
         value = float(logits.double().mean()) * self.scale + self.mean
         return Classification(f"{value:.4f}", 0.0)
 
-    def calibrate(self, logits: Float[Tensor, "n c"], truth: Tensor) -> tuple[float, str]:
-        """Return 1, as there are no probabilities."""
-        return 1.0, ""
+    def calibrate(self, logits: Float[Tensor, "n c"], truth: Tensor) -> None:
+        """Return None, as there are no probabilities."""
+
+    def weights(
+        self, option: Literal["none", "balanced"] | Mapping[str, float], counts: LabelCounts
+    ) -> None:
+        """Raise `RecipeError` if there are weights, as numbers have no classes."""
+        if option != "none":
+            raise RecipeError(
+                "loss.class_weights needs classes, and these labels are numbers; leave it out, or "
+                "set labels.kind=one if each number is the name of a class"
+            )
 
     def tally(
         self,
@@ -433,15 +669,19 @@ class Number(Labels):
 def learn_labels(train: Split, config: LabelsConfig) -> Labels:
     """Return the labels of training data, which are its last column.
 
+    Classes of the validation set are known as well. The scale of a number is that of the training
+    set alone.
+
     Raises:
         DataError: There are no labels, or too few or too many classes.
     """
     first: dict[str, Row] = {}
     counts: Counter[str] = Counter()
-    for row in train:
-        label = row.values[-1].strip()
-        first.setdefault(label, row)
-        counts[label] += 1
+    for split in (train, *train.companions):
+        for row in split:
+            label = row.values[-1].strip()
+            first.setdefault(label, row)
+            counts[label] += split is train
     if config.kind == "several":
         names = {name for label in first for name in split_labels(label, config.separator)}
         if not names:
@@ -450,7 +690,9 @@ def learn_labels(train: Split, config: LabelsConfig) -> Labels:
             )
         return Several(_sorted(names), config.separator)
     first.pop("", None)
-    if config.kind == "number" or (config.kind == "auto" and _are_numbers(first)):
+    if config.kind == "auto":
+        _require_no_decimal_commas(first)
+    if config.kind == "number" or (config.kind == "auto" and are_numbers(first)):
         values = {label: _number(label, row.where) for label, row in first.items()}
         numbers = np.repeat(list(values.values()), [counts[label] for label in values])
         return Number(float(numbers.mean()), float(numbers.std()) or 1.0)
@@ -468,6 +710,17 @@ def learn_labels(train: Split, config: LabelsConfig) -> Labels:
     return Classes(_sorted(first))
 
 
+def count_labels(train: Split, labels: Labels) -> LabelCounts:
+    """Return how many rows of training data have each class; of numbers, none is counted."""
+    texts = [row.values[-1] for row in train] if labels.names else []
+    if isinstance(labels, Several):
+        return LabelCounts(
+            len(texts), Counter(x for text in texts for x in set(labels.split(text)))
+        )
+    counts = Counter(name for text in texts if (name := text.strip()))
+    return LabelCounts(counts.total(), counts)
+
+
 def read_labels(folder: Path) -> Labels:
     """Return the labels of a run folder."""
     path = folder / LABELS_FILE
@@ -479,7 +732,7 @@ def read_labels(folder: Path) -> Labels:
             case "several":
                 if not isinstance(facts["separator"], str) or not facts["separator"]:
                     raise ValueError("separator must be a text")
-                return Several(_names(facts), facts["separator"])
+                return Several(_names(facts), facts["separator"], _thresholds(facts))
             case "number":
                 mean, scale = float(facts["mean"]), float(facts["scale"])
                 if not math.isfinite(mean) or not 0 < scale < math.inf:
@@ -487,7 +740,7 @@ def read_labels(folder: Path) -> Labels:
                 return Number(mean, scale)
             case kind:
                 raise ValueError(f"{kind!r:.80} is not a valid kind of labels")
-    except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise RunError(f"{path} cannot be read: {type(error).__name__}: {brief(error)}") from None
 
 
@@ -500,25 +753,31 @@ def _names(facts: Mapping[str, object]) -> list[str]:
     return names
 
 
-def split_labels(text: str, separator: str) -> list[str]:
-    """Return the labels in a text, without the blanks around them."""
-    return [name for part in text.split(separator) if (name := part.strip())]
+def _require_no_decimal_commas(labels: Mapping[str, Row]) -> None:
+    """Raise if all labels are numbers, and some have a decimal comma."""
+    commas = [label for label in labels if DECIMAL_COMMA.fullmatch(label)]
+    if commas and are_numbers([label.replace(",", ".") for label in labels] + ["0.5"]):
+        raise DataError(
+            f"{labels[commas[0]].where}: the label {commas[0]!r} has a decimal comma; a number has "
+            "a point. Write 3.5 instead of 3,5, or add --set labels.kind=one if these are classes"
+        )
 
 
-def _are_numbers(labels: Mapping[str, Row]) -> bool:
-    """Return whether all labels are numbers, and one is not an integer."""
-    try:
-        values = [float(label) for label in labels]
-    except ValueError:
-        return False
-    return any(not value.is_integer() for value in values)
+def _thresholds(facts: Mapping[str, Any]) -> dict[str, float]:
+    thresholds = {str(name): float(x) for name, x in facts.get("thresholds", {}).items()}
+    if not all(0 <= threshold <= 1 for threshold in thresholds.values()):
+        raise ValueError("thresholds must be from 0 to 1")
+    return thresholds
 
 
 def _number(text: str, where: str) -> float:
     try:
         value = float(text)
     except ValueError:
-        raise DataError(f"{where}: the label must be a number, got {text[:40]!r}") from None
+        comma = DECIMAL_COMMA.fullmatch(text.strip())
+        advice = "; write a decimal point, as in 3.5" if comma else "; correct or remove the row"
+        message = f"{where}: the label must be a number, got {text[:40]!r}{advice}"
+        raise DataError(message) from None
     if not math.isfinite(value):
         raise DataError(f"{where}: the label must be a finite number, got {text.strip()}")
     return value
@@ -526,9 +785,14 @@ def _number(text: str, where: str) -> float:
 
 def _known(name: str, number: Mapping[str, int], where: str) -> int:
     if name not in number:
-        some = ", ".join(list(number)[:SHOWN]) + (" …" if len(number) > SHOWN else "")
-        raise DataError(f"{where}: the label {name[:40]!r} was not in the training data: {some}")
+        raise DataError(
+            f"{where}: the label {name[:40]!r} was not in the training data: {_some(list(number))}"
+        )
     return number[name]
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:SHOWN]) + (" …" if len(names) > SHOWN else "")
 
 
 def _sorted(names: Iterable[str]) -> list[str]:
@@ -547,13 +811,51 @@ def _log(probability: float) -> float:
     return math.log(max(probability, 1e-300))
 
 
-def _calibrated(
-    temperature: float, both: Sequence[npt.NDArray[np.float64]], right: npt.NDArray[np.int64]
-) -> str:
-    """Return a sentence about the effect of a temperature on probabilities, before and after."""
-    before, after = (expected_calibration_error_tally(p, right).of() for p in both)
+def percent(fraction: float, digits: int = 0) -> str:
+    """Return a fraction in per cent, never rounded to 0 or 100 if it is neither.
+
+    >>> percent(0.97), percent(0.9999), percent(0.0001), percent(1.0), percent(0.125, 1)
+    ('97 %', '> 99 %', '< 1 %', '100 %', '12.5 %')
+    """
+    if 0 < fraction < 1 and not digits:
+        if fraction > 0.99:
+            return "> 99 %"
+        if fraction < 0.01:
+            return "< 1 %"
+    return f"{100 * fraction:.{digits}f} %"
+
+
+def majority(name: str, count: int, total: int) -> str:
+    """Return the beginning of a remark about a class that makes accuracy meaningless."""
+    fraction = percent(count / total, 1)
     return (
-        f"logits are divided by a temperature of {temperature:.3g}: the expected calibration "
-        f"error of the probabilities on {len(right):,} validation labels is {after:.1%} "
-        f"(it was {before:.1%})"
+        f"{fraction} of the labels are {name!r}, so accuracy says little: always predicting "
+        f"{name!r} reaches {fraction}"
     )
+
+
+def score_table(scores: Sequence[ClassScores]) -> list[dict[str, object]]:
+    """Return the scores of each class as rows for people; of very many, the first ones."""
+    return [
+        {
+            "label": row.label,
+            "precision": percent(row.precision, 1),
+            "recall": percent(row.recall, 1),
+            "F1": percent(row.f1, 1),
+            "support": row.support,
+        }
+        for row in scores[:LISTED]
+    ]
+
+
+def calibration_sentence(calibration: Calibration) -> str:
+    """Return a sentence about a temperature: its effect, and whether it is applied."""
+    effect = (
+        f"on held-out folds of {calibration.labels:,} validation labels, the expected calibration "
+        f"error goes from {percent(calibration.error_before, 1)} to "
+        f"{percent(calibration.error_after, 1)}, and the negative log-likelihood from "
+        f"{calibration.loss_before:.4g} to {calibration.loss_after:.4g}"
+    )
+    if calibration.applied:
+        return f"logits are divided by a temperature of {calibration.fitted:.3g}: {effect}"
+    return f"no temperature is applied, since {calibration.fitted:.3g} would be worse: {effect}"

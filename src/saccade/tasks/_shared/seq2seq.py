@@ -93,6 +93,7 @@ def answer_of(hypotheses: Sequence[Hypothesis], decode: Callable[[list[int]], st
             hypothesis.score,
             finished=hypothesis.finished,
             tokens=hypothesis.tokens,
+            confidence=hypothesis.confidence,
         )
         for hypothesis in hypotheses
     )
