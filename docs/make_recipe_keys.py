@@ -9,6 +9,7 @@ from itertools import groupby
 from saccade import config, tasks
 from saccade.config import Key
 from saccade.data import builtin
+from saccade.recipes import exports
 from saccade.training import recipe as recipes
 from saccade.training.recipe import TrainingConfig
 
@@ -31,10 +32,11 @@ def built_in() -> str:
     """Return the Markdown of reference/built-in.md: the recipes and data sets of the package."""
     page = "# Built-in recipes and data\n\n`saccade recipes` prints the same list, and "
     page += "`saccade recipes NAME` one recipe with every key.\n\n"
-    page += "## Recipes\n\n| recipe | task | |\n|---|---|---|\n"
-    for name in recipes.names():
+    page += "## Recipes\n\n| recipe | task | | exports to |\n|---|---|---|---|\n"
+    for name, formats in exports().items():
         task = recipes.load(name).task
-        page += f"| `{name}` | `{task}` | {recipes.description(name)} |\n"
+        text = recipes.description(name)
+        page += f"| `{name}` | `{task}` | {text} | {', '.join(formats)} |\n"
     page += "\n## Data sets\n\nNo download is needed for these.\n\n| data | |\n|---|---|\n"
     for name, text in builtin.descriptions().items():
         page += f"| `builtin:{name}` | {text} |\n"

@@ -2,6 +2,7 @@
 
 import io
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,8 +11,8 @@ import pytest
 
 from saccade import cli
 from saccade.data import sources
+from saccade.training import console, session
 from saccade.training import recipe as recipes
-from saccade.training import session
 from saccade.training.console import Console
 from saccade.training.run import Run
 
@@ -103,6 +104,7 @@ def saccade(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[
         stream = None if stdin is None else io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8")
         monkeypatch.setattr(sys, "stdin", stream)
         monkeypatch.setattr(sys, "argv", ["saccade", *map(str, arguments)])
+        monkeypatch.setattr(console, "SILENCE", threading.TIMEOUT_MAX)  # also on a busy machine
         capfdbinary.readouterr()
         with pytest.raises(SystemExit) as ended:
             cli.main()

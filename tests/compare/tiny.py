@@ -52,7 +52,7 @@ def run(folder: Path, *recipes: str, changes=(), out="out", **options):
         changes = (PLAIN, *changes)
     options = {"data": folder / "data", "max_steps": 6, "perform": perform_here, **options}
     with pytest.MonkeyPatch.context() as patch:  # reports take longer than such trainings
-        patch.setattr(training, "write_report", lambda *_: None)
+        patch.setattr(training, "write_report", lambda *_, **__: None)
         comparison = compare(
             specs,
             out=folder / out,

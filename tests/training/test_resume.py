@@ -207,7 +207,9 @@ def read(monkeypatch):
     monkeypatch.setattr(World, "sum", lambda world, values: [world.size * v for v in values])
     monkeypatch.setattr(World, "from_first", lambda world, work: work(), raising=False)
     monkeypatch.setattr(distributed, "joined", lambda world, *_: nullcontext(world))
-    monkeypatch.setattr(session, "write_report", lambda *_: None)  # takes longer than the training
+    monkeypatch.setattr(
+        session, "write_report", lambda *_, **__: None
+    )  # takes longer than the training
     return numbers
 
 

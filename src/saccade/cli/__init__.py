@@ -16,6 +16,7 @@ import typer
 
 from saccade._version import __version__
 from saccade.cli.accept import run as accept
+from saccade.cli.clean import run as clean
 from saccade.cli.compare import run as compare
 from saccade.cli.demo import run as demo
 from saccade.cli.doctor import run as doctor
@@ -25,7 +26,9 @@ from saccade.cli.import_ import run as import_
 from saccade.cli.inspect import run as inspect
 from saccade.cli.predict import run as predict
 from saccade.cli.recipes import run as recipes
+from saccade.cli.runs import run as runs
 from saccade.cli.serve import run as serve
+from saccade.cli.show import run as show
 from saccade.cli.train import run as train
 from saccade.errors import DiskFullError, SaccadeError, StoppedError
 from saccade.files import disk_full
@@ -39,6 +42,9 @@ VERBS: dict[str, Callable[..., None]] = {
     "serve": serve,
     "export": export,
     "import": import_,
+    "show": show,
+    "runs": runs,
+    "clean": clean,
     "demo": demo,
     "recipes": recipes,
     "doctor": doctor,

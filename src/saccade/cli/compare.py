@@ -14,6 +14,7 @@ from saccade.cli.options import (
     Device,
     MaxSteps,
     Minutes,
+    NoSamples,
     Pair,
     Precision,
     Quiet,
@@ -79,6 +80,7 @@ def run(
     skip_broken: SkipBroken = False,
     cache: Cache = None,
     threads: Threads = None,
+    no_samples: NoSamples = False,
     quiet: Quiet = False,
 ) -> None:
     """Train recipes on the same data and report which is better. Rerun to resume.
@@ -106,6 +108,7 @@ def run(
                 columns=columns,
                 valid_fraction=valid_fraction,
                 skip_broken=skip_broken,
+                samples=not no_samples,
                 cache=cache,
                 threads=threads,
                 console=Console(quiet=quiet),

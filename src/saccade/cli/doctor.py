@@ -35,13 +35,16 @@ def run() -> None:
     from saccade import engines
     from saccade._version import __version__
     from saccade.training import precision
+    from saccade.training.console import Console
 
     print(f"saccade {__version__}, Python {platform.python_version()}, {platform.platform()}")
     print(f"torch {torch.__version__}, {os.cpu_count()} cores, {torch.get_num_threads()} threads")
     device = precision.pick_device("auto")
     print(f"device: {device} (used by --device auto)")
     print(f"float32 matrix product: {_gigaflops(torch.float32, device):.0f} GFLOP/s")
-    if precision.works(str(device)):
+    with Console().working("testing bfloat16 in a child process"):
+        works = precision.works(str(device))
+    if works:
         print("bfloat16: works (tested in a child process)")
     else:
         print("bfloat16: does NOT work here (a test in a child process failed); float32 is used")

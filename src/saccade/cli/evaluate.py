@@ -14,6 +14,7 @@ from saccade.cli.options import (
     Data,
     Device,
     Engine,
+    NoSamples,
     Pair,
     RunFolder,
     SkipBroken,
@@ -83,6 +84,7 @@ def run(
     engine: Engine = "eager",
     pair: Pair = None,
     columns: Columns = None,
+    no_samples: NoSamples = False,
     skip_broken: SkipBroken = False,
     as_json: Annotated[
         bool,
@@ -103,11 +105,8 @@ def run(
             "--gold-from-1 and --gold-swapped describe the file of --gold, which is missing; add "
             "--gold FILE"
         )
-    if output is not None and not output.parent.is_dir():
-        raise DataError(
-            f"--output {output}: the folder {output.parent} does not exist; create it or choose "
-            "another file"
-        )
+    if output is not None:
+        _require_writable(output, no_samples=no_samples)
 
     from saccade import engines
     from saccade.data.sources.columns import parse_columns
@@ -121,8 +120,10 @@ def run(
     if gold is not None:
         alignments = GoldFile(path=gold, first=1 if gold_from_1 else 0, swapped=gold_swapped)
     options = session.AttentionOptions(gold=alignments, reverse=reverse) if attention else None
-    notify = Console().notify
-    task = engines.load(run_folder, device=device, engine=engine, notify=notify)
+    console = Console()
+    notify = console.notify
+    with console.working(f"loading {run_folder}"):
+        task = engines.load(run_folder, device=device, engine=engine, notify=notify)
     with prediction_progress() as progress:
         evaluation = session.assess(
             task,
@@ -138,6 +139,7 @@ def run(
             on_batch=progress,
             **({} if beam is None else {"beam": beam}),
         )
+    evaluation = evaluation.without_samples() if no_samples else evaluation
     place = DataPlace(data=str(data), pair=pair, columns=parse_columns(columns) or None)
     baselines = baselines_on(
         Run(run_folder), task, evaluation.items, split=split, place=place, notify=notify
@@ -177,6 +179,20 @@ def _print_scores(evaluation: "Evaluation") -> None:
         print(f"\n{title}:\n{in_columns(cells)}")
     by = "" if evaluation.engine == "eager" else f" with the engine {evaluation.engine}"
     print(f"measured on {counted(len(evaluation.answers), 'item')}{by}")
+
+
+def _require_writable(output: Path, *, no_samples: bool) -> None:
+    """Raise if predictions must not or cannot be written to a file."""
+    if no_samples:
+        raise DataError(
+            "--no-samples keeps texts out of files, and --output writes predictions to one; leave "
+            "out one of them"
+        )
+    if not output.parent.is_dir():
+        raise DataError(
+            f"--output {output}: the folder {output.parent} does not exist; create it or choose "
+            "another file"
+        )
 
 
 def _print_classes(rows: Sequence[Mapping[str, Any]]) -> None:

@@ -32,13 +32,26 @@ def run(
 ) -> None:
     """Export a run to CTranslate2, Hugging Face or ONNX.
 
-    The exported model is loaded again and compared with the run before anything is kept.
+    The exported model is loaded again and compared with the run before anything is kept. README.md
+    in OUT is a model card: data, scores, baselines, limits and how to use the model.
     """
     from saccade.interop import export_task
+    from saccade.training.console import Console
     from saccade.training.run import Run
+    from saccade.training.summary import summarize
 
-    source = Run(run_folder)
-    remark = export_task(source.task(), to, out, quantization=quantization, items=source.samples())
+    source, console = Run(run_folder), Console()
+    with console.working(f"loading {run_folder}"):
+        task, summary = source.task(), summarize(run_folder)
+    remark = export_task(
+        task,
+        to,
+        out,
+        quantization=quantization,
+        items=source.samples(),
+        facts=summary.card_facts(out.resolve().name),
+        notify=console.notify,
+    )
     print(f"{out}: {run_folder} as {to}, loaded again and compared with the run")
     if remark:
         print(remark)

@@ -31,15 +31,17 @@ def run(
     --init).
     """
     from saccade.interop.huggingface.task_import import read_task
+    from saccade.training.console import Console
     from saccade.training.recipe import FINE_TUNING, Recipe
     from saccade.training.run import Run
 
     target = Run(out)
     target.require_new()
-    read = read_task(folder, pairs=pairs)
-    task = read.task
-    recipe = Recipe(task.name, read.options, FINE_TUNING)
-    target.create(recipe, task, {"imported": folder.resolve().name})
+    with Console().working(f"reading {folder}"):
+        read = read_task(folder, pairs=pairs)
+        task = read.task
+        recipe = Recipe(task.name, read.options, FINE_TUNING)
+        target.create(recipe, task, {"imported": folder.resolve().name})
     count = sum(p.numel() for p in task.model.parameters())
     print(f"{out}: {task.name}, a {type(task.model).__name__} with {count:,} parameters")
     print(f"Try it: saccade predict {shlex.join([str(out)])}")

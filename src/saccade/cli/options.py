@@ -117,6 +117,17 @@ Threads = Annotated[
 Quiet = Annotated[
     bool, typer.Option("--quiet", help="Print no progress; results and errors remain.")
 ]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print one JSON object instead of text for people.")
+]
+NoSamples = Annotated[
+    bool,
+    typer.Option(
+        "--no-samples",
+        help="Keep texts of the data out of reports and run folders; vocabularies still contain "
+        "its words, and labels.json its labels.",
+    ),
+]
 ENGINES = (
     "Engine that generates the answers: eager (PyTorch), ctranslate2 (8-bit integers), "
     "ctranslate2-float32, or auto (the fastest that is installed and passed its check)."

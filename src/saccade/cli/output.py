@@ -129,3 +129,16 @@ def print_score(score: "MetricScore", indent: str = "") -> None:
 def counted(count: int, noun: str) -> str:
     """Return a count with its noun: 1 item, 1,200 items."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def size_text(count: int) -> str:
+    """Return a number of bytes for people: 87 B, 1.2 MB.
+
+    Examples:
+        >>> size_text(1_234_567)
+        '1.2 MB'
+    """
+    size, units = float(count), ["B", "kB", "MB", "GB", "TB"]
+    while size >= 1000 and len(units) > 1:
+        size, units = size / 1000, units[1:]
+    return f"{size:.0f} B" if units[0] == "B" else f"{size:.1f} {units[0]}"

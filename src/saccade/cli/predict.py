@@ -204,19 +204,16 @@ def run(
             "--n-best, --align, --markup or --attention"
         )
 
-    from saccade import engines
     from saccade.lens.record import SUFFIXES
     from saccade.tasks import Streams
     from saccade.training import session
-    from saccade.training.console import Console
 
     if attention is not None and attention.suffix not in SUFFIXES:
         raise FigureError(
             f"--attention {attention}: unknown file type {attention.suffix!r}; use one of "
             f"{', '.join(SUFFIXES)}"
         )
-    notify = None if engine is None else Console().notify  # explain only a requested choice
-    task = engines.load(run_folder, device=device, engine=engine or "auto", notify=notify)
+    task = _load(run_folder, device, engine)
     if (folder := InputFolder.of(inputs, input_, task.reads)) is not None:
         single = None
     _require_capable(task, align=align, markup=markup, stream=stream, single=single is not None)
@@ -258,6 +255,17 @@ def run(
                     writer.write(text, keep_lines=has_lines)
             writer.flush()
             progress.set(done)
+
+
+def _load(run_folder: Path, device: str, engine: str | None) -> "Task":
+    """Return the task of a run with its engine; only a requested choice is explained."""
+    from saccade import engines
+    from saccade.training.console import Console
+
+    console = Console()
+    notify = None if engine is None else console.notify
+    with console.working(f"loading {run_folder}"):
+        return engines.load(run_folder, device=device, engine=engine or "auto", notify=notify)
 
 
 def _print_stream(prompt: str, pieces: Iterator[str]) -> None:

@@ -118,6 +118,7 @@ def run(
     from saccade.serve.logs import EngineNotices, start_logging
     from saccade.serve.models import ServedRun, load
     from saccade.serve.prometheus import ServerMetrics
+    from saccade.training.console import Console
 
     served, notify = [ServedRun.parse(text) for text in runs], EngineNotices()
     authorization = Authorization.for_address(
@@ -136,14 +137,15 @@ def run(
         torch.set_num_threads(threads)
     with server.listen(host, port) as sock:
         metrics = ServerMetrics()
-        models = load(
-            served,
-            device=device,
-            engine=engine or "auto",
-            limits=limits,
-            metrics=metrics,
-            notify=None if engine is None else notify,
-        )
+        with Console().working(f"loading {', '.join(runs)}"):
+            models = load(
+                served,
+                device=device,
+                engine=engine or "auto",
+                limits=limits,
+                metrics=metrics,
+                notify=None if engine is None else notify,
+            )
         start_logging(text=log_text)
         notify.logs = True
         middleware = app.build(

@@ -15,6 +15,7 @@ from saccade.cli.options import (
     Device,
     MaxSteps,
     Minutes,
+    NoSamples,
     Pair,
     Precision,
     Quiet,
@@ -91,6 +92,7 @@ def run(
             "its own in every update. Faster than threads for small models on a CPU.",
         ),
     ] = 1,
+    no_samples: NoSamples = False,
     quiet: Quiet = False,
 ) -> None:
     """Train a recipe on your data.
@@ -128,6 +130,7 @@ def run(
                 columns=columns,
                 valid_fraction=valid_fraction,
                 skip_broken=skip_broken,
+                samples=not no_samples,
                 cache=cache,
                 world=world,
                 console=Console(quiet=quiet or not world.first),

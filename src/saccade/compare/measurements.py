@@ -106,11 +106,12 @@ def measure(
     columns: Mapping[str, str] | None,
     skip_broken: bool = False,
     device: str,
+    samples: bool = True,
     peak_memory: int | None,
 ) -> Measurements:
     """Measure a trained run on the test split of the data, or without one on the validation split.
 
-    The attention of the samples is written into `folder`.
+    The attention of the samples is written into `folder`; there are none if `samples` is false.
     """
     task = session.load(run, device=device)
     corpus = sources.open_corpus(
@@ -139,7 +140,7 @@ def measure(
             [task.input_of(item) for item in spread_by_length(items, TOGETHER)], task.predict
         ),
         curve=[record for record in records if "valid_loss" in record],
-        samples=_samples(task, items, folder),
+        samples=_samples(task, items, folder) if samples else [],
         baselines=measure_baselines(task, corpus.splits["train"], items, split=split.name),
     )
 

@@ -43,6 +43,7 @@ def compare(
     columns: ColumnNames | None = None,
     valid_fraction: float | None = None,
     skip_broken: bool = False,
+    samples: bool = True,
     cache: str | Path | None = None,
     threads: int | None = None,
     console: Console | None = None,
@@ -71,6 +72,7 @@ def compare(
             "source=english,target=french".
         valid_fraction: Fraction of the rows to hold out for validation, as for `saccade.train`.
         skip_broken: Leave out images that are missing or damaged, instead of raising an error.
+        samples: Whether results and run folders may quote texts of the data.
         cache: Folder for encoded data.
         threads: CPU threads per training.
         console: Where progress is printed.
@@ -127,6 +129,7 @@ def compare(
                 skip_broken=skip_broken,
                 device=device,
                 precision=precision,
+                samples=samples,
                 cache=None if cache is None else str(cache),
                 threads=threads,
                 by_hand=sorted(entrant.recipe.by_hand),
@@ -186,6 +189,8 @@ def _contender(
 
 
 def _shown(job: TrainingJob, measurements: Measurements) -> list[ShownSample]:
+    if not job.samples:  # of an earlier call that kept them
+        return []
     return [
         ShownSample(
             sample=sample,

@@ -44,6 +44,7 @@ class TrainingJob:
     skip_broken: bool = False
     device: str = "auto"
     precision: str = "auto"
+    samples: bool = True
     cache: str | None = None
     threads: int | None = None
     by_hand: list[str] | None = None
@@ -84,6 +85,7 @@ def completed(job: TrainingJob) -> Measurements | None:
 
 def perform(job: TrainingJob, console: Console | None = None) -> None:
     """Train, resuming from the newest checkpoint, and measure."""
+    console = console or Console()
     if job.threads is not None:
         torch.set_num_threads(job.threads)
     budget, folder = job.budget, Path(job.measured)
@@ -105,6 +107,7 @@ def perform(job: TrainingJob, console: Console | None = None) -> None:
                 valid_fraction=job.valid_fraction,
                 split_rule=job.split_rule,
                 skip_broken=job.skip_broken,
+                samples=job.samples,
                 cache=job.cache,
                 console=console,
             )
@@ -113,6 +116,7 @@ def perform(job: TrainingJob, console: Console | None = None) -> None:
             raise
         _record_progress(job, budget)
     if not (folder / MEASURED).exists():
+        console.notify("measuring quality, speed and attention")
         measurements = measure(
             job.run,
             folder,
@@ -121,6 +125,7 @@ def perform(job: TrainingJob, console: Console | None = None) -> None:
             columns=job.columns,
             skip_broken=job.skip_broken,
             device=job.device,
+            samples=job.samples,
             peak_memory=job.progress.peak_memory,
         )
         _write_json(folder / MEASURED, measurements.as_json())

@@ -4,6 +4,8 @@ ctranslate2    folders of translators and language models, written and run
 huggingface    folders of bert, gpt2, vit and marian, read and written
 onnx           graphs of every task, written, and run in onnxruntime
 export         a task in any of these formats
+advice         what could be exported instead of a task that cannot be
+model_card     the README.md of an export
 """
 
 from typing import TYPE_CHECKING

@@ -21,4 +21,5 @@ outline       models without memory, to be compared with the weights first
 metric_log    measurements, to metrics.jsonl and TensorBoard
 console       messages and progress bars
 report        the numbers of report.html
+summary       what a run is, its scores, its baselines and its cost
 """

@@ -6,6 +6,7 @@ In a notebook a bar is one output that is updated in place.
 from __future__ import annotations
 
 import io
+import threading
 import time
 import uuid
 from collections import deque
@@ -19,10 +20,13 @@ from rich.progress import (
     ProgressColumn,
     SpinnerColumn,
     TextColumn,
+    TimeElapsedColumn,
     TimeRemainingColumn,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from saccade.training.progress import TrainingProgress, Update, Validation
     from saccade.training.recipe import TrainingConfig
 
@@ -32,6 +36,8 @@ NOTEBOOK_WIDTH = 120
 """Characters of a bar in a notebook."""
 LINES_EVERY = 30.0
 """Seconds between lines where there is no terminal."""
+SILENCE = 2.0
+"""Seconds of work after which the first line is printed where there is no terminal."""
 WINDOW = 50
 """Updates over which the speed is averaged."""
 NOT_METRICS = ("step", "epoch", "seconds", "train_loss", "valid_loss")
@@ -54,7 +60,12 @@ class Console:
 
     def counting(self, label: str, total: int | None = None) -> Counting:
         """Return a bar that counts something, such as rows."""
-        return Counting(self.console, label, total)
+        columns = BarColumn(bar_width=24), TextColumn("{task.completed:,.0f}")
+        return Counting(self.console, label, columns, total)
+
+    def working(self, label: str) -> Counting:
+        """Return a sign of work that has nothing to count, such as "loading runs/en-de"."""
+        return Counting(self.console, label, (SpinnerColumn(), TimeElapsedColumn()))
 
     def training(
         self, progress: TrainingProgress, config: TrainingConfig, unit: str = "tokens"
@@ -136,27 +147,50 @@ class TrainingBar:
 
 
 class Counting:
-    """A bar that counts; `to` sets the count inside its `with` block."""
+    """A bar that counts; `to` sets the count inside its `with` block.
 
-    def __init__(self, console: rich_console.Console, label: str, total: int | None) -> None:
+    Where there is no terminal, a line is printed after `SILENCE` seconds, then every `LINES_EVERY`.
+    """
+
+    def __init__(
+        self,
+        console: rich_console.Console,
+        label: str,
+        columns: Sequence[ProgressColumn],
+        total: int | None = None,
+    ) -> None:
+        self._console, self._label = console, label
+        self._count: int | None = None
+        self._ended = threading.Event()
         self._bar = _bar_on(
             console,
-            TextColumn(label),
-            BarColumn(bar_width=24),
-            TextColumn("{task.completed:,.0f}"),
+            TextColumn(label, markup=False),
+            *columns,
         )
         self._row = self._bar.add_task("", total=total)
 
     def __enter__(self) -> Counting:
         self._bar.start()
+        if self._bar.disable and not self._console.quiet:
+            threading.Thread(target=self._print_lines, daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._ended.set()
         self._bar.stop()
 
     def to(self, count: int) -> None:
         """Set the count."""
+        self._count = count
         self._bar.update(self._row, completed=count)
+
+    def _print_lines(self) -> None:
+        seconds = SILENCE
+        while not self._ended.wait(seconds):
+            count = "" if self._count is None else f" {self._count:,}"
+            line = f"{self._label}{count}" if count else self._label.removesuffix(":")
+            self._console.print(line, markup=False, soft_wrap=True)
+            seconds = LINES_EVERY
 
 
 class NotebookBar(Progress):

@@ -13,19 +13,21 @@ import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
-from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
 
 from annotated_types import Ge, Lt
 
 from saccade import config, tasks
+from saccade import recipes as builtin
 from saccade.config import Count, Positive, Whole
 from saccade.errors import RecipeError, brief
 from saccade.files import read_text
 from saccade.tasks import TaskConfig
 from saccade.training.optim import AverageConfig, OptimConfig
 from saccade.training.upgrade import upgraded
+
+names, description = builtin.names, builtin.description
 
 Seed = Annotated[int, Ge(0), Lt(2**32)]
 """As many seeds as torch tells apart."""
@@ -257,22 +259,6 @@ def flat(table: Mapping[str, Any], path: str = "") -> dict[str, Any]:
     return keys
 
 
-def names() -> list[str]:
-    """Return the names of the built-in recipes.
-
-    >>> "transformer-tiny" in names()
-    True
-    """
-    files = resources.files("saccade.recipes").iterdir()
-    return sorted(file.name.removesuffix(".toml") for file in files if file.name.endswith(".toml"))
-
-
-def description(name: str) -> str:
-    """Return the first line of a built-in recipe, which describes it."""
-    first = _text(name).splitlines()[0]
-    return first.lstrip("# ") if first.startswith("#") else ""
-
-
 def _require_task(table: Mapping[str, Any], name: str) -> None:
     if not isinstance(table.get("task"), str):
         raise RecipeError(f"{name}: task is missing; it can be: {', '.join(tasks.names())}")
@@ -302,4 +288,4 @@ def _text(name: str | Path) -> str:
             f"there is no recipe {str(name)!r}.{hint} Built-in recipes: {', '.join(names())}; "
             "or give a file that ends with .toml"
         )
-    return (resources.files("saccade.recipes") / f"{name}.toml").read_text(encoding="utf-8")
+    return builtin.text(str(name))

@@ -40,6 +40,8 @@ def write_report(
     evaluation: Evaluation | None,
     baselines: Sequence[Baseline] = (),
     remarks: Sequence[str] = (),
+    *,
+    samples: bool = True,
 ) -> None:
     """Write report.html into the run folder.
 
@@ -49,12 +51,23 @@ def write_report(
         evaluation: predictions for validation items, and their metrics.
         baselines: the baselines on the same items.
         remarks: sentences about the result.
+        samples: whether the report may quote inputs, references and predictions.
     """
     records = read_metrics(run)
     validations = [record for record in records if "valid_loss" in record]
     last = validations[-1] if validations else {}
     parameters = sum(p.numel() for p in task.parameters())
-    predictions, tables = ([], {}) if evaluation is None else _shown(task, evaluation, baselines)
+    predictions: list[dict[str, str]] = []
+    tables: dict[str, Sequence[Mapping[str, Any]]] = {}
+    if evaluation is not None:
+        tables = _results(evaluation, baselines)
+        with suppress(WatchError):  # a model without attention
+            evaluation = with_attention(task, evaluation, most=MEASURED)
+        if samples:
+            predictions = _predictions(evaluation)
+        else:
+            evaluation = evaluation.without_samples()
+        tables |= {**evaluation.tables, **_attention_tables(evaluation)}
     remarks = [*(() if evaluation is None else evaluation.remarks), *remarks]
     page = report_page(
         title=f"Saccade: {run.folder.resolve().name}",
@@ -80,15 +93,10 @@ def read_metrics(run: Run) -> list[dict[str, Any]]:
     return records
 
 
-def _shown(
-    task: Task, evaluation: Evaluation, baselines: Sequence[Baseline]
-) -> tuple[list[dict[str, str]], dict[str, Sequence[Mapping[str, Any]]]]:
-    """Return rows of predictions, and the tables of the results and of attention."""
-    results = _results(evaluation, baselines)
-    with suppress(WatchError):  # a model without attention
-        evaluation = with_attention(task, evaluation, most=MEASURED)
+def _predictions(evaluation: Evaluation) -> list[dict[str, str]]:
+    """Return the rows of the table of predictions."""
     shown = zip(evaluation.items[:PREDICTIONS], evaluation.answers[:PREDICTIONS], strict=True)
-    predictions = [
+    return [
         {
             "input": " | ".join(item.inputs),
             "prediction": prediction,
@@ -96,13 +104,12 @@ def _shown(
         }
         for item, prediction in shown
     ]
-    return predictions, {**results, **evaluation.tables, **_attention_tables(evaluation)}
 
 
 def _results(
     evaluation: Evaluation, baselines: Sequence[Baseline]
 ) -> dict[str, Sequence[Mapping[str, Any]]]:
-    """Return the metrics of the model and of each baseline, one row each."""
+    """Return the metrics of the model and of each baseline, one per row."""
     names = [name for name in evaluation.scores if any(name in b.scores for b in baselines)]
     if not names:
         return {}

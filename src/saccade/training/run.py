@@ -384,22 +384,35 @@ class Run:
         Args:
             resumable: keep the newest checkpoint.
         """
-        steps = checkpoint.steps(self.checkpoints)
-        newest = f"step-{steps[-1]}" if steps and resumable else ""
-        paths = [self.folder / "engines"]
-        paths += [path for path in self.checkpoints.glob("*") if path.name != newest]
-        if newest or not resumable:
-            paths.append(self.initial)
+        sizes = self.removable(resumable=resumable)
+        if self.initial in sizes:
             manifest.forget(self.folder, [self.initial.name])
-        size = sum(map(_size, paths))
-        for path in paths:
+        for path in sizes:
             if path.is_dir():
                 shutil.rmtree(path)
             else:
                 path.unlink(missing_ok=True)
         if not resumable:
             shutil.rmtree(self.checkpoints, ignore_errors=True)
-        return size
+        return sum(sizes.values())
+
+    def removable(self, *, resumable: bool = False) -> dict[Path, int]:
+        """Return the files and folders that `trim` removes, with their sizes in bytes.
+
+        Args:
+            resumable: keep the newest checkpoint.
+        """
+        steps = checkpoint.steps(self.checkpoints)
+        newest = f"step-{steps[-1]}" if steps and resumable else ""
+        paths = [self.folder / "engines"]
+        paths += sorted(path for path in self.checkpoints.glob("*") if path.name != newest)
+        if newest or not resumable:
+            paths.append(self.initial)
+        return {path: _size(path) for path in paths if path.exists()}
+
+    def size(self) -> int:
+        """Return the bytes of all files in the folder."""
+        return _size(self.folder)
 
     def require_start(self) -> None:
         """Raise a RunError unless training can begin at step 0, since there is no checkpoint."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,7 @@ from saccade.training.recipe import Recipe
 from saccade.training.report import report_due, validated, write_report
 from saccade.training.run import Run, tensors_of
 from saccade.training.speed import seconds_per_update
+from saccade.training.summary import keep_scores
 from saccade.training.warm_start import WarmStart, open_warm_start
 
 ALIGNMENT = Column("alignment", ("alignments", "links"), required=False)
@@ -77,6 +79,7 @@ def train(
     valid_fraction: float | None = None,
     split_rule: str = STRATIFIED,
     skip_broken: bool = False,
+    samples: bool = True,
     cache: str | Path | None = None,
     world: World | None = None,
     console: Console | None = None,
@@ -108,6 +111,8 @@ def train(
         split_rule: how rows are held out: "stratified" by label, or "hash", as the first versions
             did; a resumed run keeps its own.
         skip_broken: leave out images that are missing or damaged, instead of raising an error.
+        samples: whether the run folder and its report may quote texts of the data; a resumed run
+            keeps the choice it was begun with if that was false.
         cache: where encoded data is kept for the next training; `~/.cache/saccade` if left out.
         world: this process among several that train together; see `training.distributed`.
         console: where messages and progress go; stderr if left out.
@@ -181,6 +186,12 @@ def train(
             console=console,
             interruption=interruption,
             cache=Path(cache or default_cache()),
+            origin={
+                "recipe": str(recipe),
+                "source": str(data),
+                "started": datetime.now().astimezone().isoformat(timespec="seconds"),
+                "samples": samples,
+            },
         )
         return job.run_all(resume=resume or world.attempt > 0)
 
@@ -411,6 +422,7 @@ class _Job:
     console: Console
     interruption: Interruption
     cache: Path
+    origin: Mapping[str, object]
 
     @cached_property
     def corpus(self) -> Corpus:
@@ -430,10 +442,12 @@ class _Job:
             with self.run.locked():
                 job.require_place(resume=resume)
                 with self.run.provisional():
-                    job.notify(job.corpus.summary)
+                    with self.console.working(f"reading {self.origin['source']}"):
+                        corpus = job.corpus
+                    job.notify(corpus.summary)
                     if self.choice is not None:
                         job.notify(self.choice.reason)
-                    for remark in job.corpus.remarks:
+                    for remark in corpus.remarks:
                         job.notify(remark)
                     task = job.begin()
                     world.wait()
@@ -481,10 +495,11 @@ class _Job:
         if self.corpus.skipped:
             facts["skipped_images"] = self.corpus.skipped
         if self.initial is None:
-            self.run.begin(adaptation.recipe, task, facts)
+            self.run.begin(adaptation.recipe, task, {**facts, **self.origin})
             return None if used else task
         taken = self.initial.fitting(task)
-        self.run.begin(adaptation.recipe, task, {**facts, "init": str(folder)}, taken)
+        facts |= {**self.origin, "init": str(folder)}
+        self.run.begin(adaptation.recipe, task, facts, taken)
         task.model.load_state_dict(taken, strict=False)
         new = [name for name in tensors_of(task.model) if name not in taken]
         count = "1 tensor" if len(taken) == 1 else f"{len(taken)} tensors"
@@ -600,10 +615,14 @@ class _Job:
         evaluation, train = validated(task, data.items), self.corpus.splits["train"]
         baselines = measure_baselines(task, train, data.items, split="valid", notify=self.notify)
         keep_baselines(self.run, baselines, self.place)
+        if evaluation is not None:
+            counts = {"train": len(data.plan.lengths), "valid": len(data.valid)}
+            keep_scores(self.run, task, evaluation, counts)
         scores = {} if evaluation is None else evaluation.scores
         _, remarks = baseline_remarks(self.run, task, scores, baselines)
-        write_report(self.run, task, evaluation, baselines, remarks)
-        if isinstance(task, HasEngine):
+        samples = bool(self.origin["samples"] and self.run.about().get("samples", True))
+        write_report(self.run, task, evaluation, baselines, remarks, samples=samples)
+        if samples and isinstance(task, HasEngine):
             self.run.keep_samples(data.items)
         for line in remarks:
             self.notify(line)

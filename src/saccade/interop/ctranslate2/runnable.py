@@ -12,6 +12,7 @@ from saccade.decoding import TextEngine
 from saccade.encoders.transformer import TransformerEncoderConfig
 from saccade.errors import InteropError
 from saccade.interfaces import HasEngine
+from saccade.interop.advice import Obstacle, advice, changes_of
 from saccade.models import TranslatorConfig
 from saccade.models.language_models import LanguageModelConfig
 from saccade.positions import Position, PositionConfig, Relative, Rotary
@@ -83,12 +84,14 @@ def require_runnable(task: Task) -> Runnable:
             HasEngine() as host,
         ):
             if obstacles := list(_obstacles(model)):
-                raise InteropError(f"CTranslate2 cannot run this model: {'; '.join(obstacles)}")
+                reasons = "; ".join(obstacle.reason for obstacle in obstacles)
+                tip = advice("ctranslate2", task.name, changes_of(obstacles))
+                raise InteropError(f"CTranslate2 cannot run this model: {reasons}{tip}")
             return Runnable(task, host, reads, writes, model)
     raise InteropError(f"CTranslate2 runs translators and language models, not {task.name}")
 
 
-def _obstacles(model: TranslatorConfig | LanguageModelConfig) -> Iterator[str]:
+def _obstacles(model: TranslatorConfig | LanguageModelConfig) -> Iterator[Obstacle]:
     match model:
         case TranslatorConfig(
             encoder=TransformerEncoderConfig() as encoder,
@@ -97,34 +100,49 @@ def _obstacles(model: TranslatorConfig | LanguageModelConfig) -> Iterator[str]:
             yield from _in_block("model.encoder", encoder)
             yield from _in_block("model.decoder", decoder)
             if decoder.qk_norm:
-                yield "model.decoder.qk_norm is true, and it has no such norm in cross-attention"
+                yield Obstacle(
+                    "model.decoder.qk_norm is true, and it has no such norm in cross-attention",
+                    "model.decoder.qk_norm=false",
+                )
             if encoder.norm_eps != decoder.norm_eps:
-                yield (
+                yield Obstacle(
                     "model.encoder.norm_eps and model.decoder.norm_eps differ, and it has one for "
-                    "both"
+                    "both",
+                    f"model.decoder.norm_eps={encoder.norm_eps}",
                 )
         case TranslatorConfig():
             sides = (("encoder", model.encoder.kind), ("decoder", model.decoder.kind))
             for name, kind in sides:
                 if kind != "transformer":
-                    yield f'model.{name}.kind is "{kind}", and it runs Transformers only'
+                    yield Obstacle(f'model.{name}.kind is "{kind}", and it runs Transformers only')
         case LanguageModelConfig():
             yield from _in_block("model.decoder", model.decoder)
 
 
 def _in_block(
     path: str, block: TransformerEncoderConfig | TransformerDecoderConfig
-) -> Iterator[str]:
+) -> Iterator[Obstacle]:
     if block.norm == "batch":
-        yield f'{path}.norm is "batch", and it has layer and rms norms'
+        yield Obstacle(
+            f'{path}.norm is "batch", and it has layer and rms norms', f"{path}.norm=layer"
+        )
     if block.score.score not in (Dot, ScaledDot):
-        yield f'{path}.score.kind is "{block.score.kind}", and it has scaled_dot and dot'
+        yield Obstacle(
+            f'{path}.score.kind is "{block.score.kind}", and it has scaled_dot and dot',
+            f"{path}.score.kind=scaled_dot",
+        )
     position = block.position
     if not _is_known(position.encoding):
         names = [kind for kind, other in kinds(PositionConfig).items() if _is_known(other.encoding)]
-        yield f'{path}.position.kind is "{position.kind}", and it has {", ".join(names)}'
+        yield Obstacle(
+            f'{path}.position.kind is "{position.kind}", and it has {", ".join(names)}',
+            f"{path}.position.kind={names[0]}",
+        )
     if position.widening:
-        yield f'{path}.position.fuse is "concat", and it can only add positions'
+        yield Obstacle(
+            f'{path}.position.fuse is "concat", and it can only add positions',
+            f"{path}.position.fuse=add",
+        )
 
 
 def _is_known(encoding: type[Position]) -> bool:

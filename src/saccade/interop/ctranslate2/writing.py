@@ -6,7 +6,7 @@ tokenizer*.json (ours, for text in and out)
 
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,12 @@ QUANTIZATIONS = ("int8", "float32")
 
 
 def write_task(
-    task: Task, folder: Path, quantization: str = "int8", items: Sequence[Item] = ()
+    task: Task,
+    folder: Path,
+    quantization: str = "int8",
+    items: Sequence[Item] = (),
+    *,
+    notify: Callable[[str], None] = lambda text: None,
 ) -> str:
     """Write a task, read it again, and compare its answers.
 
@@ -35,6 +40,7 @@ def write_task(
         folder: An empty folder.
         quantization: "int8" or "float32".
         items: Inputs to compare answers on; random ones if there are none.
+        notify: Called with a line before each comparison.
 
     Returns:
         A sentence about the comparison.
@@ -50,12 +56,14 @@ def write_task(
     require_runnable(task)
     with tempfile.TemporaryDirectory(dir=folder.parent) as name:
         exact = Path(name)
+        notify("writing float32 weights and comparing their answers with the model's")
         comparison = _write_and_check(task, exact, "float32", items)
         if not comparison.exact:
             raise InteropError(f"what was written does not give the same answers: {comparison}")
         if quantization == "float32":
             shutil.copytree(exact, folder, dirs_exist_ok=True)
         else:
+            notify(f"writing {quantization} weights and comparing their answers with the model's")
             comparison = _write_and_check(task, folder, quantization, items)
     return str(comparison)
 

@@ -24,6 +24,7 @@ task_export      a folder from a task
 folder           the files
 config_json      types and checks of keys
 tensor_map       the map between tensors of a file and our parameters
+recipe_changes   the fewest changes to options that make a model representable
 model_diff       comparison of a model with the one that a format describes
 model_rewrites   equivalent models, built as a format has them
 vocabulary       tokenizer.json and tokenizer_config.json

@@ -171,16 +171,16 @@ def save(
         InteropError: If the model fits no family (the error names the first differences), or
             several (it lists them), or if the folder cannot be written.
     """
-    fit = _fit(model, family)
+    fitted = fit(model, family)
     config = {
         "pad_token_id": None,
         "bos_token_id": None,
         "eos_token_id": None,
-        **fit.keys(more or {}),
-        "architectures": [fit.architecture],
-        "model_type": fit.network.model_type,
+        **fitted.keys(more or {}),
+        "architectures": [fitted.architecture],
+        "model_type": fitted.network.model_type,
     }
-    tensors = split_parameters(fit.model, fit.network.tensor_map(fit.architecture))
+    tensors = split_parameters(fitted.model, fitted.network.tensor_map(fitted.architecture))
     config["dtype"] = str(next(iter(tensors.values())).dtype).removeprefix("torch.")
     files.write(folder, config, tensors)
 
@@ -207,12 +207,16 @@ class _Fit:
         return config
 
 
-def _fit(model: nn.Module, family: str | None) -> _Fit:
-    """Return the model as the family has it that it fits."""
-    candidates = _candidates(model, family)
+def fit(model: nn.Module, family: str | None = None) -> _Fit:
+    """Return the model as the family has it that it fits; nothing is written.
+
+    Raises:
+        InteropError: If the model fits no family, or several.
+    """
+    known = candidates(type(model), family)
     fits: dict[str, _Fit] = {}
     failures: dict[str, InteropError] = {}
-    for kind, architecture in candidates:
+    for kind, architecture in known:
         try:
             fits[kind.model_type] = _fit_family(model, kind, architecture)
         except InteropError as error:
@@ -230,22 +234,22 @@ def _fit(model: nn.Module, family: str | None) -> _Fit:
     raise InteropError(f"this {type(model).__name__} fits no family. {reasons}")
 
 
-def _candidates(model: nn.Module, family: str | None) -> list[tuple[type[Family], str]]:
-    """Return the families with the class of the model, and its name there."""
+def candidates(model: type[nn.Module], family: str | None = None) -> list[tuple[type[Family], str]]:
+    """Return the families that have a class of models, and its name there."""
     known = families()
     if family is not None and family not in known:
         raise InteropError(f"{family!r} is not a known family; known are: {', '.join(known)}")
     chosen = list(known.values()) if family is None else [known[family]]
-    candidates = []
+    matches = []
     for kind in chosen:
-        names = [name for name, x in kind.architectures.items() if x.model is type(model)]
+        names = [name for name, x in kind.architectures.items() if x.model is model]
         if names:
-            candidates.append((kind, names[0]))
-    if candidates:
-        return candidates
+            matches.append((kind, names[0]))
+    if matches:
+        return matches
     models = dict.fromkeys(x.model.__name__ for kind in chosen for x in kind.architectures.values())
     raise InteropError(
-        f"a {type(model).__name__} has no counterpart in transformers"
+        f"a {model.__name__} has no counterpart in transformers"
         + (f" of the family {family}" if family else "")
         + f"; these models can be written: {', '.join(models)}"
     )

@@ -1,7 +1,7 @@
 """Write a task as a folder that transformers reads: model, vocabulary, labels and generation."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -10,7 +10,9 @@ from torch import nn
 
 from saccade.decoding import GenerationConfig
 from saccade.errors import InteropError
-from saccade.interop.huggingface.load_save import load, save
+from saccade.interop.advice import advice
+from saccade.interop.huggingface.load_save import candidates, fit, load, save
+from saccade.interop.huggingface.recipe_changes import recipe_changes
 from saccade.interop.huggingface.vocabulary import (
     TARGET,
     puts_space_before,
@@ -68,24 +70,25 @@ class ExportPlan:
     sides: int = 1
 
 
-def write_task(task: Task, folder: str | Path, *, family: str | None = None) -> None:
+def write_task(
+    task: Task,
+    folder: str | Path,
+    *,
+    family: str | None = None,
+    notify: Callable[[str], None] = lambda text: None,
+) -> None:
     """Write a task as a folder, and check that it gives the same logits when it is read.
 
     Args:
         task: A trained task.
         folder: An empty folder.
         family: The `model_type`, such as "bert"; by default the only one that the model fits.
+        notify: Called with a line about each long step.
 
     Raises:
         InteropError: If transformers has no such model.
     """
-    folder = Path(folder)
-    description = task.describe()
-    plan = _plan(task, description)
-    if obstacles := list(_obstacles(description.model)):
-        raise InteropError(
-            f"transformers cannot run this {type(plan.model).__name__}: {'; '.join(obstacles)}"
-        )
+    folder, plan = Path(folder), require_exportable(task, family)
     save(plan.model, folder, plan.facts, family=family)
     write_vocabulary(folder, plan.reads)
     if plan.target is not None:
@@ -93,7 +96,36 @@ def write_task(task: Task, folder: str | Path, *, family: str | None = None) -> 
     if plan.generation is not None:
         text = json.dumps(plan.generation, indent=2)
         (folder / GENERATION).write_text(text + "\n", encoding="utf-8")
+    notify("reading the folder again and comparing its logits with the model's")
     _require_same_logits(plan, load(folder))
+
+
+def require_exportable(task: Task, family: str | None = None) -> ExportPlan:
+    """Return what is written of a task.
+
+    Raises:
+        InteropError: If transformers has no such model; the message names the changes to the
+            recipe, or the recipes, that it has a model for.
+    """
+    description = task.describe()
+    plan = _plan(task, description)
+    try:
+        _require_fit(description.model, plan.model, family)
+    except InteropError as error:
+        known = candidates(type(plan.model), family)
+        changes = recipe_changes(
+            description.model, known, lambda options, model: _require_fit(options, model, family)
+        )
+        raise InteropError(f"{error}{advice('huggingface', task.name, changes)}") from None
+    return plan
+
+
+def _require_fit(options: object, model: nn.Module, family: str | None) -> None:
+    if obstacles := list(_obstacles(options)):
+        raise InteropError(
+            f"transformers cannot run this {type(model).__name__}: {'; '.join(obstacles)}"
+        )
+    fit(model, family)
 
 
 def _plan(task: Task, description: Description) -> ExportPlan:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from saccade.data.corpus import Item
@@ -46,6 +46,15 @@ class Evaluation:
     def values(self) -> dict[str, float]:
         """Return the numbers, by the names of their metrics."""
         return {name: score.value for name, score in self.scores.items()}
+
+    def without_samples(self) -> Evaluation:
+        """Return the evaluation without the tables that quote inputs."""
+        tables = {
+            title: rows
+            for title, rows in self.tables.items()
+            if not any("input" in row for row in rows)
+        }
+        return replace(self, tables=tables)
 
     def as_json(self) -> dict[str, object]:
         """Return plain values: the numbers, then their details."""
