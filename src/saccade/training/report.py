@@ -30,7 +30,7 @@ def report_due(run: Run) -> bool:
 
 def validated(task: Task, items: Sequence[Item]) -> Evaluation | None:
     """Return the metrics of greedy predictions for validation items; None if there are none."""
-    greedy = {} if task.generation is None else {"beam": 1, "num_best": 1}
+    greedy: dict[str, Any] = {} if task.generation is None else {"beam": 1, "num_best": 1}
     return task.evaluate(items, **greedy) if items else None
 
 
