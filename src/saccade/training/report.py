@@ -101,7 +101,7 @@ def _shown(
 def _results(
     evaluation: Evaluation, baselines: Sequence[Baseline]
 ) -> dict[str, Sequence[Mapping[str, Any]]]:
-    """Return the metrics of the model and of each baseline, one row each."""
+    """Return the metrics of the model and of its baselines, one row per method."""
     names = [name for name in evaluation.scores if any(name in b.scores for b in baselines)]
     if not names:
         return {}
