@@ -16,7 +16,7 @@ def test_prints_numbers_first_and_signatures_behind(saccade, run, pairs):
     number = r"\d+\.\d"
     line = rf"exact_match {number} % \[{number}, {number}\]  nrefs:1\|bs:1000\|seed:12345\|"
     assert re.match(line, result.lines[0])
-    assert result.lines[-1] == "measured on 10 items"
+    assert "measured on 10 items" in result.lines
     assert "test: test.tsv (tab-separated)" in result.err
     assert 'source = column "source", target = column "target"' in result.err
 
@@ -78,7 +78,7 @@ def test_errors_name_what_is_missing(saccade, run, pairs, tmp_path):
         assert (result.code, result.out) == (2, "")
         assert problem in result.err
     named = saccade("evaluate", run, "--data", other, "--columns", "source=first,target=second")
-    assert named.lines[-1] == "measured on 1 item"
+    assert "measured on 1 item" in named.lines
 
 
 @pytest.mark.parametrize("content", [b"", b"source\ttarget\n", b"source\ttarget\na\t\xff\n"])

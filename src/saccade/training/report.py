@@ -109,7 +109,7 @@ def _predictions(evaluation: Evaluation) -> list[dict[str, str]]:
 def _results(
     evaluation: Evaluation, baselines: Sequence[Baseline]
 ) -> dict[str, Sequence[Mapping[str, Any]]]:
-    """Return the metrics of the model and of each baseline, one per row."""
+    """Return the metrics of the model and of its baselines, one row per method."""
     names = [name for name in evaluation.scores if any(name in b.scores for b in baselines)]
     if not names:
         return {}

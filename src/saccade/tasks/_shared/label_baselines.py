@@ -80,8 +80,8 @@ class TextFeatures(Features):
 
     def fit(self, rows: Inputs) -> Matrix:
         """Learn the words of each column."""
-        from scipy.sparse import hstack
-        from sklearn.feature_extraction.text import TfidfVectorizer
+        from scipy.sparse import hstack  # type: ignore[import-untyped]
+        from sklearn.feature_extraction.text import TfidfVectorizer  # type: ignore[import-untyped]
 
         words = {"ngram_range": (1, 2), "sublinear_tf": True, "token_pattern": r"(?u)\w+|[^\w\s]"}
         self._columns = [TfidfVectorizer(**words) for _ in rows[0]]
@@ -210,15 +210,11 @@ def _constant(labels: Labels, counts: Counter[str]) -> tuple[str, Classification
     return "majority class", Classification(label, score, probabilities=frequency)
 
 
-def _same_logit(logit: float, rows: Matrix) -> npt.NDArray[np.float64]:
-    return np.full(rows.shape[0], logit)
-
-
 def _linear_model(
     labels: Labels, matrix: Matrix, truth: npt.NDArray[Any]
 ) -> Callable[[Matrix], npt.NDArray[np.float64]]:
     """Return a function from features to logits (n, c), as the model of a task has them."""
-    from sklearn.linear_model import LogisticRegression, Ridge
+    from sklearn.linear_model import LogisticRegression, Ridge  # type: ignore[import-untyped]
 
     sparse = hasattr(matrix, "nnz")
     if isinstance(labels, Number):
@@ -241,7 +237,7 @@ def _linear_model(
     for column in member.T > 0:
         if column.all() or not column.any():
             logit = -NEVER if column.all() else NEVER
-            columns.append(partial(_same_logit, logit))
+            columns.append(partial(_repeated, logit))
             continue
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -254,3 +250,7 @@ def _linear_model(
         return -np.logaddexp(0.0, -logits) if isinstance(labels, Classes) else logits
 
     return logits_of
+
+
+def _repeated(logit: float, x: Matrix) -> npt.NDArray[np.float64]:
+    return np.full(x.shape[0], logit)

@@ -77,7 +77,7 @@ class NgramModel:
                 _Order(
                     keys=unique,
                     counts=counts.astype(np.float64),
-                    totals=np.bincount(contexts, weights=counts, minlength=size).astype(np.float64),
+                    totals=np.bincount(contexts, counts, size).astype(np.float64),
                     kinds=np.bincount(contexts[counts > 0], minlength=size).astype(np.float64),
                     discount=_discount(counts),
                 )
