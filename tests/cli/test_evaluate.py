@@ -58,7 +58,7 @@ def test_errors_name_what_is_missing(saccade, run, pairs, tmp_path):
     other = tmp_path / "other.tsv"
     other.write_text("first\tsecond\na\tb\n")
     for options, problem in (
-        (["--data", pairs, "--split", "valid"], "has no valid.* or val.* or dev.*"),
+        (["--data", tmp_path, "--split", "valid"], "has no valid.* or val.* or dev.*"),
         (
             ["--data", pairs, "--split", "best"],
             "there is no split 'best'; choose one of train, valid",

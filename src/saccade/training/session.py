@@ -343,8 +343,8 @@ def assess(
 
 def _held_out(
     run: Run, data: str | Path, columns: Sequence[Column], reading: Mapping[str, Any]
-) -> Split | None:
-    """Return the rows of the data that a training held out; None if it was trained on other data.
+) -> Corpus | None:
+    """Return the data with the rows that a training held out; None if it was trained on other data.
 
     The data is that of the training if the held-out rows have the digest that the run recorded.
     """
@@ -357,15 +357,17 @@ def _held_out(
         return None
     valid = corpus.splits["valid"]
     given = corpus.record is None or corpus.record.rule == GIVEN
-    return None if given or valid.digest() != digests.get("valid") else valid
+    return None if given or valid.digest() != digests.get("valid") else corpus
 
 
-def _about_rows(held_out: Split | None, split: str, data: str | Path) -> str:
-    """Return a sentence about the measured rows of data that has no splits, "" if it has."""
-    if held_out is not None:
-        rows = counted(held_out.count(), "row")
+def _about_rows(training: Corpus | None, split: str, data: str | Path) -> str:
+    """Return a sentence about the measured rows of data that has no such split, "" if it has."""
+    if training is not None:
+        rows = counted(training.splits["valid"].count(), "row")
         if split == "valid":
             return f"measuring only the {rows} that training held out of {data}"
+        if split in training.splits:
+            return ""
         return (
             f"{data} is the data of the training: scores on the rows that the model has seen are "
             f"too optimistic. --split valid measures only the {rows} that were held out"
