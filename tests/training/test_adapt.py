@@ -109,7 +109,7 @@ def test_the_vocabulary_of_few_words_is_smaller(words, size):
 def test_words_are_counted_also_without_spaces(tmp_path):
     (tmp_path / "train.tsv").write_text("source\ttarget\n" + "漢字" * 20 + "\ta b\n")
     recipe = recipes.load("transformer-tiny")
-    split = sources.open_corpus(tmp_path / "train.tsv", recipe.options.columns, held_out=0.0)
+    split = sources.open_corpus(tmp_path / "train.tsv", recipe.options.columns, valid_fraction=0.0)
     train = split.splits["train"]
     assert count_words(recipe, train) == 40 // 2 + 2
     assert count_words(recipes.load("pronounce"), train) is None
