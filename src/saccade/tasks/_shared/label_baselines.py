@@ -80,8 +80,8 @@ class TextFeatures(Features):
 
     def fit(self, rows: Inputs) -> Matrix:
         """Learn the words of each column."""
-        from scipy.sparse import hstack  # type: ignore[import-untyped]
-        from sklearn.feature_extraction.text import TfidfVectorizer  # type: ignore[import-untyped]
+        from scipy.sparse import hstack
+        from sklearn.feature_extraction.text import TfidfVectorizer
 
         words = {"ngram_range": (1, 2), "sublinear_tf": True, "token_pattern": r"(?u)\w+|[^\w\s]"}
         self._columns = [TfidfVectorizer(**words) for _ in rows[0]]
@@ -214,7 +214,7 @@ def _linear_model(
     labels: Labels, matrix: Matrix, truth: npt.NDArray[Any]
 ) -> Callable[[Matrix], npt.NDArray[np.float64]]:
     """Return a function from features to logits (n, c), as the model of a task has them."""
-    from sklearn.linear_model import LogisticRegression, Ridge  # type: ignore[import-untyped]
+    from sklearn.linear_model import LogisticRegression, Ridge
 
     sparse = hasattr(matrix, "nnz")
     if isinstance(labels, Number):
