@@ -125,8 +125,9 @@ class Trainer:
             if config.minutes
             else replace(config, validate_every=validation_interval(config, data, task))
         )
-        rows = len(data.valid) if config.validate_every else VALIDATED
-        self.validated = np.array(spread(range(len(data.valid)), rows), dtype=np.int64)
+        count = len(task.sizes(data.valid))  # of blocks, where examples are parts of one text
+        rows = count if config.validate_every else VALIDATED
+        self.validated = np.array(spread(range(count), rows), dtype=np.int64)
         self.world, self.precision = world, precision
         self.console, self.interruption = console, interruption
         self.frozen = freeze(task.model, config.optim.freeze)
