@@ -30,7 +30,7 @@ The second column is the built-in exception that each also inherits from. Invari
 itself are checked with `assert`; any other exception that reaches a user is a bug.
 """
 
-from collections.abc import Sequence
+import collections.abc
 
 
 class SaccadeError(Exception):
@@ -129,7 +129,7 @@ class BrokenImagesError(DataError):
 
     SHOWN = 10
 
-    def __init__(self, problems: Sequence[str], total: int) -> None:
+    def __init__(self, problems: collections.abc.Sequence[str], total: int) -> None:
         self.problems, self.total = tuple(problems), total
         more = len(problems) - self.SHOWN
         lines = [*problems[: self.SHOWN], *([f"and {more} more"] if more > 0 else [])]
@@ -139,7 +139,7 @@ class BrokenImagesError(DataError):
         )
 
 
-def joined(errors: Sequence[BrokenImagesError]) -> BrokenImagesError:
+def joined(errors: collections.abc.Sequence[BrokenImagesError]) -> BrokenImagesError:
     """Return one error with the problems of several."""
     problems = [problem for error in errors for problem in error.problems]
     return BrokenImagesError(problems, sum(error.total for error in errors))

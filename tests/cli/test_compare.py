@@ -15,7 +15,7 @@ def test_prints_the_verdict_and_names_a_failed_training(saccade, pairs, tmp_path
     wild = ["wild=reverse", "--set", "wild:training.learning_rate=1e30"]
     result = saccade("compare", "reverse", *wild, *TINY, *where, *budget)
     assert result.code == 1
-    assert result.lines[0].startswith("reverse has exact match ")
+    assert result.lines[0].startswith("No recipe has learned enough to be compared (exact match).")
     assert "on 10 items of test" in result.lines[0]
     assert result.lines[1].startswith("wild (seed 0) failed: at step ")
     assert result.lines[2:] == [
@@ -25,6 +25,7 @@ def test_prints_the_verdict_and_names_a_failed_training(saccade, pairs, tmp_path
     assert "training 1 of 2: reverse, seed 0" in result.err
     table = json.loads((tmp_path / "out" / "compare.json").read_text())
     assert table["summary"] == result.lines[0]
+    assert table["verdict"] == "not_learned"
     assert "<h2>Cost</h2>" in (tmp_path / "out" / "compare.html").read_text()
     alone = saccade("compare", "reverse", *TINY, *where, *budget, "--quiet")
     assert (alone.code, alone.err) == (0, "")

@@ -209,8 +209,8 @@ def test_answers_are_plain_json_values_and_rows_of_a_table(task):
     tables = [answer.to_dict() for answer in answers]
     assert json.loads(json.dumps(tables)) == tables
     assert [set(table) for table in tables] == [
-        {"text", "score", "truncated", "pieces", "alternatives"},
-        {"text", "score", "truncated", "alternatives"},
+        {"text", "score", "confidence", "truncated", "pieces", "alternatives"},
+        {"text", "score", "confidence", "truncated", "alternatives"},
     ]
     frame = pandas.DataFrame(task.predict([LONG, "a cat"]))
     assert list(frame["truncated"]) == [False, False]
@@ -222,7 +222,7 @@ def test_lines_are_kept_together_if_training_data_has_them(tmp_path):
     path = tmp_path / "pairs.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     options = recipes.load("luong", [*RECURRENT, "text.source.size=290"]).options
-    split = open_corpus(path, options.columns, held_out=0.0).splits["train"]
+    split = open_corpus(path, options.columns, valid_fraction=0.0).splits["train"]
     task = options.create(split)
     for name, content in task.files().items():
         (tmp_path / name).write_text(content)

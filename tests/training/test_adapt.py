@@ -41,7 +41,7 @@ class Heard(Console):
 def place(tmp_path):
     (tmp_path / "data").mkdir()
     for name, count in {"train": 40, "valid": 4}.items():
-        rows = [f"word {i} of {name}\t{i} mot" for i in range(count)]
+        rows = [f"word {i} of {name}\t{i} Wort" for i in range(count)]
         (tmp_path / "data" / f"{name}.tsv").write_text("\n".join(["source\ttarget", *rows]) + "\n")
     return tmp_path
 

@@ -41,7 +41,13 @@ def flip(path, place=-1):
 
 def test_the_manifest_lists_weights_and_parts(finished):
     listed = Manifest.read(finished)
-    assert set(listed.files) == {"alignment.json", "model.safetensors", "tokenizer.json"}
+    assert set(listed.files) == {
+        "alignment.json",
+        "baseline.json",
+        "evaluation.json",
+        "model.safetensors",
+        "tokenizer.json",
+    }
     assert not listed.replaced
     for name, entry in listed.files.items():
         assert entry.bytes == (finished / name).stat().st_size

@@ -12,15 +12,13 @@ validation loss has fallen.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, Protocol, TypeVar, runtime_checkable
 
+from saccade.compare.measurements import Measurements
 from saccade.compare.statistics import Quality, Verdict, quality, verdict
 from saccade.tasks import Baseline
 from saccade.training.learning_curve import still_improving
-
-if TYPE_CHECKING:
-    from saccade.compare.comparison import Comparison, Contender
 
 Outcome = Literal["better", "tie", "not_learned"]
 
@@ -34,7 +32,55 @@ BASELINE_SEED = 10_000
 """The seed for resampling a baseline's only training; recipes have theirs from 0."""
 
 
-def best_baseline(contender: Contender, metric: str, *, trivial: bool) -> Baseline | None:
+@runtime_checkable
+class MeasuredRecipe(Protocol):
+    """A recipe with its measurements; see `Contender`."""
+
+    @property
+    def name(self) -> str:
+        """The name of the recipe."""
+        ...
+
+    @property
+    def measured(self) -> Mapping[int, Measurements]:
+        """Measurements by seed."""
+        ...
+
+    @property
+    def first(self) -> Measurements:
+        """Measurements of the first training."""
+        ...
+
+    @property
+    def qualities(self) -> Mapping[str, Quality]:
+        """Every metric over all trainings."""
+        ...
+
+
+RecipeT_co = TypeVar("RecipeT_co", bound=MeasuredRecipe, covariant=True)
+
+
+@runtime_checkable
+class Contest(Protocol[RecipeT_co]):
+    """Recipes that were trained on the same data; see `Comparison`."""
+
+    @property
+    def metric(self) -> str:
+        """The metric that ranks the recipes."""
+        ...
+
+    @property
+    def best(self) -> RecipeT_co:
+        """The recipe with the best mean."""
+        ...
+
+    @property
+    def contenders(self) -> Sequence[RecipeT_co]:
+        """All recipes with a complete training."""
+        ...
+
+
+def best_baseline(contender: MeasuredRecipe, metric: str, *, trivial: bool) -> Baseline | None:
     """Return the best baseline of a recipe by a metric, among all or among the trivial ones."""
     measured = [
         baseline
@@ -44,12 +90,12 @@ def best_baseline(contender: Contender, metric: str, *, trivial: bool) -> Baseli
     return max(measured, key=lambda b: baseline_quality(b, metric).worth, default=None)
 
 
-def against_baseline(contender: Contender, baseline: Baseline, metric: str) -> Verdict:
+def against_baseline(contender: MeasuredRecipe, baseline: Baseline, metric: str) -> Verdict:
     """Compare a recipe with a baseline on the same items."""
     return verdict(contender.qualities[metric], baseline_quality(baseline, metric))
 
 
-def learned(contender: Contender, metric: str) -> bool:
+def learned(contender: MeasuredRecipe, metric: str) -> bool:
     """Return whether a recipe is better than a trivial baseline."""
     baseline = best_baseline(contender, metric, trivial=True)
     if baseline is None:
@@ -62,7 +108,7 @@ def learned(contender: Contender, metric: str) -> bool:
     return not chance and difference.gain > LEAST * room
 
 
-def outcome(comparison: Comparison) -> Outcome:
+def outcome(comparison: Contest[MeasuredRecipe]) -> Outcome:
     """Return the verdict of a comparison."""
     metric = comparison.metric
     if not learned(comparison.best, metric):
@@ -73,7 +119,7 @@ def outcome(comparison: Comparison) -> Outcome:
     return "better" if leads else "tie"
 
 
-def disagreements(comparison: Comparison) -> dict[str, str]:
+def disagreements(comparison: Contest[MeasuredRecipe]) -> dict[str, str]:
     """Return the metrics that rank another recipe first, each with the name of that recipe.
 
     Metrics whose difference is as uncertain as that of the comparison metric are left out.
@@ -93,7 +139,7 @@ def disagreements(comparison: Comparison) -> dict[str, str]:
     return others
 
 
-def improving(contender: Contender, metric: str) -> bool:
+def improving(contender: MeasuredRecipe, metric: str) -> bool:
     """Return whether a training of a recipe was still improving steeply when it ended."""
     baseline = best_baseline(contender, metric, trivial=True)
     return any(
@@ -107,7 +153,7 @@ def improving(contender: Contender, metric: str) -> bool:
     )
 
 
-def baselines_of(contenders: Iterable[Contender]) -> list[Baseline]:
+def baselines_of(contenders: Iterable[MeasuredRecipe]) -> list[Baseline]:
     """Return the baselines of all recipes; those of the same name and scores once."""
     different: dict[tuple[object, ...], Baseline] = {}
     for contender in contenders:

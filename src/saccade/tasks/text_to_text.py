@@ -37,7 +37,7 @@ from saccade.tasks._shared.description import (
     TextInput,
     places_of,
 )
-from saccade.tasks._shared.pieces import Piece, join_answers, split_text
+from saccade.tasks._shared.pieces import TextPiece, join_answers, split_text
 from saccade.tasks._shared.seq2seq import (
     GenerationExample,
     SequenceLossConfig,
@@ -320,7 +320,7 @@ class TextToText(WritingTask):
         )
 
     def _pieces(
-        self, text: str, pieces: Sequence[Piece], number: int, generation: GenerationConfig
+        self, text: str, pieces: Sequence[TextPiece], number: int, generation: GenerationConfig
     ) -> Iterator[SourceExample]:
         """Yield the pieces of a text; the first one has the weights of the joined record."""
         examples = [

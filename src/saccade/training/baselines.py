@@ -53,7 +53,7 @@ class DataPlace:
             "columns": None if self.columns is None else dict(self.columns),
         }
 
-    def train(self, task: Task, options: Mapping[str, Any]) -> Split:
+    def train(self, task: Task, **options: Any) -> Split:
         """Return the training data, opened with these options of `open_corpus`."""
         corpus = sources.open_corpus(
             self.data,
@@ -114,7 +114,7 @@ def _training_data(
         places.append(DataPlace(**before))
     for candidate in places:
         try:
-            train = candidate.train(task, options)
+            train = candidate.train(task, **options)
             if digest is not None and train.digest() == digest:
                 return train
         except (SaccadeError, OSError):

@@ -24,5 +24,7 @@ def test_parse_columns():
 def test_columns_of_a_corpus_are_renamed(tmp_path, columns):
     path = tmp_path / "data.tsv"
     path.write_text("first\ttarget\na\tb\n")
-    corpus = open_corpus(path, [Column("source"), Column("target")], columns=columns, held_out=0.0)
+    corpus = open_corpus(
+        path, [Column("source"), Column("target")], columns=columns, valid_fraction=0.0
+    )
     assert next(iter(corpus.splits["train"])).values == ("a", "b")

@@ -27,7 +27,7 @@ from saccade.tasks._shared.answering import TaskInput
 from saccade.tasks._shared.base import Rows, Task, likelihood
 from saccade.tasks._shared.baselines import BaselineMethod
 from saccade.tasks._shared.evaluation import Evaluation, evaluation_of
-from saccade.tasks._shared.label_baselines import Features, label_baselines
+from saccade.tasks._shared.label_baselines import LinearFeatures, label_baselines
 from saccade.tasks._shared.labels import (
     LABELS_FILE,
     MAJORITY,
@@ -131,7 +131,7 @@ class Classifier(Task):
     def logits_of(self, examples: Encoded) -> Float[Tensor, "n c"]:
         """Return the logits of all examples."""
 
-    def features(self) -> Features | None:
+    def features(self) -> LinearFeatures | None:
         """Return the features of inputs that a linear model reads as a baseline; None for none."""
         return None
 

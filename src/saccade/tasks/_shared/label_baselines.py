@@ -42,7 +42,7 @@ NEVER = -30.0
 T = TypeVar("T")
 
 
-class Features:
+class LinearFeatures:
     """Numbers that describe the inputs of a task.
 
     Attributes:
@@ -68,7 +68,7 @@ class Features:
         raise NotImplementedError
 
 
-class TextFeatures(Features):
+class TextFeatures(LinearFeatures):
     """TF-IDF of the words and the pairs of neighbouring words in each column."""
 
     name, work, rows = "TF-IDF", TEXT_WORK, MOST_ROWS
@@ -96,7 +96,7 @@ class TextFeatures(Features):
         return hstack([column.transform(texts) for column, texts in parts], format="csr")
 
 
-class PixelFeatures(Features):
+class PixelFeatures(LinearFeatures):
     """The pixels of images, from 0 to 1, averaged over squares if there are many.
 
     Args:
@@ -123,7 +123,7 @@ class PixelFeatures(Features):
 
 
 def label_baselines(
-    labels: Labels, train: Split, measure: Measure, features: Features | None
+    labels: Labels, train: Split, measure: Measure, features: LinearFeatures | None
 ) -> Iterator[BaselineMethod]:
     """Yield the most frequent label or the mean, and a linear model on features of the inputs.
 

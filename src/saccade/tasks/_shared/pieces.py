@@ -27,7 +27,7 @@ MOST_WEIGHTS = 2**26
 """The largest number of attention weights of a joined record: 256 MiB."""
 
 
-class Piece(NamedTuple):
+class TextPiece(NamedTuple):
     """A part of a text, from character `start` up to `end`, and its token ids."""
 
     start: int
@@ -35,7 +35,9 @@ class Piece(NamedTuple):
     ids: list[int]
 
 
-def split_text(text: str, encode: Callable[[list[str]], list[list[int]]], most: int) -> list[Piece]:
+def split_text(
+    text: str, encode: Callable[[list[str]], list[list[int]]], most: int
+) -> list[TextPiece]:
     """Return a text in pieces of at most `most` tokens.
 
     Each line that is not blank is a piece. A line with more tokens is split into its sentences, and
@@ -46,14 +48,14 @@ def split_text(text: str, encode: Callable[[list[str]], list[list[int]]], most: 
         encode: Returns the token ids of texts.
         most: The maximum number of tokens of a piece; a single character may have more.
     """
-    pieces: list[Piece] = []
+    pieces: list[TextPiece] = []
     waiting = line_spans(text)
     while waiting:
         too_long: list[Span] = []
         encoded = encode([text[start:end] for start, end in waiting])
         for (start, end), ids in zip(waiting, encoded, strict=True):
             if len(ids) <= most or end - start == 1:
-                pieces.append(Piece(start, end, ids))
+                pieces.append(TextPiece(start, end, ids))
                 continue
             part = text[start:end]
             spans = sentence_spans(part)
