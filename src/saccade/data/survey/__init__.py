@@ -9,7 +9,7 @@ scripts    the scripts of a text, such as Latin or Cyrillic
 from saccade.data.survey.facts import (
     Fault,
     Images,
-    LabelCounts,
+    LabelFacts,
     Leak,
     Lengths,
     SplitSurvey,
@@ -21,7 +21,7 @@ from saccade.data.survey.reading import survey
 __all__ = [
     "Fault",
     "Images",
-    "LabelCounts",
+    "LabelFacts",
     "Leak",
     "Lengths",
     "SplitSurvey",
