@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from saccade.data.sources.columns import spaced
-from saccade.data.survey import Images, SurveyedLabels
+from saccade.data.survey import Images, LabelFacts
 from saccade.inspection.cost import Cost
 from saccade.inspection.findings import Findings
 from saccade.inspection.text import MEGABYTE, duration, percent
@@ -84,7 +84,7 @@ def bars(counts: Sequence[tuple[str, int]], x: str) -> Chart:
     return chart
 
 
-def _labels(labels: SurveyedLabels) -> list[dict[str, Any]]:
+def _labels(labels: LabelFacts) -> list[dict[str, Any]]:
     rows = max(1, sum(labels.counts.values()))
     return [
         {"label": name, "rows": spaced(count), "fraction": percent(count / rows)}
@@ -92,7 +92,7 @@ def _labels(labels: SurveyedLabels) -> list[dict[str, Any]]:
     ]
 
 
-def _label_chart(labels: SurveyedLabels) -> Chart | None:
+def _label_chart(labels: LabelFacts) -> Chart | None:
     counts = list(labels.counts.items())[:BARS]
     shown = [(name if len(name) <= 24 else f"{name[:24]}…", count) for name, count in counts]
     return bars(shown, "label") if shown else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from saccade.data.sources.columns import counted, quoted, spaced
-from saccade.data.survey import Fault, Images, Lengths, SplitSurvey, Survey, SurveyedLabels
+from saccade.data.survey import Fault, Images, LabelFacts, Lengths, SplitSurvey, Survey
 from saccade.inspection.cost import Cost, Tokens
 from saccade.inspection.findings import Findings
 
@@ -94,7 +94,7 @@ def _histogram(bars: Sequence[tuple[str, int]]) -> Iterator[str]:
         yield line(name, f"{bar} {spaced(count)}")
 
 
-def _labels(labels: SurveyedLabels) -> list[str]:
+def _labels(labels: LabelFacts) -> list[str]:
     if labels.range is not None:
         low, mean, high = labels.range
         return [line(f"{mean:.4g}", f"mean of the numbers, from {low:.4g} to {high:.4g}")]

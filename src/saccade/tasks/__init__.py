@@ -39,6 +39,7 @@ from saccade.tasks._shared.baselines import (
     Baseline,
     BaselineFile,
     BaselineMethod,
+    HasBaselines,
     Standing,
     advice,
     measure_baselines,
@@ -48,7 +49,6 @@ from saccade.tasks._shared.baselines import (
 from saccade.tasks._shared.capabilities import (
     Aligns,
     Calibrates,
-    HasBaselines,
     Measurable,
     Streams,
 )

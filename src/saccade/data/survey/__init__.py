@@ -9,11 +9,11 @@ scripts    the scripts of a text, such as Latin or Cyrillic
 from saccade.data.survey.facts import (
     Fault,
     Images,
+    LabelFacts,
     Leak,
     Lengths,
     SplitSurvey,
     Survey,
-    SurveyedLabels,
 )
 from saccade.data.survey.notes import notes
 from saccade.data.survey.reading import survey
@@ -21,11 +21,11 @@ from saccade.data.survey.reading import survey
 __all__ = [
     "Fault",
     "Images",
+    "LabelFacts",
     "Leak",
     "Lengths",
     "SplitSurvey",
     "Survey",
-    "SurveyedLabels",
     "notes",
     "survey",
 ]

@@ -111,7 +111,7 @@ def quantile(counts: Mapping[int, int], fraction: float) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SurveyedLabels:
+class LabelFacts:
     """The labels of a split.
 
     Attributes:
@@ -194,7 +194,7 @@ class SplitSurvey:
     contradictions: Fault = Fault()
     lengths: Mapping[str, Lengths] = field(default_factory=dict)
     scripts: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    labels: SurveyedLabels | None = None
+    labels: LabelFacts | None = None
     images: Images | None = None
 
 

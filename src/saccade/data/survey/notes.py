@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from saccade.data.sources.columns import counted, listed, quoted, spaced
-from saccade.data.survey.facts import Fault, SplitSurvey, Survey, SurveyedLabels
+from saccade.data.survey.facts import Fault, LabelFacts, SplitSurvey, Survey
 
 IMBALANCED = 10
 """The ratio of the largest to the smallest class from which on it is remarked."""
@@ -54,7 +54,7 @@ def _fault(
         yield f"{what}{', ' * bool(consequence)}{consequence}; the first: {fault.first[0]}"
 
 
-def _label_notes(split: str, labels: SurveyedLabels, *, single: bool) -> Iterator[str]:
+def _label_notes(split: str, labels: LabelFacts, *, single: bool) -> Iterator[str]:
     if labels.variants:
         groups = [
             " and ".join(f"{quoted(label)} ({spaced(count)})" for label, count in group)

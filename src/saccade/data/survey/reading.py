@@ -29,11 +29,11 @@ from saccade.data.survey.facts import (
     FEW,
     Fault,
     Images,
+    LabelFacts,
     Leak,
     Lengths,
     SplitSurvey,
     Survey,
-    SurveyedLabels,
     quantile,
 )
 from saccade.data.survey.scripts import scripts_of
@@ -201,13 +201,13 @@ class _LabelColumn:
         self.low, self.high = min(self.low, value), max(self.high, value)
         self.sum += value
 
-    def facts(self) -> SurveyedLabels | None:
+    def facts(self) -> LabelFacts | None:
         if not self.rows:
             return None
         if self.numbers and self.fractions:
-            return SurveyedLabels(kind="numbers", range=(self.low, self.sum / self.rows, self.high))
+            return LabelFacts(kind="numbers", range=(self.low, self.sum / self.rows, self.high))
         if self.too_many:
-            return SurveyedLabels(kind="classes")
+            return LabelFacts(kind="classes")
         classes: Counter[str] = Counter()
         spellings: dict[str, Counter[str]] = {}
         for label, count in self.counts.items():
@@ -217,7 +217,7 @@ class _LabelColumn:
         ordered = dict(classes.most_common())
         rows = list(ordered.values())
         groups = [group for group in spellings.values() if len(group) > 1]
-        return SurveyedLabels(
+        return LabelFacts(
             kind="classes",
             counts=ordered,
             imbalance=rows[0] / rows[-1],

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -23,7 +23,6 @@ from saccade.files import read_json
 from saccade.lens.formatting import readable_json
 from saccade.metrics.resample import paired_difference
 from saccade.metrics.score import MetricScore
-from saccade.tasks._shared.capabilities import HasBaselines
 from saccade.tasks._shared.description import (
     Description,
     GeneratedText,
@@ -62,6 +61,18 @@ class BaselineMethod:
     kind: Kind
     evaluate: Callable[[list[Item]], Evaluation]
     note: str = ""
+
+
+@runtime_checkable
+class HasBaselines(Protocol):
+    """A task that knows simple methods which its model should beat."""
+
+    def baselines(self, train: Split) -> Iterator[BaselineMethod]:
+        """Yield the methods, fitted to training data: trivial ones first, then simple learners.
+
+        A method is fitted when it is asked for, in a few seconds at most.
+        """
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,23 +1,21 @@
 """Capabilities: protocols for what only some tasks can do.
 
-Code above `tasks` asks with `isinstance(task, Aligns)` and never for the class of a task. Two more
-capabilities are elsewhere: `saccade.interfaces.HasEngine` (an engine generates the text), and
-attention as such, which `Task.look` returns or raises `WatchError`.
+Code above `tasks` asks with `isinstance(task, Aligns)` and never for the class of a task. Three more
+capabilities are elsewhere: `saccade.interfaces.HasEngine` (an engine generates the text),
+`baselines.HasBaselines`, and attention as such, which `Task.look` returns or raises `WatchError`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from saccade.tasks._shared.answering import TaskInput
 
 if TYPE_CHECKING:
-    from saccade.data.corpus import Split
     from saccade.data.store.cache import Encoded
     from saccade.lens.alignment.extraction import AlignBy
     from saccade.lens.record import AttentionRecord
-    from saccade.tasks._shared.baselines import BaselineMethod
 
 
 @runtime_checkable
@@ -68,16 +66,4 @@ class Calibrates(Protocol):
 
     def calibrate(self, examples: Encoded) -> str:
         """Fit the temperature to validation examples and return a sentence about it."""
-        ...
-
-
-@runtime_checkable
-class HasBaselines(Protocol):
-    """A task that knows simple methods which its model should beat."""
-
-    def baselines(self, train: Split) -> Iterator[BaselineMethod]:
-        """Yield the methods, fitted to training data: trivial ones first, then simple learners.
-
-        A method is fitted when it is asked for, in a few seconds at most.
-        """
         ...
