@@ -1,7 +1,7 @@
 """Capabilities: protocols for what only some tasks can do.
 
-Code above `tasks` asks with `isinstance(task, Aligns)` and never for the class of a task. Three more
-capabilities are elsewhere: `saccade.interfaces.HasEngine` (an engine generates the text),
+Code above `tasks` asks with `isinstance(task, Aligns)` and never for the class of a task. Three
+more capabilities are elsewhere: `saccade.interfaces.HasEngine` (an engine generates the text),
 `baselines.HasBaselines`, and attention as such, which `Task.look` returns or raises `WatchError`.
 """
 
