@@ -399,6 +399,7 @@ def _unreadable(data: str | Path, errors: Mapping[str, DataError]) -> DataError:
     detail = errors.get("text, label") or next(iter(errors.values()))
     expected = "; or ".join(errors)
     return DataError(
-        f"no recipe can be chosen for {data}: it has none of these columns: {expected}. Assign "
-        f"columns with --columns, or name a recipe. As labelled text: {detail}"
+        f"no recipe can be chosen for {data}: it has none of these columns: {expected}. Name its "
+        "columns, as in --columns source=NAME,target=NAME for text pairs or --columns "
+        f"text=NAME,label=NAME for labelled texts, or name a recipe. As labelled text: {detail}"
     )
