@@ -104,6 +104,7 @@ def test_recurrent_with_attention_after_each_step_learns_and_aligns_K5(
     assert error < 0.05
 
 
+@pytest.mark.slow  # attention itself is learned in `make test`
 def test_recurrent_without_attention_learns_short_sequences_only_K1(record_property):
     model = learned(recurrent("none", "lstm"), SHORT, 1000)
     assert exact_match(model, lengths=SHORT) >= 0.99

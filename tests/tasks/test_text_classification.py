@@ -405,6 +405,7 @@ def test_learns_and_predicts(trained):
     assert rows[0] == {"label": "bad", "precision": 1.0, "recall": 1.0, "f1": 1.0, "support": 52}
 
 
+@pytest.mark.slow  # `make test` resumes translators, captioners and image classifiers
 def test_a_resumed_training_is_identical(trained):
     train(trained, "halves", max_steps=20)
     train(trained, "halves", resume=True)

@@ -1,6 +1,12 @@
 """Signs of work where there is no terminal."""
 
+import signal
+import sys
+import threading
 import time
+from pathlib import Path
+
+import pytest
 
 from saccade.training import console
 from saccade.training.console import Console
@@ -36,3 +42,16 @@ def test_short_or_quiet_work_prints_nothing(monkeypatch, capsys):
     with Console(quiet=True).working("loading runs/en-de"):
         time.sleep(0.1)
     assert lines_of(capsys) == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the mask of a thread in /proc")
+def test_the_thread_of_lines_receives_no_signal():
+    """A signal that another thread received would not interrupt a long call of the main thread."""
+    before = {thread.native_id for thread in threading.enumerate()}
+    with Console().working("loading runs/en-de"):
+        [thread] = [t for t in threading.enumerate() if t.native_id not in before]
+        status = Path(f"/proc/self/task/{thread.native_id}/status").read_text()
+    [blocked] = [int(line.split()[1], 16) for line in status.splitlines() if "SigBlk" in line]
+    for number in (signal.SIGINT, signal.SIGTERM):
+        assert blocked >> (number - 1) & 1
+    assert not signal.pthread_sigmask(signal.SIG_BLOCK, ()) & {signal.SIGINT, signal.SIGTERM}

@@ -96,6 +96,7 @@ def assert_same_training(folder, one, other):
     assert steps[0] == steps[1]
 
 
+@pytest.mark.slow  # `make test` starts two processes with saccade, the same code
 def test_two_processes_equal_one_with_two_batches_per_update(complete):
     """Dropout agrees, too: it depends on the batch, not on the process that reads it."""
     run = Torchrun(*arguments(complete, "two", "--set", "training.accumulate=1"))

@@ -176,7 +176,7 @@ def test_kills_at_random_moments_change_nothing(place, forks, reference):
     """Also inside saves: one per step, on a slow disk."""
     rng, more = random.Random(0), ("--set", "training.checkpoint_every=1", "--resume")
     kills = 0
-    for i in range(12):
+    for i in range(8):
         child = forks.start(arguments(place, "run", *more), "slow disk")
         if i >= 3:  # the first ones are killed while the run is begun
             child.until(lambda: list((place / "run").glob("checkpoints/*")))
@@ -185,7 +185,7 @@ def test_kills_at_random_moments_change_nothing(place, forks, reference):
         kills += child.wait()[0] == -signal.SIGKILL
     code, output = forks.run(arguments(place, "run", *more))
     assert code == 0, output
-    assert kills > 5
+    assert kills > 3
     assert outcome(place / "run") == reference("training.checkpoint_every=1")
 
 

@@ -6,6 +6,7 @@ In a notebook a bar is one output that is updated in place.
 from __future__ import annotations
 
 import io
+import signal
 import threading
 import time
 import uuid
@@ -172,7 +173,7 @@ class Counting:
     def __enter__(self) -> Counting:
         self._bar.start()
         if self._bar.disable and not self._console.quiet:
-            threading.Thread(target=self._print_lines, daemon=True).start()
+            _start_without_signals(threading.Thread(target=self._print_lines, daemon=True))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -191,6 +192,18 @@ class Counting:
             line = f"{self._label}{count}" if count else self._label.removesuffix(":")
             self._console.print(line, markup=False, soft_wrap=True)
             seconds = LINES_EVERY
+
+
+def _start_without_signals(thread: threading.Thread) -> None:
+    """Start a thread that receives no signal, so that Ctrl-C interrupts the main thread at once."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        thread.start()
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
+    try:
+        thread.start()  # it inherits the mask
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class NotebookBar(Progress):

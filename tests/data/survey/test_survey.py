@@ -231,8 +231,8 @@ def test_an_image_with_several_captions_counts_once(tmp_path):
 
 
 def test_rows_do_not_stay_in_memory():
-    rows = 30_000
-    generated = ((f"{number} " + 300 * "x", str(number % 3)) for number in range(rows))
+    rows = 6_000
+    generated = ((f"{number} " + 300 * "xxxxx", str(number % 3)) for number in range(rows))
     corpus = corpus_of({"train": generated})
     tracemalloc.start()
     facts = survey(corpus, [TEXT, LABEL])
