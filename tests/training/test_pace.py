@@ -43,7 +43,10 @@ def test_minutes_are_validated_fifty_times(place, monkeypatch):
     assert clock.now == pytest.approx(180, abs=1)
 
 
-@pytest.mark.parametrize("validation", [0.5, 2.0, 5.0])
+@pytest.mark.parametrize(
+    "validation",
+    [pytest.param(0.5, marks=pytest.mark.slow), 2.0, pytest.param(5.0, marks=pytest.mark.slow)],
+)
 def test_slow_validations_take_a_tenth_and_the_tail_stays_in_the_budget(
     place, monkeypatch, validation
 ):
