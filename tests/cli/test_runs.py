@@ -139,7 +139,7 @@ def test_runs_of_a_folder_without_runs(saccade, tmp_path):
     assert "There are no runs in" in saccade("runs", tmp_path).out
     result = saccade("runs", tmp_path / "missing")
     assert result.code == 2
-    assert "there is no folder" in result.err
+    assert "does not exist; check the path" in result.err
 
 
 def test_runs_inside_runs_are_not_searched(place):

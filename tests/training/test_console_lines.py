@@ -1,4 +1,4 @@
-"""Signs of work where there is no terminal."""
+"""Signs of long work without a terminal."""
 
 import signal
 import sys

@@ -1,4 +1,4 @@
-"""Texts of users stay out of run folders and reports that are told to hold none."""
+"""With `samples=False`, texts of users stay out of run folders and reports."""
 
 import shutil
 from pathlib import Path

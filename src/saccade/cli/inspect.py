@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from saccade.cli.options import Columns, Pair, Quiet
+from saccade.cli.options import Changes, Columns, Pair, Quiet
 
 
 def run(
@@ -26,15 +26,7 @@ def run(
         ),
     ] = None,
     *,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="KEY=VALUE",
-            help="Change a key of the recipe, such as model.dim=256; repeatable. Default: the "
-            "recipe as it is.",
-        ),
-    ] = None,
+    set_: Changes = None,
     pair: Pair = None,
     columns: Columns = None,
     trial: Annotated[

@@ -38,6 +38,15 @@ Columns = Annotated[
         "from 1 for files without a header. Default: columns are recognised by their usual names.",
     ),
 ]
+Changes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Change a key of the recipe, such as model.dim=256; repeatable. Default: the "
+        "recipe as it is.",
+    ),
+]
 ValidFraction = Annotated[
     float | None,
     typer.Option(

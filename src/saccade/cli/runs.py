@@ -29,7 +29,7 @@ def run(
     same items. `saccade show RUN` prints everything about one.
     """
     if not folder.is_dir():
-        raise RunError(f"there is no folder {folder}; check the path")
+        raise RunError(f"the folder {folder} does not exist; check the path")
 
     from saccade.lens.formatting import in_columns
     from saccade.training.console import Console

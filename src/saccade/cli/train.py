@@ -10,6 +10,7 @@ import typer
 
 from saccade.cli.options import (
     Cache,
+    Changes,
     Columns,
     Data,
     Device,
@@ -44,15 +45,7 @@ def run(
             metavar="RUN", help="Run folder to create; with --resume, the one to continue."
         ),
     ],
-    set_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="KEY=VALUE",
-            help="Change a key of the recipe, such as model.dim=256; repeatable. Default: the "
-            "recipe as it is.",
-        ),
-    ] = None,
+    set_: Changes = None,
     max_steps: MaxSteps = None,
     minutes: Minutes = None,
     seed: Annotated[

@@ -66,7 +66,7 @@ def inspect(
 
     Raises:
         DataError: The data does not exist, or its columns are not those of the recipe.
-        RecipeError: There is no such recipe.
+        RecipeError: The recipe does not exist.
 
     Example:
         >>> inspect("builtin:pydoc", trial=0.0).recipe

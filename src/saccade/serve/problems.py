@@ -56,7 +56,7 @@ RULES = {
     "model_type": "must be a JSON object",
     "model_attributes_type": "must be a JSON object",
 }
-"""What a field breaks, by pydantic's name of the error."""
+"""The rule that a field breaks, by pydantic's name of the error."""
 MUST, BODY = "must be ", "the body"
 
 

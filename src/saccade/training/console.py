@@ -36,9 +36,9 @@ NOTEBOOK_EVERY = 0.2
 NOTEBOOK_WIDTH = 120
 """Characters of a bar in a notebook."""
 LINES_EVERY = 30.0
-"""Seconds between lines where there is no terminal."""
+"""Seconds between lines without a terminal."""
 SILENCE = 2.0
-"""Seconds of work after which the first line is printed where there is no terminal."""
+"""Seconds of work after which the first line is printed without a terminal."""
 WINDOW = 50
 """Updates over which the speed is averaged."""
 NOT_METRICS = ("step", "epoch", "seconds", "train_loss", "valid_loss")
@@ -150,7 +150,7 @@ class TrainingBar:
 class Counting:
     """A bar that counts; `to` sets the count inside its `with` block.
 
-    Where there is no terminal, a line is printed after `SILENCE` seconds, then every `LINES_EVERY`.
+    Without a terminal, a line is printed after `SILENCE` seconds, then every `LINES_EVERY`.
     """
 
     def __init__(

@@ -379,7 +379,7 @@ class Run:
             return self.trim(resumable=False)
 
     def trim(self, *, resumable: bool = True) -> int:
-        """Remove what can be made again or is no longer needed; return the number of bytes freed.
+        """Remove what can be made again or has no further use; return the number of bytes freed.
 
         Args:
             resumable: keep the newest checkpoint.
@@ -415,7 +415,7 @@ class Run:
         return _size(self.folder)
 
     def require_start(self) -> None:
-        """Raise a RunError unless training can begin at step 0, since there is no checkpoint."""
+        """Raise a RunError unless training can begin at step 0, without a checkpoint."""
         about = self.about()
         if about.get(CLEANED):
             raise RunError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 import warnings
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -42,7 +43,7 @@ NEVER = -30.0
 T = TypeVar("T")
 
 
-class LinearFeatures:
+class LinearFeatures(ABC):
     """Numbers that describe the inputs of a task.
 
     Attributes:
@@ -59,13 +60,13 @@ class LinearFeatures:
         """Return how many of the rows can be read in a short time."""
         return len(rows)
 
+    @abstractmethod
     def fit(self, rows: Inputs) -> Matrix:
         """Learn from the rows which features there are; return the features of the rows."""
-        raise NotImplementedError
 
+    @abstractmethod
     def of(self, rows: Inputs) -> Matrix:
         """Return the features of other rows."""
-        raise NotImplementedError
 
 
 class TextFeatures(LinearFeatures):
