@@ -15,6 +15,7 @@ import argparse
 import json
 import statistics
 from pathlib import Path
+from typing import Any
 
 from quality import data_folder
 
@@ -68,7 +69,7 @@ def measure(out: Path, loss: str, seed: int, steps: int) -> dict[str, float]:
         console=Console(quiet=True),
     )
     evaluation = session.assess(task, data=out / "data", split="test")
-    rare = dict(evaluation.per_class[RARE])
+    rare: dict[str, Any] = dict(evaluation.per_class[RARE])
     return {
         **evaluation.values(),
         **{f"rare_{name}": float(rare[name]) for name in ("precision", "recall", "f1")},

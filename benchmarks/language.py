@@ -135,7 +135,8 @@ def sentence_lengths() -> np.ndarray:
         sampled = np.random.default_rng(0).gamma(1.6, 8.0, 20_000)
         return np.clip(sampled, 3, 64).astype(np.int64)
     from saccade.data.sources import open_corpus
-    from saccade.tasks.text_classification import LABEL, PAIR, TEXT
+    from saccade.tasks._shared.classifier import LABEL
+    from saccade.tasks.text_classification import PAIR, TEXT
 
     train = open_corpus(Path(folder) / "sst2" / "glue", (TEXT, PAIR, LABEL)).splits["train"]
     return np.array([len(row.values[0].split()) + 2 for row in train])

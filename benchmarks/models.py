@@ -56,10 +56,11 @@ def pairs() -> list[tuple[list[int], list[int]]]:
     if not folder:
         generator = torch.Generator().manual_seed(0)
         lengths = (torch.randn(29000, generator=generator) * 4 + 14).clamp(4, 35).long().tolist()
-        return [
-            tuple(torch.randint(7, VOCABULARY, (n,), generator=generator).tolist() for _ in "st")
-            for n in lengths
-        ]
+
+        def ids(length: int) -> list[int]:
+            return torch.randint(7, VOCABULARY, (length,), generator=generator).tolist()
+
+        return [(ids(length), ids(length)) for length in lengths]
     from saccade.data.sources import open_corpus
     from saccade.tasks.text_to_text import SOURCE, TARGET
     from saccade.text import Tokenizer, VocabularyConfig
@@ -92,15 +93,16 @@ def prepare(folder: Path) -> None:
             arrays[f"{kind}-source-{i}"] = pad([examples[j][0] for j in rows], end=STOP)[0].numpy()
             targets = pad([examples[j][1] for j in rows], start=START, end=STOP)[0]
             arrays[f"{kind}-target-{i}"] = targets.numpy()
-    np.savez(folder / "batches.npz", **arrays)
+    np.savez(folder / "batches.npz", allow_pickle=False, **arrays)
 
 
 def batches(folder: Path, kind: str) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield the batches that `prepare` wrote."""
     with np.load(folder / "batches.npz", allow_pickle=False) as arrays:
         for i in range(STEPS):
-            yield tuple(
-                torch.from_numpy(arrays[f"{kind}-{side}-{i}"]) for side in ("source", "target")
+            yield (
+                torch.from_numpy(arrays[f"{kind}-source-{i}"]),
+                torch.from_numpy(arrays[f"{kind}-target-{i}"]),
             )
 
 
@@ -214,7 +216,7 @@ class Torch(Peer):
         return x @ self.model["target"].weight.T
 
     def generate(self, source: Tensor, beam: int) -> int:
-        transformer = self.model["transformer"]
+        transformer: Any = self.model["transformer"]
         memory = transformer.encoder(self._embedded("source", source))
         target = torch.full((len(source), 1), START)
         for _ in range(GENERATED):

@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from saccade.cli.demo import DEMOS
-from saccade.cli.options import parse_columns
 from saccade.cli.processes import launch
+from saccade.data.sources.columns import parse_columns
 from saccade.data.sources.text_files import read_lines
 from saccade.training import session
 
