@@ -8,7 +8,8 @@ import torch
 from torch import nn
 
 from saccade.attention import AdditiveConfig, Attend, Score, ScoreConfig, masks
-from saccade.config import Conflict, Count, Fraction, kinds, without_effect
+from saccade.attention.scores import score_of
+from saccade.config import Conflict, Count, Fraction, without_effect
 from saccade.encoders.transformer import TransformerEncoder
 from saccade.interfaces import Memory
 from saccade.shapes import Float, Tensor
@@ -60,10 +61,8 @@ class AttentionPooling(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        if isinstance(score, str):
-            score = kinds(ScoreConfig)[score]().build(dim, dim)
         self.queries = nn.Parameter(torch.randn(queries, dim) / dim**0.5)
-        self.attend = Attend(score, dropout)
+        self.attend = Attend(score_of(score, dim, dim), dropout)
         projects = queries > 1 and join == "project"
         self.out_dim = dim if projects else queries * dim
         self.project = nn.Linear(queries * dim, dim) if projects else nn.Identity()

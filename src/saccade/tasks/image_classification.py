@@ -11,13 +11,15 @@ import numpy.typing as npt
 import torch
 from jaxtyping import UInt8
 
+from saccade.attention.attend import Attend
 from saccade.config import Conflict
-from saccade.data.corpus import Row, Split
+from saccade.data.corpus import Item, Row, Split
 from saccade.data.sources.columns import Column
 from saccade.data.sources.images import read_image
 from saccade.data.store.cache import Encoded
 from saccade.data.transforms.augment import AugmentConfig, augment, mix
 from saccade.errors import WatchError
+from saccade.lens.faithfulness.erasure import attended
 from saccade.lens.record import AttentionRecord
 from saccade.metrics import ClassificationMetricsConfig
 from saccade.models import ConvolutionalClassifierConfig, ImageClassifier, ImageClassifierConfig
@@ -39,6 +41,7 @@ from saccade.tasks._shared.classifier import (
     read_about,
 )
 from saccade.tasks._shared.description import Description, LabelOutput
+from saccade.tasks._shared.evaluation import Evaluation
 from saccade.tasks._shared.images import (
     IMAGE,
     Gallery,
@@ -65,6 +68,7 @@ from saccade.tasks._shared.labels import (
     learn_labels,
     read_labels,
 )
+from saccade.tasks._shared.pointing import point, with_pointing
 
 FORMAT = 1
 """The version of the encoding; it changes when the same row would be encoded differently."""
@@ -242,6 +246,28 @@ class ImageClassification(ImageTask, Classifier):
             lambda: self.logits(arrays.to(self.device)),
             [self.pixels.side(image, self.grid, class_token=has_class_token) for image in shown],
         )
+
+    def measure(
+        self, items: list[Item], answers: Sequence[Classification], *, quick: bool
+    ) -> Evaluation:
+        """Return the metrics of labels, and of attention if the boxes of objects are known."""
+        evaluation = super().measure(items, answers, quick=quick)
+        if quick or not any(isinstance(part, Attend) for part in self.model.modules()):
+            return evaluation
+        pointing = point(items, self._maps, self.grid)
+        if pointing is None:
+            return evaluation
+        lookers, metrics = "images with the box of an object", self.metrics
+        return with_pointing(
+            evaluation, pointing, lookers, samples=metrics.samples, seed=metrics.seed
+        )
+
+    @torch.no_grad()
+    def _maps(self, items: Sequence[Item]) -> list[npt.NDArray[np.float32]]:
+        """Return the attention of the label of each image to its cells."""
+        self.ensure_eval()
+        examples = self.prepare([self.input_of(item) for item in items])
+        return [attended(record)[None] for record in self.look(examples, ())]
 
     def force(self, inputs: Sequence[Picture], outputs: Sequence[str]) -> LabelledImages:
         """Return the batch in which each image has the given label."""
