@@ -257,9 +257,12 @@ class ImageClassification(ImageTask, Classifier):
         pointing = point(items, self._maps, self.grid)
         if pointing is None:
             return evaluation
-        lookers, metrics = "images with the box of an object", self.metrics
         return with_pointing(
-            evaluation, pointing, lookers, samples=metrics.samples, seed=metrics.seed
+            evaluation,
+            pointing,
+            objects="objects",
+            sentence="In {rate} of the images with a known box, the strongest cell lies in it",
+            metrics=self.metrics,
         )
 
     @torch.no_grad()

@@ -348,9 +348,12 @@ class ImageToText(ImageTask, WritingTask):
         pointing = None if quick else self.point(items)
         if pointing is None:
             return evaluation
-        lookers, metrics = "words that name an object", self.metrics
         return with_pointing(
-            evaluation, pointing, lookers, samples=metrics.samples, seed=metrics.seed
+            evaluation,
+            pointing,
+            objects="object words",
+            sentence="{rate} of the words that name an object look at it most",
+            metrics=self.metrics,
         )
 
     def lengths(self, items: Sequence[Item]) -> list[str]:

@@ -11,6 +11,7 @@ from numpy import ndarray
 from saccade.data import builtin
 from saccade.data.corpus import Item
 from saccade.lens.faithfulness.pointing import Pointing, pointing_game
+from saccade.metrics import ClassificationMetricsConfig, TextMetricsConfig
 from saccade.metrics.captions import pointing_tally
 from saccade.tasks._shared.evaluation import Evaluation
 from saccade.tasks._shared.images import as_image
@@ -36,25 +37,28 @@ def point(items: Sequence[Item], maps: Maps, grid: tuple[int, int]) -> Pointing 
 
 
 def with_pointing(
-    evaluation: Evaluation, pointing: Pointing, lookers: str, *, samples: int, seed: int
+    evaluation: Evaluation,
+    pointing: Pointing,
+    *,
+    objects: str,
+    sentence: str,
+    metrics: TextMetricsConfig | ClassificationMetricsConfig,
 ) -> Evaluation:
     """Return an evaluation with the result of a pointing game beside that of chance.
 
     Args:
         evaluation: The evaluation.
         pointing: The result.
-        lookers: What looks at an object, in the plural, such as "words that name an object".
-        samples: Number of bootstrap samples of the interval.
-        seed: Seed of these samples.
+        objects: The name of the number of objects in the table, such as "object words".
+        sentence: The meaning of the rate, which stands at {rate}.
+        metrics: The options of the confidence interval.
     """
-    score = pointing_tally(pointing.counts).score(samples=samples, seed=seed)
+    score = pointing_tally(pointing.counts).score(samples=metrics.samples, seed=metrics.seed)
     signature = f"{score.signature}|chance:{pointing.chance:.4f}"
-    meaning = (
-        f"{score.value:.1%} of the {lookers} look at it most; by chance it would be "
-        f"{pointing.chance:.1%}."
-    )
+    rate = sentence.format(rate=f"{score.value:.1%}")
+    meaning = f"{rate}; by chance it would be {pointing.chance:.1%}."
     row = {
-        lookers: pointing.count,
+        objects: pointing.count,
         "looked at their object": pointing.rate,
         "by chance": pointing.chance,
     }
