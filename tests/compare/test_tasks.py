@@ -68,6 +68,20 @@ def captioned(folder):
 CASES = {
     "labels": ("bert-mini", labelled, [*TEXT, *READER], "accuracy", True),
     "pairs": ("rnn-classifier", paired, [*TEXT, "model.encoder.dim=8"], "accuracy", False),
+    "pooled words": (
+        "rnn-attention-classifier",
+        labelled,
+        [*TEXT, "model.encoder.dim=8", "model.attention_pooling.queries=2"],
+        "accuracy",
+        True,
+    ),
+    "pooled regions": (
+        "cnn-attention",
+        labelled_images,
+        ["image.size=16", "model.widths=[8,16]", "model.blocks=1"],
+        "accuracy",
+        True,
+    ),
     "next": (
         "gpt-mini",
         running,
@@ -114,7 +128,7 @@ CASES = {
 }
 
 
-QUICKEST = {"labels", "next", "images"}
+QUICKEST = {"labels", "next", "images", "pooled words"}
 
 
 @pytest.mark.parametrize(
@@ -137,5 +151,9 @@ def test_task_can_be_compared(tmp_path, case):
     assert len(table["samples"]) == min(4, table["items"])
     answers = [sample["answers"][recipe] for sample in table["samples"]]
     assert [answer["attention"] is not None for answer in answers] == [has_attention] * len(answers)
+    measures = {row["measure"] for row in table["recipes"][0]["attention"]}
+    erased = has_attention and metric in {"accuracy", "bleu_4"}  # outputs with a probability
+    assert ("comprehensiveness" in measures) is erased
     page = (tmp_path / "out" / "compare.html").read_text()
+    assert ("How far to believe attention" in page) is erased
     assert ('<script type="application/json" id="inputs">' in page) is has_attention

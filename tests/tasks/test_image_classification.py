@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 
 from saccade import cli, watch
-from saccade.data import sources
+from saccade.data import builtin, sources
 from saccade.data.sources.images import read_image, resized
 from saccade.data.transforms.augment import mix
 from saccade.errors import (
@@ -24,6 +24,8 @@ from saccade.errors import (
     WatchError,
 )
 from saccade.layers.residual import StochasticDepth
+from saccade.lens.faithfulness.pointing import cells_in
+from saccade.lens.record import AttentionRecord, ImageSide, Side
 from saccade.models import ImageClassifierConfig
 from saccade.tasks._shared import images as all_images
 from saccade.tasks.image_classification import ImageClassification
@@ -62,7 +64,7 @@ def split_of(folder: Path, task_or_options):
 
 
 def build(folder: Path, *changes: str, recipe: str = "vit-tiny") -> ImageClassification:
-    small = RESNET if recipe == "cnn-small" else SMALL
+    small = RESNET if recipe.startswith("cnn") else SMALL
     options = recipes.load(recipe, [*small, *changes]).options
     write(folder / "photos")
     torch.manual_seed(1)
@@ -306,6 +308,70 @@ def test_raises_on_attention_of_a_convolution(tmp_path):
     assert task.sizes(task.encode(split_of(tmp_path / "photos", task), tmp_path))[0] == [16]
     with pytest.raises(WatchError, match="no attention"):
         task.predict(photos(tmp_path)[:1], attention=True)
+
+
+def test_records_of_a_pooled_classifier_name_its_queries(tmp_path):
+    """A CNN that focuses on a part of the image: queries over the cells of its grid (C1)."""
+    task = build(tmp_path, "model.attention_pooling.queries=2", recipe="cnn-attention")
+    [answer] = task.predict(photos(tmp_path)[:1], attention=True)
+    record = answer.attention
+    assert record.layers == ("pooling",)
+    assert record.wrote.words == ("query 1", "query 2")
+    assert record.read.grid == task.grid == (2, 2)
+    np.testing.assert_allclose(record.weights["pooling"].sum(-1), 1, atol=1e-5)
+    with watch(task.model) as seen:
+        task(task.force(photos(tmp_path)[:1], ["dark"]))
+    weights = seen["pooling"].weights[0].numpy()
+    np.testing.assert_allclose(record.weights["pooling"], weights, atol=1e-6)
+    page = record.to_html()
+    assert "query 2" in page
+    assert record.figure().numbers
+    saved = AttentionRecord.from_json(record.to_json())
+    assert saved.wrote.words == record.wrote.words
+
+
+def test_the_patches_of_a_transformer_can_be_pooled_by_attention(tmp_path):
+    task = build(tmp_path, "model.pooling=attention")
+    [answer] = task.predict(photos(tmp_path)[:1], attention=True)
+    assert answer.attention.layers == ("pooling",)
+    assert answer.attention.wrote.words == ("query",)
+    assert not answer.attention.read.class_token
+
+
+@pytest.mark.parametrize("recipe", ["cnn-attention", "vit-tiny", "cnn-small"])
+def test_classifiers_with_attention_play_the_pointing_game(recipe, monkeypatch):
+    """The label of a scene with a red circle is asked where the circle is (S0; C3)."""
+    small = RESNET if recipe.startswith("cnn") else SMALL
+    options = recipes.load(recipe, [*small, "image.size=16", "model.channels=3"]).options
+    corpus = sources.open_corpus("builtin:red_circle", options.columns)
+    task = options.create(corpus.splits["test"]).eval()
+    items = list(task.items(corpus.splits["test"]))[:8]
+    boxes = {item.inputs[0]: builtin.boxes(item.inputs[0]) for item in items}
+    evaluation = task.evaluate(items)
+    if recipe == "cnn-small":
+        assert "pointing" not in evaluation.scores
+        return
+    assert 0 < sum(map(bool, boxes.values())) < len(items)
+    assert "chance:" in evaluation.scores["pointing"].signature
+    assert evaluation.tables["The pointing game"][0]["objects"] == sum(map(bool, boxes.values()))
+    assert "pointing" not in task.evaluate(items, quick=True).scores
+
+    def knowing(examples, answers):
+        records = []
+        for example in examples:
+            [(_, box)] = boxes[example.picture]
+            inside = cells_in(box, task.grid, (64, 64)).astype(float)
+            image = ImageSide(np.zeros((16, 16), np.uint8), task.grid)
+            maps = {"pooling": inside[None, None]}
+            records.append(AttentionRecord(image, Side.of_words(["query"]), maps))
+        return records
+
+    monkeypatch.setattr(task, "look", knowing)
+    scores = task.evaluate(items).scores
+    hittable = [
+        cells_in(box, task.grid, (64, 64)).any() for [(_, box)] in filter(None, boxes.values())
+    ]
+    assert scores["pointing"].value == pytest.approx(np.mean(hittable))
 
 
 @pytest.mark.parametrize("stem", ["linear", "convolutional"])

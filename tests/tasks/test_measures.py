@@ -9,7 +9,7 @@ import torch
 from saccade.errors import WatchError
 from saccade.lens.alignment.extraction import AlignBy
 from saccade.lens.alignment.gold import Gold
-from saccade.tasks.measures import align_both_ways, with_attention
+from saccade.tasks.measures import align_both_ways, erasure, with_attention
 from saccade.tasks.measures.erasing import against_random
 from tests.tasks import test_image_classification as pictures
 from tests.tasks import test_text_classification as labelled
@@ -105,6 +105,25 @@ def test_measures_an_image_classifier(tmp_path):
     assert "items:3" in evaluation.scores["comprehensiveness"].signature
 
 
+@pytest.mark.parametrize("recipe", ["rnn-attention-classifier", "cnn-attention"])
+def test_measures_pooled_classifiers_K13(tmp_path, recipe):
+    """Erasure uses the queries of the pooling; the pooling counts as one head."""
+    changes = ["model.attention_pooling.queries=2"]
+    if recipe == "cnn-attention":
+        task = pictures.build(tmp_path, *changes, recipe=recipe)
+        split = pictures.split_of(tmp_path / "photos", task)
+    else:
+        task = labelled.build(tmp_path, labelled.ROWS, *changes, recipe=recipe)
+        split = labelled.splits(tmp_path, task, labelled.ROWS)
+    evaluation = measured(task, tmp_path, split, most=3)
+    assert set(evaluation.meanings) == {*ERASED, *OF_HEADS}
+    assert [(row["layer"], row["head"]) for row in evaluation.attention["heads"]] == [
+        ("pooling", 0)
+    ]
+    items = list(task.items(split))
+    assert {finding.score.name for finding in erasure(task, items, most=3)} == ERASED
+
+
 def test_a_head_that_does_nothing_has_no_importance(tmp_path):
     task = labelled.build(tmp_path)
     layer = "encoder.layers.0.self_attention"
@@ -137,3 +156,4 @@ def test_raises_on_models_without_attention(tmp_path):
     evaluation = evaluated(task, tmp_path, written.corpus(tmp_path))
     with pytest.raises(WatchError, match="this model has no attention"):
         with_attention(task, evaluation)
+    assert erasure(task, evaluation.items) == []

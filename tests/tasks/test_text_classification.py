@@ -419,6 +419,31 @@ def test_the_recurrent_recipe_learns(trained):
     assert evaluation.values()["accuracy"] == 1.0
 
 
+def test_records_of_a_pooled_classifier_name_its_queries(tmp_path):
+    """Learned queries over the words of a text (S2: one query over N inputs, D1)."""
+    changes = ("model.attention_pooling.queries=2", "model.attention_pooling.score.kind=scaled_dot")
+    task = build(tmp_path, ROWS, *changes, recipe="rnn-attention-classifier")
+    texts = ["a good film", "what a long bad day it was"]
+    answers = task.predict(texts, attention=True)
+    for text, answer in zip(texts, answers, strict=True):
+        record = answer.attention
+        assert record.layers == ("pooling",)
+        assert record.wrote.words == ("query 1", "query 2")
+        assert record.read.words == tuple(text.split())
+        np.testing.assert_allclose(record.weights["pooling"].sum(-1), 1, atol=1e-5)
+        assert not record.reads_itself
+    alone = task.predict(texts[:1], attention=True)[0].attention  # without padding
+    np.testing.assert_allclose(
+        alone.weights["pooling"], answers[0].attention.weights["pooling"], atol=1e-6
+    )
+
+
+def test_the_recurrent_recipe_with_attention_learns(trained):
+    task = train(trained, "rnn-attention", recipe="rnn-attention-classifier")
+    evaluation = session.assess(task, data=trained / "data" / "valid.tsv")
+    assert evaluation.values()["accuracy"] == 1.0
+
+
 def test_starts_from_another_run(trained, capsys):
     task = train(
         trained, "next", "training.optim.freeze=['encoder.stem']", init=trained / "run", max_steps=3

@@ -5,6 +5,7 @@ masks       which keys a query may see
 attend      scores → weights → context, the only place where attention weights exist
 projection  the learned maps from inputs to queries, keys and values
 multihead   several attentions in parallel
+layer       one attention with its own keys and values, for any queries
 cache       keys and values kept between the steps of generation
 watch       record the exact weights of every attention below a module
 """
@@ -12,6 +13,7 @@ watch       record the exact weights of every attention below a module
 from saccade.attention import masks
 from saccade.attention.attend import Attend, Prepared
 from saccade.attention.cache import KeyValueCache, Projected
+from saccade.attention.layer import AttentionLayer
 from saccade.attention.multihead import MultiHeadAttention
 from saccade.attention.scores import (
     Additive,
@@ -36,6 +38,7 @@ __all__ = [
     "Additive",
     "AdditiveConfig",
     "Attend",
+    "AttentionLayer",
     "Cosine",
     "CosineConfig",
     "Dot",

@@ -406,6 +406,21 @@ ScoreConfig = (
 )
 
 
+def score_of(score: Score | str, query_dim: int, key_dim: int) -> Score:
+    """Return a score, built for these widths if only its kind is named.
+
+    Raises:
+        ShapeError: If there is no such kind, or it needs equal widths and they differ.
+    """
+    if isinstance(score, Score):
+        return score
+    options = kinds(ScoreConfig)
+    if score not in options:
+        raise ShapeError(f"{score!r} is not a score; use one of: {', '.join(options)}")
+    built: Score = options[score]().build(query_dim, key_dim)
+    return built
+
+
 def _unit(vectors: Tensor) -> Tensor:
     """Return vectors of length 1; a zero vector stays zero, with a finite gradient."""
     length = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)

@@ -109,6 +109,7 @@ class Contender:
             },
             "learned": learned(self, metric),
             "still_improving": improving(self, metric),
+            "attention": self.first.attention,
             "by_length": self.by_length(),
             "training": {seed: asdict(m.training) for seed, m in self.measured.items()},
             "answering": {seed: asdict(m.answering) for seed, m in self.measured.items()},

@@ -15,6 +15,7 @@ from saccade.data.corpus import Item
 from saccade.errors import DataError, WatchError
 from saccade.metrics.score import MetricScore
 from saccade.tasks import Answer, Baseline, Task, measure_baselines
+from saccade.tasks.measures import erasure
 from saccade.training import checkpoint, session
 from saccade.training.report import read_metrics
 from saccade.training.run import Run
@@ -27,6 +28,9 @@ ROUNDS, MAX_SECONDS = 3, 10.0
 """Rounds that are timed, and the seconds after which no further call starts."""
 MAX_CHARACTERS = 2000
 """Characters of a text that are shown."""
+
+ERASED = 100
+"""Items by which erasure is measured."""
 
 Record = dict[str, Any]
 """A row of a table as JSON has it."""
@@ -78,6 +82,7 @@ class Measurements:
     comparison_metric   metric that ranks the recipes
     curve               validations during training
     baselines           simple methods on the same items; none in older comparisons
+    attention           measures of its attention: name, value, interval and meaning
     """
 
     parameters: int
@@ -91,6 +96,7 @@ class Measurements:
     curve: list[Record]
     samples: list[Sample]
     baselines: list[Baseline] = field(default_factory=list)
+    attention: list[Record] = field(default_factory=list)
 
     def as_json(self) -> Record:
         """Return plain values."""
@@ -142,6 +148,15 @@ def measure(
         curve=[record for record in records if "valid_loss" in record],
         samples=_samples(task, items, folder) if samples else [],
         baselines=measure_baselines(task, corpus.splits["train"], items, split=split.name),
+        attention=[
+            {
+                "measure": finding.score.name,
+                "value": finding.score.value,
+                "interval": finding.score.interval,
+                "meaning": finding.meaning,
+            }
+            for finding in erasure(task, items, most=ERASED)
+        ],
     )
 
 

@@ -50,6 +50,11 @@ def _page(comparison: Comparison, *, title: str, inputs: str = "", attention_pag
             "qualities": [_quality(contender) for contender in contenders]
             + [_baseline(baseline) for baseline in baselines_of(contenders)],
             "differences": _differences(comparison),
+            "attention": [
+                {"recipe": contender.name, **row, "interval": _interval(row)}
+                for contender in contenders
+                for row in contender.first.attention
+            ],
             "costs": [_cost(contender) for contender in contenders],
             "lengths": _lengths(comparison),
             "curves": _curves(comparison),
@@ -72,6 +77,11 @@ def _records(comparison: Comparison) -> list[list[Record]]:
 
 def _quality(contender: Contender) -> Record:
     return {"recipe": contender.name, **{name: str(q) for name, q in contender.qualities.items()}}
+
+
+def _interval(row: Record) -> str:
+    """Return the interval of a measure of attention, for people."""
+    return "" if row["interval"] is None else "{:+.3f} to {:+.3f}".format(*row["interval"])
 
 
 def _baseline(baseline: Baseline) -> Record:

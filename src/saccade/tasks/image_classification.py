@@ -11,13 +11,15 @@ import numpy.typing as npt
 import torch
 from jaxtyping import UInt8
 
+from saccade.attention.attend import Attend
 from saccade.config import Conflict
-from saccade.data.corpus import Row, Split
+from saccade.data.corpus import Item, Row, Split
 from saccade.data.sources.columns import Column
 from saccade.data.sources.images import read_image
 from saccade.data.store.cache import Encoded
 from saccade.data.transforms.augment import AugmentConfig, augment, mix
 from saccade.errors import WatchError
+from saccade.lens.faithfulness.erasure import attended
 from saccade.lens.record import AttentionRecord
 from saccade.metrics import ClassificationMetricsConfig
 from saccade.models import ConvolutionalClassifierConfig, ImageClassifier, ImageClassifierConfig
@@ -26,8 +28,8 @@ from saccade.tasks._shared.answering import (
     NO_OPTIONS,
     Answer,
     Options,
+    classifier_attention,
     require_no_options,
-    self_attention,
 )
 from saccade.tasks._shared.base import Batch, Loss, Progress, Rows, TaskConfig
 from saccade.tasks._shared.classifier import (
@@ -39,6 +41,7 @@ from saccade.tasks._shared.classifier import (
     read_about,
 )
 from saccade.tasks._shared.description import Description, LabelOutput
+from saccade.tasks._shared.evaluation import Evaluation
 from saccade.tasks._shared.images import (
     IMAGE,
     Gallery,
@@ -65,6 +68,7 @@ from saccade.tasks._shared.labels import (
     learn_labels,
     read_labels,
 )
+from saccade.tasks._shared.pointing import point, with_pointing
 
 FORMAT = 1
 """The version of the encoding; it changes when the same row would be encoded differently."""
@@ -223,19 +227,50 @@ class ImageClassification(ImageTask, Classifier):
     def look(
         self, examples: Sequence[ImageExample], answers: Sequence[Answer]
     ) -> list[AttentionRecord]:
-        """Return where each patch, and a class token if there is one, looked in every layer."""
-        if isinstance(self.config.model, ConvolutionalClassifierConfig):
+        """Return where the queries of the pooling looked.
+
+        Without attention pooling, return where each patch, and a class token if there is one,
+        looked in every layer.
+        """
+        model = self.config.model
+        if isinstance(model, ConvolutionalClassifierConfig) and model.pooling != "attention":
             raise WatchError(
-                "this model has no attention: a convolution weighs its neighbours always alike"
+                "this model has no attention: a convolution weighs its neighbours always alike; "
+                'train it with model.pooling = "attention", or a Vision Transformer'
             )
         shown = [example.image() for example in examples]
         arrays = torch.stack([torch.from_numpy(self.pixels.array(image)) for image in shown])
         has_class_token = self.config.model.class_token
-        return self_attention(
+        return classifier_attention(
             self.model,
             lambda: self.logits(arrays.to(self.device)),
             [self.pixels.side(image, self.grid, class_token=has_class_token) for image in shown],
         )
+
+    def measure(
+        self, items: list[Item], answers: Sequence[Classification], *, quick: bool
+    ) -> Evaluation:
+        """Return the metrics of labels, and of attention if the boxes of objects are known."""
+        evaluation = super().measure(items, answers, quick=quick)
+        if quick or not any(isinstance(part, Attend) for part in self.model.modules()):
+            return evaluation
+        pointing = point(items, self._maps, self.grid)
+        if pointing is None:
+            return evaluation
+        return with_pointing(
+            evaluation,
+            pointing,
+            objects="objects",
+            sentence="In {rate} of the images with a known box, the strongest cell lies in it",
+            metrics=self.metrics,
+        )
+
+    @torch.no_grad()
+    def _maps(self, items: Sequence[Item]) -> list[npt.NDArray[np.float32]]:
+        """Return the attention of the label of each image to its cells."""
+        self.ensure_eval()
+        examples = self.prepare([self.input_of(item) for item in items])
+        return [attended(record)[None] for record in self.look(examples, ())]
 
     def force(self, inputs: Sequence[Picture], outputs: Sequence[str]) -> LabelledImages:
         """Return the batch in which each image has the given label."""

@@ -13,7 +13,6 @@ from jaxtyping import Shaped
 
 from saccade.attention.watch import watch
 from saccade.config import Conflict, Count, NotNegative
-from saccade.data import builtin
 from saccade.data.batches.collate import pad, pad_rows
 from saccade.data.corpus import Item, Row, Split
 from saccade.data.sources.columns import Column
@@ -23,10 +22,9 @@ from saccade.decoding import DecodingStart, Eager, GenerationConfig, GenerationR
 from saccade.encoders.efficientnet import EfficientNetConfig
 from saccade.errors import RecipeError, RunError
 from saccade.interfaces import Engine
-from saccade.lens.faithfulness.pointing import Pointing, pointing_game
+from saccade.lens.faithfulness.pointing import Pointing
 from saccade.lens.record import AttentionRecord
 from saccade.metrics import TextMetricsConfig
-from saccade.metrics.captions import pointing_tally
 from saccade.models import Captioner, CaptionerConfig
 from saccade.shapes import Bool, Float, Int, Tensor
 from saccade.tasks._shared.answering import NO_OPTIONS, Answer, Options
@@ -51,7 +49,6 @@ from saccade.tasks._shared.images import (
     Pixels,
     Scale,
     View,
-    as_image,
     facts_json,
     images_of,
     new_pixels,
@@ -59,6 +56,7 @@ from saccade.tasks._shared.images import (
     read_facts,
     require_weights,
 )
+from saccade.tasks._shared.pointing import point, with_pointing
 from saccade.tasks._shared.seq2seq import (
     GenerationExample,
     SequenceLossConfig,
@@ -70,8 +68,6 @@ from saccade.tasks._shared.seq2seq import (
 from saccade.text import Tokenizer, VocabularyConfig
 
 TEXT = Column("text", ("caption", "captions", "sentence", "description"))
-POINTED = 64
-"""The number of images of which attention is measured together."""
 FORMAT = 1
 """The version of the encoding; it changes when the same caption would be encoded differently."""
 
@@ -352,24 +348,12 @@ class ImageToText(ImageTask, WritingTask):
         pointing = None if quick else self.point(items)
         if pointing is None:
             return evaluation
-        score = pointing_tally(pointing.counts).score(
-            samples=self.metrics.samples, seed=self.metrics.seed
-        )
-        signature = f"{score.signature}|chance:{pointing.chance:.4f}"
-        meaning = (
-            f"{score.value:.1%} of the words that name an object look at it most; by chance it "
-            f"would be {pointing.chance:.1%}."
-        )
-        row = {
-            "object words": pointing.count,
-            "looked at their object": pointing.rate,
-            "by chance": pointing.chance,
-        }
-        return replace(
+        return with_pointing(
             evaluation,
-            scores={**evaluation.scores, score.name: replace(score, signature=signature)},
-            meanings={**evaluation.meanings, score.name: meaning},
-            tables={**evaluation.tables, "The pointing game": [row]},
+            pointing,
+            objects="object words",
+            sentence="{rate} of the words that name an object look at it most",
+            metrics=self.metrics,
         )
 
     def lengths(self, items: Sequence[Item]) -> list[str]:
@@ -385,16 +369,14 @@ class ImageToText(ImageTask, WritingTask):
 
         It is None if the images have no boxes, or the model has no attention.
         """
-        boxes = [builtin.boxes(item.inputs[0]) for item in items]
-        if not self.model.cross_attentions() or not any(boxes):
+        if not self.model.cross_attentions():
             return None
-        maps = []
-        for at in range(0, len(items), POINTED):
-            some = items[at : at + POINTED]
+
+        def maps(some: Sequence[Item]) -> list[npt.NDArray[np.float32]]:
             inputs, captions = zip(*((i.inputs[0], i.references[0]) for i in some), strict=True)
-            maps += [record.by_words() for record in self.records(inputs, captions)]
-        size = as_image(items[0].inputs[0], 1).size[::-1]
-        return pointing_game(maps, boxes, self.grid, size)
+            return [record.by_words() for record in self.records(inputs, captions)]
+
+        return point(items, maps, self.grid)
 
     def _forced(self, arrays: Tensor, texts: Sequence[list[int]]) -> Captioned:
         target = pad(texts, start=self.target.start, end=self.target.stop)

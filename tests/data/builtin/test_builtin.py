@@ -60,6 +60,7 @@ def test_every_data_set_has_a_description():
         "phrases",
         "pronounce",
         "pydoc",
+        "red_circle",
         "reverse",
         "shapes",
     }
@@ -159,6 +160,7 @@ def test_synthetic_data_sets_never_change():
         ("reverse", PAIRS),
         ("phrases", PAIRS),
         ("mood", LABELLED),
+        ("red_circle", PICTURED),
         ("shapes", CAPTIONED),
     ):
         dataset = read(name, columns)

@@ -75,12 +75,16 @@ def rows(split: str) -> Iterator[tuple[str, ...]]:
 
 def image(name: str) -> "Image":
     """Return the scene of a name such as `builtin:shapes/123`."""
+    number = _number(name)
+    return drawn(_scene(number), number)
+
+
+def drawn(scene: Scene, seed: int) -> "Image":
+    """Return the image of a scene, with noise of this seed."""
     from PIL import Image
 
-    number = _number(name)
-    scene = _scene(number)
-    drawn = [thing.drawn for thing in scene.things]
-    return Image.fromarray(drawing.draw(scene.ground, drawn, number))
+    objects = [thing.drawn for thing in scene.things]
+    return Image.fromarray(drawing.draw(scene.ground, objects, seed))
 
 
 def boxes(name: str) -> list[tuple[int, Box]]:
@@ -126,9 +130,14 @@ def _scene(number: int) -> Scene:
     things: list[Thing] = []
     count = sampler.one_of(NUMBERS)
     while len(things) < count:
-        thing = _thing(sampler)
+        thing = any_thing(sampler)
         if all(thing.words[-2:] != other.words[-2:] for other in things):
             things.append(thing)
+    return arranged(sampler, things)
+
+
+def arranged(sampler: Sampler, things: Sequence[Thing]) -> Scene:
+    """Return a scene of these objects, placed so that a caption is not ambiguous."""
     reaches = [thing.drawn.reach for thing in things]
     places, order = list[Place](), list[int]()
     while not order:
@@ -141,10 +150,10 @@ def _scene(number: int) -> Scene:
     return Scene(tuple([placed[i] for i in order]), _ground(sampler))
 
 
-def _thing(sampler: Sampler) -> Thing:
-    """Return an object that is not placed yet."""
-    size, colour = sampler.one_of(tuple(REACHES)), sampler.one_of(tuple(COLOURS))
-    shape, reach = sampler.one_of(tuple(drawing.INSIDE)), sampler.between(*REACHES[size])
+def any_thing(sampler: Sampler, colour: str = "", shape: str = "") -> Thing:
+    """Return an object that is not placed yet, of any colour and shape that is not named."""
+    size, colour = sampler.one_of(tuple(REACHES)), colour or sampler.one_of(tuple(COLOURS))
+    shape, reach = shape or sampler.one_of(tuple(drawing.INSIDE)), sampler.between(*REACHES[size])
     red, green, blue = (level + sampler.between(-TINT, TINT) for level in COLOURS[colour])
     return Thing(size, colour, Drawn(shape, (red, green, blue), 0, 0, reach))
 

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from saccade.attention.attend import Attend
+from saccade.data.corpus import Item
 from saccade.errors import WatchError
 from saccade.lens.alignment.gold import Gold
 from saccade.tasks._shared.base import Task
@@ -25,7 +26,14 @@ from saccade.tasks.measures.erasing import measure_erasure
 from saccade.tasks.measures.finding import Finding
 from saccade.tasks.measures.heads import measure_heads
 
-__all__ = ["MOST", "Finding", "align_both_ways", "require_measurable", "with_attention"]
+__all__ = [
+    "MOST",
+    "Finding",
+    "align_both_ways",
+    "erasure",
+    "require_measurable",
+    "with_attention",
+]
 
 MOST = 100
 """Maximum number of items for all measures but the alignment error rate."""
@@ -45,6 +53,21 @@ def require_measurable(task: Task) -> Measurable:
     if not any(isinstance(part, Attend) for part in task.model.modules()):
         raise WatchError("this model has no attention to measure; use a model with attention")
     return task
+
+
+def erasure(task: Task, items: Sequence[Item], *, most: int = MOST) -> list[Finding]:
+    """Return comprehensiveness and sufficiency over some items; nothing without attention."""
+    try:
+        probability = require_measurable(task).probability
+    except WatchError:
+        return []
+    task.eval()
+    return measure_erasure(task, _some(items, most), probability)
+
+
+def _some(items: Sequence[Item], most: int) -> Sequence[Item]:
+    """Return at most `most` items, evenly spread."""
+    return items[:: -(-len(items) // most)]
 
 
 def with_attention(
@@ -74,7 +97,7 @@ def with_attention(
     if isinstance(task, Aligns):
         alignment, tables["candidates"] = measure_alignment(task, evaluation.items, golds, back)
         findings += alignment
-    some = evaluation.items[:: -(-len(evaluation.items) // most)]
+    some = _some(evaluation.items, most)
     findings += measure_erasure(task, some, probability)
     of_heads, tables["heads"] = measure_heads(task, some)
     findings += of_heads
