@@ -256,6 +256,7 @@ def test_a_batch_from_the_cache_is_the_forced_one(task, tmp_path):
 
 @pytest.mark.parametrize(("training", "smoothing"), [(False, 0.0), (True, 0.1)])
 def test_the_loss_is_torchs_cross_entropy(task, training, smoothing):
+    """The stop token is counted, and nothing after it (B6)."""
     task.train(training)
     batch = task.force(SOURCES, TARGETS)
     loss = task(batch)
