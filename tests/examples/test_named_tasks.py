@@ -43,17 +43,17 @@ def test_rows_are_different_and_the_same_at_every_call(name):
 def test_a_short_training_prints_metrics_and_baselines(name, tmp_path, monkeypatch, capsys):
     """Acceptability (I3), pairs and similarity (I4), sets (I8) and parsing (I9)."""
     module = load(name)
-    monkeypatch.setattr(module, "TASK", replace(module.TASK, sizes=(40, 10, 12)))
+    monkeypatch.setattr(module, "TASK", replace(module.TASK, sizes=(24, 4, 4)))
     module.TASK.main(["--steps", "2", "--out", str(tmp_path / "out")])
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == module.__doc__.splitlines()[0]
-    assert lines[1] == f"{module.TASK.recipe}, 2 updates on 40 generated rows"
+    assert lines[1] == f"{module.TASK.recipe}, 2 updates on 24 generated rows"
     for metric in module.TASK.metrics:
         values = [line.split() for line in lines if line.split()[:1] == [metric]]
         assert len(values) >= 2, metric  # the model and at least one baseline
         assert all(-1 <= float(value[1]) <= 25 for value in values)
     assert any(line.startswith("baseline: ") for line in lines)
-    assert "predictions for unseen rows (12 were measured)" in lines
+    assert "predictions for unseen rows (4 were measured)" in lines
     assert (tmp_path / "out" / "run" / "model.safetensors").exists()
     if name == "sets":
         [without] = [line.split()[-1] for line in lines if line.startswith("  without positions")]
