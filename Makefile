@@ -5,7 +5,7 @@ READY := .venv/.ready
 # small tests run fastest on one thread each, so: one process per core
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
-.PHONY: demo test check test-slow test-lowest bench claims docs clean
+.PHONY: demo test check checklist test-slow test-lowest bench claims docs clean
 
 demo: $(READY)
 	$(BIN)/saccade demo
@@ -20,7 +20,12 @@ check: $(READY)
 	$(BIN)/lint-imports
 	$(BIN)/codespell src tests docs examples benchmarks tools *.md
 	$(BIN)/python tools/voice.py
+	$(BIN)/python tools/checklist.py
 	tools/javascript/check
+
+# the items of docs/explanation/lectures.md, and the tests that cite each of them
+checklist:
+	$(PYTHON) tools/checklist.py --list
 
 test-slow: $(READY)
 	$(PYTEST) -m slow

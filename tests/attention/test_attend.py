@@ -29,6 +29,7 @@ def test_a_strong_query_looks_up_its_key_A9():
 
 
 def test_the_order_of_the_inputs_does_not_matter_D1():
+    """The width of the values is free (M4), and one query is invariant to the order (M10)."""
     query, keys, values = torch.randn(Q, D), torch.randn(K, D), torch.randn(K, 13)
     order = torch.randperm(K)
     attend = Attend(ScaledDot())
@@ -39,8 +40,15 @@ def test_the_order_of_the_inputs_does_not_matter_D1():
 
 
 def test_self_attention_without_parameters_D2():
+    """With one row per token, the scores compare tokens: they are n × n (M3)."""
     x = torch.randn(Q, D)
     torch.testing.assert_close(Attend(Dot())(x, x, x), (x @ x.T).softmax(-1) @ x)
+
+
+def test_attention_is_not_linear_in_its_input_M13():
+    x = torch.randn(Q, D)
+    attend = Attend(ScaledDot())
+    assert (attend(2 * x, 2 * x, 2 * x) - 2 * attend(x, x, x)).abs().max() > 1e-2
 
 
 def test_a_grid_equals_the_list_of_its_cells_D4():
@@ -136,6 +144,7 @@ def test_a_fully_masked_query_gets_zeros_F4(score, watched):
 
 
 def test_dropout_acts_on_the_weights_in_training_only():
+    """Dropout of weights (E7)."""
     values = torch.eye(K).expand(64, K, K)
     query, keys = torch.randn(64, Q, D), torch.randn(64, K, D)
     attend = Attend(ScaledDot(), dropout=0.5)
@@ -224,7 +233,7 @@ print(peak_mib() - before)
 
 @pytest.mark.parametrize("score", FACTORED)
 def test_fused_never_builds_the_matrix(score):
-    """The matrix of 8 192 x 8 192 weights of 2 heads would be 512 MiB."""
+    """The matrix of 8 192 x 8 192 weights of 2 heads would be 512 MiB; no one looks (M8)."""
     code = f"""
 import torch
 from saccade.attention import Attend, masks

@@ -89,6 +89,7 @@ def test_dense_raises_on_other_types_than_boolean():
 
 
 def test_multiplying_after_the_softmax_is_not_masking_F3():
+    """Masked scores are minus infinity before softmax (M7)."""
     query = keys = torch.randn(6, 8)
     multiplied = (ScaledDot()(query, keys).softmax(-1) * torch.ones(6, 6).tril()).sum(-1)
     assert (multiplied[:-1] < 0.999).all()

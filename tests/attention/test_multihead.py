@@ -102,6 +102,7 @@ def test_the_number_of_heads_does_not_change_the_number_of_parameters_E2():
 
 
 def test_projection_shapes_E4():
+    """The widths of keys and values are those of the inputs; all become 50 wide (M9)."""
     other = MultiHeadAttention(50, 5, key_dim=30, value_dim=40).projection
     assert other.query_proj.weight.shape == (50, 50)
     assert other.key_proj.weight.shape == (50, 30)
@@ -112,6 +113,7 @@ def test_projection_shapes_E4():
 @pytest.mark.parametrize("score", SCORES)
 @pytest.mark.parametrize("head", ["split", "full"])
 def test_heads_equal_separate_attentions_E1_E8(head, score):
+    """Each head projects all numbers of its input; the input itself is not split (M5)."""
     head_dim = D if head == "full" else D // H
     attention = MultiHeadAttention(D, H, head=head, score=SCORES[score](head_dim, head_dim))
     assert attention.out_proj.weight.shape == (D, H * head_dim)
@@ -133,6 +135,7 @@ def test_self_attention_equals_general_attention_on_itself_D6():
 
 
 def test_cross_attention_has_the_length_of_the_query_D5():
+    """Queries are of the target, keys and values of the source (M9)."""
     attention = MultiHeadAttention(D, H, key_dim=10, value_dim=10)
     memory = torch.randn(B, K, 10, requires_grad=True)
     out = attention(torch.randn(B, Q, D), memory, mask=masks.padding([7, 3, 1]))
@@ -172,11 +175,15 @@ def test_unbatched_equals_a_batch_of_one_E6():
 
 
 def test_watched_shapes_E5():
-    attention = MultiHeadAttention(16, 4)
+    twin, x = nn.MultiheadAttention(16, 4, batch_first=True), torch.randn(2, 8, 16)
+    attention = MultiHeadAttention.from_torch(twin)
     with saccade.watch(attention) as seen:
-        attention(torch.randn(2, 8, 16))
-    assert seen[""].weights.shape == (2, 4, 8, 8)
-    assert seen[""].weights.mean(1).shape == (2, 8, 8)
+        attention(x)
+    weights = seen[""].weights
+    assert weights.shape == (2, 4, 8, 8)
+    _, average = twin(x, x, x, average_attn_weights=True)
+    assert average.shape == (2, 8, 8)
+    torch.testing.assert_close(weights.mean(1), average, atol=1e-6, rtol=1e-5)
 
 
 @pytest.mark.parametrize("extras", ["plain", "bias_kv", "both"])
@@ -203,7 +210,9 @@ def test_cached_equals_uncached(heads, position, extras):
 
 @pytest.mark.parametrize("head_dim", [3, 16])
 def test_heads_may_have_any_width(head_dim):
-    """One head of another width equals its formula; `head="full"` has the width itself."""
+    """Self-attention equals its formula (D3), with heads of any width, whose root is the scale of
+    the scores, and softmax over the keys (M12).
+    """
     attention = MultiHeadAttention(8, 2, head_dim=head_dim).eval()
     x = torch.randn(B, 5, 8)
     maps, biases = attention.projection.weight, attention.projection.bias

@@ -34,6 +34,7 @@ def attention_over(score, position):
 @quick
 @given(shape=shapes)
 def test_rows_sum_to_one_and_hidden_weights_are_zero(score, mask, shape):
+    """Rows of weights are distributions (A8), masked ones too (F3); columns need not be (M1)."""
     b, q, k = shape
     attend = Attend(SCORES[score](D, D))
     seen_by = MASKS[mask](b, q, k)
@@ -65,6 +66,7 @@ def test_no_gradient_from_the_future_F1(score, position, n):
 @quick
 @given(n=st.integers(2, 9))
 def test_without_positions_permuted_tokens_give_permuted_outputs_I8(score, n):
+    """Self-attention is equivariant (M10)."""
     run, _ = attention_over(score, "none")
     x, order = torch.randn(2, n, D), torch.randperm(n)
     torch.testing.assert_close(run(x[:, order]), run(x)[:, order], atol=1e-6, rtol=1e-5)
@@ -72,7 +74,9 @@ def test_without_positions_permuted_tokens_give_permuted_outputs_I8(score, n):
 
 @pytest.mark.parametrize("position", [p for p in POSITIONS if p != "none"])
 def test_with_positions_order_matters_G12(position):
-    """ "Mary gives John a flower" and "John gives Mary a flower" have the same words."""
+    """ "Mary gives John a flower" and "John gives Mary a flower" have the same words: equal after
+    pooling without positions (M10), different with each kind, added or concatenated (G10).
+    """
     mary, gives, john, a, flower = torch.randn(5, D)
     one = torch.stack((mary, gives, john, a, flower))[None]
     other = torch.stack((john, gives, mary, a, flower))[None]

@@ -130,6 +130,7 @@ def test_additive_in_pieces_equals_additive_at_once(max_elements):
 
 @pytest.mark.parametrize("name", [n for n in SCORES if n not in WIDTHS_MAY_DIFFER])
 def test_raises_on_widths_that_must_be_equal(name):
+    """A dot product needs queries and keys of one width (M4)."""
     with pytest.raises(ShapeError, match="width 11 and keys of width 13"):
         SCORES[name](D, E)(torch.randn(Q, D), torch.randn(K, E))
 

@@ -89,6 +89,7 @@ def some_memory():
 
 @pytest.mark.parametrize("name", WRITERS)
 def test_step_by_step_equals_all_at_once_B5_H8(name):
+    """Teacher forcing computes all positions in one pass, generation one by one (M6)."""
     decoder, memory = build(WRITERS[name]), some_memory()
     target = torch.randint(0, V, (B, T))
     with torch.no_grad():
@@ -143,6 +144,7 @@ def test_without_attention_only_the_summary_matters_B1(name):
 
 @pytest.mark.parametrize("name", ATTENTIVE)
 def test_one_context_per_step_and_one_watched_call_B2(name):
+    """The encoder gives annotations; contexts are made of them at each step (M11)."""
     decoder, memory = build(WRITERS[name]), some_memory()
     target = torch.randint(0, V, (B, T))
     with saccade.watch(decoder) as seen, torch.no_grad():

@@ -136,22 +136,6 @@ def test_lectures_page_reports_the_measured_verdicts():
         assert row[1] == json.loads(path.read_text())["verdict"], path.name
 
 
-def test_lectures_page_has_every_item_of_the_tests():
-    """Every A to J item that a test cites has a heading or a row on the page."""
-    cited = {
-        item
-        for path in ROOT.glob("tests/**/test_*.py")
-        for item in re.findall(r"\b([A-J]\d{1,2})\b", path.read_text(encoding="utf-8"))
-    }
-    present = set(re.findall(r"^(?:### |\| )([A-J]\d{1,2})\b", LECTURES.read_text(), re.MULTILINE))
-    known = {f"{part}{n}" for part, last in PARTS.items() for n in range(1, last + 1)}
-    assert known <= present
-    assert cited & known <= present
-
-
-PARTS = {"A": 11, "B": 8, "C": 4, "D": 6, "E": 8, "F": 4, "G": 12, "H": 9, "I": 10, "J": 7}
-
-
 def test_readme_links_only_to_files_of_the_repository():
     for target in re.findall(r"\]\(([^)#]+)", (ROOT / "README.md").read_text()):
         assert "://" not in target

@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from saccade.attention import Dot, MultiHeadAttention
+from saccade.metrics import MetricScore
 
 ROOT = Path(__file__).parents[2]
 CLAIMS = sorted((ROOT / "examples" / "claims").glob("k*.py"))
@@ -69,6 +70,7 @@ def test_every_claim_has_a_complete_statement():
 @pytest.mark.slow
 @pytest.mark.parametrize("path", CLAIMS, ids=lambda path: path.stem)
 def test_a_rehearsal_runs(path, tmp_path):
+    """Every claim, K1 to K15, runs with few updates."""
     run = subprocess.run(
         [sys.executable, path, "--quick", "--out", tmp_path / "out"],
         cwd=tmp_path,
@@ -92,6 +94,7 @@ def test_a_rehearsal_runs(path, tmp_path):
 
 @pytest.mark.parametrize("name", ARITHMETIC)
 def test_claims_by_arithmetic_hold(name, tmp_path, capsys):
+    """K4, K7, K11 and K14 are measured in full."""
     load(name).CLAIM.main(["--quick", "--out", str(tmp_path)])
     result = require_files(tmp_path, name)
     assert (result["verdict"], result["rehearsal"]) == ("holds", True)
@@ -99,6 +102,7 @@ def test_claims_by_arithmetic_hold(name, tmp_path, capsys):
 
 
 def test_operations_equal_the_formula():
+    """The operations that K7 counts."""
     batch, length, dim = 3, 32, 64
     by_hand = 2 * 4 * batch * length * dim**2 + 2 * 2 * batch * length**2 * dim
     x = torch.randn(batch, length, dim)
@@ -106,6 +110,7 @@ def test_operations_equal_the_formula():
 
 
 def test_parameters_of_three_vectors_for_500_000_words():
+    """The parameters that K14 counts."""
     numbers = load("k14_three_vectors").CLAIM.measure(SimpleNamespace(words=500_000)).numbers
     assert numbers["three_vectors"][500_000] == 3 * 512 * 500_000
     assert numbers["one_vector"] == 512 * 500_000 + 3 * 512**2
@@ -154,6 +159,7 @@ def verdict(monkeypatch, name: str, part: str, replacement, **size) -> str:
     ],
 )
 def test_the_bottleneck_is_judged_in_every_seed(monkeypatch, with_, without, expected):
+    """The rule of K1."""
     rises = {"after": with_, "none": without}
 
     def error_rates(attention, steps, seed):
@@ -174,6 +180,8 @@ def test_the_bottleneck_is_judged_in_every_seed(monkeypatch, with_, without, exp
     ],
 )
 def test_slopes_are_fitted(monkeypatch, time, expected):
+    """The rule of K2."""
+
     def seconds(call, rounds):
         return [time(type(call.func).__name__, call.args[0].shape[1])] * rounds
 
@@ -181,8 +189,70 @@ def test_slopes_are_fitted(monkeypatch, time, expected):
     assert verdict(monkeypatch, "k02_quadratic", "seconds", seconds, **size) == expected
 
 
+@pytest.mark.parametrize(
+    ("reading", "learning", "expected"),
+    [(2.0, 1.6, "holds"), (2.0, 1.4, "does not hold"), (1.4, 2.0, "does not hold")],
+)
+def test_a_transformer_must_be_faster_in_reading_and_learning(
+    monkeypatch, reading, learning, expected
+):
+    """The rule of K3."""
+    module = load("k03_parallel")
+
+    def seconds(call, rounds):
+        learns = call.func is module.learn
+        model = call.args[0] if learns else call.func
+        recurrent = any("Recurrent" in type(part).__name__ for part in model.modules())
+        return [(learning if learns else reading) if recurrent else 1.0] * rounds
+
+    size = {"rounds": 2, "longest": 64}
+    assert verdict(monkeypatch, "k03_parallel", "seconds", seconds, **size) == expected
+
+
+@pytest.mark.parametrize(
+    ("slower", "apart", "expected"),
+    [(6, 0.0, "holds"), (4, 0.0, "does not hold"), (6, 0.1, "does not hold")],
+)
+def test_steps_must_be_slower_and_equal_the_one_pass(monkeypatch, slower, apart, expected):
+    """The rule of K15: the same logits, in one pass or in as many steps (M6)."""
+    module = load("k15_writing")
+    stepwise = module.stepwise
+    monkeypatch.setattr(module, "stepwise", lambda *given: stepwise(*given) + apart)
+
+    def seconds(call, rounds):
+        in_one_pass = isinstance(call.func, torch.nn.Module)
+        return [1 if in_one_pass else slower] * rounds
+
+    size = {"rounds": 2, "longest": 16}
+    assert verdict(monkeypatch, "k15_writing", "seconds", seconds, **size) == expected
+
+
+def test_the_scores_of_attention_are_reported_with_their_intervals(monkeypatch):
+    """K13 is reported: falls of the probability beside those of random words, and alignments."""
+    names = ("comprehensiveness", "comprehensiveness_over_random", "alignment_error_rate")
+
+    def assessed(name, size):
+        scores = {
+            key: MetricScore(name=key, value=0.3, signature="", interval=(0.2, 0.4))
+            for key in names
+        }
+        return SimpleNamespace(
+            scores=scores, values=lambda: dict.fromkeys(names, 0.3), as_json=lambda: {"details": {}}
+        )
+
+    module = load("k13_explains")
+    monkeypatch.setattr(module, "assessed", assessed)
+    outcome = module.measure(module.CLAIM.quick)
+    assert outcome.verdict == "reported"
+    assert outcome.figures.count("falls by 0.30") == 2
+    assert outcome.figures.endswith("alignment error rate on phrases 0.30 [0.20, 0.40]")
+    assert outcome.numbers["mood"]["scores"] == dict.fromkeys(names, 0.3)
+
+
 @pytest.mark.parametrize(("left", "expected"), [(1e-9, "holds"), (0.01, "does not hold")])
 def test_gradients_are_judged_by_the_fraction_that_remains(monkeypatch, left, expected):
+    """The rule of K6."""
+
     def gradient(cell, attention, length, seed):
         return 0.5 / length if attention == "before" else (1.0 if length == 5 else left)
 
@@ -194,6 +264,8 @@ def test_gradients_are_judged_by_the_fraction_that_remains(monkeypatch, left, ex
     [(1e-2, 1e-3, "holds"), (1e-2, 1e-2, "does not hold"), (0.0, 0.0, "does not hold")],
 )
 def test_the_highest_learning_rate_decides(monkeypatch, pre, post, expected):
+    """The rule of K8."""
+
     def loss(order, rate, steps, seed):
         return 1.5 if rate <= {"pre": pre, "post": post}[order] else 3.3
 
@@ -203,6 +275,7 @@ def test_the_highest_learning_rate_decides(monkeypatch, pre, post, expected):
 
 @pytest.mark.parametrize(("last", "expected"), [(0.06, "holds"), (0.04, "does not hold")])
 def test_heads_are_judged_in_every_layer(monkeypatch, last, expected):
+    """The rule of K9."""
     module = load("k09_heads_differ")
     names = ("encoder.layers.0.self_attention", "decoder.layers.1.cross")
     by_steps = {0: dict.fromkeys(names, 0.05), 9: dict(zip(names, (0.3, last), strict=True))}
@@ -223,6 +296,8 @@ def test_heads_are_judged_in_every_layer(monkeypatch, last, expected):
     ],
 )
 def test_positions_are_judged_by_the_rise_of_the_loss(monkeypatch, rises, expected):
+    """The rule of K10."""
+
     def losses(kind, steps, seed):
         return [4.0] * 15 + [2.0] * 10 + [2.0 + rises[kind]] * 25
 
@@ -238,6 +313,7 @@ def test_positions_are_judged_by_the_rise_of_the_loss(monkeypatch, rises, expect
     ],
 )
 def test_a_vit_must_be_worse_and_catch_up(monkeypatch, fewest, most, expected):
+    """The rule of K12."""
     monkeypatch.setattr(load("k12_vit_data"), "write_images", lambda *_: None)
 
     def accuracy(name, data, steps, seed):

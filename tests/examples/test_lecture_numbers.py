@@ -34,6 +34,7 @@ def _own_random_numbers():
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
 def test_a_number_equals_the_printed_one(check):
+    """Every number of L1 to L11."""
     assert check.passes, (
         f"off by {check.off}, allowed {check.tolerance}: "
         f"computed {check.computed[:20]}, expected {check.expected[:20]}"

@@ -7,6 +7,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "which_parts.py"
 
 
 def test_every_model_is_built_and_its_table_sums_to_its_parameters(capsys):
+    """The parts of every model (J6)."""
     names = runpy.run_path(str(EXAMPLE))
     built = names["models"]()
     assert len(built) == 15

@@ -19,6 +19,7 @@ B, N, D = 3, 5, 7
 
 
 def test_layer_norm_ignores_the_batch_and_batch_norm_does_not_H5():
+    """Layer norm is per token, over its features (M11)."""
     x = torch.randn(B, N, D)
     by_layer, by_batch = norm("layer", D), norm("batch", D)
     torch.testing.assert_close(by_layer(x)[:1], by_layer(x[:1]), atol=1e-6, rtol=0)
@@ -92,6 +93,7 @@ def test_names_of_torch_activations():
 
 
 def test_embedding_scales_and_adds_segments_H7():
+    """Scaled embeddings are multiplied by the root of their width (M14)."""
     tokens, segments = torch.randint(0, 13, (B, N)), torch.randint(0, 2, (B, N))
     plain, scaled = TokenEmbedding(13, D), TokenEmbedding(13, D, scale=True)
     torch.testing.assert_close(plain(tokens), plain.weight[tokens])
@@ -105,6 +107,7 @@ def test_embedding_scales_and_adds_segments_H7():
 
 
 def test_output_can_share_the_embedding():
+    """The output projection (H7)."""
     embedding = TokenEmbedding(13, D)
     output = OutputProjection(D, 13, tied=embedding, bias=True)
     assert output.weight is embedding.weight

@@ -2,7 +2,9 @@
 
 import pytest
 import torch
+from torch import nn
 
+from saccade.attention import MultiHeadAttention
 from saccade.errors import PositionError, ShapeError
 from saccade.positions import Grid, Learned, Sinusoidal
 from saccade.positions.waves import frequencies
@@ -37,6 +39,20 @@ def test_a_shift_is_a_rotation_G2():
     for k in range(20):
         diagonal = products.diagonal(k)
         torch.testing.assert_close(diagonal, diagonal[:1].expand_as(diagonal), atol=1e-12, rtol=0)
+
+
+def test_one_frequency_per_dimension_has_no_rotation_M2():
+    """With the exponent 2j/d in place of 2⌊j/2⌋/d, no matrix maps every place to the next one."""
+    at, dims = torch.arange(61, dtype=F64)[:, None], torch.arange(16)
+    angles = at * 10_000.0 ** -(2 * dims.to(F64) / 16)
+    wrong = torch.where(dims % 2 == 0, angles.sin(), angles.cos())
+    right = Sinusoidal(16).table(torch.arange(61), F64)
+    errors = []
+    for table in (right, wrong):
+        shift = torch.linalg.lstsq(table[:-1], table[1:], driver="gelsd").solution
+        errors.append((table[:-1] @ shift - table[1:]).abs().max().item())
+    assert errors[0] < 1e-9
+    assert errors[1] > 0.1
 
 
 def test_frequencies_decrease_from_one_G3():
@@ -103,6 +119,29 @@ def test_concatenated_is_wider_G10(encoding):
     assert out.shape == (2, 5, 13)
     assert torch.equal(out[..., :7], x)
     torch.testing.assert_close(out[1, :, 7:], encoding.table(torch.arange(5), torch.float32))
+
+
+@pytest.mark.parametrize("fuse", ["none", "add", "concat"])
+def test_added_and_concatenated_positions_learn_order_G10(fuse):
+    """Which of two words comes first: impossible without positions, learned with them."""
+    words = nn.Embedding(6, 8)
+    where = {"none": nn.Identity, "add": lambda: Sinusoidal(8)}
+    where = where.get(fuse, lambda: Sinusoidal(4, fuse="concat"))()
+    dim = 12 if fuse == "concat" else 8
+    attention, head = MultiHeadAttention(dim, 2), nn.Linear(dim, 2)
+    modules = nn.ModuleList((words, attention, head))
+    assert head.in_features == 8 + (4 if fuse == "concat" else 0)
+    tokens = torch.tensor([[i, j] for i in range(6) for j in range(6) if i != j])
+    label = (tokens[:, 0] < tokens[:, 1]).long()
+    optimiser = torch.optim.Adam(modules.parameters(), 0.02)
+    for _ in range(120):
+        logits = head(attention(where(words(tokens))).mean(1))
+        loss = nn.functional.cross_entropy(logits, label)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    right = (logits.argmax(-1) == label).float().mean().item()
+    assert right == pytest.approx(0.5) if fuse == "none" else right > 0.95
 
 
 def test_added_needs_equal_widths():

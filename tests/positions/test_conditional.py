@@ -19,6 +19,7 @@ def test_equals_a_depthwise_convolution_on_the_grid():
 
 
 def test_works_at_another_resolution_and_keeps_the_class_token():
+    """Any resolution, without a table to resize (G9)."""
     position = Conditional(D)
     for height, width in ((4, 5), (7, 3)):
         x = torch.randn(2, 1 + height * width, D)
@@ -29,6 +30,7 @@ def test_works_at_another_resolution_and_keeps_the_class_token():
 
 
 def test_shifts_with_the_image_away_from_the_borders():
+    """Equivariant to translation (G9)."""
     position = Conditional(D)
     grid = Grid.of(8, 8)
     image = torch.zeros(1, 8, 8, D)

@@ -346,6 +346,7 @@ def test_raises_on_a_missing_image_with_its_name(tmp_path):
 
 
 def test_learns_and_resumes_identically(tmp_path):
+    """A captioner learns (I7)."""
     table = write(tmp_path / "photos", 16)
 
     def train(out: str, steps: int, *, resume: bool = False) -> ImageToText:

@@ -611,6 +611,7 @@ def test_a_resumed_training_is_identical(tmp_path, layout, monkeypatch):
 
 
 def test_training_learns(tmp_path):
+    """A language model learns and generates (I2)."""
     (tmp_path / "text.txt").write_text("abcdefgh\n" * 400)
     changes = ("training.max_steps=60", "training.learning_rate=0.02", "training.batch_tokens=256")
     task = train(tmp_path, tmp_path / "text.txt", "run", *changes, "training.validate_every=60")

@@ -58,6 +58,7 @@ def splits(folder, task, rows):
 
 
 def test_a_text_is_read_between_control_tokens(tmp_path):
+    """The class token is the first one (I3)."""
     task = build(tmp_path)
     batch = task.force(["a good day", "bad"], ["good", "bad"])
     ids = task.tokenizer.encode("a good day")
@@ -70,6 +71,7 @@ def test_a_text_is_read_between_control_tokens(tmp_path):
 
 
 def test_a_pair_has_two_segments(tmp_path):
+    """Sentence pairs (I4)."""
     task = build(tmp_path, PAIRS)
     batch = task.force([("a b c", "d")], ["same"])
     one, other = task.tokenizer.encode("a b c"), task.tokenizer.encode("d")
@@ -387,6 +389,7 @@ def train(folder, out, *changes, recipe="bert-mini", **options):
 
 
 def test_learns_and_predicts(trained):
+    """A classifier that reads the class token (I3)."""
     task = session.load(trained / "run")
     assert [a.label for a in task.predict(["a good trip", "bad food"])] == ["good", "bad"]
     evaluation = session.assess(task, data=trained / "data" / "valid.tsv")
@@ -445,6 +448,7 @@ def test_the_recurrent_recipe_with_attention_learns(trained):
 
 
 def test_starts_from_another_run(trained, capsys):
+    """A pretrained encoder with a new head (I6)."""
     task = train(
         trained, "next", "training.optim.freeze=['encoder.stem']", init=trained / "run", max_steps=3
     )

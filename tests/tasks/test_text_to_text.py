@@ -16,6 +16,8 @@ from saccade.errors import DecodingError, RunError, TextError, WatchError
 from saccade.lens.alignment.extraction import AlignBy
 from saccade.tasks.text_to_text import ALIGNMENT, TextToText
 from saccade.training import recipe as recipes
+from saccade.training import session
+from saccade.training.console import Console
 
 PAIRS = [
     ("the cat sees a dog", "le chat voit un chien"),
@@ -256,6 +258,7 @@ def test_a_batch_from_the_cache_is_the_forced_one(task, tmp_path):
 
 @pytest.mark.parametrize(("training", "smoothing"), [(False, 0.0), (True, 0.1)])
 def test_the_loss_is_torchs_cross_entropy(task, training, smoothing):
+    """The stop token is counted, and nothing after it (B6)."""
     task.train(training)
     batch = task.force(SOURCES, TARGETS)
     loss = task(batch)
@@ -349,3 +352,25 @@ def test_padding_masks_are_true_at_tokens():
     tokens, real = pad([[5, 6], [7]], end=2)
     assert tokens.tolist() == [[5, 6, 2], [7, 2, 0]]
     assert real.tolist() == [[True, True, True], [True, True, False]]
+
+
+def test_translation_is_learned_I1(tmp_path):
+    pairs = corpus(tmp_path)
+    assert pairs.count() == len(PAIRS)
+    for split in ("train", "valid", "test"):
+        (tmp_path / "data").mkdir(exist_ok=True)
+        (tmp_path / "data" / f"{split}.tsv").write_text((tmp_path / "pairs.tsv").read_text())
+    task = session.train(
+        "transformer-tiny",
+        data=tmp_path / "data",
+        out=tmp_path / "run",
+        changes=[
+            *("text.source.size=290", "generation.beam=1", *NO_DROPOUT, *TRANSFORMER),
+            *("training.learning_rate=0.01", "training.optim.warmup=10", "loss.label_smoothing=0"),
+            *("training.validate_every=80", "training.adapt=false"),
+        ],
+        max_steps=80,
+        cache=tmp_path / "cache",
+        console=Console(quiet=True),
+    )
+    assert [answer.text for answer in task.predict(SOURCES)] == TARGETS

@@ -3,6 +3,7 @@
 score            MetricScore, the result, and Tally, the counts of each item
 text             BLEU, chrF and TER, by sacreBLEU
 captions         BLEU by order, CIDEr, ROUGE-L and the pointing game
+brackets         bracket F1 of constituency trees, written as text
 error_rates      exact match, and error rates of characters, words and phonemes
 classification   accuracy, F1 and Matthews correlation of labels, and scores of each label;
                  ClassificationMetricsConfig
@@ -25,6 +26,7 @@ numbers take one prediction and one reference per item.
 0.5
 """
 
+from saccade.metrics.brackets import bracket_f1
 from saccade.metrics.by_length import by_length
 from saccade.metrics.calibration import (
     cross_fit,
@@ -78,6 +80,7 @@ __all__ = [
     "bleu_2",
     "bleu_3",
     "bleu_4",
+    "bracket_f1",
     "by_length",
     "character_error_rate",
     "chrf",

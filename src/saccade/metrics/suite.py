@@ -6,6 +6,7 @@ from typing import Literal, get_args
 
 from saccade.config import Conflict, without_effect
 from saccade.errors import MetricError
+from saccade.metrics.brackets import bracket_f1_tally
 from saccade.metrics.captions import (
     bleu_1_tally,
     bleu_2_tally,
@@ -45,6 +46,7 @@ TextMetric = Literal[
     "bleu_4",
     "cider",
     "rouge_l",
+    "bracket_f1",
 ]
 USERS = {
     "tokenize": ("bleu",),
@@ -59,7 +61,8 @@ _TallyOf = Callable[[Sequence[str], Sequence[Sequence[str]]], Tally]
 class TextMetricsConfig:
     """The metrics of generated text.
 
-    names       metrics to report; the first selects the best weights
+    names       metrics to report; the first selects the best weights. bracket_f1 is for outputs
+                that are trees, such as (S (NP (D the) (N dog)) (VP (V sleeps)))
     tokenize    tokenizer of sacreBLEU for bleu: 13a for most languages, zh for Chinese, char for
                 characters, none for text that is tokenised already
     lowercase   ignore case in bleu, chrf, exact_match, character_error_rate and word_edit_rate.
@@ -122,4 +125,5 @@ class TextMetricsConfig:
             "bleu_4": bleu_4_tally,
             "cider": cider_tally,
             "rouge_l": rouge_l_tally,
+            "bracket_f1": bracket_f1_tally,
         }

@@ -74,6 +74,7 @@ def assert_all_inside_and_apart(chart):
 
 
 def test_heatmap_labels_rows_and_columns(weights):
+    """A map of words against words (J1, J2)."""
     axes = heatmap(weights, ROWS, COLUMNS).axes[0]
     assert labels(axes.get_yticklabels()) == ROWS
     assert labels(axes.get_xticklabels()) == COLUMNS
@@ -82,6 +83,7 @@ def test_heatmap_labels_rows_and_columns(weights):
 
 
 def test_heatmap_keeps_and_shows_the_numbers(weights):
+    """The numbers of a map are kept (J1, J2)."""
     chart = heatmap(weights, ROWS, COLUMNS)
     assert chart.numbers == {"rows": ROWS, "columns": COLUMNS, "weights": weights.tolist()}
     assert torch.equal(shown_matrix(chart), weights)
@@ -243,6 +245,7 @@ def test_a_theme_colours_the_map_and_its_bar():
 
 
 def test_heads_side_by_side_have_their_weights_on_one_scale(tmp_path):
+    """All heads of a layer (J7)."""
     weights = some_weights(3, 2, 5)
     chart = heads(weights, ROWS[:2], COLUMNS, title="cross.0")
     maps = chart.axes[0].images
@@ -343,6 +346,7 @@ def test_a_record_of_an_image_alone_shows_the_glance_of_each_head():
 
 
 def test_positions_keeps_and_shows_the_matrix():
+    """A map of 50 × 128 positions (J5, G3)."""
     encoding = Sinusoidal(128)
     table = encoding.table(torch.arange(50), torch.float32)
     chart = positions(encoding, 50)

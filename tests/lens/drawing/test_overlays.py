@@ -92,6 +92,7 @@ def test_more_weight_is_brighter_on_any_image(ground):
 
 
 def test_a_caption_has_the_image_and_one_panel_per_word():
+    """A map over the image per word of the caption (C4, J3)."""
     chart = captioned(["a", "red", "cat"]).figure()
     shown = panels(chart)
     assert len(shown) == 4
@@ -189,6 +190,7 @@ def test_odd_words_are_drawn(tmp_path, word):
 
 
 def test_an_image_alone_shows_the_rollout_from_its_class_token():
+    """Attention from the class token to the patches (J4)."""
     record = looking(ImageSide(PIXELS, (2, 3), class_token=True))
     chart = record.figure()
     assert len(panels(chart)) == 2
@@ -243,6 +245,7 @@ def test_small_images_keep_their_pixels():
 
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
 def test_a_record_is_saved_beside_its_figure(tmp_path, suffix):
+    """Maps of captions (C4, J3) and of images (J4) as files, with their numbers."""
     for record in (captioned(["a", "cat"]), looking(IMAGE)):
         path = record.save(tmp_path / f"map{suffix}")
         assert path.read_bytes().startswith(

@@ -20,6 +20,7 @@ def network():
 
 
 def test_each_parameter_has_a_row(network):
+    """The table of parameters (J6)."""
     table = parameters(network)
     rows = [(row.name, row.kind, row.shown_shape, row.parameters) for row in table.rows]
     assert rows == [

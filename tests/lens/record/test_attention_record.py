@@ -332,6 +332,7 @@ def test_load_never_unpickles(tmp_path):
 
 
 def test_the_figure_shows_tokens_or_words(record):
+    """Source × target map of a translation (J1)."""
     chart = record.figure("decoder.0.cross", 0)
     assert chart.numbers["rows"] == list(WROTE.tokens)
     assert chart.numbers["columns"] == list(READ.tokens)

@@ -52,6 +52,7 @@ def test_rows_are_normalised():
 
 @pytest.mark.parametrize(("layers", "tokens"), [(1, 1), (1, 7), (2, 3), (5, 11), (12, 2)])
 def test_rollout_equals_the_slow_loop(layers, tokens):
+    """Rows of a rollout sum to 1 (J4)."""
     weights = list(attention(layers, tokens, tokens))
     rolled = rollout(weights)
     assert rolled == pytest.approx(slow_rollout(weights), abs=1e-6)
