@@ -29,6 +29,7 @@ from saccade.models.language_models import (
 )
 from saccade.models.text_classifier import (
     Tagger,
+    TaggerConfig,
     TextClassifier,
     TextClassifierConfig,
     TextEncoder,
@@ -50,6 +51,7 @@ __all__ = [
     "MaskedLanguageModel",
     "MaskedLanguageModelConfig",
     "Tagger",
+    "TaggerConfig",
     "TextClassifier",
     "TextClassifierConfig",
     "TextEncoder",
