@@ -112,6 +112,9 @@ def _use(about: Description) -> _Use:
             return _Use("A language model", "text-generation", "AutoModelForCausalLM", GENERATE)
         case TextInput(), GeneratedText():
             return _Use("A text-to-text model", "translation", "AutoModelForSeq2SeqLM", GENERATE)
+        case TextInput(), TagOutput():
+            auto = "AutoModelForTokenClassification"
+            return _Use("A tagger of words", "token-classification", auto, TAG)
         case TextInput() as reads, LabelOutput():
             inputs = '"First text", "Second text"' if reads.pairs else '"Your text"'
             call = CLASSIFY.replace("{inputs}", inputs)

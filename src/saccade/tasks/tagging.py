@@ -449,13 +449,13 @@ class WordTagging(LabelTask):
                 "The most confident mistakes": self._mistakes(items, answers, truths),
             },
         )
-        cut = sum(missing)
+        cut, missing_as = sum(missing), self.labels.missing() or "wrong"
         words = sum(map(len, truths))
         about = self._about_cut(cut, words, sum(map(bool, missing)), len(items)) if cut else ""
         return replace(
             evaluation,
             per_class=[score._asdict() for score in scores],
-            remarks=[f"{about}; they count as mistakes unless their tag is O"] if cut else [],
+            remarks=[f"{about}; they count as {missing_as}"] if cut else [],
         )
 
     def _confusions(
@@ -564,9 +564,8 @@ class WordTagging(LabelTask):
     def _batch(self, parts: Sequence[tuple[npt.NDArray[np.int64], ...]]) -> Tagged:
         """Return texts as one batch: their token ids and first tokens and, if known, their tags."""
         before, after = [self.tokenizer.cls], [self.tokenizer.sep]
-        tokens, mask = pad(
-            [np.concatenate([before, p[0], after]) for p in parts], self.tokenizer.pad
-        )
+        texts = [np.concatenate([before, ids, after]) for ids, *_ in parts]
+        tokens, mask = pad(texts, self.tokenizer.pad)
         tags = torch.full_like(tokens, NOT_FIRST)
         for row, (_, starts, *truth) in enumerate(parts):
             numbers = truth[0] if truth else np.zeros_like(starts)

@@ -44,7 +44,7 @@ from saccade.data.sources.text_files import (
     read_lines,
     suffix_of,
 )
-from saccade.errors import BrokenImagesError, DataError
+from saccade.errors import BrokenImagesError, DataError, WrongTaskError
 
 Record = Mapping[str, object]
 SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|"}
@@ -516,7 +516,7 @@ class Conll(FileTable):
     def _match(self, request: ColumnRequest) -> ColumnMatch:
         names = [column.name for column in request.required]
         if not request.sequences:
-            raise DataError(
+            raise WrongTaskError(
                 f"{self.path} has one word per line ({self.kind}), which is for tagging, but "
                 f"{' and '.join(names)} are needed. Use .tsv for a table with one example per line"
             )
