@@ -106,7 +106,7 @@ def _labels(labels: LabelFacts) -> list[str]:
         line(len(names), "different labels"),
         line(
             f"{labels.imbalance:.1f}",
-            f"times as many {labels.unit}s in the largest as in the smallest",
+            f"times as many {unit}s in the largest as in the smallest",
         ),
     ]
     for name in names[:LABELS]:

@@ -16,6 +16,7 @@ from saccade.tasks import (
     GeneratedText,
     ImageInput,
     LabelOutput,
+    TagOutput,
     Task,
     TextInput,
     TokenOutput,
@@ -71,6 +72,9 @@ GENERATE = """answer = model.generate(**tokenizer(["Your text"], return_tensors=
 print(tokenizer.batch_decode(answer, skip_special_tokens=True))"""
 CLASSIFY = """logits = model(**tokenizer({inputs}, return_tensors="pt")).logits
 print(model.config.id2label[int(logits[0].argmax())])"""
+TAG = """inputs = tokenizer(["Your", "words"], is_split_into_words=True, return_tensors="pt")
+labels = model(**inputs).logits[0].argmax(-1)  # that of a word is at its first token
+print([(word, model.config.id2label[int(x)]) for word, x in zip(inputs.word_ids(), labels)])"""
 FILL = """inputs = tokenizer(f"Your {tokenizer.mask_token} text", return_tensors="pt")
 masked = inputs["input_ids"] == tokenizer.mask_token_id
 print(tokenizer.batch_decode(model(**inputs).logits[masked].argmax(-1)))"""

@@ -76,6 +76,18 @@ def spans_of(tags: Tags, scheme: Scheme = "BIO") -> list[WordSpan]:
     return spans
 
 
+def scheme_of(tags: Iterable[str]) -> Scheme:
+    """Return the scheme that different tags belong to.
+
+    >>> scheme_of(["O", "B-PER", "I-PER"]), scheme_of(["S-PER", "O"]), scheme_of(["NOUN", "VERB"])
+    ('BIO', 'BIOES', 'none')
+    """
+    marks = {match[1] for tag in tags if (match := SPAN_TAG.fullmatch(tag))}
+    if not marks:
+        return "none"
+    return "BIOES" if marks & {"E", "S"} else "BIO"
+
+
 def tags_of(spans: Iterable[WordSpan], length: int, scheme: Scheme = "BIO") -> list[str]:
     """Return the tags that mark spans in a sentence of `length` words.
 

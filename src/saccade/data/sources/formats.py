@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from io import BufferedIOBase, BytesIO
 from itertools import chain, dropwhile, islice
+from operator import itemgetter
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar
@@ -520,8 +521,10 @@ class Conll(FileTable):
                 f"{self.path} has one word per line ({self.kind}), which is for tagging, but "
                 f"{' and '.join(names)} are needed. Use .tsv for a table with one example per line"
             )
-        self._tabs = bool(self.comment) or "\t" in first_line(self.path)
-        number, fields = next(self._fields(), (0, []))
+        first_line(self.path)
+        words = (line for line in read_lines(self.path) if line.strip() and not self._skips(line))
+        self._tabs = "\t" in next(words, "")
+        number, fields = next(filter(itemgetter(1), self._fields()), (0, []))
         if not fields:
             raise DataError(f"{self.path} has no words; at least one sentence is expected")
         width = len(fields)
@@ -574,13 +577,17 @@ class Conll(FileTable):
     def _fields(self) -> Iterator[tuple[int, list[str]]]:
         """Yield the line and the fields of every word; of a blank line, none."""
         for number, line in enumerate(read_lines(self.path), 1):
-            if line.startswith("-DOCSTART-") or (self.comment and line.startswith(self.comment)):
+            if self._skips(line):
                 continue
             fields = line.split("\t") if self._tabs else line.split()
             if not line.strip():
                 yield number, []
             elif self._is_word(fields):
                 yield number, fields
+
+    def _skips(self, line: str) -> bool:
+        """Return whether a line is the beginning of a document or a comment."""
+        return line.startswith(("-DOCSTART-", self.comment) if self.comment else "-DOCSTART-")
 
     def _is_word(self, fields: list[str]) -> bool:
         return True

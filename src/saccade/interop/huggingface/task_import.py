@@ -29,6 +29,7 @@ from saccade.interop.huggingface.vocabulary import (
     with_all_controls,
     with_space_before,
 )
+from saccade.metrics.tagging import scheme_of
 from saccade.tasks import (
     CLASSIFIER_FILE,
     LABELS_FILE,
@@ -256,7 +257,11 @@ def _text_classification(source: ImportSource) -> ImportPlan:
 def _tagging(source: ImportSource) -> ImportPlan:
     """A label per word; the scheme of spans shows in the names of the labels."""
     tokenizer = source.vocabulary(("pad", "cls", "sep"))
-    names = _labels(source)["names"]
+    names = _labels(source).get("names", [])
+    if len(names) < 2:
+        raise InteropError(
+            f"{source.folder.path} has only one label; a tagger needs at least two (id2label)"
+        )
     labels = {
         "kind": "tags",
         "names": names,

@@ -21,6 +21,7 @@ from saccade.metrics.tagging import (
     Scheme,
     WordSpan,
     may_follow,
+    scheme_of,
     spans_of,
     tags_of,
 )
@@ -323,13 +324,10 @@ def _pairs(split: Split) -> Iterator[tuple[Row, TaggedWords]]:
 
 def _scheme(first: Mapping[str, tuple[Row, TaggedWords, int]], config: TagsConfig) -> Scheme:
     """Return the scheme of tags, each with the place where it is first."""
-    if config.scheme == "none":
-        return "none"
+    scheme: Scheme = scheme_of(first) if config.scheme == "auto" else config.scheme
+    if scheme == "none":
+        return scheme
     spans = {tag: match[1] for tag in first if (match := SPAN_TAG.fullmatch(tag))}
-    if config.scheme == "auto" and not spans:
-        return "none"
-    scheme: Scheme = "BIOES" if {"E", "S"} & set(spans.values()) else "BIO"
-    scheme = scheme if config.scheme == "auto" else config.scheme
     for tag, (row, pair, i) in first.items():
         if tag != OUTSIDE and spans.get(tag, "?") not in MARKS[scheme]:
             expected = ", ".join([OUTSIDE, *(f"{mark}-TYPE" for mark in MARKS[scheme])])
