@@ -20,6 +20,7 @@ from saccade.interop.huggingface.model_rewrites import NEVER, with_rows
 from saccade.models import (
     LanguageModelConfig,
     MaskedLanguageModelConfig,
+    TaggerConfig,
     TextClassifierConfig,
     TextEncoderConfig,
     TranslatorConfig,
@@ -51,7 +52,7 @@ EXPECTED: dict[str, Any] = {
     "BertForSequenceClassification": TextClassifierConfig(**BERT, dropout=0.1),
     "BertForMaskedLM": MaskedLanguageModelConfig(**BERT),
     "BertForPreTraining": MaskedLanguageModelConfig(**BERT),
-    "BertForTokenClassification": None,
+    "BertForTokenClassification": TaggerConfig(**BERT, dropout=0.1),
     "GPT2LMHeadModel": LanguageModelConfig(
         decoder=TransformerDecoderConfig(
             num_layers=2,

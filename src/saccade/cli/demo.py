@@ -84,21 +84,13 @@ DEMOS = {
         "around them tell apart",
         recipe="transformer-tagger",
         data="builtin:entities",
-        minutes=2.5,
+        minutes=1.5,
         inputs=(
             "Yesterday, Tavo rose from the table because Tavo rose by two percent.",
             "In Drumako Selin met Kavo de Brine, who left Port Lumi for Gresta.",
             "They remember Zeluna, which sells boats, and drank a glass of Zeluna.",
         ),
-        changes=(
-            "text.vocabulary.size=1000",
-            "model.dim=128",
-            "model.encoder.num_layers=3",
-            "model.encoder.hidden_dim=256",
-            "model.encoder.norm_order=pre",
-            "training.learning_rate=1e-3",
-            "training.optim.warmup=200",
-        ),
+        changes=("text.vocabulary.size=1000", "model.dim=128", "model.encoder.hidden_dim=256"),
     ),
     "see": Demo(
         "recognise handwritten digits with a Vision Transformer that reads patches of 2 × 2 pixels",

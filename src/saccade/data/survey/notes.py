@@ -71,7 +71,7 @@ def _label_notes(split: str, labels: LabelFacts, *, single: bool) -> Iterator[st
             f"{counted(len(labels.single), 'label')} of {split} {verb} only one {labels.unit}: "
             f"{listed([quoted(label) for label in labels.single])}"
         )
-    if labels.unit == "word":  # most words are outside of spans, and that is no fault
+    if labels.unit == "word":  # most words are outside of spans in any data
         return
     if labels.imbalance >= IMBALANCED and (not labels.single or labels.largest > 0.5):
         names = list(labels.counts)
