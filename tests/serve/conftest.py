@@ -33,6 +33,7 @@ SMALL = {
     ),
     "bert-mini": (*TINY, "text.vocabulary.size=300"),
     "bert-mini-masked": (*TINY, "text.vocabulary.size=300"),
+    "transformer-tagger": (*TINY, "text.vocabulary.size=300"),
     "gpt-char": (
         "model.dim=16",
         "model.decoder.num_layers=1",

@@ -112,9 +112,9 @@ def test_it_learns_its_training_data_and_finds_spans_in_plain_text(tmp_path, rec
         loss = task(batch)
         (loss.total / loss.count).backward()
         optimizer.step()
-    text = "Ann Lee sings.  We like Paris."
+    text = "Ann Lee  sings."
     [answer] = task.predict([text])
-    assert [(span.text, span.label) for span in answer.spans][:1] == [("Ann Lee", "PER")]
+    assert [(span.text, span.label) for span in answer.spans] == [("Ann Lee", "PER")]
     for span in answer.spans:
         assert text[span.start : span.end] == span.text
         assert 0 < span.probability <= 1
@@ -264,7 +264,7 @@ def test_the_baseline_is_the_most_frequent_tag_of_each_word(tmp_path):
     split = rows_of(task, tmp_path, SENTENCES)
     items = list(task.items(rows_of(task, tmp_path, [("Ann met Zoe .", "B-PER O B-PER O")])))
     assert isinstance(task, HasBaselines)
-    trivial, simple = measure_baselines(task, split, items)
+    trivial, simple = measure_baselines(task, split, items, split="test")
     assert (trivial.name, simple.name) == ("most frequent tag", "most frequent tag of each word")
     assert trivial.values()["span_f1"] == 0
     assert simple.values() == pytest.approx(
@@ -334,10 +334,15 @@ def test_a_run_is_trained_loaded_and_evaluated(tmp_path):
     write(data / "train.jsonl", SENTENCES * 10)
     write(data / "valid.jsonl", SENTENCES * 10)
     changes = [*SMALL, "training.validate_every=5", "training.checkpoint_every=5"]
-    recipe = recipes.load("transformer-tagger", [*changes, "training.learning_rate=5e-3"])
     out = tmp_path / "run"
     trained = session.train(
-        recipe, data=data, out=out, max_steps=10, cache=tmp_path, console=Console(quiet=True)
+        "transformer-tagger",
+        data=data,
+        out=out,
+        changes=changes,
+        max_steps=10,
+        cache=tmp_path,
+        console=Console(quiet=True),
     )
     assert trained.calibration  # on 180 validation words
     task = session.load(out)

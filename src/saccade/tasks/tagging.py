@@ -257,7 +257,8 @@ class WordTagging(LabelTask):
             self.broken = None
         words = int(examples.fields[1].lengths.sum())
         long = np.flatnonzero(examples.fields[0].lengths > self.room)
-        cut = sum(int((np.asarray(examples.fields[1][row]) >= self.room).sum()) for row in long)
+        starts = (np.asarray(examples.fields[1][row]) for row in long.tolist())
+        cut = sum(int((places >= self.room).sum()) for places in starts)
         if cut:
             yield self._about_cut(cut, words, len(long), len(examples))
 
