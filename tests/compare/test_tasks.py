@@ -34,6 +34,11 @@ def labelled(folder):
     write(folder, ("text", "label"), rows)
 
 
+def tagged(folder):
+    rows = [(text, "O B-age B-thing O O") for text in SENTENCES]
+    write(folder, ("words", "tags"), rows)
+
+
 def paired(folder):
     rows = [(text, text[::-1], "yes" if text.endswith("up") else "no") for text in SENTENCES]
     write(folder, ("text", "text_pair", "label"), rows)
@@ -89,6 +94,7 @@ CASES = {
         "accuracy",
         True,
     ),
+    "tags": ("transformer-tagger", tagged, [*TEXT, *READER], "span_f1", True),
     "without attention": (
         "cnn-small",
         labelled_images,
@@ -114,7 +120,7 @@ CASES = {
 }
 
 
-QUICKEST = {"labels", "next", "images"}
+QUICKEST = {"labels", "next", "images", "tags"}
 
 
 @pytest.mark.parametrize(
