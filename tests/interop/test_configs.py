@@ -99,7 +99,8 @@ def reference(architecture: str, **options: Any) -> Any:
 
 def built(config: Any) -> nn.Module:
     """Build the options with the sizes of the references."""
-    sizes = {TranslatorConfig: (31, 31), TextClassifierConfig: (31, 5)}.get(type(config), (31,))
+    classes = dict.fromkeys((TextClassifierConfig, TaggerConfig), (31, 5))
+    sizes = {TranslatorConfig: (31, 31), **classes}.get(type(config), (31,))
     return config.build(*sizes)
 
 

@@ -2,13 +2,20 @@
 
 import json
 import logging
+from string import ascii_lowercase
 
 import numpy as np
 import pytest
 import torch
+import transformers
+from tokenizers import Tokenizer as Backend
+from tokenizers.models import WordPiece
+from tokenizers.normalizers import BertNormalizer
+from tokenizers.pre_tokenizers import BertPreTokenizer
 
 from saccade.data import sources
 from saccade.errors import DataError, DecodingError, RunError, WatchError
+from saccade.interop.huggingface.task_export import require_exportable
 from saccade.metrics.tagging import may_follow
 from saccade.tasks import Calibrates, HasBaselines, Measurable, TagOutput, measure_baselines
 from saccade.tasks._shared.tags import Tags, read_tags
@@ -355,3 +362,36 @@ def test_a_run_is_trained_loaded_and_evaluated(tmp_path):
     baselines = json.loads((out / "baseline.json").read_text())
     assert "most frequent tag of each word" in json.dumps(baselines)
     assert "The most confident mistakes" in (out / "report.html").read_text()
+
+
+def test_training_starts_from_a_bert_folder_and_exports_to_one(tmp_path):
+    folder, data = tmp_path / "bert", tmp_path / "train.jsonl"
+    controls = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    entries = [*controls, *"abcdefghijklmnopqrstuvwxyz.", *(f"##{x}" for x in ascii_lowercase)]
+    vocabulary = {entry: number for number, entry in enumerate(entries)}
+    backend = Backend(WordPiece(vocabulary, unk_token="[UNK]"))
+    backend.normalizer, backend.pre_tokenizer = BertNormalizer(), BertPreTokenizer()
+    backend.add_special_tokens(controls)
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    config = transformers.BertConfig(
+        vocab_size=len(vocabulary), intermediate_size=32, max_position_embeddings=64, **sizes
+    )
+    theirs = transformers.BertModel(config, add_pooling_layer=False)
+    theirs.save_pretrained(folder)
+    backend.save(str(folder / "tokenizer.json"))
+    write(data, SENTENCES * 10)
+    task = session.train(
+        "transformer-tagger",
+        data=data,
+        out=tmp_path / "run",
+        init=folder,
+        changes=["text.max_length=64", "training.learning_rate=1e-9"],
+        max_steps=1,
+        cache=tmp_path,
+        console=Console(quiet=True),
+    )
+    taken = task.model.get_submodule("encoder.stem.embedding").weight
+    torch.testing.assert_close(taken, theirs.embeddings.word_embeddings.weight)
+    assert len(task.tokenizer) == len(vocabulary)
+    assert task.predict(["Ann sings."])[0].words == ("Ann", "sings", ".")
+    assert require_exportable(task).facts["id2label"] == dict(enumerate(task.labels.names))

@@ -217,7 +217,7 @@ def span_scores(
             2 * right[label] / max(1, given[label] + gold[label]),
             gold[label],
         )
-        for label in sorted(filter(None, given | gold))
+        for label in sorted(filter(None, {*given, *gold}))
     ]
 
 

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 SEEN = 2
@@ -121,21 +121,30 @@ class WordSplitter:
         }
 
     @classmethod
-    def from_facts(cls, facts: dict[str, object]) -> "WordSplitter":
+    def from_facts(cls, facts: Mapping[str, object]) -> "WordSplitter":
         """Return the splitter of plain values.
 
         Raises:
             ValueError: A value is not a text, or not a list of texts.
         """
-        marks = [facts.get(key, "") for key in ("before", "after", "inside")]
-        lists = [facts.get(key, []) for key in ("endings", "known")]
-        if not all(isinstance(mark, str) for mark in marks):
-            raise ValueError("before, after and inside must be texts")
-        if not all(isinstance(one, list) and all(map(_is_text, one)) for one in lists):
-            raise ValueError("endings and known must be lists of texts")
-        endings, known = lists
-        return cls(*marks, tuple(endings), frozenset(known))  # type: ignore[arg-type]
+        return cls(
+            before=_text(facts, "before"),
+            after=_text(facts, "after"),
+            inside=_text(facts, "inside"),
+            endings=tuple(_texts(facts, "endings")),
+            known=frozenset(_texts(facts, "known")),
+        )
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and bool(value)
+def _text(facts: Mapping[str, object], key: str) -> str:
+    value = facts.get(key, "")
+    if not isinstance(value, str):
+        raise ValueError(f"{key} must be a text")
+    return value
+
+
+def _texts(facts: Mapping[str, object], key: str) -> list[str]:
+    values = facts.get(key, [])
+    if not isinstance(values, list) or not all(isinstance(x, str) and x for x in values):
+        raise ValueError(f"{key} must be a list of texts")
+    return values

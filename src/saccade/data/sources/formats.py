@@ -510,7 +510,7 @@ class Conll(FileTable):
     """
 
     kind = "CoNLL columns"
-    suffixes = (".conll", ".bio", ".iob", ".iob2")
+    suffixes: ClassVar[tuple[str, ...]] = (".conll", ".bio", ".iob", ".iob2")
     words, tags = 0, -1
     comment = ""
 
