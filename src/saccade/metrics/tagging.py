@@ -135,8 +135,8 @@ def accuracy_tally(predictions: Sequence[Tags], references: Sequence[Tags]) -> T
     """
     _require_tags(predictions, references)
     counts = [
-        (sum(a == b for a, b in zip(given, right, strict=True)), len(right))
-        for given, right in zip(predictions, references, strict=True)
+        (sum(a == b for a, b in zip(predicted, right, strict=True)), len(right))
+        for predicted, right in zip(predictions, references, strict=True)
     ]
     return _tally("accuracy", counts, "words")
 
@@ -151,7 +151,9 @@ def span_precision_tally(
         references: The right tags of each sentence.
         scheme: The scheme of the tags.
     """
-    counts = [(right, given) for right, given, _ in _matches(predictions, references, scheme)]
+    counts = [
+        (right, predicted) for right, predicted, _ in _matches(predictions, references, scheme)
+    ]
     return _tally("span_precision", counts, f"spans:{scheme}")
 
 
@@ -180,8 +182,8 @@ def span_f1_tally(
         scheme: The scheme of the tags.
     """
     counts = [
-        (2 * right, given + gold)
-        for right, given, gold in _matches(predictions, references, scheme)
+        (2 * right, predicted + gold)
+        for right, predicted, gold in _matches(predictions, references, scheme)
     ]
     return _tally("span_f1", counts, f"spans:{scheme}")
 
@@ -203,21 +205,21 @@ def span_scores(
         scheme: The scheme of the tags.
     """
     _require_tags(predictions, references)
-    right, given, gold = Counter[str](), Counter[str](), Counter[str]()
+    right, predicted, gold = Counter[str](), Counter[str](), Counter[str]()
     for tags, truth in zip(predictions, references, strict=True):
         here, there = set(spans_of(tags, scheme)), set(spans_of(truth, scheme))
         right.update(span.label for span in here & there)
-        given.update(span.label for span in here)
+        predicted.update(span.label for span in here)
         gold.update(span.label for span in there)
     return [
         ClassScores(
             label,
-            right[label] / max(1, given[label]),
+            right[label] / max(1, predicted[label]),
             right[label] / max(1, gold[label]),
-            2 * right[label] / max(1, given[label] + gold[label]),
+            2 * right[label] / max(1, predicted[label] + gold[label]),
             gold[label],
         )
-        for label in sorted(filter(None, {*given, *gold}))
+        for label in sorted(filter(None, {*predicted, *gold}))
     ]
 
 
@@ -267,8 +269,8 @@ def _matches(
     _require_tags(predictions, references)
     counts = []
     for tags, truth in zip(predictions, references, strict=True):
-        given, gold = set(spans_of(tags, scheme)), set(spans_of(truth, scheme))
-        counts.append((len(given & gold), len(given), len(gold)))
+        predicted, gold = set(spans_of(tags, scheme)), set(spans_of(truth, scheme))
+        counts.append((len(predicted & gold), len(predicted), len(gold)))
     return counts
 
 

@@ -313,9 +313,9 @@ class WordTagging(LabelTask):
         return [self._prepared(one, number, known) for number, one in enumerate(inputs, first)]
 
     def _prepared(
-        self, given: str | Sequence[str], number: int, known: dict[str, list[int]]
+        self, value: str | Sequence[str], number: int, known: dict[str, list[int]]
     ) -> WordsExample:
-        text, places = self._places(given, number)
+        text, places = self._places(value, number)
         ids, starts = self._pieces([text[start:end] for start, end in places], known)
         count = int(np.searchsorted(starts, self.room))
         length = min(len(ids), self.room) + CONTROLS
@@ -330,17 +330,17 @@ class WordTagging(LabelTask):
             starts=np.array(starts[:count], dtype=np.int64),
         )
 
-    def _places(self, given: str | Sequence[str], number: int) -> tuple[str, list[tuple[int, int]]]:
+    def _places(self, value: str | Sequence[str], number: int) -> tuple[str, list[tuple[int, int]]]:
         """Return the text of an input, and the place of each word."""
-        if isinstance(given, str):
-            return given, self.labels.splitter.split(given)
-        if not all(isinstance(word, str) and word.strip() for word in given):
+        if isinstance(value, str):
+            return value, self.labels.splitter.split(value)
+        if not all(isinstance(word, str) and word.strip() for word in value):
             raise DecodingError(
                 f"input {number + 1} must be a text or a list of words, none of them empty"
             )
-        ends = np.cumsum([len(word) + 1 for word in given], dtype=np.int64).tolist()
-        pairs = zip(given, ends, strict=True)
-        return " ".join(given), [(end - 1 - len(word), end - 1) for word, end in pairs]
+        ends = np.cumsum([len(word) + 1 for word in value], dtype=np.int64).tolist()
+        pairs = zip(value, ends, strict=True)
+        return " ".join(value), [(end - 1 - len(word), end - 1) for word, end in pairs]
 
     @torch.no_grad()
     def answer(self, examples: Sequence[WordsExample]) -> list[Tagging]:
