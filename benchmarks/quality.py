@@ -66,6 +66,18 @@ MINILM: dict[str, Any] = {
         "training.validate_every=100",
     ),
 }
+TAGGER: dict[str, Any] = {
+    "recipe": "transformer-tagger",
+    "init": "minilm",
+    "split": "valid",
+    "changes": (
+        "training.learning_rate=2e-4",
+        "training.batch_tokens=512",
+        "training.optim.layer_decay=0.9",
+        "training.optim.warmup=100",
+        "training.validate_every=100",
+    ),
+}
 CAPTIONS: dict[str, Any] = {
     "data": "flickr8k",
     "minutes": 30,
@@ -135,6 +147,17 @@ TRIALS = {
     "mrpc-minilm": Trial(data="mrpc", minutes=10, test={"validation": "mrpc"}, **MINILM),
     "rte-minilm": Trial(data="rte", minutes=10, test={"dev": "rte"}, **MINILM),
     "agnews-minilm": Trial(data="agnews", minutes=10, test={"validation": "agnews"}, **MINILM),
+    "ud_ewt-rnn-tagger": Trial(
+        "rnn-tagger", data="ud_ewt", minutes=10, split="valid", test={"dev": "ud_ewt"}
+    ),
+    "ud_ewt-transformer-tagger": Trial(
+        "transformer-tagger", data="ud_ewt", minutes=10, split="valid", test={"dev": "ud_ewt"}
+    ),
+    "ud_ewt-minilm": Trial(data="ud_ewt", minutes=10, test={"dev": "ud_ewt"}, **TAGGER),
+    "wnut17-rnn-tagger": Trial(
+        "rnn-tagger", data="wnut17", minutes=10, split="valid", test={"dev": "wnut17"}
+    ),
+    "wnut17-minilm": Trial(data="wnut17", minutes=10, test={"dev": "wnut17"}, **TAGGER),
     "shakespeare-gpt-char": Trial(
         "gpt-char",
         data="shakespeare",

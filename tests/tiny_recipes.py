@@ -110,6 +110,11 @@ def data() -> Path:
     }
     for task, (header, rows) in tables.items():
         (folder / f"{task}.tsv").write_text("\n".join([header, *rows, ""]))
+    sentences = [
+        "\n".join(f"{word}\t{'B-tree' if word in ('ash', 'elm', 'fir') else 'O'}" for word in x)
+        for x in map(str.split, texts)
+    ]
+    (folder / "tagging.conll").write_text("\n\n".join([*sentences, ""]))
     for task in ("language_modeling", "masked_language_modeling"):
         rows = [json.dumps({"text": text}) for text in texts]
         (folder / f"{task}.jsonl").write_text("\n".join([*rows, ""]))

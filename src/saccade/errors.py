@@ -119,6 +119,10 @@ class DataError(SaccadeError, ValueError):
     """Raised if data is missing, damaged or not as expected; names the file and the line."""
 
 
+class WrongTaskError(DataError):
+    """Raised when a file has a format that is for another task."""
+
+
 class BrokenImagesError(DataError):
     """Raised if images are missing or cannot be decoded; the message lists the first ten.
 

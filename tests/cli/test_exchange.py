@@ -243,6 +243,39 @@ def test_transformers_gives_the_calibrated_probabilities(saccade, tmp_path, reci
     require_equal_probabilities(imported(saccade, folder, tmp_path / "run").predict(TEXTS), answers)
 
 
+def test_transformers_gives_the_tags_at_first_tokens(saccade, tmp_path):
+    tags = ["B-x O O O", "O B-x I-x O", "O O B-y I-y", "O O O O"]
+    words = ["we can't sing .", "an odd word here", "one two three four", "a b c d"]
+    rows = [("words", "tags"), *zip(words, tags, strict=True)]
+    bert_like = (
+        "model.num_segments=2",
+        "model.scale_embedding=false",
+        "model.encoder.norm_order=post",
+        "model.encoder.stem_norm=true",
+        "model.encoder.position={kind='learned',length=512}",
+    )
+    task = random_run(tmp_path / "run", "transformer-tagger", rows, *bert_like)
+    task.temperature = 0.4
+    Run(tmp_path / "run").keep_parts(task)
+    folder = exported(saccade, tmp_path / "run")
+    tokenizer, model = load_transformers("AutoModelForTokenClassification", folder)
+    batch = task.force([tuple(words[1].split())], [tags[1]])
+    read = {"input_ids": batch.tokens, "attention_mask": batch.mask.long()}
+    logits = model(**read).logits.softmax(-1)
+    ours = (task.model(batch.tokens, batch.mask, batch.segments) / 0.4).softmax(-1)
+    torch.testing.assert_close(logits, ours, atol=1e-5, rtol=0)
+    assert tuple(model.config.id2label.values()) == task.labels.names
+    ids = tokenizer(words[1])["input_ids"]
+    assert ids == batch.tokens[0].tolist()
+    back = imported(saccade, folder, tmp_path / "run")
+    assert back.labels.scheme == "BIO"
+    assert back.labels.splitter == task.labels.splitter
+    for text in words:
+        [answer], [same] = task.predict([text]), back.predict([text])
+        assert same.tags == answer.tags
+        assert same.probabilities == pytest.approx(answer.probabilities, abs=1e-5)
+
+
 def test_the_temperature_of_an_earlier_export_is_read(saccade, tmp_path):
     task = classifier(tmp_path / "run")
     folder = exported(saccade, tmp_path / "run")
@@ -590,14 +623,11 @@ def test_raises_on_folders_without_a_task(saccade, tmp_path):
     message = error_of(saccade, "import", tmp_path / "body", "--out", tmp_path / "run")
     assert "holds a BertModel: it has no head" in message
     assert "saccade train RECIPE --data DATA --out RUN --init FOLDER" in message
-    bert(tmp_path / "tags", "BertForTokenClassification")
-    message = error_of(saccade, "import", tmp_path / "tags", "--out", tmp_path / "run")
-    assert "no task has this model yet; these can be imported: BertForSequenceClass" in message
     sizes = {"hidden_size": 12, "num_hidden_layers": 1, "num_attention_heads": 2, "image_size": 32}
     vit = transformers.ViTForImageClassification(transformers.ViTConfig(**sizes))
     vit.save_pretrained(tmp_path / "vit")
     message = error_of(saccade, "import", tmp_path / "vit", "--out", tmp_path / "run")
-    assert "no task has this model yet" in message
+    assert "no task has this model yet; these can be imported: BertForSequenceClass" in message
     message = error_of(saccade, "import", tmp_path / "nowhere", "--out", tmp_path / "run")
     assert "nowhere does not exist" in message
     assert not (tmp_path / "run").exists()

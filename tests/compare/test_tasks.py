@@ -34,6 +34,11 @@ def labelled(folder):
     write(folder, ("text", "label"), rows)
 
 
+def tagged(folder):
+    rows = [(text, "O B-age B-thing O O") for text in SENTENCES]
+    write(folder, ("words", "tags"), rows)
+
+
 def paired(folder):
     rows = [(text, text[::-1], "yes" if text.endswith("up") else "no") for text in SENTENCES]
     write(folder, ("text", "text_pair", "label"), rows)
@@ -103,6 +108,7 @@ CASES = {
         "accuracy",
         True,
     ),
+    "tags": ("transformer-tagger", tagged, [*TEXT, *READER], "span_f1", True),
     "without attention": (
         "cnn-small",
         labelled_images,
@@ -128,7 +134,7 @@ CASES = {
 }
 
 
-QUICKEST = {"labels", "next", "images", "pooled words"}
+QUICKEST = {"labels", "next", "images", "pooled words", "tags"}
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ NOT_HERE = (
     "runs/captions",
     "runs/pairs --input pairs.tsv",
     "runs/fr-en",
+    "all-MiniLM-L6-v2/",
 )
 """Commands on data that only a reader has."""
 
@@ -39,6 +40,7 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("test.tsv").write_text(pairs)
     _folder("pairs", pairs)
     Path("reviews.tsv").write_text((data / "text_classification.tsv").read_text())
+    Path("names.conll").write_text((data / "tagging.conll").read_text())
     Path("texts.txt").write_text("the cat sat on the mat\n" * 60)
     Path("new.txt").write_text("the old dogs are big\n\nmy cat is happy\n")
     for number in range(12):

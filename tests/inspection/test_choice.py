@@ -54,6 +54,20 @@ def test_many_pairs_on_an_accelerator(tmp_path, monkeypatch):
     assert choose_recipe(pairs(tmp_path / "x.tsv")).recipe == "transformer-base"
 
 
+def test_tagged_words(tmp_path, monkeypatch):
+    path = tmp_path / "x.conll"
+    path.write_text("Ann\tB-PER\nsings\tO\n\nBob\tB-PER\n")
+    chosen = choose_recipe(path)
+    assert (chosen.recipe, chosen.task) == ("rnn-tagger", "tagging")
+    assert "the columns words and tags and 2 rows" in chosen.reason
+    monkeypatch.setattr(choice, "LARGE_TAGS", 2)
+    assert choose_recipe(path).recipe == "transformer-tagger"
+    assert choose_recipe("builtin:entities").task == "tagging"
+    path.write_text("Ann\nsings\n")
+    with pytest.raises(DataError, match=r"^\S*x\.conll:1: expected at least 2 columns"):
+        choose_recipe(path)
+
+
 def test_parallel_text_is_a_pair_and_not_a_label(tmp_path):
     (tmp_path / "train.en").write_text("one day\ntwo days\n")
     (tmp_path / "train.fr").write_text("un jour\ndeux jours\n")

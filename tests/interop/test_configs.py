@@ -20,6 +20,7 @@ from saccade.interop.huggingface.model_rewrites import NEVER, with_rows
 from saccade.models import (
     LanguageModelConfig,
     MaskedLanguageModelConfig,
+    TaggerConfig,
     TextClassifierConfig,
     TextEncoderConfig,
     TranslatorConfig,
@@ -51,7 +52,7 @@ EXPECTED: dict[str, Any] = {
     "BertForSequenceClassification": TextClassifierConfig(**BERT, dropout=0.1),
     "BertForMaskedLM": MaskedLanguageModelConfig(**BERT),
     "BertForPreTraining": MaskedLanguageModelConfig(**BERT),
-    "BertForTokenClassification": None,
+    "BertForTokenClassification": TaggerConfig(**BERT, dropout=0.1),
     "GPT2LMHeadModel": LanguageModelConfig(
         decoder=TransformerDecoderConfig(
             num_layers=2,
@@ -98,7 +99,8 @@ def reference(architecture: str, **options: Any) -> Any:
 
 def built(config: Any) -> nn.Module:
     """Build the options with the sizes of the references."""
-    sizes = {TranslatorConfig: (31, 31), TextClassifierConfig: (31, 5)}.get(type(config), (31,))
+    classes = dict.fromkeys((TextClassifierConfig, TaggerConfig), (31, 5))
+    sizes = {TranslatorConfig: (31, 31), **classes}.get(type(config), (31,))
     return config.build(*sizes)
 
 

@@ -33,6 +33,7 @@ SMALL = {
     ),
     "bert-mini": (*TINY, "text.vocabulary.size=300"),
     "bert-mini-masked": (*TINY, "text.vocabulary.size=300"),
+    "transformer-tagger": (*TINY, "text.vocabulary.size=300"),
     "gpt-char": (
         "model.dim=16",
         "model.decoder.num_layers=1",
@@ -63,6 +64,7 @@ NAMES = {
     "en-fr": "reverse",
     "mood": "bert-mini",
     "nli": "bert-mini",
+    "names": "transformer-tagger",
     "holes": "bert-mini-masked",
     "book": "gpt-char",
     "photos": "vit-tiny",
@@ -87,6 +89,7 @@ INPUTS: dict[str, list[Any]] = {
     "en-fr": ["a b c", "d e"],
     "mood": ["i am happy", "it is bad"],
     "nli": [["a cat", "a dog"], ["it", "is"]],
+    "names": ["Ann sings, she said.", ["we", "like", "Rome"]],
     "holes": ["the [MASK] cat", "[MASK]"],
     "book": ["the cat", ""],
     "photos": [in_base64(picture(10)), in_base64(picture(12))],
@@ -103,6 +106,10 @@ def _write_data(folder: Path) -> dict[str, Path]:
         "nli": [
             ("text", "text_pair", "label"),
             *((f"{n}", "b", ("no", "yes")[n % 2]) for n in range(16)),
+        ],
+        "names": [
+            ("words", "tags"),
+            *[("Ann sings .", "B-person O O"), ("in Rome", "O B-place")] * 8,
         ],
         "holes": [("text",), *[("the cat sees a dog",), ("a dog is the cat",)] * 8],
     }

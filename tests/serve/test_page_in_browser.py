@@ -162,6 +162,15 @@ def predict(tab, model, *texts):
     return answers(tab)
 
 
+def marked(text, spans):
+    """Yield the parts of a text, each span followed by its label."""
+    at = 0
+    for span in spans:
+        yield from (text[at : span.end], span.label)
+        at = span.end
+    yield text[at:]
+
+
 def test_every_task_shows_predictions_and_attention(visit, url, tasks):
     tab = visit(url, refused=True)  # in passing, a text without [MASK]
     assert tab.locator("#model option").all_inner_texts() == list(tasks)
@@ -178,6 +187,11 @@ def test_every_task_shows_predictions_and_attention(visit, url, tasks):
     assert label in {"yes", "no"}
     tab.get_by_label("Second text").fill("another")
     settle(tab)
+    text = "Ann likes 🌍 Rome."
+    spans = tasks["names"].predict([text])[0].spans
+    [tagged] = predict(tab, "names", text)
+    assert tab.locator(".tagged mark").count() == len(spans)
+    assert tagged == "".join(marked(text, spans))
     [filled] = predict(tab, "holes", "the [MASK] cat")
     assert "[MASK]" not in filled
     for model in ("photos", "captions"):

@@ -32,6 +32,7 @@ def test_every_task_gives_the_answers_of_predict(all_models, tasks, name):
     for answer, right in zip(table["answers"], expected, strict=True):
         same = right.to_dict()
         assert answer.get("text", answer.get("label")) == same.get("text", same.get("label"))
+        assert answer.get("tags") == same.get("tags")
         assert answer["score"] == pytest.approx(same["score"], abs=1e-5)
         assert answer["confidence"] == pytest.approx(same["confidence"], abs=1e-5)
         assert answer.keys() == same.keys()

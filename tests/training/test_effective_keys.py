@@ -18,6 +18,7 @@ BUILDERS = {
     "language_modeling": lambda model: model.build(V),
     "masked_language_modeling": lambda model: model.build(V),
     "text_classification": lambda model: model.build(V, 3),
+    "tagging": lambda model: model.build(V, 3),
     "image_classification": lambda model: model.sized(32).build(3),
     "image_to_text": lambda model: replace(model, encoder=model.encoder.sized(64)).build(V),
 }
@@ -42,7 +43,7 @@ def tables():
                 "decoder": {"kind": decoder, **SMALL[decoder]},
             }
             yield f"{encoder}-{decoder}", {"task": "text_to_text", "model": model}
-        for task in ("masked_language_modeling", "text_classification"):
+        for task in ("masked_language_modeling", "text_classification", "tagging"):
             model = {"dim": 48, "encoder": {"kind": encoder, **SMALL[encoder]}}
             if task == "masked_language_modeling" and encoder == "recurrent":
                 model["encoder"]["dim"] = 24  # as wide as the embeddings, in both directions

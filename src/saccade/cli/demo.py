@@ -79,6 +79,19 @@ DEMOS = {
             "training.batch_tokens=1024",
         ),
     ),
+    "tag": Demo(
+        "find people, places and companies in generated sentences, whose names only the words "
+        "around them tell apart",
+        recipe="transformer-tagger",
+        data="builtin:entities",
+        minutes=1.5,
+        inputs=(
+            "Yesterday, Tavo rose from the table because Tavo rose by two percent.",
+            "In Drumako Selin met Kavo de Brine, who left Port Lumi for Gresta.",
+            "They remember Zeluna, which sells boats, and drank a glass of Zeluna.",
+        ),
+        changes=("text.vocabulary.size=1000", "model.dim=128", "model.encoder.hidden_dim=256"),
+    ),
     "see": Demo(
         "recognise handwritten digits with a Vision Transformer that reads patches of 2 × 2 pixels",
         recipe="vit-tiny",

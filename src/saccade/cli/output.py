@@ -18,7 +18,14 @@ if TYPE_CHECKING:
     from saccade.metrics.score import MetricScore
     from saccade.training.console import Counting
 
-PERCENT = {"accuracy", "balanced_accuracy", "exact_match", "pointing"}
+PERCENT = {
+    "accuracy",
+    "balanced_accuracy",
+    "exact_match",
+    "pointing",
+    "span_precision",
+    "span_recall",
+}
 """Metrics that are fractions and printed as per cent, beside F1 scores and error rates."""
 
 

@@ -219,9 +219,10 @@ def _samples(task: Task, items: Sequence[Item], folder: Path) -> list[Sample]:
         answers = task.predict(inputs, attention=True)
     except WatchError:  # a model without attention
         answers = task.predict(inputs)
+    between = " " if task.columns[0].sequence else " | "
     return [
         Sample(
-            input=_text(input_)[:MAX_CHARACTERS],
+            input=_text(input_, between)[:MAX_CHARACTERS],
             references=tuple(text[:MAX_CHARACTERS] for text in item.references),
             answer=str(answer)[:MAX_CHARACTERS],
             attention=_save_attention(answer, folder / f"attention-{i}.npz"),
@@ -230,10 +231,10 @@ def _samples(task: Task, items: Sequence[Item], folder: Path) -> list[Sample]:
     ]
 
 
-def _text(input_: object) -> str:
+def _text(input_: object, between: str) -> str:
     match input_:
         case [*texts]:
-            return " | ".join(map(str, texts))
+            return between.join(map(str, texts))
     return str(input_)
 
 

@@ -100,11 +100,14 @@ def _labels(labels: LabelFacts) -> list[str]:
         return [line(f"{mean:.4g}", f"mean of the numbers, from {low:.4g} to {high:.4g}")]
     if not labels.counts:
         return ["  more than 10 000 different labels"]
-    names = list(labels.counts)
+    names, unit = list(labels.counts), labels.unit
     rows = sum(labels.counts.values())
     lines = [
         line(len(names), "different labels"),
-        line(f"{labels.imbalance:.1f}", "times as many rows in the largest as in the smallest"),
+        line(
+            f"{labels.imbalance:.1f}",
+            f"times as many {unit}s in the largest as in the smallest",
+        ),
     ]
     for name in names[:LABELS]:
         count = labels.counts[name]
@@ -160,7 +163,7 @@ def _faults(survey: Survey) -> list[str]:
         )
     if labels is not None and labels.single:
         singles = Fault(len(labels.single), tuple(map(quoted, labels.single)))
-        lines += _fault(singles, "label", "with only one row")
+        lines += _fault(singles, "label", f"with only one {labels.unit}")
     return lines
 
 

@@ -16,6 +16,7 @@ from saccade.tasks import (
     GeneratedText,
     ImageInput,
     LabelOutput,
+    TagOutput,
     Task,
     TextInput,
     TokenOutput,
@@ -71,6 +72,9 @@ GENERATE = """answer = model.generate(**tokenizer(["Your text"], return_tensors=
 print(tokenizer.batch_decode(answer, skip_special_tokens=True))"""
 CLASSIFY = """logits = model(**tokenizer({inputs}, return_tensors="pt")).logits
 print(model.config.id2label[int(logits[0].argmax())])"""
+TAG = """inputs = tokenizer(["Your", "words"], is_split_into_words=True, return_tensors="pt")
+labels = model(**inputs).logits[0].argmax(-1)  # that of a word is at its first token
+print([(word, model.config.id2label[int(x)]) for word, x in zip(inputs.word_ids(), labels)])"""
 FILL = """inputs = tokenizer(f"Your {tokenizer.mask_token} text", return_tensors="pt")
 masked = inputs["input_ids"] == tokenizer.mask_token_id
 print(tokenizer.batch_decode(model(**inputs).logits[masked].argmax(-1)))"""
@@ -112,6 +116,9 @@ def _use(about: Description) -> _Use:
             return _Use("A language model", "text-generation", "AutoModelForCausalLM", GENERATE)
         case TextInput(), GeneratedText():
             return _Use("A text-to-text model", "translation", "AutoModelForSeq2SeqLM", GENERATE)
+        case TextInput(), TagOutput():
+            auto = "AutoModelForTokenClassification"
+            return _Use("A tagger of words", "token-classification", auto, TAG)
         case TextInput() as reads, LabelOutput():
             inputs = '"First text", "Second text"' if reads.pairs else '"Your text"'
             call = CLASSIFY.replace("{inputs}", inputs)

@@ -7,6 +7,7 @@ brackets         bracket F1 of constituency trees, written as text
 error_rates      exact match, and error rates of characters, words and phonemes
 classification   accuracy, F1 and Matthews correlation of labels, and scores of each label;
                  ClassificationMetricsConfig
+tagging          accuracy of tags per word, precision, recall and F1 of spans; TaggingMetricsConfig
 regression       correlations and squared error of numbers
 language         loss, perplexity and bits per character of language models
 calibration      expected calibration error, and the temperature that minimises the loss
@@ -59,6 +60,16 @@ from saccade.metrics.regression import mean_squared_error, pearson, spearman
 from saccade.metrics.resample import PairedDifference, paired_bootstrap
 from saccade.metrics.score import MetricScore, Tally
 from saccade.metrics.suite import TextMetricsConfig
+from saccade.metrics.tagging import (
+    TaggingMetricsConfig,
+    span_f1,
+    span_precision,
+    span_recall,
+    span_scores,
+    spans_of,
+    tag_accuracy,
+    tags_of,
+)
 from saccade.metrics.text import bleu, chrf, ter
 
 Score = MetricScore
@@ -69,6 +80,7 @@ __all__ = [
     "MetricScore",
     "PairedDifference",
     "Score",
+    "TaggingMetricsConfig",
     "Tally",
     "TextMetricsConfig",
     "accuracy",
@@ -104,7 +116,14 @@ __all__ = [
     "phoneme_error_rate",
     "pointing",
     "rouge_l",
+    "span_f1",
+    "span_precision",
+    "span_recall",
+    "span_scores",
+    "spans_of",
     "spearman",
+    "tag_accuracy",
+    "tags_of",
     "ter",
     "word_edit_rate",
     "word_error_rate",

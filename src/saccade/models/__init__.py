@@ -31,6 +31,7 @@ from saccade.models.language_models import (
 from saccade.models.pooling import AttentionPooling, AttentionPoolingConfig, PoolingOptions
 from saccade.models.text_classifier import (
     Tagger,
+    TaggerConfig,
     TextClassifier,
     TextClassifierConfig,
     TextEncoder,
@@ -55,6 +56,7 @@ __all__ = [
     "MaskedLanguageModelConfig",
     "PoolingOptions",
     "Tagger",
+    "TaggerConfig",
     "TextClassifier",
     "TextClassifierConfig",
     "TextEncoder",

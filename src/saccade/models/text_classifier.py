@@ -186,6 +186,24 @@ class TextEncoderConfig(TextReaderConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
+class TaggerConfig(TextReaderConfig):
+    """Options of a tagger.
+
+    dropout   dropout before the head, a fraction; raise it for small data
+    """
+
+    dropout: Fraction = 0.1
+
+    def build(self, vocabulary: int, num_classes: int) -> Tagger:
+        """Build the tagger for a vocabulary and a number of classes."""
+        return Tagger(
+            self.make_encoder(self.make_embedding(vocabulary)),
+            nn.Linear(self.memory_dim, num_classes),
+            dropout=self.dropout,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class TextClassifierConfig(PoolingOptions, TextReaderConfig):
     """Options of a text classifier.
 

@@ -65,7 +65,7 @@ class PredictRequest(RequestBody):
     inputs: Annotated[list[object], MinLen(1)] = Field(
         description=(
             "Inputs of the kind that the model reads: a text, a list of two texts (`pair`), or an "
-            "image as base64 or as a data URI."
+            "image as base64 or as a data URI. Taggers take a text or a list of words."
         ),
         examples=[["my cat sleeps"]],
     )
@@ -196,8 +196,10 @@ class PredictAnswer(ResponseBody):
             "of the probabilities of its tokens, from 0 to 1), `alternatives`, and for a text that "
             "was split `pieces`, the (start, end) characters of each piece in input and text. "
             "Classifiers: `label`, `score`, `confidence` (probability of the label) and "
-            "`probabilities`. All: `truncated`, whether the input was too long and only a part of "
-            "it was read. With attention: `attention`, which is null for an empty input."
+            "`probabilities`. Taggers: `spans`, each with `start` and `end` (characters), `label`, "
+            "`text` and `probability`, and `words` with their `tags`. All: `truncated`, whether "
+            "the input was too long and only a part of it was read. With attention: `attention`, "
+            "which is null for an empty input."
         ),
         examples=[
             [{"text": "mon chat dort", "score": -0.07, "confidence": 0.93, "truncated": False}]

@@ -61,6 +61,7 @@ from saccade.tasks._shared.description import (
     Input,
     LabelOutput,
     Output,
+    TagOutput,
     TextInput,
     TokenOutput,
 )
@@ -74,6 +75,7 @@ from saccade.tasks._shared.labels import (
     Several,
 )
 from saccade.tasks._shared.pieces import links_in_text
+from saccade.tasks._shared.tags import Tagging, Tags, TagSpan
 
 __all__ = [
     "BASELINE_FILE",
@@ -111,6 +113,10 @@ __all__ = [
     "Several",
     "Standing",
     "Streams",
+    "TagOutput",
+    "TagSpan",
+    "Tagging",
+    "Tags",
     "Task",
     "TaskConfig",
     "TextInput",

@@ -18,7 +18,7 @@ from saccade.data import sources
 from saccade.data.corpus import Corpus, Split
 from saccade.data.sources.columns import Column, ColumnNames, counted, listed, spaced
 from saccade.data.survey import Images, Lengths, SplitSurvey, survey
-from saccade.errors import DataError, RecipeError
+from saccade.errors import DataError, RecipeError, WrongTaskError
 from saccade.training import recipe as recipes
 from saccade.training.precision import pick_device
 
@@ -29,6 +29,7 @@ COUNTED = 500_000
 OPENED = 64
 """Images, or parts of a text, that are opened to choose a recipe."""
 LARGE_PAIRS, HUGE_PAIRS, LARGE_LABELS, LARGE_IMAGES = 100_000, 500_000, 50_000, 50_000
+LARGE_TAGS = 50_000
 LARGE_TEXT = 2_000_000
 """Characters of plain text from which on a model of subwords learns more than one of characters."""
 SMALL_IMAGE = 40
@@ -282,6 +283,16 @@ def _labels(facts: Facts) -> str:
     return facts.many
 
 
+def _few_sentences(facts: Facts) -> str:
+    if facts.rows >= LARGE_TAGS:
+        return ""
+    return f"{facts.many}, and a recurrent network needs fewer sentences than a Transformer"
+
+
+def _many_sentences(facts: Facts) -> str:
+    return f"{facts.many}, enough for a Transformer"
+
+
 def _few_images(facts: Facts) -> str:
     if facts.rows >= LARGE_IMAGES:
         return ""
@@ -343,6 +354,8 @@ RULES = (
     Rule("transformer-tiny", _pairs),
     Rule("bert-small", _many_labels),
     Rule("bert-mini", _labels),
+    Rule("rnn-tagger", _few_sentences),
+    Rule("transformer-tagger", _many_sentences),
     Rule("cnn-small", _few_images, _size_and_colour),
     Rule("vit-tiny", _many_small_images),
     Rule("vit-small", _many_images),
@@ -393,6 +406,8 @@ def _is_table(text: Split) -> bool:
 
 def _unreadable(data: str | Path, errors: Mapping[str, DataError]) -> DataError:
     """Return the error of data that no task can read; a missing file has its own message."""
+    own = {key: error for key, error in errors.items() if not isinstance(error, WrongTaskError)}
+    errors = own or errors
     messages = {str(error) for error in errors.values()}
     if len(messages) == 1:
         return DataError(messages.pop())

@@ -1,7 +1,7 @@
 """Find the columns a task reads in a file: by name, by alias, or by number."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from saccade.errors import DataError
@@ -20,6 +20,7 @@ nld nno nob pol por ron rus san sco slk slv som spa sqi srp swa swe szl tam tel 
 urd uzb vie wol xho yid yor yue zho zul
 """
 LANGUAGES = frozenset(_CODES.split())
+NO_BREAK = "\u00a0"
 ColumnNames = Mapping[str, str] | str
 """Names or numbers of columns in the data by the names that a task knows them by: a mapping, or
 assignments such as "source=english,target=french"."""
@@ -65,6 +66,8 @@ class Column:
         label: Whether rows that are held out for validation are stratified by the values; all other
             columns are then inputs. Without such a column only the first one is an input.
         separator: The text between several labels of a row; "" if a value is one label.
+        sequence: Whether a value is a list, such as the words of a sentence. A row has it as one
+            text with a space between the elements; see `join_elements`.
     """
 
     name: str
@@ -75,6 +78,7 @@ class Column:
     image: bool = False
     label: bool = False
     separator: str = ""
+    sequence: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,6 +143,11 @@ class ColumnRequest:
             and self.required[1].numbers
             and not self.renamed
         )
+
+    @property
+    def sequences(self) -> bool:
+        """Whether all required columns hold lists, such as words and their tags."""
+        return all(column.sequence for column in self.required)
 
     @property
     def required(self) -> tuple[Column, ...]:
@@ -279,6 +288,20 @@ def _found_as(names: Sequence[str], request: ColumnRequest) -> dict[str, str]:
         if free:
             assigned[column.name] = simple[free[0]]
     return assigned
+
+
+def join_elements(elements: Iterable[str]) -> str:
+    """Return a list as one text; white space inside an element becomes a no-break space.
+
+    >>> split_elements(join_elements(["Paris", "1 000"]))
+    ['Paris', '1\xa0000']
+    """
+    return " ".join(NO_BREAK.join(element.split()) for element in elements)
+
+
+def split_elements(text: str) -> list[str]:
+    """Return the elements of a list that is one text, with spaces between them."""
+    return [element for element in text.split(" ") if element]
 
 
 def quoted(text: str, most: int = 60) -> str:

@@ -1,4 +1,4 @@
-"""Files of rows: separated values, JSON, Parquet, spreadsheets and plain lines of text.
+"""Files of rows: separated values, JSON, Parquet, spreadsheets, CoNLL and plain lines of text.
 
 A format is one class of this module. Its `suffixes` are the file names it reads. A format whose
 records have names, such as JSON objects, derives from `KeyedTable`; one whose records are lists of
@@ -14,7 +14,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from io import BufferedIOBase, BytesIO
-from itertools import dropwhile, islice
+from itertools import chain, dropwhile, islice
+from operator import itemgetter
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar
@@ -22,9 +23,11 @@ from typing import Any, ClassVar
 from saccade.data.corpus import Row, Table
 from saccade.data.sources.archives import digest_of_files
 from saccade.data.sources.columns import (
+    Column,
     ColumnMatch,
     ColumnRequest,
     counted,
+    join_elements,
     listed,
     match_names,
     match_numbers,
@@ -42,7 +45,7 @@ from saccade.data.sources.text_files import (
     read_lines,
     suffix_of,
 )
-from saccade.errors import BrokenImagesError, DataError
+from saccade.errors import BrokenImagesError, DataError, WrongTaskError
 
 Record = Mapping[str, object]
 SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|"}
@@ -499,6 +502,112 @@ class Lines(FileTable):
             yield number, (line,)
 
 
+class Conll(FileTable):
+    """CoNLL columns: a word per line with its tag, and a blank line between sentences.
+
+    Columns are separated by tabs, or by spaces if the first line has no tab. Without `--columns`
+    the words are in the first column and the tags in the last one.
+    """
+
+    kind = "CoNLL columns"
+    suffixes: ClassVar[tuple[str, ...]] = (".conll", ".bio", ".iob", ".iob2")
+    words, tags = 0, -1
+    comment = ""
+
+    def _match(self, request: ColumnRequest) -> ColumnMatch:
+        names = [column.name for column in request.required]
+        if not request.sequences:
+            raise WrongTaskError(
+                f"{self.path} has one word per line ({self.kind}), which is for tagging, but "
+                f"{' and '.join(names)} are needed. Use .tsv for a table with one example per line"
+            )
+        first_line(self.path)
+        words = (line for line in read_lines(self.path) if line.strip() and not self._skips(line))
+        self._tabs = "\t" in next(words, "")
+        number, fields = next(filter(itemgetter(1), self._fields()), (0, []))
+        if not fields:
+            raise DataError(f"{self.path} has no words; at least one sentence is expected")
+        width = len(fields)
+        if width < len(names) and not request.renamed:
+            raise DataError(
+                f"{self.path}:{number}: expected at least {len(names)} columns "
+                f"({', '.join(names)}), found {width}. Write each word with its tag after a tab."
+            )
+        if request.numbered:
+            return match_numbers(width, request, str(self.path))
+        if request.renamed:
+            raise DataError(
+                f"{self.path}: the columns of {self.kind} have no names; assign numbers: "
+                f"{request.by_numbers()}"
+            )
+        places = (self.words % width, self.tags % width)
+        found_as = tuple(str(place + 1) for place in places)
+        return ColumnMatch(request.required, places, found_as, width)
+
+    def _records(self) -> Iterator[tuple[int, tuple[str, ...]]]:
+        sentence: list[list[str]] = []
+        start = 0
+        for number, fields in chain(self._fields(), [(0, [])]):
+            if fields:
+                start = start or number
+                sentence.append(self._values(number, fields))
+            elif sentence:
+                columns = zip(*sentence, strict=True)
+                yield start, tuple(join_elements(column) for column in columns)
+                sentence, start = [], 0
+
+    def _values(self, number: int, fields: list[str]) -> list[str]:
+        """Return the requested fields of a word, none of which may be empty."""
+        if len(fields) != self.match.width:
+            advice = "Add the tag" if len(fields) < self.match.width else "Remove the rest"
+            raise DataError(
+                f"{self.path}:{number}: expected {counted(self.match.width, 'column')}, as in the "
+                f"first line, found {len(fields)} in {quoted(' '.join(fields))}. {advice}, and "
+                "leave a blank line between sentences only."
+            )
+        values = [fields[place] for place in self.match.places]
+        for name, value in zip(self.columns, values, strict=True):
+            if not value.strip():
+                raise DataError(
+                    f"{self.path}:{number}: {name} is empty in {quoted(' '.join(fields))}. Every "
+                    "word needs a tag; write it, or remove the sentence."
+                )
+        return values
+
+    def _fields(self) -> Iterator[tuple[int, list[str]]]:
+        """Yield the line and the fields of every word; of a blank line, none."""
+        for number, line in enumerate(read_lines(self.path), 1):
+            if self._skips(line):
+                continue
+            fields = line.split("\t") if self._tabs else line.split()
+            if not line.strip():
+                yield number, []
+            elif self._is_word(fields):
+                yield number, fields
+
+    def _skips(self, line: str) -> bool:
+        """Return whether a line is the beginning of a document or a comment."""
+        return line.startswith(("-DOCSTART-", self.comment) if self.comment else "-DOCSTART-")
+
+    def _is_word(self, fields: list[str]) -> bool:
+        return True
+
+
+class ConllU(Conll):
+    """CoNLL-U, as in Universal Dependencies: words in column 2, parts of speech in column 4.
+
+    Comments, ranges of words that are written together (3-4) and empty nodes (3.1) are left out.
+    """
+
+    kind = "CoNLL-U"
+    suffixes = (".conllu",)
+    words, tags = 1, 3
+    comment = "#"
+
+    def _is_word(self, fields: list[str]) -> bool:
+        return fields[0].isdecimal()
+
+
 def open_table(path: Path, request: ColumnRequest) -> Table:
     """Open a file of rows in the format that its suffix names.
 
@@ -518,7 +627,25 @@ def open_table(path: Path, request: ColumnRequest) -> Table:
 def texts_of(record: Record, match: ColumnMatch, where: str) -> tuple[str, ...]:
     """Return the requested values of a record as text; `where` names it in error messages."""
     columns = zip(match.found_as, match.columns, strict=True)
-    return tuple([_text(record, key, where, numbers=column.numbers) for key, column in columns])
+    return tuple([_value(record, key, where, column) for key, column in columns])
+
+
+def _value(record: Record, key: str, where: str, column: Column) -> str:
+    """Return a value as text; a list, where a column holds lists, with spaces in between."""
+    value = record.get(key)
+    if not column.sequence or not isinstance(value, list):
+        return _text(record, key, where, numbers=column.numbers)
+    elements = [
+        _text({key: element}, key, f"{where}, element {number}", numbers=column.numbers)
+        for number, element in enumerate(value, 1)
+    ]
+    for number, element in enumerate(elements, 1):
+        if not element.strip():
+            raise DataError(
+                f"{where}: element {number} of {quoted(key)} is empty. Write it or remove it from "
+                "all lists of the row."
+            )
+    return join_elements(elements)
 
 
 def _text(record: Record, key: str, where: str, *, numbers: bool) -> str:

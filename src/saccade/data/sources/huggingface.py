@@ -74,15 +74,14 @@ def _rows(origin: str, part: Iterable[Record], match: ColumnMatch) -> Iterator[t
 def _label_names(part: Iterable[Record]) -> dict[str, list[str]]:
     """Return the names of the classes of each column that holds them as numbers."""
     features = getattr(part, "features", None) or {}
-    return {
-        column: list(feature.names)
-        for column, feature in features.items()
-        if hasattr(feature, "int2str")
-    }
+    kinds = {column: getattr(kind, "feature", kind) for column, kind in features.items()}
+    return {column: list(kind.names) for column, kind in kinds.items() if hasattr(kind, "int2str")}
 
 
 def _label(value: object, names: list[str]) -> object:
-    """Return the name of a class; -1, which marks a hidden label, stays as it is."""
+    """Return the names of one or several classes; -1, a hidden label, stays as it is."""
+    if isinstance(value, list):
+        return [_label(one, names) for one in value]
     return names[value] if isinstance(value, int) and value >= 0 else value
 
 

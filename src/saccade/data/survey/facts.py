@@ -116,6 +116,7 @@ class LabelFacts:
 
     Attributes:
         kind: "classes", or "numbers" if all labels are numbers and one is not an integer.
+        unit: What has a label: a "row", or a "word" if labels are tags. Below, rows are words then.
         counts: The rows of each label, the most frequent first; empty for numbers, and for more
             than 10 000 different labels.
         imbalance: The rows of the largest class divided by those of the smallest.
@@ -127,6 +128,7 @@ class LabelFacts:
     """
 
     kind: str
+    unit: str = "row"
     counts: Mapping[str, int] = field(default_factory=dict)
     imbalance: float = 1.0
     largest: float = 0.0

@@ -68,9 +68,11 @@ def _label_notes(split: str, labels: LabelFacts, *, single: bool) -> Iterator[st
     if labels.single and single:
         verb = "has" if len(labels.single) == 1 else "have"
         yield (
-            f"{counted(len(labels.single), 'label')} of {split} {verb} only one row: "
+            f"{counted(len(labels.single), 'label')} of {split} {verb} only one {labels.unit}: "
             f"{listed([quoted(label) for label in labels.single])}"
         )
+    if labels.unit == "word":  # most words are outside of spans in any data
+        return
     if labels.imbalance >= IMBALANCED and (not labels.single or labels.largest > 0.5):
         names = list(labels.counts)
         yield (

@@ -23,7 +23,7 @@ from PIL import Image
 from saccade.data import builtin
 from saccade.data.corpus import Corpus, Row, Split
 from saccade.data.sources.archives import is_idx, locate, read_bytes
-from saccade.data.sources.columns import Column
+from saccade.data.sources.columns import Column, split_elements
 from saccade.data.sources.images import decode_image, image_header, read_image
 from saccade.data.survey.facts import (
     FEW,
@@ -169,16 +169,27 @@ class _TextColumn:
 
 
 class _LabelColumn:
-    """Counts of labels as they are written; numbers are also summed."""
+    """Counts of labels as they are written; numbers are also summed.
 
-    def __init__(self, separator: str | None) -> None:
-        self.separator = separator
+    Args:
+        separator: The text between several labels of one row; None if a row has one.
+        tags: Whether a row has one label per word.
+    """
+
+    def __init__(self, separator: str | None, *, tags: bool = False) -> None:
+        self.separator, self.tags = separator, tags
         self.counts: Counter[str] = Counter()
         self.too_many = False
         self.numbers, self.fractions, self.rows = True, False, 0
         self.low, self.sum, self.high = np.inf, 0.0, -np.inf
 
     def add(self, text: str) -> None:
+        if self.tags:
+            elements = split_elements(text)
+            self.rows += len(elements)
+            self.counts.update(elements)
+            self.numbers, self.too_many = False, len(self.counts) > MOST_LABELS
+            return
         self.rows += 1
         if self.separator:
             self.counts.update(part for part in text.split(self.separator) if part.strip())
@@ -219,6 +230,7 @@ class _LabelColumn:
         groups = [group for group in spellings.values() if len(group) > 1]
         return LabelFacts(
             kind="classes",
+            unit="word" if self.tags else "row",
             counts=ordered,
             imbalance=rows[0] / rows[-1],
             largest=rows[0] / self.rows,
@@ -303,7 +315,9 @@ class _Reader:
         self.texts = {
             i: _TextColumn() for i in range(len(kinds)) if i not in (self.image, self.label)
         }
-        self.labels, self.images = _LabelColumn(separator), _ImageColumn()
+        tags = self.label is not None and kinds[self.label].sequence
+        self.labels = _LabelColumn(separator, tags=tags)
+        self.images = _ImageColumn()
         self.may_be_empty = separator is not None
         self.rows, self.complete = 0, True
         self.empty: list[str] = []

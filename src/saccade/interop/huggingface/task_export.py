@@ -27,6 +27,7 @@ from saccade.tasks import (
     Labels,
     Number,
     Several,
+    TagOutput,
     Task,
     TextInput,
     TokenOutput,
@@ -134,6 +135,8 @@ def _plan(task: Task, description: Description) -> ExportPlan:
             return _language_model(task.model, reads, writes)
         case TextInput() as reads, GeneratedText() as writes:
             return _translator(task.model, reads, writes)
+        case TextInput() as reads, TagOutput() as writes:
+            return _tagger(task.model, reads, writes)
         case TextInput() as reads, LabelOutput() as writes:
             return _classifier(task.model, reads, writes)
         case TextInput() as reads, TokenOutput():
@@ -193,6 +196,20 @@ def _classifier(model: nn.Module, reads: TextInput, writes: LabelOutput) -> Expo
     return ExportPlan(
         model=model,
         facts={**token_ids(reads.tokenizer), **_label_facts(writes.labels), "saccade": own},
+        reads=reads,
+    )
+
+
+def _tagger(model: nn.Module, reads: TextInput, writes: TagOutput) -> ExportPlan:
+    """The head includes the temperature; the label of a word is that of its first token."""
+    facts = writes.labels.facts()
+    own = {"splitting": facts.get("splitting", {})}
+    if writes.temperature != 1:
+        model = with_scaled_head(model, 1 / writes.temperature)
+    names = dict(enumerate(writes.labels.names))
+    return ExportPlan(
+        model=model,
+        facts={**token_ids(reads.tokenizer), "id2label": names, "saccade": own},
         reads=reads,
     )
 

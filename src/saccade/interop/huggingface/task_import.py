@@ -29,6 +29,7 @@ from saccade.interop.huggingface.vocabulary import (
     with_all_controls,
     with_space_before,
 )
+from saccade.metrics.tagging import scheme_of
 from saccade.tasks import (
     CLASSIFIER_FILE,
     LABELS_FILE,
@@ -65,6 +66,7 @@ class SaccadeFacts:
                    do not include it
     separator      the text between several labels
     thresholds     the probabilities above which each of several labels is predicted
+    splitting      how a tagger divides plain text into words
     layout         the layout of a language model's texts
     opening        the text before every input of a language model
     space_before   whether the vocabulary put a space before every text
@@ -74,6 +76,7 @@ class SaccadeFacts:
     temperature: float = 1.0
     separator: str | None = None
     thresholds: dict[str, float] = field(default_factory=dict)
+    splitting: dict[str, str | list[str]] = field(default_factory=dict)
     layout: str = "stream"
     opening: str = ""
     space_before: bool = False
@@ -251,6 +254,29 @@ def _text_classification(source: ImportSource) -> ImportPlan:
     return ImportPlan(tables, files, _resize_to(tokenizer))
 
 
+def _tagging(source: ImportSource) -> ImportPlan:
+    """A label per word; the scheme of spans shows in the names of the labels."""
+    tokenizer = source.vocabulary(("pad", "cls", "sep"))
+    names = _labels(source).get("names", [])
+    if len(names) < 2:
+        raise InteropError(
+            f"{source.folder.path} has only one label; a tagger needs at least two (id2label)"
+        )
+    labels = {
+        "kind": "tags",
+        "names": names,
+        "scheme": scheme_of(names),
+        "splitting": source.own.splitting,
+    }
+    files = {
+        VOCABULARY_FILE: tokenizer.to_string(),
+        LABELS_FILE: json.dumps(labels, ensure_ascii=False),
+        CLASSIFIER_FILE: json.dumps({"temperature": 1.0}),
+    }
+    tables = {"text": _text_table(source, tokenizer, "max_length")}
+    return ImportPlan(tables, files, _resize_to(tokenizer))
+
+
 def _masked_language_modeling(source: ImportSource) -> ImportPlan:
     """As many tokens at once as there are positions."""
     tokenizer = source.vocabulary(("cls", "sep", "mask"))
@@ -270,6 +296,7 @@ def _language_modeling(source: ImportSource) -> ImportPlan:
 PLANS: Mapping[str, Callable[[ImportSource], ImportPlan]] = {
     "language_modeling": _language_modeling,
     "masked_language_modeling": _masked_language_modeling,
+    "tagging": _tagging,
     "text_classification": _text_classification,
     "text_to_text": _text_to_text,
 }

@@ -1,14 +1,38 @@
-/* Elements that show a prediction: a text with its confidence, or labels with bars. */
+/* Elements that show a prediction: a text with its confidence, labels with bars, or tagged spans. */
 
 import { make, visible } from "./view.js";
 
 const MOST_LABELS = 10;
+const KINDS = 6; // colours of labels
 const CUT = "The input is too long for this model: only a part of it was read.";
 
-/** Return the elements for an answer of /v1/predict. */
-export function answerElements(answer) {
-  const elements = "text" in answer ? textElements(answer) : labelElements(answer);
+/** Return the elements for an answer of /v1/predict to an input. */
+export function answerElements(answer, input) {
+  const elements = elementsOf(answer, input);
   return answer.truncated ? [...elements, make("p", { class: "cut" }, CUT)] : elements;
+}
+
+function elementsOf(answer, input) {
+  if ("spans" in answer) return [taggedText(answer.spans, String(input))];
+  return "text" in answer ? textElements(answer) : labelElements(answer);
+}
+
+/** Return a paragraph with the input, in which each span is marked and followed by its label. */
+function taggedText(spans, input) {
+  const letters = Array.from(input); // characters are code points, as in Python
+  const paragraph = make("p", { class: "answer tagged", dir: "auto" });
+  const kinds = [...new Set(spans.map(({ label }) => label))];
+  let at = 0;
+  for (const { start, end, label, probability } of spans) {
+    const title = `${label}, probability ${percent(probability)}`;
+    const kind = `kind-${kinds.indexOf(label) % KINDS}`;
+    const name = make("span", { class: "label" }, visible(label));
+    const marked = make("mark", { class: kind, title }, letters.slice(start, end).join(""), name);
+    paragraph.append(letters.slice(at, start).join(""), marked);
+    at = end;
+  }
+  paragraph.append(letters.slice(at).join(""));
+  return paragraph;
 }
 
 function labelElements({ label, probabilities }) {

@@ -121,14 +121,20 @@ export class PredictionColumn extends Column {
       const [response, note] = await predictWithAttention(body, talk);
       if (!isLast()) return;
       const [answer] = response.answers;
-      this.show(answerElements(answer), [
-        deed("Copy prediction", () => copied(String(answer.text ?? answer.label))),
+      this.show(answerElements(answer, input), [
+        deed("Copy prediction", () => copied(asText(answer))),
         deed("Copy as JSON", () => copied(JSON.stringify(answer))),
       ]);
       this.record = answer.attention ?? null;
       this.said.textContent = note;
     });
   }
+}
+
+/** Return a prediction as plain text: a text, a label, or one line per span. */
+function asText({ text, label, spans }) {
+  if (!spans) return String(text ?? label);
+  return spans.map((span) => `${span.text}\t${span.label}`).join("\n");
 }
 
 /** Return the response with attention; if only that is too large, without it and with a note. */

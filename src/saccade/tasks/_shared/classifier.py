@@ -73,7 +73,7 @@ NEW = AboutClassifier()
 """The facts about a classifier of which nothing is known yet."""
 
 
-ClassifierT = TypeVar("ClassifierT", bound="Classifier")
+LabelTaskT = TypeVar("LabelTaskT", bound="LabelTask")
 
 
 def label_column(config: LabelsConfig) -> Column:
@@ -82,12 +82,11 @@ def label_column(config: LabelsConfig) -> Column:
     return replace(LABEL, label=config.kind != "number", separator=separator)
 
 
-class Classifier(Task):
-    """A task that labels its inputs.
+class LabelTask(Task):
+    """A task whose outputs are labels: their loss, and calibrated probabilities.
 
     Attributes:
         labels: The labels.
-        metrics: The metrics of evaluations.
         options: The options of the loss.
         temperature: The divisor of the logits before they become probabilities; it is fitted to
             validation data after training, so that probabilities can be trusted (Guo et al. 2017).
@@ -99,19 +98,11 @@ class Classifier(Task):
     reinitialised = ("head.",)
     class_weights: Tensor | None
 
-    def __init__(
-        self,
-        labels: Labels,
-        metrics: ClassificationMetricsConfig,
-        options: LabelLossConfig,
-        about: AboutClassifier,
-    ) -> None:
+    def __init__(self, labels: Labels, options: LabelLossConfig, about: AboutClassifier) -> None:
         super().__init__()
-        self.labels, self.metrics, self.options = labels, metrics, options
+        self.labels, self.options = labels, options
         self.temperature, self.calibration = about.temperature, about.calibration
         self.counts = about.counts
-        self.selection_metric = labels.selection_metric(metrics)
-        labels.check(metrics)
         if options.focal_gamma and isinstance(labels, Number):
             raise RecipeError(
                 "loss.focal_gamma needs classes, and these labels are numbers; leave it out, or "
@@ -121,15 +112,102 @@ class Classifier(Task):
             None if about.counts is None else labels.weights(options.class_weights, about.counts)
         )
         self.register_buffer("class_weights", weights, persistent=False)
+
+    @abstractmethod
+    def logits_of(self, examples: Encoded) -> Float[Tensor, "n c"]:
+        """Return the logits of all examples."""
+
+    @abstractmethod
+    def truth(self, examples: Encoded, rows: Rows) -> Tensor:
+        """Return the labels of these examples."""
+
+    def train(self: LabelTaskT, mode: bool = True) -> LabelTaskT:  # noqa: FBT001, FBT002
+        """Switch training on or off; what was fitted to earlier weights is reset."""
+        if mode:
+            self.temperature, self.calibration = 1.0, {}
+            if isinstance(self.labels, Several):
+                self.labels.reset_thresholds()
+        return super().train(mode)
+
+    def label_loss(self, logits: Float[Tensor, "b c"], truth: Tensor) -> Tensor:
+        """Return the loss, summed over the batch.
+
+        Smoothing, focus and weights apply in training only, so that validation losses of all
+        options are comparable. Weights have a mean of 1 over the training data, so an update is
+        divided by its number of examples: gradients of several batches or processes add up exactly.
+        """
+        if not self.training:
+            return self.labels.loss(logits, truth)
+        return self.labels.loss(
+            logits,
+            truth,
+            self.options.label_smoothing,
+            gamma=self.options.focal_gamma,
+            weights=self.class_weights,
+        )
+
+    def finish(self, examples: Encoded) -> str:
+        """Calibrate the probabilities, and choose the thresholds of several labels at once."""
+        return self.calibrate(examples)
+
+    def calibrate(self, examples: Encoded) -> str:
+        """Fit the temperature to validation examples and return a sentence about it.
+
+        It is applied only if it makes neither the calibration error nor the loss worse, on
+        examples that it was not fitted to. The thresholds of several labels depend on it, so they
+        are chosen here too.
+        """
+        truth = self.truth(examples, np.arange(len(examples)))
+        if (count := len(truth)) < ENOUGH:
+            return (
+                f"probabilities are not calibrated: that needs {ENOUGH} validation {self.unit}, "
+                f"and there are {count}"
+            )
+        logits = self.logits_of(examples)
+        calibration = self.labels.calibrate(logits, truth)
+        if calibration is None:
+            return ""
+        self.temperature = calibration.temperature
+        self.calibration = {**asdict(calibration), "applied": calibration.applied}
+        chosen = self.labels.choose_thresholds(logits / self.temperature, truth)
+        return "; ".join(filter(None, [calibration_sentence(calibration), chosen]))
+
+    def about(self, **facts: object) -> dict[str, str]:
+        """Return the files of the labels, and of the temperature with other facts."""
+        facts["temperature"] = self.temperature
+        if self.calibration:
+            facts["calibration"] = self.calibration
+        if self.counts is not None:
+            facts["label_counts"] = {"rows": self.counts.rows, "of": dict(self.counts.of)}
+        return {
+            LABELS_FILE: json.dumps(self.labels.facts(), indent=1, ensure_ascii=False),
+            CLASSIFIER_FILE: json.dumps(facts, indent=1, ensure_ascii=False),
+        }
+
+
+class Classifier(LabelTask):
+    """A task that labels its inputs.
+
+    Attributes:
+        metrics: The metrics of evaluations.
+    """
+
+    def __init__(
+        self,
+        labels: Labels,
+        metrics: ClassificationMetricsConfig,
+        options: LabelLossConfig,
+        about: AboutClassifier,
+    ) -> None:
+        super().__init__(labels, options, about)
+        self.metrics = metrics
+        self.selection_metric = labels.selection_metric(metrics)
+        labels.check(metrics)
         self._remarked_majority = False
 
     @abstractmethod
     def check(self, split: Split) -> None:
         """Raise if data has other columns than the data of training."""
-
-    @abstractmethod
-    def logits_of(self, examples: Encoded) -> Float[Tensor, "n c"]:
-        """Return the logits of all examples."""
 
     def features(self) -> LinearFeatures | None:
         """Return the features of inputs that a linear model reads as a baseline; None for none."""
@@ -178,31 +256,6 @@ class Classifier(Task):
             remarks=self.labels.remarks(texts, truths),
         )
 
-    def train(self: ClassifierT, mode: bool = True) -> ClassifierT:  # noqa: FBT001, FBT002
-        """Switch training on or off; what was fitted to earlier weights is reset."""
-        if mode:
-            self.temperature, self.calibration = 1.0, {}
-            if isinstance(self.labels, Several):
-                self.labels.reset_thresholds()
-        return super().train(mode)
-
-    def label_loss(self, logits: Float[Tensor, "b c"], truth: Tensor) -> Tensor:
-        """Return the loss, summed over the batch.
-
-        Smoothing, focus and weights apply in training only, so that validation losses of all
-        options are comparable. Weights have a mean of 1 over the training data, so an update is
-        divided by its number of examples: gradients of several batches or processes add up exactly.
-        """
-        if not self.training:
-            return self.labels.loss(logits, truth)
-        return self.labels.loss(
-            logits,
-            truth,
-            self.options.label_smoothing,
-            gamma=self.options.focal_gamma,
-            weights=self.class_weights,
-        )
-
     def remarks(self, examples: Encoded) -> Iterator[str]:
         """Yield also, once, that one class is so frequent that accuracy says little."""
         yield from super().remarks(examples)
@@ -219,33 +272,6 @@ class Classifier(Task):
                 f"{weigh if self.class_weights is None else ''}"
             )
 
-    def finish(self, examples: Encoded) -> str:
-        """Calibrate the probabilities, and choose the thresholds of several labels at once."""
-        return self.calibrate(examples)
-
-    def calibrate(self, examples: Encoded) -> str:
-        """Fit the temperature to validation examples and return a sentence about it.
-
-        It is applied only if it makes neither the calibration error nor the loss worse, on
-        examples that it was not fitted to. The thresholds of several labels depend on it, so they
-        are chosen here too.
-        """
-        count = len(examples)
-        if count < ENOUGH:
-            return (
-                f"probabilities are not calibrated: that needs {ENOUGH} validation {self.unit}, "
-                f"and there are {count}"
-            )
-        truth = self.truth(examples, np.arange(count))
-        logits = self.logits_of(examples)
-        calibration = self.labels.calibrate(logits, truth)
-        if calibration is None:
-            return ""
-        self.temperature = calibration.temperature
-        self.calibration = {**asdict(calibration), "applied": calibration.applied}
-        chosen = self.labels.choose_thresholds(logits / self.temperature, truth)
-        return "; ".join(filter(None, [calibration_sentence(calibration), chosen]))
-
     def probability(self, given: TaskInput, output: str) -> float | None:
         """Return the probability of a label for an input; None for a number."""
         return None if isinstance(self.labels, Number) else likelihood(self, given, output)
@@ -259,18 +285,6 @@ class Classifier(Task):
         return self.labels.decode(
             [np.array(self.labels.encode(label, "the output")) for label in outputs]
         )
-
-    def about(self, **facts: object) -> dict[str, str]:
-        """Return the files of the labels, and of the temperature with other facts."""
-        facts["temperature"] = self.temperature
-        if self.calibration:
-            facts["calibration"] = self.calibration
-        if self.counts is not None:
-            facts["label_counts"] = {"rows": self.counts.rows, "of": dict(self.counts.of)}
-        return {
-            LABELS_FILE: json.dumps(self.labels.facts(), indent=1, ensure_ascii=False),
-            CLASSIFIER_FILE: json.dumps(facts, indent=1, ensure_ascii=False),
-        }
 
 
 def read_about(folder: Path) -> AboutClassifier:

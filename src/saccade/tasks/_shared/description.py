@@ -174,6 +174,14 @@ class LabelOutput(Output):
 
 
 @dataclass(frozen=True, kw_only=True)
+class TagOutput(LabelOutput):
+    """A label for each word, from the logits (b, s, c) that `model(...)` returns.
+
+    The logits of a word are those of its first token.
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
 class TokenOutput(Output):
     """A token for each token of the input, from the logits (b, s, v) that `model(...)` returns.
 

@@ -30,6 +30,7 @@ from saccade.models import (
     MaskedLanguageModel,
     MaskedLanguageModelConfig,
     Tagger,
+    TaggerConfig,
     TextClassifier,
     TextClassifierConfig,
     TextEncoder,
@@ -65,7 +66,7 @@ class Bert(Family):
         "BertForSequenceClassification": Architecture(
             TextClassifier, task="text_classification", labels=True
         ),
-        "BertForTokenClassification": Architecture(Tagger, labels=True),
+        "BertForTokenClassification": Architecture(Tagger, task="tagging", labels=True),
         "BertForMaskedLM": Architecture(MaskedLanguageModel, task="masked_language_modeling"),
         "BertForPreTraining": Architecture(MaskedLanguageModel, task="masked_language_modeling"),
     }
@@ -116,7 +117,7 @@ class Bert(Family):
         )
 
     def config(self, architecture: str) -> TextReaderConfig | None:
-        """Return the options of the encoder and of its head; no recipe has a tagger."""
+        """Return the options of the encoder and of its head."""
         encoder = self._encoder()
         kind = self.architectures[architecture].model
         if kind is TextClassifier:
@@ -127,7 +128,9 @@ class Bert(Family):
                 head_activation=our_activation(self.hidden_act),
                 tie_output=self.tie_word_embeddings,
             )
-        return None if kind is Tagger else encoder
+        if kind is Tagger:
+            return TaggerConfig(**vars(encoder), dropout=self._head_dropout)
+        return encoder
 
     def build(self, architecture: str) -> nn.Module:
         """Return the encoder with its head."""
