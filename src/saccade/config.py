@@ -136,12 +136,26 @@ def conflicts(config: object, path: str = "") -> Iterator[Conflict]:
 
 
 def without_effect(config: object, names: Iterable[str], reason: str) -> Iterator[Conflict]:
-    """Yield a conflict for each of these fields that does not have its default value."""
+    """Yield a conflict for each key of these fields that does not have its default value."""
     assert is_dataclass(config)
     defaults = {field.name: field.default for field in fields(config)}
     for name in names:
-        if getattr(config, name) != defaults[name]:
-            yield Conflict(name, f"has no effect {reason}; leave it out", idle=True)
+        for key in _changed(name, getattr(config, name), defaults[name]):
+            yield Conflict(key, f"has no effect {reason}; leave it out", idle=True)
+
+
+def _changed(key: str, value: object, default: object) -> Iterator[str]:
+    """Yield the key, or those inside it, whose value is not the default."""
+    if value == default:
+        return
+    if not is_dataclass(value) or not is_dataclass(default):
+        yield key
+    elif type(value) is not type(default):
+        yield f"{key}.kind"
+    else:
+        for field in fields(value):
+            name = field.name
+            yield from _changed(f"{key}.{name}", getattr(value, name), getattr(default, name))
 
 
 def plain(config: object) -> dict[str, Any]:

@@ -209,7 +209,7 @@ def test_raises_if_learned_positions_are_shorter_than_a_text():
 def test_a_change_may_make_other_keys_of_the_recipe_idle(tmp_path):
     """Without attention the score of the recipe is idle; that is not the user's mistake."""
     assert recipe.load("luong", ["model.decoder.attention=none"])
-    with pytest.raises(SaccadeError, match=r"model\.decoder\.score: has no effect"):
+    with pytest.raises(SaccadeError, match=r"model\.decoder\.score.*: has no effect"):
         recipe.load(
             "luong", ["model.decoder.attention=none", "model.decoder.score.kind=scaled_dot"]
         )

@@ -9,6 +9,7 @@
     LanguageModel(tokens) → logits                                 text → next tokens
     ImageClassifier(image) → logits                                image → label
     ImageEncoder(image) → states                                   image → vectors
+    AttentionPooling(memory) → vectors                             states → one vector
     Transformer(source, target, source_mask=None) → vectors        vectors → vectors
 
 Every model is built by its options, such as `TranslatorConfig.build`, or from modules of your own.
@@ -27,6 +28,7 @@ from saccade.models.language_models import (
     MaskedLanguageModel,
     MaskedLanguageModelConfig,
 )
+from saccade.models.pooling import AttentionPooling, AttentionPoolingConfig, PoolingOptions
 from saccade.models.text_classifier import (
     Tagger,
     TextClassifier,
@@ -39,6 +41,8 @@ from saccade.models.transformer import Transformer
 from saccade.models.translator import Translator, TranslatorConfig
 
 __all__ = [
+    "AttentionPooling",
+    "AttentionPoolingConfig",
     "Captioner",
     "CaptionerConfig",
     "ConvolutionalClassifierConfig",
@@ -49,6 +53,7 @@ __all__ = [
     "LanguageModelConfig",
     "MaskedLanguageModel",
     "MaskedLanguageModelConfig",
+    "PoolingOptions",
     "Tagger",
     "TextClassifier",
     "TextClassifierConfig",

@@ -10,7 +10,13 @@ from saccade.encoders.convolutional import GridNorm, ResNetOptions
 from saccade.encoders.patches import PatchOptions
 from saccade.interfaces import Memory
 from saccade.layers.dropout import Dropout
-from saccade.models.pooling import Pooling, encode_pooled
+from saccade.models.pooling import (
+    AttentionPooling,
+    Pooling,
+    PoolingOptions,
+    encode_pooled,
+    pooled_dim,
+)
 from saccade.shapes import Float, Tensor
 
 
@@ -40,7 +46,8 @@ class ImageClassifier(ImageEncoder):
     Args:
         encoder: A module `encoder(image) → Memory`.
         head: A module from the pooled vector to logits.
-        pooling: Which vector stands for the image: "first", "mean" or "summary".
+        pooling: Which vector stands for the image: "first", "mean" or "summary", or a module that
+            pools by attention.
         dropout: Dropout before the head.
     """
 
@@ -49,7 +56,7 @@ class ImageClassifier(ImageEncoder):
         encoder: nn.Module,
         head: nn.Module,
         *,
-        pooling: Pooling = "first",
+        pooling: Pooling | AttentionPooling = "first",
         dropout: float = 0.0,
     ) -> None:
         super().__init__(encoder)
@@ -63,15 +70,15 @@ class ImageClassifier(ImageEncoder):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImageClassifierConfig(PatchOptions):
+class ImageClassifierConfig(PoolingOptions, PatchOptions):
     """Options of a Vision Transformer with a head.
 
     pooling   which vector the head reads: "first", that of a class token; "mean", the mean of all
-              patches
+              patches; "attention", the patches weighted by learned queries
     dropout   dropout before the head, a fraction; raise it for small data
     """
 
-    pooling: Literal["first", "mean"] = "first"
+    pooling: Literal["first", "mean", "attention"] = "first"
     dropout: Fraction = 0.0
 
     @property
@@ -81,26 +88,32 @@ class ImageClassifierConfig(PatchOptions):
 
     def build(self, num_classes: int) -> ImageClassifier:
         """Build the classifier."""
+        encoder = self.make_encoder(class_token=self.class_token)
+        pooling = self.make_pooling(self.dim)
         return ImageClassifier(
-            self.make_encoder(class_token=self.class_token),
-            nn.Linear(self.dim, num_classes),
-            pooling=self.pooling,
+            encoder,
+            nn.Linear(pooled_dim(pooling, self.dim), num_classes),
+            pooling=pooling,
             dropout=self.dropout,
         )
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConvolutionalClassifierConfig(ResNetOptions):
-    """Options of a ResNet with a head over the mean of its cells.
+class ConvolutionalClassifierConfig(PoolingOptions, ResNetOptions):
+    """Options of a ResNet with a head over its cells.
 
-    norm   "batch" normalises all images of a batch together; "group" each image alone, for very
-           small batches
+    norm      "batch" normalises all images of a batch together; "group" each image alone, for very
+              small batches
+    pooling   which vector the head reads: "mean", the mean of all cells; "attention", the cells
+              weighted by learned queries, which shows the regions that matter
     """
 
     class_token: ClassVar[bool] = False
     norm: GridNorm = "batch"
+    pooling: Literal["mean", "attention"] = "mean"
 
     def build(self, num_classes: int) -> ImageClassifier:
         """Build the classifier."""
-        head = nn.Linear(self.memory_dim, num_classes)
-        return ImageClassifier(self.make_encoder(), head, pooling="summary")
+        encoder, pooling = self.make_encoder(), self.make_pooling(self.memory_dim)
+        head = nn.Linear(pooled_dim(pooling, self.memory_dim), num_classes)
+        return ImageClassifier(encoder, head, pooling=pooling)

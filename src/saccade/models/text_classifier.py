@@ -12,7 +12,14 @@ from saccade.encoders.transformer import TransformerEncoder, TransformerEncoderC
 from saccade.interfaces import Memory
 from saccade.layers.dropout import Dropout
 from saccade.layers.embeddings import TokenEmbedding
-from saccade.models.pooling import Pooling, encode_pooled
+from saccade.models.pooling import (
+    AttentionPooling,
+    Pooling,
+    PoolingKind,
+    PoolingOptions,
+    encode_pooled,
+    pooled_dim,
+)
 from saccade.positions.config import text_conflicts
 from saccade.shapes import Bool, Float, Int, Tensor
 
@@ -59,7 +66,8 @@ class TextClassifier(TextEncoder):
     Args:
         encoder: A module `encoder(tokens, segments, mask=mask) → Memory`.
         head: A module from the pooled vector to logits.
-        pooling: Which vector stands for the text: "first", "mean" or "summary".
+        pooling: Which vector stands for the text: "first", "mean" or "summary", or a module that
+            pools by attention.
         pooler: A module between the pooled vector and the head (BERT: a linear layer and tanh);
             none if None.
         dropout: Dropout before the head.
@@ -70,7 +78,7 @@ class TextClassifier(TextEncoder):
         encoder: nn.Module,
         head: nn.Module,
         *,
-        pooling: Pooling = "first",
+        pooling: Pooling | AttentionPooling = "first",
         pooler: nn.Module | None = None,
         dropout: float = 0.0,
     ) -> None:
@@ -178,26 +186,29 @@ class TextEncoderConfig(TextReaderConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextClassifierConfig(TextReaderConfig):
+class TextClassifierConfig(PoolingOptions, TextReaderConfig):
     """Options of a text classifier.
 
     pooling   which vector stands for the text: "first", that of the first token; "mean", the mean
-              of all tokens; "summary", the last state of a recurrent encoder
+              of all tokens; "summary", the last state of a recurrent encoder; "attention", the
+              tokens weighted by learned queries, which shows the words that matter
     pooler    whether a linear layer and tanh stand between that vector and the head, as in BERT
     dropout   dropout before the head, a fraction; raise it for small data
     """
 
-    pooling: Pooling = "first"
+    pooling: PoolingKind = "first"
     pooler: bool = True
     dropout: Fraction = 0.1
 
     def build(self, vocabulary: int, num_classes: int) -> TextClassifier:
         """Build the classifier for a vocabulary and a number of classes."""
-        width = self.memory_dim
+        encoder = self.make_encoder(self.make_embedding(vocabulary))
+        pooling = self.make_pooling(self.memory_dim)
+        width = pooled_dim(pooling, self.memory_dim)
         return TextClassifier(
-            self.make_encoder(self.make_embedding(vocabulary)),
+            encoder,
             nn.Linear(width, num_classes),
-            pooling=self.pooling,
+            pooling=pooling,
             pooler=nn.Sequential(nn.Linear(width, width), nn.Tanh()) if self.pooler else None,
             dropout=self.dropout,
         )

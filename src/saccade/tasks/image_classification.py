@@ -26,8 +26,8 @@ from saccade.tasks._shared.answering import (
     NO_OPTIONS,
     Answer,
     Options,
+    classifier_attention,
     require_no_options,
-    self_attention,
 )
 from saccade.tasks._shared.base import Batch, Loss, Progress, Rows, TaskConfig
 from saccade.tasks._shared.classifier import (
@@ -223,15 +223,21 @@ class ImageClassification(ImageTask, Classifier):
     def look(
         self, examples: Sequence[ImageExample], answers: Sequence[Answer]
     ) -> list[AttentionRecord]:
-        """Return where each patch, and a class token if there is one, looked in every layer."""
-        if isinstance(self.config.model, ConvolutionalClassifierConfig):
+        """Return where the queries of the pooling looked.
+
+        Without attention pooling, return where each patch, and a class token if there is one,
+        looked in every layer.
+        """
+        model = self.config.model
+        if isinstance(model, ConvolutionalClassifierConfig) and model.pooling != "attention":
             raise WatchError(
-                "this model has no attention: a convolution weighs its neighbours always alike"
+                "this model has no attention: a convolution weighs its neighbours always alike; "
+                'train it with model.pooling = "attention", or a Vision Transformer'
             )
         shown = [example.image() for example in examples]
         arrays = torch.stack([torch.from_numpy(self.pixels.array(image)) for image in shown])
         has_class_token = self.config.model.class_token
-        return self_attention(
+        return classifier_attention(
             self.model,
             lambda: self.logits(arrays.to(self.device)),
             [self.pixels.side(image, self.grid, class_token=has_class_token) for image in shown],

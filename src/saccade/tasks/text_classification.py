@@ -27,8 +27,8 @@ from saccade.tasks._shared.answering import (
     Answer,
     Example,
     Options,
+    classifier_attention,
     require_no_options,
-    self_attention,
 )
 from saccade.tasks._shared.base import (
     Batch,
@@ -341,11 +341,11 @@ class TextClassification(Classifier):
     def look(
         self, examples: Sequence[WindowExample], answers: Sequence[Answer]
     ) -> list[AttentionRecord]:
-        """Return where each token of the first window looked, in every layer."""
+        """Return where the queries of the pooling, or else all tokens, of a first window looked."""
         pieces = [example.windows[0] for example in examples]
         batch = self._batch(pieces, torch.empty(0)).to(self.device)
         sides = [self._side(piece, e.texts) for piece, e in zip(pieces, examples, strict=True)]
-        return self_attention(
+        return classifier_attention(
             self.model, lambda: self.model(batch.tokens, batch.mask, batch.segments), sides
         )
 

@@ -18,6 +18,7 @@ from torch import nn
 
 from saccade.attention.watch import watch
 from saccade.errors import DecodingError, WatchError
+from saccade.models.pooling import AttentionPooling
 from saccade.tasks._shared.parallel_batches import Rows, batch_size_for, side_by_side
 
 if TYPE_CHECKING:
@@ -201,6 +202,23 @@ def self_attention(
         sides: The tokens of each row, without padding.
     """
     return _records(model, run, sides, sides)
+
+
+def classifier_attention(
+    model: nn.Module, run: Callable[[], object], sides: Sequence[AnySide]
+) -> list[AttentionRecord]:
+    """Return where a classifier looks while `run` runs it.
+
+    With attention pooling these are the queries that the label is read from; without, the tokens of
+    each row look at each other. The arguments are those of `self_attention`.
+    """
+    from saccade.lens.record import Side
+
+    pooling = getattr(model, "pooling", None)
+    if not isinstance(pooling, AttentionPooling):
+        return self_attention(model, run, sides)
+    queries = Side.of_words(pooling.query_names)
+    return _records(model, run, sides, [queries] * len(sides), ["pooling"])
 
 
 def cross_attention(
