@@ -36,7 +36,7 @@ class Table(ABC):
     running   whether rows are parts of a running text, not examples by themselves
     base      beginning of every first value that depends on the place of the files alone
     unread    names of the source's other columns
-    missing   one sentence per row that was left out because its image is missing
+    missing   one sentence per row that was left out because its image or vector file is missing
     """
 
     columns: tuple[str, ...]
@@ -127,7 +127,7 @@ class Corpus:
         summary: The files and columns that were recognised, in one sentence.
         record: How the validation set came about; None if nothing is trained.
         remarks: Sentences about the data that a user should know.
-        skipped: The number of images that were left out by split, if broken ones are.
+        skipped: The number of images or vector files that were left out, by split.
     """
 
     splits: Mapping[str, Split]

@@ -63,6 +63,7 @@ from saccade.tasks._shared.description import (
     Output,
     TextInput,
     TokenOutput,
+    VectorInput,
 )
 from saccade.tasks._shared.evaluation import Evaluation, evaluation_of
 from saccade.tasks._shared.labels import (
@@ -115,6 +116,7 @@ __all__ = [
     "TaskConfig",
     "TextInput",
     "TokenOutput",
+    "VectorInput",
     "advice",
     "config_of",
     "cross_attention",
