@@ -80,7 +80,7 @@ class VectorToTextConfig(TaskConfig):
     text: CaptionTextConfig = CaptionTextConfig()
     loss: SequenceLossConfig = SequenceLossConfig()
     generation: GenerationConfig = GenerationConfig(beam=3, max_length=64)
-    metrics: TextMetricsConfig = TextMetricsConfig(names=("word_error_rate", "exact_match", "chrf"))
+    metrics: TextMetricsConfig = TextMetricsConfig(names=("chrf", "bleu", "exact_match"))
 
     def __post_init__(self) -> None:
         self.model.encoder.position.require_room(self.vectors.max_length, "vectors.max_length")

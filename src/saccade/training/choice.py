@@ -324,6 +324,10 @@ def _captions(facts: Facts) -> str:
     return f"{facts.many} of captions, with an encoder that needs no {WEIGHTS}"
 
 
+def _vectors(facts: Facts) -> str:
+    return f"{facts.many} of vectors"
+
+
 def _book(facts: Facts) -> str:
     scripts = next(iter(facts.train.scripts.values()), {})
     if facts.characters >= LARGE_TEXT or next(iter(scripts), "") in UNALPHABETIC:
@@ -347,6 +351,8 @@ RULES = (
     Rule("vit-tiny", _many_small_images),
     Rule("vit-small", _many_images),
     Rule("caption-attention", _captions, _from_scratch),
+    Rule("vector-classifier", _vectors),
+    Rule("vector-captioner", _vectors),
     Rule("gpt-char", _book),
     Rule("gpt-mini", _much_text),
 )

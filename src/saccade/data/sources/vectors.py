@@ -59,19 +59,19 @@ def open_vectors(where: str | Path) -> npt.NDArray[Any]:
     name = str(where)
     if is_inline(name):
         shown, _, text = name.partition(INLINE)
-        return _decoded(base64.b64decode(text), shown)
+        return decode_array(base64.b64decode(text), shown)
     if name.startswith(builtin.PREFIX):
         return builtin.vectors(name)
     file, inner = locate(name)
     if inner and file.lower().endswith(NPZ) and not inner.endswith(".npy"):
         inner += ".npy"
     if inner:
-        return _decoded(read_bytes(f"{file}/{inner}"), name)
+        return decode_array(read_bytes(f"{file}/{inner}"), name)
     try:
         size = os.stat(file).st_size
         with open(file, "rb") as stream:
             if stream.read(2) == b"PK":
-                return _decoded(_only_array(file), name)
+                return decode_array(_only_array(file), name)
             stream.seek(0)
             shape, fortran, dtype = _header(stream, size, name)
             start = stream.tell()
@@ -84,12 +84,8 @@ def open_vectors(where: str | Path) -> npt.NDArray[Any]:
         raise unreadable(name, error) from error
 
 
-def decode_vectors(data: bytes, where: str, most: int | None = None) -> Vectors:
-    """Decode the bytes of a .npy or .npz file; `where` names it in errors."""
-    return checked(_decoded(data, where), where, most)
-
-
-def _decoded(data: bytes, where: str) -> npt.NDArray[Any]:
+def decode_array(data: bytes, where: str) -> npt.NDArray[Any]:
+    """Return the array of a .npy or .npz file, not checked yet; `where` names it in errors."""
     if data.startswith(b"PK"):
         with BytesIO(data) as stream:
             data = _only_member(stream, where)

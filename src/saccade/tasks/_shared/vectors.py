@@ -24,7 +24,7 @@ from saccade.data.sources.columns import Column
 from saccade.data.sources.vectors import (
     Vectors,
     checked,
-    decode_vectors,
+    decode_array,
     open_vectors,
     read_vectors,
     shown_name,
@@ -166,8 +166,9 @@ class VectorFiles(PreparedFiles[StackedSequences]):
                 array = known[0][known[1]] if known else open_vectors(given)
                 steps = len(array) if array.ndim else 0
             case bytes() | np.ndarray() | list():
-                source = self._fitting(_decoded(given, where), where)
-                steps = len(source)
+                array = _array(given, where)
+                steps = len(array) if array.ndim else 0
+                source = self._fitting(checked(array, where, self.config.max_length), where)
             case _:
                 raise DecodingError(
                     f"{where} must be the path of a .npy file, the bytes of one, an array (steps, "
@@ -234,7 +235,7 @@ class VectorTask(Task):
     def from_json(self, value: object) -> bytes | Vectors:
         """Return vectors from lists of numbers, or the bytes of a .npy file from base64."""
         if isinstance(value, bytes):  # an uploaded file
-            return value
+            return _npy(value)
         if isinstance(value, list):
             return vectors_from_lists(value, "an input")
         if not isinstance(value, str):
@@ -242,12 +243,13 @@ class VectorTask(Task):
                 "an input is a list of vectors, or a .npy file as base64, got " + json_kind(value)
             )
         try:
-            return base64.b64decode(value, validate=True)
+            data = base64.b64decode(value, validate=True)
         except (binascii.Error, ValueError):
             raise DataError(
                 "an input is a list of vectors, or a .npy file as base64, and this text is not "
                 "valid base64"
             ) from None
+        return _npy(data)
 
     def steps(self, examples: Encoded) -> npt.NDArray[np.int64]:
         """Return the number of steps of each example; one more than the limit if it is cut."""
@@ -307,9 +309,14 @@ def with_shown_names(items: list[Item]) -> list[Item]:
     return [replace(item, inputs=(shown_name(item.inputs[0]),)) for item in items]
 
 
-def _decoded(given: object, where: str) -> Vectors:
+def _npy(data: bytes) -> bytes:
+    """Return the bytes of a .npy file; an .npz file may be far larger than its bytes."""
+    if data.startswith(b"PK"):
+        raise DataError("an input is a .npy file, got an .npz or zip file; send the array itself")
+    return data
+
+
+def _array(given: object, where: str) -> npt.NDArray[Any]:
     if isinstance(given, bytes):
-        return decode_vectors(given, where)
-    if isinstance(given, np.ndarray):
-        return checked(given, where)
-    return vectors_from_lists(given, where)
+        return decode_array(given, where)
+    return given if isinstance(given, np.ndarray) else vectors_from_lists(given, where)
