@@ -14,6 +14,8 @@ from saccade.data.validation_split import RowSelection, SplitRecord
 from saccade.errors import DataError
 
 REPORTED = 10_000  # rows between two calls of `progress`
+INLINE = ";npy,"
+"""The mark between a description of vectors that a table holds, and the vectors themselves."""
 
 
 class Row(NamedTuple):
@@ -150,6 +152,11 @@ class Item:
     inputs: tuple[str, ...]
     references: tuple[str, ...]
     line: int
+
+    @property
+    def shown(self) -> str:
+        """The inputs for people, without vectors that a table holds."""
+        return " | ".join(value.partition(INLINE)[0] for value in self.inputs)
 
 
 def items(split: Split, *, inputs: int | None = None) -> Iterator[Item]:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 
 from saccade.config import Conflict
-from saccade.data.corpus import Item, Row, Split
+from saccade.data.corpus import Row, Split
 from saccade.data.sources.columns import Column
 from saccade.data.sources.vectors import read_vectors
 from saccade.data.store.cache import Encoded
@@ -38,7 +38,6 @@ from saccade.tasks._shared.classifier import (
     read_about,
 )
 from saccade.tasks._shared.description import Description, LabelOutput, places_of
-from saccade.tasks._shared.evaluation import Evaluation
 from saccade.tasks._shared.label_baselines import MeanVectorFeatures
 from saccade.tasks._shared.labels import (
     Classification,
@@ -61,7 +60,6 @@ from saccade.tasks._shared.vectors import (
     new_scale,
     padded,
     read_scale,
-    with_shown_names,
 )
 
 FORMAT = 1
@@ -193,12 +191,6 @@ class VectorClassification(VectorTask, Classifier):
 
     def check(self, split: Split) -> None:
         """Accept any table of vectors and labels."""
-
-    def measure(
-        self, items: list[Item], answers: Sequence[Classification], *, quick: bool
-    ) -> Evaluation:
-        """Return the metrics of the labels against those of the items."""
-        return super().measure(with_shown_names(items), answers, quick=quick)
 
     def prepare(
         self, inputs: Sequence[SequenceInput], options: Options = NO_OPTIONS, *, first: int = 0

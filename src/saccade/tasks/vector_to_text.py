@@ -31,7 +31,6 @@ from saccade.tasks._shared.description import (
     GeneratedText,
     places_of,
 )
-from saccade.tasks._shared.evaluation import Evaluation
 from saccade.tasks._shared.seq2seq import (
     CaptionTextConfig,
     GenerationExample,
@@ -52,7 +51,6 @@ from saccade.tasks._shared.vectors import (
     new_scale,
     padded,
     read_scale,
-    with_shown_names,
 )
 from saccade.text import Tokenizer
 
@@ -245,10 +243,6 @@ class VectorToText(VectorTask, WritingTask):
         state = self.model.start(self.scaled(vectors, mask), mask)
         first = torch.full((len(arrays),), self.target.start, device=self.device)
         return DecodingStart(self.model, state, first)
-
-    def measure(self, items: list[Item], answers: Sequence[Answer], *, quick: bool) -> Evaluation:
-        """Return the metrics of the texts."""
-        return super().measure(with_shown_names(items), answers, quick=quick)
 
     def lengths(self, items: Sequence[Item]) -> list[str]:
         """Return the first text of each sequence."""

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from saccade.data import builtin
+from saccade.data.corpus import INLINE
 from saccade.data.sources.archives import NPZ, locate, open_zip, read_bytes
 from saccade.data.sources.text_files import unreadable
 from saccade.errors import DataError
@@ -27,8 +28,8 @@ from saccade.errors import DataError
 Vectors: TypeAlias = npt.NDArray[np.float32]
 """Vectors (steps, width)."""
 
-INLINE, BROKEN = ";npy,", ";broken,"
-"""The mark between a description and the vectors that a table holds, or why they are broken."""
+BROKEN = ";broken,"
+"""The mark after the reason why the vectors that a table holds are broken."""
 WIDEST = 65_536
 """The maximum number of numbers per vector; a larger array is probably transposed."""
 EXPECTED = "an array of numbers with the shape (steps, width)"

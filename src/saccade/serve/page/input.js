@@ -87,8 +87,9 @@ class ImageInput {
     return this.sent;
   }
 
-  accepts({ type }) {
-    return type.startsWith("image/");
+  /** @param {File} file */
+  accepts(file) {
+    return file.type.startsWith("image/");
   }
 
   take(event) {
@@ -123,8 +124,9 @@ class VectorInput extends ImageInput {
     super(changed, ".npy", "Choose a .npy file");
   }
 
-  accepts({ name }) {
-    return /\.npy$/i.test(name);
+  /** @param {File} file */
+  accepts(file) {
+    return /\.npy$/i.test(file.name);
   }
 
   async choose(file) {

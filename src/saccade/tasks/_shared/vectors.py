@@ -8,7 +8,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,7 +19,7 @@ import torch
 from saccade.cancellation import raise_if_cancelled
 from saccade.config import Count
 from saccade.data.batches.collate import mask_of
-from saccade.data.corpus import Item, Split
+from saccade.data.corpus import Split
 from saccade.data.sources.columns import Column
 from saccade.data.sources.vectors import (
     Vectors,
@@ -27,7 +27,6 @@ from saccade.data.sources.vectors import (
     decode_array,
     open_vectors,
     read_vectors,
-    shown_name,
     vectors_from_lists,
     wrong_width,
 )
@@ -302,11 +301,6 @@ def padded(sequences: Sequence[Vectors]) -> tuple[Float[Tensor, "b n w"], Bool[T
     for row, sequence in zip(joined, sequences, strict=True):
         row[: len(sequence)] = sequence
     return torch.from_numpy(joined), mask_of(lengths)
-
-
-def with_shown_names(items: list[Item]) -> list[Item]:
-    """Return items as reports show them, without vectors that a table holds."""
-    return [replace(item, inputs=(shown_name(item.inputs[0]),)) for item in items]
 
 
 def _npy(data: bytes) -> bytes:
