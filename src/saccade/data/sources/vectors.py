@@ -11,10 +11,11 @@ and numbers are copied as they are: pickled objects are never loaded.
 
 import base64
 import os
+import zipfile
 from collections.abc import Callable
-from io import BytesIO
+from io import BufferedIOBase, BytesIO
 from pathlib import Path
-from typing import Any, BinaryIO, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -33,8 +34,9 @@ BROKEN = ";broken,"
 WIDEST = 65_536
 """The maximum number of numbers per vector; a larger array is probably transposed."""
 EXPECTED = "an array of numbers with the shape (steps, width)"
-HEADERS: dict[tuple[int, int], Callable[[BinaryIO], tuple[tuple[int, ...], bool, np.dtype[Any]]]]
-HEADERS = {
+Header: TypeAlias = tuple[tuple[int, ...], bool, np.dtype[Any]]
+"""The shape of an array, whether it is in Fortran's order, and the type of its numbers."""
+HEADERS: dict[tuple[int, int], Callable[[Any], Header]] = {
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,
 }
@@ -174,7 +176,7 @@ def wrong_width(name: str, width: int, usual: int) -> str:
     )
 
 
-def _header(stream: BinaryIO, size: int, where: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+def _header(stream: BufferedIOBase, size: int, where: str) -> Header:
     """Return shape, order and type of the array in a .npy file, whose numbers follow."""
     try:
         version = np.lib.format.read_magic(stream)
@@ -203,10 +205,8 @@ def _only_array(file: str) -> bytes:
     return open_zip(file).read(_only(names, file))
 
 
-def _only_member(stream: BinaryIO, where: str) -> bytes:
+def _only_member(stream: BytesIO, where: str) -> bytes:
     """Return the bytes of the only array of an .npz file that is in memory."""
-    import zipfile
-
     try:
         with zipfile.ZipFile(stream) as archive:
             info = archive.getinfo(_only(archive.namelist(), where))
