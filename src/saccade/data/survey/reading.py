@@ -149,7 +149,8 @@ def sequence_facts(where: str) -> SequenceFacts | DataError:
         vectors = read_vectors(where)
     except DataError as error:
         return error
-    return SequenceFacts(*vectors.shape, _digest(vectors.tobytes()))
+    steps, width = vectors.shape
+    return SequenceFacts(steps, width, _digest(vectors.tobytes()))
 
 
 def _is_grey(image: Image.Image) -> bool:
