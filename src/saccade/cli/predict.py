@@ -30,7 +30,7 @@ def run(
         list[str] | None,
         typer.Argument(
             metavar="INPUT",
-            help="Inputs to predict: texts, paths of images or .npy files, or one folder of images, "
+            help="Inputs to predict: texts, paths of images or .npy files, or a folder of images, "
             ".npy or .txt files (folder/), whose names are printed before a tab. Default: lines of "
             "--input or of stdin.",
         ),
