@@ -340,6 +340,8 @@ def _much_text(facts: Facts) -> str:
 
 
 RULES = (
+    Rule("vector-classifier", _vectors),  # vectors are the input, whatever else a row has
+    Rule("vector-captioner", _vectors),
     Rule("reverse", _letters),
     Rule("pronounce", _pronunciation),
     Rule("transformer-base", _base_pairs),
@@ -351,8 +353,6 @@ RULES = (
     Rule("vit-tiny", _many_small_images),
     Rule("vit-small", _many_images),
     Rule("caption-attention", _captions, _from_scratch),
-    Rule("vector-classifier", _vectors),
-    Rule("vector-captioner", _vectors),
     Rule("gpt-char", _book),
     Rule("gpt-mini", _much_text),
 )
