@@ -172,7 +172,7 @@ def test_erased_steps_become_the_mean(data, classifier):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (np.zeros((4, WIDTH + 1)), "vectors of 4 numbers, the others have 3"),
+        (np.zeros((4, WIDTH + 1)), "vectors of 4 numbers; expected 3"),
         (np.full((4, WIDTH), np.nan), "NaN or infinite"),
         (np.array([object()]), "holds object"),
         ([[1.0, 2.0, 3.0], [4.0]], "ragged"),
@@ -194,7 +194,7 @@ def test_files_of_another_width_are_listed_at_once(tmp_path):
     _, task, split = created(tmp_path)
     with pytest.raises(BrokenImagesError, match="2 of 8 vector files cannot be used") as raised:
         task.encode(split, tmp_path / "cache")
-    assert str(raised.value).count("has vectors of 2 numbers, the others have 3") == 2
+    assert str(raised.value).count("has vectors of 2 numbers; expected 3") == 2
 
 
 def test_json_inputs_are_lists_or_base64_but_never_paths(data, classifier):

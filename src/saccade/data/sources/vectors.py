@@ -81,9 +81,11 @@ def open_vectors(where: str | Path) -> npt.NDArray[Any]:
         if not np.prod(shape, dtype=object):  # an empty file cannot be mapped
             return np.empty(shape, dtype)
         return np.memmap(file, dtype, "r", start, shape, "F" if fortran else "C")
-    except (OSError, ValueError) as error:
-        if isinstance(error, FileNotFoundError):
-            raise DataError(f"{name} does not exist; check the path") from error
+    except DataError:
+        raise
+    except FileNotFoundError as error:
+        raise DataError(f"{name} does not exist; check the path") from error
+    except (OSError, ValueError) as error:  # ValueError: an impossible file name
         raise unreadable(name, error) from error
 
 
@@ -171,8 +173,8 @@ def checked(array: npt.NDArray[Any], where: str, most: int | None = None) -> Vec
 def wrong_width(name: str, width: int, usual: int) -> str:
     """Return the problem of vectors whose width differs from that of the others."""
     return (
-        f"{shown_name(name)} has vectors of {width} numbers, the others have {usual}; compute all "
-        "files in the same way"
+        f"{shown_name(name)} has vectors of {width} numbers; expected {usual}. Compute all files "
+        "in the same way"
     )
 
 
