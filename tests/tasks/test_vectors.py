@@ -177,7 +177,6 @@ def test_erased_steps_become_the_mean(data, classifier):
         (np.array([object()]), "holds object"),
         ([[1.0, 2.0, 3.0], [4.0]], "ragged"),
         (b"not an array", "is not a .npy file"),
-        (7, "must be the path of a .npy file"),
         ("nowhere.npy", "does not exist"),
     ],
 )

@@ -119,7 +119,7 @@ class Transcribed(Batch):
     mask: Bool[Tensor, "b n"]
     target: Int[Tensor, "b u"]
     target_mask: Bool[Tensor, "b u"]
-    places: Int[Tensor, " n"]
+    places: Int[Tensor, " p"]
     """The places of the flattened target[:, 1:] that are predicted."""
 
 

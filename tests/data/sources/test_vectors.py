@@ -104,7 +104,9 @@ def test_a_table_names_files_beside_it(tmp_path):
     np.save(tmp_path / "a.npy", ARRAY)
     np.save(tmp_path / "vectors" / "b.npy", ARRAY)
     np.savez(tmp_path / "all.npz", c=ARRAY)
-    corpus = open_corpus(table(tmp_path, "a.npy", "b.npy", "all.npz/c"), COLUMNS, valid_fraction=0)
+    corpus = open_corpus(
+        table(tmp_path, "a.npy", "b.npy", "all.npz/c"), COLUMNS, valid_fraction=0.0
+    )
     assert [row.values[0].removeprefix(f"{tmp_path}/") for row in corpus.splits["train"]] == [
         "a.npy",
         "vectors/b.npy",
@@ -112,7 +114,7 @@ def test_a_table_names_files_beside_it(tmp_path):
     ]
     before = corpus.splits["train"].digest()
     np.save(tmp_path / "a.npy", 2 * ARRAY)
-    again = open_corpus(tmp_path, COLUMNS, valid_fraction=0)
+    again = open_corpus(tmp_path, COLUMNS, valid_fraction=0.0)
     assert again.splits["train"].digest() != before
 
 
@@ -122,10 +124,10 @@ def test_missing_files_are_listed_at_once_and_can_be_left_out(tmp_path):
     np.save(tmp_path / "b.npy", ARRAY)
     folder = table(tmp_path, "a.npy", "x.npy", "b.npy", "y.npy", "narrow.npy")
     with pytest.raises(BrokenImagesError, match="2 of 5 vector files cannot be used") as raised:
-        list(open_corpus(folder, COLUMNS, valid_fraction=0).splits["train"])
+        list(open_corpus(folder, COLUMNS, valid_fraction=0.0).splits["train"])
     assert '"x.npy" is not in' in str(raised.value)
     assert '"y.npy" is not in' in str(raised.value)
-    corpus = open_corpus(folder, COLUMNS, valid_fraction=0, skip_broken=True)
+    corpus = open_corpus(folder, COLUMNS, valid_fraction=0.0, skip_broken=True)
     assert corpus.splits["train"].count() == 2
     assert "3 of 5 vector files left out as broken" in corpus.remarks[0]
 
@@ -134,7 +136,7 @@ def test_sub_folders_are_classes(tmp_path):
     for name in ("up/1.npy", "up/2.npy", "down/3.npy"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         np.save(tmp_path / name, ARRAY)
-    corpus = open_corpus(tmp_path, COLUMNS, valid_fraction=0)
+    corpus = open_corpus(tmp_path, COLUMNS, valid_fraction=0.0)
     assert [row.values[1] for row in corpus.splits["train"]] == ["down", "up", "up"]
     assert "3 vector files in 2 folders" in corpus.summary
 
@@ -150,7 +152,9 @@ def test_tables_may_hold_the_vectors_themselves(tmp_path, suffix):
         import pyarrow
 
         parquet.write_table(pyarrow.Table.from_pylist(rows), path)
-    values = [row.values[0] for row in open_corpus(path, COLUMNS, valid_fraction=0).splits["train"]]
+    values = [
+        row.values[0] for row in open_corpus(path, COLUMNS, valid_fraction=0.0).splits["train"]
+    ]
     assert [shown_name(value) for value in values] == ["3 × 2 vectors"] * 3
     assert np.array_equal(read_vectors(values[2]), 2 * ARRAY)
 
@@ -171,8 +175,8 @@ def test_raises_on_broken_vectors_in_a_table_unless_they_are_skipped(tmp_path, v
     path = tmp_path / "train.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     with pytest.raises(DataError, match=f"train.jsonl:2.*{message}"):
-        list(open_corpus(path, COLUMNS, valid_fraction=0).splits["train"])
-    corpus = open_corpus(path, COLUMNS, valid_fraction=0, skip_broken=True)
+        list(open_corpus(path, COLUMNS, valid_fraction=0.0).splits["train"])
+    corpus = open_corpus(path, COLUMNS, valid_fraction=0.0, skip_broken=True)
     assert corpus.splits["train"].count() == 1
 
 
