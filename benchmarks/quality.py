@@ -176,6 +176,10 @@ TRIALS = {
         for part, minutes in (("", full), ("10000", 8), ("1000", 5))
     },
     **{
+        f"fsdd-{recipe}": Trial(recipe, data="fsdd", minutes=5, split="valid", test={"dev": "fsdd"})
+        for recipe in ("vector-classifier", "vector-classifier-rnn")
+    },
+    **{
         f"flickr8k-{recipe}": Trial(recipe, **CAPTIONS)
         for recipe in ("caption-attention", "caption-rnn", "caption-transformer")
     },

@@ -102,7 +102,16 @@ def data() -> Path:
         Image.fromarray(pixels).save(folder / "images" / f"{i}.png")
         captions.append(f"images/{i}.png\ta {colour} page")
         classes.append(f"images/{i}.png\t{colour}")
+    (folder / "vectors").mkdir()
+    sounds, spoken = [], []
+    for i in range(ROWS):
+        high = np.random.default_rng(i).normal(i % 2, 1.0, (3 + i, 5))
+        np.save(folder / "vectors" / f"{i}.npy", high)
+        sounds.append(f"{i}.npy\t{'ab'[i % 2]}")
+        spoken.append(f"{i}.npy\t{WORDS[i % 2]} {WORDS[2]}")
     tables = {
+        "vector_classification": ("vectors\tlabel", sounds),
+        "vector_to_text": ("vectors\ttext", spoken),
         "text_to_text": ("source\ttarget", pairs),
         "text_classification": ("text\tlabel", labels),
         "image_to_text": ("image\ttext", captions),

@@ -124,21 +124,24 @@ class WrongTaskError(DataError):
 
 
 class BrokenImagesError(DataError):
-    """Raised if images are missing or cannot be decoded; the message lists the first ten.
+    """Raised if images or vector files are missing or damaged; the message lists the first ten.
 
     Args:
-        problems: One sentence per image, which begins with its name.
-        total: The number of images.
+        problems: One sentence per file, which begins with its name.
+        total: The number of files.
+        noun: The kind of the files.
     """
 
     SHOWN = 10
 
-    def __init__(self, problems: collections.abc.Sequence[str], total: int) -> None:
-        self.problems, self.total = tuple(problems), total
+    def __init__(
+        self, problems: collections.abc.Sequence[str], total: int, noun: str = "image"
+    ) -> None:
+        self.problems, self.total, self.noun = tuple(problems), total, noun
         more = len(problems) - self.SHOWN
         lines = [*problems[: self.SHOWN], *([f"and {more} more"] if more > 0 else [])]
         super().__init__(
-            "\n  ".join([f"{len(problems)} of {total} images cannot be used:", *lines])
+            "\n  ".join([f"{len(problems)} of {total} {noun}s cannot be used:", *lines])
             + "\nReplace or remove them, or leave them out with --skip-broken."
         )
 
@@ -146,7 +149,7 @@ class BrokenImagesError(DataError):
 def joined(errors: collections.abc.Sequence[BrokenImagesError]) -> BrokenImagesError:
     """Return one error with the problems of several."""
     problems = [problem for error in errors for problem in error.problems]
-    return BrokenImagesError(problems, sum(error.total for error in errors))
+    return BrokenImagesError(problems, sum(error.total for error in errors), errors[0].noun)
 
 
 def brief(error: BaseException, most: int = 300) -> str:

@@ -48,6 +48,10 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         noise = np.random.default_rng(number).integers(0, 256, (70, 64, 3), dtype=np.uint8)
         Image.fromarray(noise).save(folder / f"{number}.jpg")
+        clips = Path("clips", ("down", "up")[number % 2])
+        clips.mkdir(parents=True, exist_ok=True)
+        np.save(clips / f"{number}.npy", np.random.default_rng(number).normal(size=(9, 4)))
+    shutil.copy("clips/up/1.npy", "clip.npy")
     shutil.copy("photos/cats/0.jpg", "photo.jpg")
     shutil.make_archive("photos", "zip", "photos")
     return tmp_path

@@ -218,7 +218,7 @@ def test_uploads_may_be_larger_than_json(build):
 @pytest.mark.parametrize(
     ("files", "status", "message"),
     [
-        (form({"model": "book"}, b"a"), 422, "does not read images"),
+        (form({"model": "book"}, b"a"), 422, "reads neither images nor vectors"),
         (form({"model": "photos"}, b"a"), 422, "something else"),
         (form({"model": "photos"}), 422, "inputs: "),
         (form({"model": "photos", "inputs": []}, b"a"), 422, "without inputs"),

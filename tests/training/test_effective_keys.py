@@ -19,6 +19,8 @@ BUILDERS = {
     "masked_language_modeling": lambda model: model.build(V),
     "text_classification": lambda model: model.build(V, 3),
     "tagging": lambda model: model.build(V, 3),
+    "vector_classification": lambda model: model.build(5, 3),
+    "vector_to_text": lambda model: model.build(5, V),
     "image_classification": lambda model: model.sized(32).build(3),
     "image_to_text": lambda model: replace(model, encoder=model.encoder.sized(64)).build(V),
 }
@@ -43,6 +45,10 @@ def tables():
                 "decoder": {"kind": decoder, **SMALL[decoder]},
             }
             yield f"{encoder}-{decoder}", {"task": "text_to_text", "model": model}
+        vectors = {"dim": 48, "encoder": {"kind": encoder, **SMALL[encoder]}}
+        yield f"vectors-{encoder}", {"task": "vector_classification", "model": vectors}
+        captioner = {**vectors, "decoder": {"kind": "transformer", **writer}}
+        yield f"vectors-{encoder}-text", {"task": "vector_to_text", "model": captioner}
         for task in ("masked_language_modeling", "text_classification", "tagging"):
             model = {"dim": 48, "encoder": {"kind": encoder, **SMALL[encoder]}}
             if task == "masked_language_modeling" and encoder == "recurrent":

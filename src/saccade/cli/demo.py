@@ -116,6 +116,13 @@ DEMOS = {
             "training.optim.warmup=50",
         ),
     ),
+    "vectors": Demo(
+        "recognise how the high one of several synthetic sounds moves, and where in time it is",
+        recipe="vector-classifier-rnn",
+        data="builtin:tones",
+        minutes=1.5,
+        inputs=("builtin:tones/4301", "builtin:tones/4302", "builtin:tones/4303"),
+    ),
     "caption": Demo(
         "caption drawn scenes with a model that attends to one region after the other",
         recipe="caption-attention",

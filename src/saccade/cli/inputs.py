@@ -9,6 +9,8 @@ from pathlib import Path
 
 from saccade.errors import DataError
 
+FILES = {"image": "images", "vectors": ".npy or .npz files"}
+"""The kinds of inputs that are files, and their names for people."""
 LONGEST_PATH = 4096
 """Characters of an argument beyond which it cannot be a path."""
 
@@ -35,7 +37,8 @@ class InputFolder:
 
     Args:
         folder: The folder.
-        reads: The kind of an input: "image" for image files, otherwise .txt files are read.
+        reads: The kind of an input: "image" for image files, "vectors" for .npy and .npz files,
+            otherwise .txt files are read.
 
     Attributes:
         names: The names of the files, sorted.
@@ -45,15 +48,15 @@ class InputFolder:
     """
 
     def __init__(self, folder: Path, reads: str) -> None:
-        from saccade.data.sources.archives import SUFFIXES
+        from saccade.data.sources.archives import SUFFIXES, VECTOR_SUFFIXES
         from saccade.data.sources.text_files import suffix_of
 
-        self._folder, self._images = folder, reads == "image"
-        suffixes = SUFFIXES if self._images else (".txt",)
+        self._folder, self._texts = folder, reads not in FILES
+        suffixes = {"image": SUFFIXES, "vectors": VECTOR_SUFFIXES}.get(reads, (".txt",))
         files = (path for path in folder.iterdir() if not path.name.startswith("."))
         self.names = sorted(path.name for path in files if suffix_of(path) in suffixes)
         if not self.names:
-            kind = "images" if self._images else ".txt files (also .txt.gz, .txt.xz)"
+            kind = FILES.get(reads, ".txt files (also .txt.gz, .txt.xz)")
             raise DataError(
                 f"{folder} holds no {kind}; give a folder that does. Files in its sub-folders are "
                 "not read"
@@ -67,14 +70,14 @@ class InputFolder:
         """
         if path is None and arguments and len(arguments) == 1:
             [text] = arguments
-            if len(text) < LONGEST_PATH and (reads == "image" or "/" in text or "\\" in text):
+            if len(text) < LONGEST_PATH and (reads in FILES or "/" in text or "\\" in text):
                 path = Path(text)
         return cls(path, reads) if path is not None and path.is_dir() else None
 
     def chunks(self, size: int) -> Iterator[list[str]]:
-        """Yield the inputs in the order of their names: paths of images, or contents of texts."""
+        """Yield the inputs in the order of their names: paths of files, or contents of texts."""
         paths = (self._folder / name for name in self.names)
-        inputs = (str(path) if self._images else "\n".join(read_inputs(path)) for path in paths)
+        inputs = ("\n".join(read_inputs(path)) if self._texts else str(path) for path in paths)
         yield from _chunked(inputs, size)
 
 

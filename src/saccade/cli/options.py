@@ -59,8 +59,8 @@ SkipBroken = Annotated[
     bool,
     typer.Option(
         "--skip-broken",
-        help="Leave out images that are missing or damaged, and report how many. Decodes every "
-        "image once more. Default: they are an error that lists them.",
+        help="Leave out images and vector files that are missing or damaged, and report how many. "
+        "Reads every file once more. Default: they are an error that lists them.",
     ),
 ]
 MaxSteps = Annotated[

@@ -30,9 +30,9 @@ def run(
         list[str] | None,
         typer.Argument(
             metavar="INPUT",
-            help="Inputs to predict: texts, paths of images, or one folder of images or .txt files "
-            "(folder/), whose names are printed before a tab. Default: lines of --input or of "
-            "stdin.",
+            help="Inputs to predict: texts, paths of images or .npy files, or a folder of images, "
+            ".npy or .txt files (folder/), whose names are printed before a tab. Default: lines of "
+            "--input or of stdin.",
         ),
     ] = None,
     *,
@@ -41,7 +41,7 @@ def run(
         typer.Option(
             "--input",
             metavar="FILE",
-            help="Text file with one input per line, also .gz, or a folder of images or .txt "
+            help="Text file with one input per line, also .gz, or a folder of images, .npy or .txt "
             "files. Default: stdin, if there are no INPUT arguments.",
         ),
     ] = None,

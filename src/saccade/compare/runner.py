@@ -71,7 +71,7 @@ def compare(
         columns: Columns of the data by the name that the task expects: a mapping, or
             "source=english,target=french".
         valid_fraction: Fraction of the rows to hold out for validation, as for `saccade.train`.
-        skip_broken: Leave out images that are missing or damaged, instead of raising an error.
+        skip_broken: Leave out images and vector files that are missing or damaged.
         samples: Whether results and run folders may quote texts of the data.
         cache: Folder for encoded data.
         threads: CPU threads per training.

@@ -14,6 +14,8 @@ from saccade.data.validation_split import RowSelection, SplitRecord
 from saccade.errors import DataError
 
 REPORTED = 10_000  # rows between two calls of `progress`
+INLINE = ";npy,"
+"""The mark between a description of vectors that a table holds, and the vectors themselves."""
 
 
 class Row(NamedTuple):
@@ -36,7 +38,7 @@ class Table(ABC):
     running   whether rows are parts of a running text, not examples by themselves
     base      beginning of every first value that depends on the place of the files alone
     unread    names of the source's other columns
-    missing   one sentence per row that was left out because its image is missing
+    missing   one sentence per row that was left out because its image or vector file is missing
     """
 
     columns: tuple[str, ...]
@@ -127,7 +129,7 @@ class Corpus:
         summary: The files and columns that were recognised, in one sentence.
         record: How the validation set came about; None if nothing is trained.
         remarks: Sentences about the data that a user should know.
-        skipped: The number of images that were left out by split, if broken ones are.
+        skipped: The number of images or vector files that were left out, by split.
     """
 
     splits: Mapping[str, Split]
@@ -150,6 +152,11 @@ class Item:
     inputs: tuple[str, ...]
     references: tuple[str, ...]
     line: int
+
+    @property
+    def shown(self) -> str:
+        """The inputs for people, without vectors that a table holds."""
+        return " | ".join(value.partition(INLINE)[0] for value in self.inputs)
 
 
 def items(split: Split, *, inputs: int | None = None) -> Iterator[Item]:

@@ -44,7 +44,7 @@ SECONDS = 10.0
 LONGEST = 120.0
 """Seconds after which a trial is given up."""
 LEARNED, ENCODED, IMAGES = 50_000, 5_000, 512
-"""Rows that vocabularies are learned from, rows that are encoded, and rows with images."""
+"""Rows that vocabularies are learned from, rows that are encoded, and rows that name files."""
 WARM_UP, LEAST, MOST = 2, 3, 100
 """Updates before the clock starts, and the fewest and most updates that are timed."""
 
@@ -156,9 +156,9 @@ def perform(trial: Trial) -> Cost:
         trial.data, options.columns, pair=trial.pair, columns=trial.columns
     )
     train = corpus.splits["train"]
-    images = any(column.image for column in options.columns)
-    learned = sample(train, IMAGES if images else LEARNED)
-    encoded = sample(learned, IMAGES if images else ENCODED)
+    files = any(column.names_files for column in options.columns)
+    learned = sample(train, IMAGES if files else LEARNED)
+    encoded = sample(learned, IMAGES if files else ENCODED)
     keep_freed_memory()
     torch.manual_seed(recipe.training.seed)
     task = options.create(learned)

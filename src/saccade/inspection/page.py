@@ -24,6 +24,7 @@ def page(inspection: Findings) -> str:
     survey = inspection.survey
     train = next(iter(survey.splits.values()))
     labels, images = train.labels, train.images
+    fault, noun = train.broken_files
     return document(
         "inspection/page.html",
         title=f"Saccade: {inspection.data}",
@@ -60,7 +61,11 @@ def page(inspection: Findings) -> str:
             for script, fraction in scripts.items()
         ],
         images=_images(images) if images else [],
-        broken=[{"broken image": text} for text in images.broken.first] if images else [],
+        vectors=[
+            {"numbers per vector": width, "sequences": spaced(count)}
+            for width, count in (train.vectors.widths if train.vectors else {}).items()
+        ],
+        broken=[{f"broken {noun}": text} for text in fault.first],
         recipes=[
             {"recipe": fit.recipe, "task": fit.task.replace("_", " "), "for": fit.description}
             for fit in inspection.fits

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from saccade.data.sources.columns import counted, quoted, spaced
-from saccade.data.survey import Fault, Images, LabelFacts, Lengths, SplitSurvey, Survey
+from saccade.data.survey import (
+    Fault,
+    Images,
+    LabelFacts,
+    Lengths,
+    SplitSurvey,
+    Survey,
+    VectorFacts,
+)
 from saccade.inspection.cost import Cost, Tokens
 from saccade.inspection.findings import Findings
 
@@ -33,6 +41,7 @@ def text(inspection: Findings) -> str:
         "Labels": _labels(train.labels) if train.labels else [],
         "Scripts": _scripts(train),
         "Images": _images(train.images) if train.images else [],
+        "Vectors": _vectors(train.vectors) if train.vectors else [],
         "Faults": _faults(survey) or ["  none"],
         "Recipes that fit": _fits(inspection),
         f"Cost of {inspection.recipe} on this machine": _cost(inspection),
@@ -138,6 +147,14 @@ def _images(images: Images) -> list[str]:
     return lines
 
 
+def _vectors(vectors: VectorFacts) -> list[str]:
+    widths = (
+        line(width, f"numbers per vector, in {counted(count, 'sequence')}")
+        for width, count in list(vectors.widths.items())[:5]
+    )
+    return [line(vectors.count, "sequences of vectors"), *widths]
+
+
 def _faults(survey: Survey) -> list[str]:
     lines: list[str] = []
     for name, split in survey.splits.items():
@@ -145,8 +162,8 @@ def _faults(survey: Survey) -> list[str]:
         lines += _fault(split.empty, "row", f"with an empty column in {name}")
         lines += _fault(split.duplicates, "duplicate", f"in {name}")
         lines += _fault(split.contradictions, "row", f"of {name} with contradictory labels")
-        if split.images is not None:
-            lines += _fault(split.images.broken, "broken image", f"in {name}")
+        fault, noun = split.broken_files
+        lines += _fault(fault, f"broken {noun}", f"in {name}")
     for leak in survey.leaks:
         fault = Fault(leak.count, leak.first)
         lines += _fault(fault, "row", f"of {leak.split} also in {leak.other}")

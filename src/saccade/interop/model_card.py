@@ -20,6 +20,7 @@ from saccade.tasks import (
     Task,
     TextInput,
     TokenOutput,
+    VectorInput,
     standing,
 )
 
@@ -130,6 +131,10 @@ def _use(about: Description) -> _Use:
             return _Use("An image captioner", "image-to-text")
         case ImageInput(), LabelOutput():
             return _Use("An image classifier", "image-classification")
+        case VectorInput(), GeneratedText():
+            return _Use("A captioner of sequences of vectors", "other")
+        case VectorInput(), LabelOutput():
+            return _Use("A classifier of sequences of vectors", "other")
     return _Use("A model", "other")
 
 
@@ -202,6 +207,9 @@ def _limits(about: Description, facts: CardFacts) -> Iterator[str]:
             yield f"- It reads up to {length:,} tokens; of a longer input, {part}."
         case ImageInput(size=size):
             yield f"- Images are resized to {size} × {size} pixels."
+        case VectorInput(width=width, max_length=length) as reads:
+            part = reads.part.format(length)
+            yield f"- It reads vectors of {width} numbers; of more than {length:,} steps, {part}."
     match about.writes:
         case GeneratedText(options=options):
             yield f"- It generates up to {options.max_length:,} tokens, which may be wrong."

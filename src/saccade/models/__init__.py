@@ -10,6 +10,8 @@
     ImageClassifier(image) → logits                                image → label
     ImageEncoder(image) → states                                   image → vectors
     AttentionPooling(memory) → vectors                             states → one vector
+    VectorClassifier(vectors, mask=None) → logits                  vectors → label
+    VectorCaptioner(vectors, target, mask=None) → logits           vectors → text
     Transformer(source, target, source_mask=None) → vectors        vectors → vectors
 
 Every model is built by its options, such as `TranslatorConfig.build`, or from modules of your own.
@@ -40,6 +42,12 @@ from saccade.models.text_classifier import (
 )
 from saccade.models.transformer import Transformer
 from saccade.models.translator import Translator, TranslatorConfig
+from saccade.models.vector_models import (
+    VectorCaptioner,
+    VectorCaptionerConfig,
+    VectorClassifier,
+    VectorClassifierConfig,
+)
 
 __all__ = [
     "AttentionPooling",
@@ -65,4 +73,8 @@ __all__ = [
     "Transformer",
     "Translator",
     "TranslatorConfig",
+    "VectorCaptioner",
+    "VectorCaptionerConfig",
+    "VectorClassifier",
+    "VectorClassifierConfig",
 ]

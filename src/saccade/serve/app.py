@@ -1,5 +1,7 @@
 """The server's application: routes, error responses and the middleware around them."""
 
+from dataclasses import replace
+
 from fastapi import FastAPI, Security
 from fastapi.exceptions import RequestValidationError
 from fastapi.params import Depends
@@ -29,6 +31,10 @@ def open_paths() -> tuple[str, ...]:
     return (*health.OPEN_PATHS, *page.paths())
 
 
+NESTED_VALUES = 100_000
+"""The JSON values of a request if a model reads lists of numbers; bytes are limited as well."""
+
+
 def build(
     models: ModelRegistry,
     *,
@@ -46,6 +52,8 @@ def build(
         metrics: Metrics of the server.
         log_text: Whether the log includes what users write.
     """
+    if any(model.task.describe().reads.nested for model in models):
+        limits = replace(limits, json_values=max(limits.json_values, NESTED_VALUES))
     app = FastAPI(
         title="Saccade",
         version=__version__,

@@ -22,7 +22,7 @@ from saccade.serve.schemas import PredictRequest
 
 MAX_KEYS = 64
 """Keys of a request body; no schema has as many."""
-REQUEST, IMAGE = "request", "image"
+REQUEST, IMAGE, VECTORS = "request", "image", "vectors"
 """Names of the parts of an upload."""
 TEXT_FIELDS = ("model", "split")
 FORM_FIELDS = tuple(name for name in PredictRequest.model_fields if name != "inputs")
@@ -34,8 +34,8 @@ MAX_FIELD = 1_024
 class StrictRequest(Request):
     """Request with a strictly parsed body.
 
-    An upload is read as the JSON of its part `request`, with the files of its parts `image` as
-    `inputs`.
+    An upload is read as the JSON of its part `request`, with the files of its parts `image` or
+    `vectors` as `inputs`.
     """
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
@@ -112,13 +112,13 @@ def _separators(text: bytes) -> int:
 
 
 def parse_upload(body: bytes, boundary: str, limits: RequestLimits) -> dict[str, object]:
-    """Return the request that an upload stands for, with its images as `inputs`."""
+    """Return the request that an upload stands for, with its files as `inputs`."""
     request: object = None
-    images: list[bytes] = []
+    files: list[bytes] = []
     fields: dict[str, object] = {}
     for part in parts_of(body, boundary, most=limits.inputs + 1 + len(FORM_FIELDS)):
-        if part.name == IMAGE:
-            images.append(part.content)
+        if part.name in (IMAGE, VECTORS):
+            files.append(part.content)
         elif part.name == REQUEST and request is None:
             if len(part.content) > limits.json_bytes:
                 raise Problem(
@@ -133,15 +133,15 @@ def parse_upload(body: bytes, boundary: str, limits: RequestLimits) -> dict[str,
             raise Problem(
                 "invalid",
                 f"unexpected part {shortened(part.name, MAX_PLACE)!r}; an upload has one part "
-                f"named {IMAGE} per image, and the other fields of the request as parts of their "
-                f"own or as JSON in one part named {REQUEST}",
+                f"named {IMAGE} per image or {VECTORS} per .npy file, and the other fields of the "
+                f"request as parts of their own or as JSON in one part named {REQUEST}",
             )
     request = {} if request is None else request
     if not isinstance(request, dict) or "inputs" in request:
         raise Problem("invalid", f"the part {REQUEST} must be a JSON object without inputs")
     if repeated := sorted(request.keys() & fields.keys()):
         raise Problem("invalid", f"{repeated[0]} is in {REQUEST} and a part; send it once")
-    return {**request, **fields, "inputs": images}
+    return {**request, **fields, "inputs": files}
 
 
 def _field_value(part: Part, limits: RequestLimits) -> object:

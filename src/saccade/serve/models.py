@@ -111,7 +111,7 @@ class ServedModel:
         """Return an answer for each input.
 
         Args:
-            values: Inputs as JSON values, or the bytes of images.
+            values: Inputs as JSON values, or the bytes of files.
             options: Options of `predict`.
             deadline: Deadline of the request.
             attention: Whether the answers carry attention records.
@@ -257,6 +257,8 @@ class ServedModel:
 
     def _pixels(self, inputs: Sequence[object]) -> int:
         """Return the pixels of all images, read from their headers; raise if there are too many."""
+        if self.task.reads != "image":
+            return 0
         images = [(number, data) for number, data in enumerate(inputs, 1) if type(data) is bytes]
         sizes = (image_size(data, f"input {number}") for number, data in images)
         pixels = sum(width * height for width, height in sizes)

@@ -64,8 +64,9 @@ class PredictRequest(RequestBody):
     )
     inputs: Annotated[list[object], MinLen(1)] = Field(
         description=(
-            "Inputs of the kind that the model reads: a text, a list of two texts (`pair`), or an "
-            "image as base64 or as a data URI. Taggers take a text or a list of words."
+            "Inputs of the kind that the model reads: a text, a list of two texts (`pair`), an "
+            "image as base64 or as a data URI, or vectors as a list of lists of numbers or as a "
+            ".npy file in base64. Taggers take a text or a list of words."
         ),
         examples=[["my cat sleeps"]],
     )
@@ -271,7 +272,7 @@ class ModelEntry(ResponseBody):
     owned_by: Literal["saccade"] = Field(default="saccade", description="Constant.")
     task: str = Field(description="Name of its task.", examples=["text_to_text"])
     reads: str = Field(
-        description="Kind of its inputs: `text`, `pair` or `image`.", examples=["text"]
+        description="Kind of its inputs: `text`, `pair`, `image` or `vectors`.", examples=["text"]
     )
     engine: str = Field(
         description="Engine that generates its answers. Streams always use `eager`.",

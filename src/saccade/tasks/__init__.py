@@ -64,6 +64,7 @@ from saccade.tasks._shared.description import (
     TagOutput,
     TextInput,
     TokenOutput,
+    VectorInput,
 )
 from saccade.tasks._shared.evaluation import Evaluation, evaluation_of
 from saccade.tasks._shared.labels import (
@@ -121,6 +122,7 @@ __all__ = [
     "TaskConfig",
     "TextInput",
     "TokenOutput",
+    "VectorInput",
     "advice",
     "config_of",
     "cross_attention",

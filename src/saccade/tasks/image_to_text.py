@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Shaped
 
 from saccade.attention.watch import watch
-from saccade.config import Conflict, Count, NotNegative
+from saccade.config import Conflict, NotNegative
 from saccade.data.batches.collate import pad, pad_rows
 from saccade.data.corpus import Item, Row, Split
 from saccade.data.sources.columns import Column
@@ -58,6 +58,7 @@ from saccade.tasks._shared.images import (
 )
 from saccade.tasks._shared.pointing import point, with_pointing
 from saccade.tasks._shared.seq2seq import (
+    CaptionTextConfig,
     GenerationExample,
     SequenceLossConfig,
     WritingTask,
@@ -65,23 +66,11 @@ from saccade.tasks._shared.seq2seq import (
     predicted_places,
     side_of,
 )
-from saccade.text import Tokenizer, VocabularyConfig
+from saccade.text import Tokenizer
 
 TEXT = Column("text", ("caption", "captions", "sentence", "description"))
 FORMAT = 1
 """The version of the encoding; it changes when the same caption would be encoded differently."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class CaptionTextConfig:
-    """The captions.
-
-    vocabulary   the vocabulary
-    max_length   tokens; longer captions are left out of training and counted
-    """
-
-    vocabulary: VocabularyConfig = VocabularyConfig(kind="word", lowercase=True)
-    max_length: Count = 64
 
 
 @dataclass(frozen=True, kw_only=True)

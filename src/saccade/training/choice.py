@@ -335,6 +335,10 @@ def _captions(facts: Facts) -> str:
     return f"{facts.many} of captions, with an encoder that needs no {WEIGHTS}"
 
 
+def _vectors(facts: Facts) -> str:
+    return f"{facts.many} of vectors"
+
+
 def _book(facts: Facts) -> str:
     scripts = next(iter(facts.train.scripts.values()), {})
     if facts.characters >= LARGE_TEXT or next(iter(scripts), "") in UNALPHABETIC:
@@ -347,6 +351,8 @@ def _much_text(facts: Facts) -> str:
 
 
 RULES = (
+    Rule("vector-classifier", _vectors),  # vectors are the input, whatever else a row has
+    Rule("vector-captioner", _vectors),
     Rule("reverse", _letters),
     Rule("pronounce", _pronunciation),
     Rule("transformer-base", _base_pairs),

@@ -98,7 +98,7 @@ def _predictions(evaluation: Evaluation) -> list[dict[str, str]]:
     shown = zip(evaluation.items[:PREDICTIONS], evaluation.answers[:PREDICTIONS], strict=True)
     return [
         {
-            "input": " | ".join(item.inputs),
+            "input": item.shown,
             "prediction": prediction,
             "reference": " | ".join(item.references),
         }

@@ -110,7 +110,7 @@ def train(
             validation set; 10 % if left out, at least 100 rows, at most 20 % and about 2000 rows.
         split_rule: how rows are held out: "stratified" by label, or "hash", as the first versions
             did; a resumed run keeps its own.
-        skip_broken: leave out images that are missing or damaged, instead of raising an error.
+        skip_broken: leave out images and vector files that are missing or damaged.
         samples: whether the run folder and its report may quote texts of the data; a resumed run
             keeps the choice it was begun with if that was false.
         cache: where encoded data is kept for the next training; `~/.cache/saccade` if left out.
@@ -289,7 +289,7 @@ def assess(
             or "source=english,target=french".
         run: the task's run folder; of the data that it was trained on, the split "valid" is then
             what training held out.
-        skip_broken: leave out images that are missing or damaged, instead of raising an error.
+        skip_broken: leave out images and vector files that are missing or damaged.
         attention: also measure how far to believe the task's attention.
         notify: called with a line of text about the data and about each long step.
         options: options of the task's `evaluate`, such as `beam`.

@@ -115,7 +115,7 @@ class RunSummary:
         baselines: The baselines, measured on the same items.
         curve: The validations during training.
         about: The content of run.json.
-        reads_images: Whether an input is an image.
+        reads: The name of the first column, which tells the kind of an input.
     """
 
     folder: Path
@@ -132,7 +132,7 @@ class RunSummary:
     baselines: Sequence[Baseline]
     curve: Sequence[Mapping[str, Any]]
     about: Mapping[str, Any]
-    reads_images: bool = False
+    reads: str = "text"
 
     @property
     def metric(self) -> str:
@@ -196,7 +196,7 @@ class RunSummary:
         if self.parameters is None:
             return resume
         first, *others = self.formats
-        example = "IMAGE.png" if self.reads_images else '"Your text"'
+        example = {"image": "IMAGE.png", "vectors": "VECTORS.npy"}.get(self.reads, '"Your text"')
         return {
             "predict": f"saccade predict {run} {example}",
             "serve": f"saccade serve {run}",
@@ -283,7 +283,7 @@ def summarize(folder: str | Path) -> RunSummary:
         baselines=read_baselines(run.folder),
         curve=[record for record in records if "valid_loss" in record],
         about=about,
-        reads_images=recipe.options.columns[0].name == "image",
+        reads=recipe.options.columns[0].name,
     )
 
 

@@ -574,7 +574,7 @@ def test_raises_on_a_file_without_read_permission(tmp_path):
 def test_raises_on_large_files(tmp_path, monkeypatch):
     monkeypatch.setattr(archives, "MOST_BYTES", 50)
     (tmp_path / "x.png").write_bytes(packed(picture(), "PNG"))
-    assert "the file of an image may have at most 50" in error_of(tmp_path / "x.png")
+    assert "such a file may have at most 50" in error_of(tmp_path / "x.png")
 
 
 def test_memory_for_the_largest_image_is_limited(tmp_path):
@@ -697,7 +697,7 @@ def test_raises_on_zip_bombs(tmp_path, monkeypatch):
         for _ in range(20):
             file.write(bytes(10**6))
     assert path.stat().st_size < 50_000
-    assert "20,000,000 bytes; the file of an image may have at most" in error_of(path / "a.png")
+    assert "20,000,000 bytes; such a file may have at most" in error_of(path / "a.png")
     data = bytearray(path.read_bytes())  # it announces a wrong size
     place = data.index(b"PK\x01\x02") + 24
     data[place : place + 4] = struct.pack("<I", 1000)

@@ -4,6 +4,8 @@
     COLUMNS                the names of a row's values
     rows(split) -> rows    the rows of "train", "valid" or "test", the same at every call
     image(name) -> image   for rows that name images: the RGB image called `builtin:NAME/123`
+    vectors(name) -> array for rows that name vectors: the array (steps, width) of
+                           `builtin:NAME/123`
     boxes(name) -> boxes   where known: the objects that a caption mentions, each as
                            (index of its word, (left, top, right, bottom))
 
@@ -23,9 +25,20 @@ from saccade.errors import DataError
 from saccade.files import fingerprint
 
 if TYPE_CHECKING:
+    import numpy as np
     from PIL.Image import Image
 
-__all__ = ["PREFIX", "Builtin", "boxes", "code_digest", "descriptions", "image", "load", "names"]
+__all__ = [
+    "PREFIX",
+    "Builtin",
+    "boxes",
+    "code_digest",
+    "descriptions",
+    "image",
+    "load",
+    "names",
+    "vectors",
+]
 
 
 @runtime_checkable
@@ -70,6 +83,15 @@ def image(name: str) -> "Image":
     return draw(name)
 
 
+def vectors(name: str) -> "np.ndarray":
+    """Return the vectors (steps, width) that rows call by a name such as `builtin:tones/123`."""
+    dataset = _dataset_of(name)
+    generate: Callable[[str], np.ndarray] | None = getattr(load(dataset), "vectors", None)
+    if generate is None:
+        raise DataError(f"{name} does not exist: {PREFIX}{dataset} has no vectors")
+    return generate(name)
+
+
 def boxes(name: str) -> list[tuple[int, tuple[int, int, int, int]]]:
     """Return the boxes of the objects in a caption, or nothing where they are not known.
 
@@ -88,10 +110,10 @@ def boxes(name: str) -> list[tuple[int, tuple[int, int, int, int]]]:
 
 @lru_cache(maxsize=1)
 def code_digest() -> str:
-    """Return the SHA-256 of the code that draws the images, by which caches of them are keyed."""
+    """Return the SHA-256 of the code that generates files, by which caches of them are keyed."""
     files = sorted(Path(__file__).parent.glob("*.py"))
     return hashlib.sha256("".join(fingerprint(path).sha256 for path in files).encode()).hexdigest()
 
 
-def _dataset_of(image_name: str) -> str:
-    return image_name.removeprefix(PREFIX).partition("/")[0]
+def _dataset_of(name: str) -> str:
+    return name.removeprefix(PREFIX).partition("/")[0]

@@ -47,16 +47,16 @@ def split_by_hash(key: bytes, *, test: int, valid: int, total: int = 100) -> str
 
 
 def image_name(dataset: str, number: int) -> str:
-    """Return the name by which rows of a data set call one of its images."""
+    """Return the name by which rows of a data set call one of its images or arrays."""
     return f"{PREFIX}{dataset}/{number}"
 
 
-def image_number(name: str, dataset: str, count: int) -> int:
-    """Return the number in the name of an image of a data set that has `count` images."""
+def image_number(name: str, dataset: str, count: int, noun: str = "image") -> int:
+    """Return the number in the name of one of `count` images, or other nouns, of a data set."""
     match = re.fullmatch(rf"{PREFIX}{dataset}/(0|[1-9][0-9]{{0,8}})", name)
     if match is None or int(match[1]) >= count:
         raise DataError(
-            f"the image {name!r} does not exist; those of {PREFIX}{dataset} are "
+            f"the {noun} {name!r} does not exist; those of {PREFIX}{dataset} are "
             f"{image_name(dataset, 0)} to {image_name(dataset, count - 1)}"
         )
     return int(match[1])

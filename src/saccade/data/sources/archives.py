@@ -1,4 +1,4 @@
-"""The bytes of images: in files, in zip files and in IDX files, which are never unpacked.
+"""The bytes of images and vectors: in files, zip and IDX files, which are never unpacked.
 
     photos/cat.jpg                       a file
     photos.zip/pets/cat.jpg              a file inside a zip
@@ -30,16 +30,18 @@ from saccade.errors import DataError
 
 Pixels = npt.NDArray[np.uint8]
 
-MOST_BYTES = 200_000_000  # of the file of one image
+MOST_BYTES = 200_000_000  # of the file of one image, or of one inside a zip
 MOST_VALUES = 2**30  # of an IDX file, which is held in memory
 SUFFIXES = (
     *(".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".gif", ".bmp", ".webp", ".tif", ".tiff"),
     *(".ppm", ".pgm", ".pbm", ".pnm"),
 )
 """Suffixes of image files."""
-ZIP = ".zip"
+VECTOR_SUFFIXES = (".npy", ".npz")
+"""Suffixes of vector files."""
+ZIP, NPZ = ".zip", ".npz"
 IDX = re.compile(r"idx\d-ubyte(\.gz|\.xz)?$", re.IGNORECASE)
-CONTAINERS = re.compile(r"\.zip[/\\]|idx\d-ubyte(\.gz|\.xz)?[/\\]", re.IGNORECASE)
+CONTAINERS = re.compile(r"\.(?:zip|npz)[/\\]|idx\d-ubyte(\.gz|\.xz)?[/\\]", re.IGNORECASE)
 ENCRYPTED = 0x1  # flag of a zip member
 SETTLED = 2_000_000_000  # nanoseconds after which a change of a file shows in its time
 
@@ -65,20 +67,21 @@ def exists(where: str) -> bool:
     file, inner = locate(where)
     if not inner:
         return os.path.isfile(file)
-    if file.lower().endswith(ZIP):
-        return inner in open_zip(file)
+    if file.lower().endswith((ZIP, NPZ)):
+        names = open_zip(file)
+        return inner in names or (file.lower().endswith(NPZ) and f"{inner}.npy" in names)
     return is_idx(file) and _number(inner) < len(read_idx(file, 3))
 
 
 def read_bytes(where: str) -> bytes:
-    """Return the bytes of an image file, on the disk or in a zip.
+    """Return the bytes of an image or vector file, on the disk or in a zip.
 
     Raises:
         DataError: The file is missing, too large, not a regular file, or cannot be read.
     """
     file, inner = locate(where)
     if inner:
-        if not file.lower().endswith(ZIP):
+        if not file.lower().endswith((ZIP, NPZ)):
             raise DataError(
                 f"{where} does not exist: {file} is a file, neither a folder nor a .zip"
             )
@@ -86,9 +89,9 @@ def read_bytes(where: str) -> bytes:
     try:
         about = os.stat(file)
         if stat.S_ISDIR(about.st_mode):
-            raise DataError(f"{where} is a folder; an image file is expected")
+            raise DataError(f"{where} is a folder; a file is expected")
         if not stat.S_ISREG(about.st_mode):
-            raise DataError(f"{where} is neither a file nor a folder; an image file is expected")
+            raise DataError(f"{where} is neither a file nor a folder; a file is expected")
         if about.st_size > MOST_BYTES:
             raise _too_large(where, about.st_size)
         with open(file, "rb") as stream:
@@ -167,10 +170,10 @@ def read_idx(path: str | Path, axes: int) -> Pixels:
 
 
 def digest_of_files(names: Iterable[str | Path], *, workers: int = 4) -> str:
-    """Return a SHA-256 of the contents of images in this order, wherever they are.
+    """Return a SHA-256 of the contents of images or vector files in this order, wherever they are.
 
-    An image in a zip or an IDX file counts by the bytes of that file and its name inside; a
-    built-in image by its name and the code that draws it.
+    A file in a zip or an IDX file counts by the bytes of that file and its name inside; a
+    built-in one by its name and the code that generates it.
     """
     paths = map(str, names)
     places = [("", path) if path.startswith(builtin.PREFIX) else locate(path) for path in paths]
@@ -252,6 +255,4 @@ def _number(inner: str) -> int:
 
 
 def _too_large(where: str, size: int) -> DataError:
-    return DataError(
-        f"{where} has {size:,} bytes; the file of an image may have at most {MOST_BYTES:,}"
-    )
+    return DataError(f"{where} has {size:,} bytes; such a file may have at most {MOST_BYTES:,}")

@@ -63,6 +63,8 @@ class Column:
         running: Whether a plain text file is one document; otherwise each line is an example.
         image: Whether the values name images. Images that a table names are looked up when its
             rows are read.
+        vectors: Whether the values name files of vectors, which are looked up in the same way;
+            JSON and Parquet may also hold the vectors themselves.
         label: Whether rows that are held out for validation are stratified by the values; all other
             columns are then inputs. Without such a column only the first one is an input.
         separator: The text between several labels of a row; "" if a value is one label.
@@ -79,6 +81,17 @@ class Column:
     label: bool = False
     separator: str = ""
     sequence: bool = False
+    vectors: bool = False
+
+    @property
+    def names_files(self) -> bool:
+        """Whether the values name files."""
+        return self.image or self.vectors
+
+    @property
+    def noun(self) -> str:
+        """The kind of the files that the values name."""
+        return "vector file" if self.vectors else "image"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +101,7 @@ class ColumnRequest:
     columns       the columns of the task
     pair          source and target language (`--pair`)
     renamed       names or numbers of columns in the files (`--columns`), by the name of the column
-    skip_broken   whether rows are left out whose image is missing or damaged
+    skip_broken   whether rows are left out whose image or vector file is missing or damaged
     """
 
     columns: tuple[Column, ...]
@@ -130,16 +143,16 @@ class ColumnRequest:
         return len(self.required) == 1 and self.required[0].running and not self.renamed
 
     @property
-    def images(self) -> bool:
-        """Whether a required column holds images."""
-        return any(column.image for column in self.required)
+    def file_column(self) -> Column | None:
+        """The first required column whose values name files; None if there is none."""
+        return next((column for column in self.required if column.names_files), None)
 
     @property
     def classes(self) -> bool:
-        """Whether sub-folders may be classes: the required columns are an image and a label."""
+        """Whether sub-folders may be classes: the required columns are a file and a label."""
         return (
             len(self.required) == 2
-            and self.required[0].image
+            and self.required[0].names_files
             and self.required[1].numbers
             and not self.renamed
         )

@@ -33,7 +33,7 @@ from saccade.data.sources.columns import (
     match_numbers,
     quoted,
 )
-from saccade.data.sources.image_tables import ImageFinder
+from saccade.data.sources.image_tables import FileFinder
 from saccade.data.sources.json_arrays import is_array_of_objects, read_objects
 from saccade.data.sources.plain_text import open_document
 from saccade.data.sources.text_files import (
@@ -45,6 +45,7 @@ from saccade.data.sources.text_files import (
     read_lines,
     suffix_of,
 )
+from saccade.data.sources.vectors import inline, is_inline
 from saccade.errors import BrokenImagesError, DataError, WrongTaskError
 
 Record = Mapping[str, object]
@@ -73,9 +74,10 @@ class FileTable(Table):
         self._skip_broken = request.skip_broken
         self.match = self._match(request)
         self.columns, self.unread = self.match.names, self.match.unread
-        self._images = [i for i, column in enumerate(self.match.columns) if column.image]
-        self._finder = ImageFinder(path.parent) if self._images else None
-        if self._finder and 0 in self._images:
+        columns = self.match.columns
+        self._files = [i for i, column in enumerate(columns) if column.names_files]
+        self._finder = FileFinder(path.parent, columns[self._files[0]]) if self._files else None
+        if self._finder and 0 in self._files:
             self.base = self._finder.base
 
     @classmethod
@@ -84,13 +86,13 @@ class FileTable(Table):
         return cls(path, request)
 
     def rows(self) -> Iterator[Row]:
-        """Yield all rows; at the end, raise a DataError if there are none or images are missing."""
+        """Yield all rows; at the end, raise a DataError if there are none or files are missing."""
         file, number = str(self.path), 0
         missing: list[str] = []
         for line, values in self._records():
             number += 1
             try:
-                completed = self._with_images(values, line)
+                completed = self._with_files(values, line)
             except DataError as error:
                 missing.append(str(error))
             else:
@@ -98,14 +100,15 @@ class FileTable(Table):
         if not number:
             raise DataError(f"{self.path} has no rows; at least one example is expected")
         if missing and not self._skip_broken:
-            raise BrokenImagesError(missing, number)
+            noun = self._finder.noun if self._finder else "image"
+            raise BrokenImagesError(missing, number, noun)
         self.missing = missing
 
     def digest(self) -> str:
-        """Return a text that depends on the format, the columns, the bytes and the images."""
+        """Return a text that depends on the format, the columns, the bytes and the files named."""
         places = " ".join(map(str, self.match.places))
-        images = f" {self._image_digest}" if self._images else ""
-        return f"{self.kind} {self.header} {places} {file_digest(self.path)}{images}"
+        files = f" {self._files_digest}" if self._files else ""
+        return f"{self.kind} {self.header} {places} {file_digest(self.path)}{files}"
 
     def meaning(self) -> str:
         """Return a text such as: source = column "en", target = column "de"."""
@@ -115,21 +118,20 @@ class FileTable(Table):
         """Return a text such as: pairs.tsv (tab-separated, no header)."""
         return f"{self.path.name} ({self.kind}{'' if self.header else ', no header'})"
 
-    def _with_images(self, values: tuple[str, ...], line: int) -> tuple[str, ...]:
-        """Return the values with the paths of images in place of their names."""
+    def _with_files(self, values: tuple[str, ...], line: int) -> tuple[str, ...]:
+        """Return the values with the paths of files in place of their names."""
         if self._finder is None:
             return values
         where, completed = f"{self.path}:{line}", list(values)
-        for i in self._images:
+        for i in self._files:
             completed[i] = self._finder.find(values[i], where)
         return tuple(completed)
 
     @cached_property
-    def _image_digest(self) -> str:
-        """The digest of the images, in the order of their first mention."""
-        return digest_of_files(
-            dict.fromkeys(row.values[i] for row in self.rows() for i in self._images)
-        )
+    def _files_digest(self) -> str:
+        """The digest of the files, in the order of their first mention."""
+        names = dict.fromkeys(row.values[i] for row in self.rows() for i in self._files)
+        return digest_of_files(name for name in names if not is_inline(name))
 
     @abstractmethod
     def _match(self, request: ColumnRequest) -> ColumnMatch:
@@ -634,9 +636,9 @@ def _value(record: Record, key: str, where: str, column: Column) -> str:
     """Return a value as text; a list, where a column holds lists, with spaces in between."""
     value = record.get(key)
     if not column.sequence or not isinstance(value, list):
-        return _text(record, key, where, numbers=column.numbers)
+        return _text(record, key, where, column)
     elements = [
-        _text({key: element}, key, f"{where}, element {number}", numbers=column.numbers)
+        _text({key: element}, key, f"{where}, element {number}", column)
         for number, element in enumerate(value, 1)
     ]
     for number, element in enumerate(elements, 1):
@@ -648,11 +650,13 @@ def _value(record: Record, key: str, where: str, column: Column) -> str:
     return join_elements(elements)
 
 
-def _text(record: Record, key: str, where: str, *, numbers: bool) -> str:
+def _text(record: Record, key: str, where: str, column: Column) -> str:
     if key not in record:
         keys = ", ".join(map(quoted, record)) or "none"
         raise DataError(f"{where}: expected the key {quoted(key)}, found {keys}. Add it.")
-    value = record[key]
+    value, numbers = record[key], column.numbers
+    if column.vectors and isinstance(value, list):
+        return inline(value, f"{where}: {quoted(key)}")
     if isinstance(value, str):
         if not value.isascii():
             _require_complete(value, key, where)
@@ -662,6 +666,8 @@ def _text(record: Record, key: str, where: str, *, numbers: bool) -> str:
     if numbers and isinstance(value, float) and math.isfinite(value):
         return str(value)
     expected = "text or a number" if numbers else "text"
+    if column.vectors:
+        expected = "a list of vectors or the path of a vector file"
     actual = "null" if value is None else f"{type(value).__name__} {quoted(str(value), 30)}"
     raise DataError(
         f"{where}: expected {expected} in {quoted(key)}, found {actual}. Correct or remove the row."

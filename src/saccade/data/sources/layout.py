@@ -10,7 +10,7 @@ from saccade.data.corpus import Table
 from saccade.data.sources.archives import ZIP, open_zip
 from saccade.data.sources.columns import Column, ColumnRequest, is_language, listed
 from saccade.data.sources.formats import FORMATS, open_table
-from saccade.data.sources.image_tables import ClassFolders, IdxTable, Tree
+from saccade.data.sources.image_tables import ClassFolders, IdxTable, Tree, suffixes_of
 from saccade.data.sources.plain_text import Documents, ParallelText
 from saccade.data.sources.text_files import suffix_of, unpacked_name, unreadable
 from saccade.errors import DataError
@@ -61,11 +61,11 @@ def find_places(path: Path, request: ColumnRequest) -> tuple[bool, dict[str, Pla
         if not places and request.running and (texts := _text_folder(path)):
             return True, {"train": texts}
         if not places and request.classes:
-            return _image_places(path)
+            return _class_places(path, request)
         return False, places
     if path.is_file():
         if request.classes and path.suffix.lower() == ZIP:
-            return _image_places(path)
+            return _class_places(path, request)
         return True, {"train": _file(path)}
     if place := _parallel_beginning(path, request):
         return True, {"train": place}
@@ -140,20 +140,21 @@ def _parallel_beginning(beginning: Path, request: ColumnRequest) -> Place | None
     return places[0] if len(places) == 1 else None
 
 
-def _image_places(path: Path) -> tuple[bool, dict[str, Place]]:
-    """Return the labelled images of each split, or of `train` alone where there are no splits.
+def _class_places(path: Path, request: ColumnRequest) -> tuple[bool, dict[str, Place]]:
+    """Return the labelled files of each split, or of `train` alone where there are no splits.
 
     A folder or a zip holds one sub-folder per class, or one per split with such sub-folders. A
     folder may also hold one zip per split, or IDX files.
     """
     candidates: list[tuple[str | None, Place]] = []
+    tree_of = partial(Tree.of, suffixes=suffixes_of(request.required[0]))
     if path.is_dir():
         files = [file for file in _files(path) if file.is_file()]
-        candidates += _idx_places(files)
+        candidates += _idx_places(files) if request.required[0].image else ()
         zips = [file for file in files if file.suffix.lower() == ZIP and _split_of(file.stem)]
-        candidates += [(_split_of(file.stem), _classes(_unwrapped(Tree.of(file)))) for file in zips]
+        candidates += [(_split_of(file.stem), _classes(_unwrapped(tree_of(file)))) for file in zips]
     if not candidates:
-        tree = Tree.of(path) if path.is_dir() else _unwrapped(Tree.of(path))
+        tree = tree_of(path) if path.is_dir() else _unwrapped(tree_of(path))
         candidates += [(_split_of(name), _classes(tree.below(name))) for name in tree.folders]
         if not any(split for split, _ in candidates):
             return (True, {"train": _classes(tree)}) if len(tree.classes) > 1 else (False, {})
@@ -161,7 +162,7 @@ def _image_places(path: Path) -> tuple[bool, dict[str, Place]]:
 
 
 def _classes(tree: Tree) -> Place:
-    """Return the images of a tree, labelled with the names of its sub-folders."""
+    """Return the files of a tree, labelled with the names of its sub-folders."""
     name = tree.base.rpartition("/")[2]
     return Place(name, partial(ClassFolders, tree))
 
@@ -219,7 +220,7 @@ def _file(path: Path) -> Place:
 
 def _parallel(files: Iterable[Path], request: ColumnRequest, folder: Path) -> list[Place]:
     """Return the pairs of files that differ only in the suffix of their language."""
-    if len(request.required) != 2 or request.images:
+    if len(request.required) != 2 or request.file_column:
         return []
     texts: dict[str, dict[str, list[Path]]] = {}
     for path in files:

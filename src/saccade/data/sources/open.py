@@ -18,7 +18,7 @@ from saccade.data.sources.columns import (
 from saccade.data.sources.formats import FORMATS
 from saccade.data.sources.generated import builtin_tables
 from saccade.data.sources.huggingface import HUGGING_FACE, huggingface_tables, is_saved
-from saccade.data.sources.image_tables import IntactImages
+from saccade.data.sources.image_tables import IntactFiles
 from saccade.data.sources.layout import SPLITS, contents, find_places
 from saccade.data.validation_split import (
     ENOUGH,
@@ -69,8 +69,8 @@ def open_corpus(
             no split.
         seed: The seed that decides which rows are held out.
         required: The splits that must exist.
-        skip_broken: Whether rows are left out whose image is missing or damaged, which decodes
-            every image once.
+        skip_broken: Whether rows are left out whose image or vector file is missing or damaged,
+            which reads every file once.
 
     Returns:
         The splits, a summary of the recognised files and columns, and the record of the split.
@@ -78,7 +78,7 @@ def open_corpus(
     Raises:
         DataError: A file, a column or a split is missing, or a file is damaged. The message names
             the file, the line and what is expected.
-        BrokenImagesError: Images that a table names are missing.
+        BrokenImagesError: Images or vector files that a table names are missing.
 
     Example:
         >>> corpus = open_corpus("builtin:copy", [Column("source"), Column("target")])
@@ -199,7 +199,7 @@ class _Splitter:
 
 
 def _values(table: Table, broken: list[BrokenImagesError]) -> Iterator[tuple[str, ...]]:
-    """Yield the values of all rows; an error about missing images is collected, not raised."""
+    """Yield the values of all rows; an error about missing files is collected, not raised."""
     try:
         for row in table.rows():
             yield row.values
@@ -207,8 +207,8 @@ def _values(table: Table, broken: list[BrokenImagesError]) -> Iterator[tuple[str
         broken.append(error)
 
 
-def _corpus(tables: Mapping[str, Table], intact: Mapping[str, IntactImages]) -> Corpus:
-    """Return the tables as splits, with all their rows; `intact` are those without some images."""
+def _corpus(tables: Mapping[str, Table], intact: Mapping[str, IntactFiles]) -> Corpus:
+    """Return the tables as splits, with all their rows; `intact` are those without some files."""
     files = "; ".join(f"{name}: {table.describe()}" for name, table in tables.items())
     meaning = "; ".join(dict.fromkeys(table.meaning() for table in tables.values()))
     splits = {name: Split(name, table) for name, table in tables.items()}
@@ -227,14 +227,14 @@ def _ordered(splits: Mapping[str, Split]) -> dict[str, Split]:
     return {**{name: splits[name] for name in SPLITS if name in splits}, **splits}
 
 
-def _intact(tables: Mapping[str, Table], request: ColumnRequest) -> dict[str, IntactImages]:
-    """Return the tables that have broken images, without these."""
-    images = [column.name for column in request.columns if column.image]
-    if not images:
-        raise DataError("--skip-broken is for images, and this task reads none; leave it out")
-    checked = {
-        name: IntactImages(table, table.columns.index(images[0])) for name, table in tables.items()
-    }
+def _intact(tables: Mapping[str, Table], request: ColumnRequest) -> dict[str, IntactFiles]:
+    """Return the tables that have broken images or vector files, without these."""
+    if (column := request.file_column) is None:
+        raise DataError(
+            "--skip-broken is for images and vector files, and this task reads neither; leave it "
+            "out"
+        )
+    checked = {name: IntactFiles(table, column) for name, table in tables.items()}
     return {name: table for name, table in checked.items() if table.problems}
 
 
@@ -256,7 +256,7 @@ def _missing(split: str, data: str | Path, there: list[str], request: ColumnRequ
         other = f", or a sub-folder {split} of .txt files"
     elif request.classes:
         other = f", or one sub-folder per class, perhaps inside a folder {split}, or a .zip"
-    elif request.images:
+    elif request.file_column:
         other = ""
     else:
         other = f", or parallel text such as {split}.en and {split}.de"

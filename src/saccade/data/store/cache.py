@@ -19,7 +19,14 @@ import filelock
 
 from saccade.data.corpus import Row, Split
 from saccade.data.store.ragged import Ragged, RaggedWriter
-from saccade.data.store.stacked import Array, StackedArrays, StackedWriter, sampled_digest
+from saccade.data.store.stacked import (
+    Array,
+    SequenceWriter,
+    StackedArrays,
+    StackedSequences,
+    StackedWriter,
+    sampled_digest,
+)
 from saccade.data.threads import in_threads
 from saccade.errors import BrokenImagesError, DataError, DiskFullError
 from saccade.files import atomic_folder, clean_up, disk_full, fingerprint, read_json
@@ -131,20 +138,51 @@ def arrays_once(
         BrokenImagesError: `make` raised a DataError; all of them are reported together.
         DiskFullError: The disk is full; nothing incomplete is left.
     """
+    write = _writing(names, make, StackedWriter, workers, progress, "image")
+    kind = _Kind("the prepared arrays", write=write, read=_read_arrays, digest=sampled_digest)
+    return _once(_name(("arrays", str(FORMAT), key, str(len(names)))), folder, kind)
+
+
+def sequences_once(
+    names: Sequence[str],
+    make: Callable[[str], Array],
+    *,
+    key: str,
+    folder: Path,
+    workers: int = 2,
+    progress: Progress | None = None,
+) -> StackedSequences:
+    """Prepare one sequence of vectors per name, or read them from the cache.
+
+    It is `arrays_once` for arrays (steps, width) with different numbers of steps.
+    """
+    write = _writing(names, make, SequenceWriter, workers, progress, "vector file")
+    kind = _Kind("the vectors", write=write, read=_read_sequences, digest=sampled_digest)
+    return _once(_name(("sequences", str(FORMAT), key, str(len(names)))), folder, kind)
+
+
+def _writing(
+    names: Sequence[str],
+    make: Callable[[str], Array],
+    writer_class: type[StackedWriter],
+    workers: int,
+    progress: Progress | None,
+    noun: str,
+) -> Callable[[Path], Facts]:
+    """Return a function that prepares the arrays and writes them into a folder."""
+    if not names:
+        raise DataError("there are no rows to prepare; at least one is expected")
 
     def write(entry: Path) -> Facts:
-        writer = StackedWriter(entry, ROWS)
+        writer = writer_class(entry, ROWS)
         try:
-            _write_arrays(names, make, writer, workers, progress)
+            _write_arrays(names, make, writer, workers, progress, noun)
             writer.close()
         finally:
             writer.abandon()
         return {"dtype": writer.dtype, "shape": writer.shape}
 
-    if not names:
-        raise DataError("there are no rows to prepare; at least one is expected")
-    kind = _Kind("the prepared arrays", write=write, read=_read_arrays, digest=sampled_digest)
-    return _once(_name(("arrays", str(FORMAT), key, str(len(names)))), folder, kind)
+    return write
 
 
 @dataclass(frozen=True)
@@ -227,12 +265,18 @@ def _read_arrays(entry: Path, facts: Facts) -> StackedArrays:
     return StackedArrays.open(entry, ROWS, dtype, shape)
 
 
+def _read_sequences(entry: Path, facts: Facts) -> StackedSequences:
+    dtype, shape = cast(str, facts["dtype"]), cast(list[int], facts["shape"])
+    return StackedSequences.open(entry, ROWS, dtype, shape)
+
+
 def _write_arrays(
     names: Sequence[str],
     make: Callable[[str], Array],
     writer: StackedWriter,
     workers: int,
     progress: Progress | None,
+    noun: str,
 ) -> None:
     def prepare(chunk: Sequence[str]) -> list[Array | DataError]:
         return [_tried(make, name) for name in chunk]
@@ -251,7 +295,7 @@ def _write_arrays(
             if progress is not None:
                 progress(done)
     if errors:
-        raise BrokenImagesError([str(error) for error in errors], len(names))
+        raise BrokenImagesError([str(error) for error in errors], len(names), noun)
 
 
 def _tried(make: Callable[[str], Array], name: str) -> Array | DataError:

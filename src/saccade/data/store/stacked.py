@@ -1,6 +1,7 @@
-"""Arrays of one shape in one memory-mapped file.
+"""Arrays of one shape, or sequences of such arrays, in one memory-mapped file.
 
-NAME.stack holds the values of all rows one after the other. Such files may have gigabytes, so
+NAME.stack holds the values of all rows one after the other; of sequences, NAME.offsets holds the
+begin of each (int64), and finally the end of the last one. Such files may have gigabytes, so
 damage is detected by the size and a sample of blocks, which are read in a moment.
 """
 
@@ -56,6 +57,35 @@ class StackedArrays:
         return self.rows[np.asarray(rows, dtype=np.int64)]
 
 
+class StackedSequences:
+    """Sequences of vectors by index, mapped from a file.
+
+    Args:
+        steps: The vectors of all sequences, one after the other.
+        offsets: The begin of each sequence in `steps`, and the end of the last one.
+    """
+
+    def __init__(self, steps: Array, offsets: npt.NDArray[np.int64]) -> None:
+        self.steps, self.offsets = steps, offsets
+
+    @classmethod
+    def open(cls, folder: Path, name: str, dtype: str, shape: Sequence[int]) -> "StackedSequences":
+        """Map the files that a `SequenceWriter` wrote; `shape` is that of one step."""
+        steps = StackedArrays.open(folder, name, dtype, shape).rows
+        return cls(steps, np.fromfile(folder / f"{name}.offsets", np.int64))
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, index: int) -> Array:
+        return self.steps[self.offsets[index] : self.offsets[index + 1]]
+
+    @property
+    def lengths(self) -> npt.NDArray[np.int64]:
+        """The number of steps of every sequence."""
+        return np.diff(self.offsets)
+
+
 class StackedWriter:
     """Write arrays to a file; the first one sets the shape and the type of all."""
 
@@ -66,17 +96,18 @@ class StackedWriter:
 
     def add(self, array: Array, name: str) -> None:
         """Append an array; `name` identifies it in error messages."""
+        shape = self._row_shape(array)
         if self.shape is None:
             if array.dtype.name not in TYPES or not array.size:
                 raise DataError(
                     f"arrays must hold values of {', '.join(TYPES)}; that of {name} is "
                     f"{array.shape} {array.dtype.name}"
                 )
-            self.shape, self.dtype = array.shape, array.dtype.name
-        if (array.shape, array.dtype.name) != (self.shape, self.dtype):
+            self.shape, self.dtype = shape, array.dtype.name
+        if (shape, array.dtype.name) != (self.shape, self.dtype):
             raise DataError(
                 f"all arrays must have the shape {self.shape} and the type {self.dtype}; that of "
-                f"{name} is {array.shape} {array.dtype.name}"
+                f"{name} is {shape} {array.dtype.name}"
             )
         self._stream.write(array.tobytes())
 
@@ -86,10 +117,34 @@ class StackedWriter:
         os.fsync(self._stream.fileno())
         self._stream.close()
 
+    def _row_shape(self, array: Array) -> tuple[int, ...]:
+        return array.shape
+
     def abandon(self) -> None:
         """Close the file, complete or not."""
         with suppress(OSError):  # a full disk rejects the last bytes again
             self._stream.close()
+
+
+class SequenceWriter(StackedWriter):
+    """Write sequences of vectors to a file; the first one sets the width and the type of all."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        super().__init__(folder, name)
+        self._offsets, self._lengths = folder / f"{name}.offsets", [0]
+
+    def add(self, array: Array, name: str) -> None:
+        """Append a sequence (steps, width); `name` identifies it in error messages."""
+        super().add(array, name)
+        self._lengths.append(len(array))
+
+    def close(self) -> None:
+        """Write the offsets as well."""
+        super().close()
+        np.cumsum(self._lengths, dtype=np.int64).tofile(self._offsets)
+
+    def _row_shape(self, array: Array) -> tuple[int, ...]:
+        return array.shape[1:]
 
 
 def sampled_digest(path: Path) -> str:

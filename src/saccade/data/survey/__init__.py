@@ -14,6 +14,7 @@ from saccade.data.survey.facts import (
     Lengths,
     SplitSurvey,
     Survey,
+    VectorFacts,
 )
 from saccade.data.survey.notes import notes
 from saccade.data.survey.reading import survey
@@ -26,6 +27,7 @@ __all__ = [
     "Lengths",
     "SplitSurvey",
     "Survey",
+    "VectorFacts",
     "notes",
     "survey",
 ]

@@ -28,7 +28,7 @@ class Lengths:
     """The lengths of the texts in a column.
 
     Attributes:
-        unit: "words", or "characters" where most texts are one word.
+        unit: "words", or "characters" where most texts are one word; "steps" of vectors.
         median: The median.
         p95: The length that 95 % of the texts do not exceed.
         p99: The length that 99 % of the texts do not exceed.
@@ -68,6 +68,7 @@ class Lengths:
         characters: Mapping[int, int],
         vocabulary: frozenset[str] | None,
         longest_word: int,
+        unit: str = "words",
     ) -> "Lengths":
         """Return the lengths from how often each number of words and characters occurs."""
         texts = sum(words.values())
@@ -81,7 +82,7 @@ class Lengths:
         ends = [low + width * (i + 1) - 1 for i in range(len(bars) - 1)] + [max(counts)]
         starts = [low + width * i for i in range(len(bars))]
         return cls(
-            unit="characters" if one_word > 0.5 else "words",
+            unit="characters" if one_word > 0.5 else unit,
             median=quantile(counts, 0.5),
             p95=quantile(counts, 0.95),
             p99=high,
@@ -168,6 +169,21 @@ class Images:
 
 
 @dataclass(frozen=True, kw_only=True)
+class VectorFacts:
+    """The sequences of vectors of a split.
+
+    Attributes:
+        count: The number of different sequences.
+        widths: The sequences of each width, the number of numbers per vector.
+        broken: The sequences that cannot be read, with the reasons.
+    """
+
+    count: int
+    widths: Mapping[int, int]
+    broken: Fault = Fault()
+
+
+@dataclass(frozen=True, kw_only=True)
 class SplitSurvey:
     """A split as a survey read it.
 
@@ -184,6 +200,8 @@ class SplitSurvey:
         scripts: The fraction of letters in each script, for each column of text.
         labels: The labels, if the data has some.
         images: The images, if the data has some and they were opened.
+        vectors: The sequences of vectors, if the data has some and they were opened; their numbers
+            of steps are in `lengths`.
     """
 
     rows: int
@@ -198,6 +216,14 @@ class SplitSurvey:
     scripts: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     labels: LabelFacts | None = None
     images: Images | None = None
+    vectors: VectorFacts | None = None
+
+    @property
+    def broken_files(self) -> tuple[Fault, str]:
+        """The images or vector files that cannot be read, and their kind."""
+        if self.vectors is not None:
+            return self.vectors.broken, "vector file"
+        return (Fault() if self.images is None else self.images.broken), "image"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -42,8 +42,8 @@ def _faults(name: str, split: SplitSurvey, *, empty: bool) -> Iterator[str]:
     yield from _fault(
         split.contradictions, "row", name, "a model cannot learn both", "with contradictory labels"
     )
-    if split.images is not None:
-        yield from _fault(split.images.broken, "broken image", name)
+    fault, noun = split.broken_files
+    yield from _fault(fault, f"broken {noun}", name)
 
 
 def _fault(

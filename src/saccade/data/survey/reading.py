@@ -25,6 +25,7 @@ from saccade.data.corpus import Corpus, Row, Split
 from saccade.data.sources.archives import is_idx, locate, read_bytes
 from saccade.data.sources.columns import Column, split_elements
 from saccade.data.sources.images import decode_image, image_header, read_image
+from saccade.data.sources.vectors import is_inline, read_vectors
 from saccade.data.survey.facts import (
     FEW,
     Fault,
@@ -34,6 +35,7 @@ from saccade.data.survey.facts import (
     Lengths,
     SplitSurvey,
     Survey,
+    VectorFacts,
     quantile,
 )
 from saccade.data.survey.scripts import scripts_of
@@ -71,10 +73,10 @@ def survey(
     Args:
         corpus: The corpus.
         columns: The columns that it was opened with: one with `numbers` holds labels, one with
-            `image` names images, the others hold text.
+            `image` or `vectors` names files, the others hold text.
         separator: The text between several labels of one row; None if a row has one.
         most: Rows of each split to read; all by default.
-        open_images: Whether to decode the images, in threads.
+        open_images: Whether to decode the images, or to read the vectors, in threads.
         progress: Called with the number of rows read so far, now and then.
 
     Example:
@@ -133,6 +135,24 @@ def image_facts(where: str) -> ImageFacts | DataError:
         return DataError(f"{where} cannot be read: {error.strerror or error}")
 
 
+class SequenceFacts(NamedTuple):
+    """A sequence of vectors: its number of steps, its width, a hash of its content."""
+
+    steps: int
+    width: int
+    digest: str
+
+
+def sequence_facts(where: str) -> SequenceFacts | DataError:
+    """Read vectors; return the facts about them, or why they cannot be read."""
+    try:
+        vectors = read_vectors(where)
+    except DataError as error:
+        return error
+    steps, width = vectors.shape
+    return SequenceFacts(steps, width, _digest(vectors.tobytes()))
+
+
 def _is_grey(image: Image.Image) -> bool:
     """Return whether an RGB image has no colour, by some of its pixels."""
     pixels = np.asarray(image.resize((32, 32), Image.Resampling.NEAREST), np.int16)
@@ -141,6 +161,10 @@ def _is_grey(image: Image.Image) -> bool:
 
 def _digest(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+OpenedFile = ImageFacts | SequenceFacts | DataError | None
+"""What a file that a row names holds, why it cannot be read, or None if it was not opened."""
 
 
 class _TextColumn:
@@ -278,6 +302,36 @@ class _ImageColumn:
         )
 
 
+class _VectorColumn:
+    """Counts of the sequences of vectors; one that several rows name counts once."""
+
+    def __init__(self) -> None:
+        self.names: set[int] = set()
+        self.steps: Counter[int] = Counter()
+        self.widths: Counter[int] = Counter()
+        self.broken: list[str] = []
+
+    def add(self, name: str, vectors: SequenceFacts | DataError) -> None:
+        if hash(name) in self.names:
+            return
+        self.names.add(hash(name))
+        if isinstance(vectors, DataError):
+            self.broken.append(str(vectors))
+        else:
+            self.steps[vectors.steps] += 1
+            self.widths[vectors.width] += 1
+
+    def facts(self) -> VectorFacts:
+        widths = dict(self.widths.most_common())
+        faults = list(self.broken)
+        if len(widths) > 1:
+            usual, *others = widths
+            count = sum(widths[width] for width in others)
+            faults.append(f"{count} have another width than {usual}: {others[0]}")
+        broken = Fault(len(self.broken) + sum(list(widths.values())[1:]), tuple(faults))
+        return VectorFacts(count=len(self.names), widths=widths, broken=broken)
+
+
 def _side(sizes: Counter[tuple[int, int]], side: int) -> Counter[int]:
     counts: Counter[int] = Counter()
     for size, count in sizes.items():
@@ -308,16 +362,17 @@ class _Reader:
         self.split, self.most = split, most
         by_name = {column.name: column for column in columns}
         kinds = [by_name[name] for name in split.columns]
-        self.image = next((i for i, column in enumerate(kinds) if column.image), None)
+        self.file = next((i for i, column in enumerate(kinds) if column.names_files), None)
+        self.has_vectors = self.file is not None and kinds[self.file].vectors
         self.label = next((i for i, column in enumerate(kinds) if column.numbers), None)
         self.inputs = slice(0, max(1, len(kinds) - 1))
-        self.opens = open_images and self.image is not None
+        self.opens = open_images and self.file is not None
         self.texts = {
-            i: _TextColumn() for i in range(len(kinds)) if i not in (self.image, self.label)
+            i: _TextColumn() for i in range(len(kinds)) if i not in (self.file, self.label)
         }
         tags = self.label is not None and kinds[self.label].sequence
         self.labels = _LabelColumn(separator, tags=tags)
-        self.images = _ImageColumn()
+        self.images, self.vectors = _ImageColumn(), _VectorColumn()
         self.may_be_empty = separator is not None
         self.rows, self.complete = 0, True
         self.empty: list[str] = []
@@ -329,36 +384,37 @@ class _Reader:
         """Read the rows; a row that cannot be read ends it."""
         try:
             with closing(self._opened()) as rows:
-                for row, image in rows:
+                for row, file in rows:
                     if self.rows == self.most:
                         self.complete = False
                         break
                     self.rows += 1
-                    self.add(row, image)
+                    self.add(row, file)
                     if progress is not None and self.rows % REPORTED == 0:
                         progress(self.rows)
         except BrokenImagesError as error:  # raised after the last row
-            self.images.broken += error.problems
+            (self.vectors if self.has_vectors else self.images).broken += error.problems
         except DataError as error:
             self.broken, self.complete = Fault(1, (str(error),)), False
         self.input_hashes = np.frombuffer(self._input_hashes, np.int64)
         self.row_hashes = np.frombuffer(self._row_hashes, np.int64)
 
-    def _opened(self) -> Generator[tuple[Row, ImageFacts | DataError | None], None, None]:
+    def _opened(self) -> Generator[tuple[Row, OpenedFile], None, None]:
         if not self.opens:
             yield from ((row, None) for row in self.split)
             return
-        place = self.image
+        place = self.file
         assert place is not None
-        opened = lru_cache(maxsize=64)(image_facts)  # rows with the same image follow each other
+        read = sequence_facts if self.has_vectors else image_facts
+        opened = lru_cache(maxsize=64)(read)  # rows with the same file follow each other
 
-        def work(row: Row) -> tuple[Row, ImageFacts | DataError | None]:
+        def work(row: Row) -> tuple[Row, OpenedFile]:
             return row, None if is_blank(row) else opened(row.values[place])
 
         with closing(in_threads(work, self.split, os.cpu_count() or 1)) as results:
             yield from results
 
-    def add(self, row: Row, image: ImageFacts | DataError | None) -> None:
+    def add(self, row: Row, file: OpenedFile) -> None:
         if self.is_blank(row):
             self.empty_rows += 1
             if len(self.empty) < SHOWN:
@@ -372,10 +428,15 @@ class _Reader:
         if self.label is not None:
             self.labels.add(row.values[self.label])
             key[self.label] = row.values[self.label].strip()
-        if image is not None and self.image is not None:
-            self.images.add(row.values[self.image], image)
-            if isinstance(image, ImageFacts):
-                key[self.image] = image.digest
+        if file is not None and self.file is not None:
+            if self.has_vectors:
+                assert not isinstance(file, ImageFacts)
+                self.vectors.add(row.values[self.file], file)
+            else:
+                assert not isinstance(file, SequenceFacts)
+                self.images.add(row.values[self.file], file)
+            if not isinstance(file, DataError):
+                key[self.file] = file.digest
         self._input_hashes.append(hash(tuple(key[self.inputs])))
         self._row_hashes.append(hash(tuple(key)))
 
@@ -390,6 +451,10 @@ class _Reader:
         """Return the facts about the split."""
         names = self.split.columns
         texts = {names[i]: column for i, column in self.texts.items() if column.words}
+        lengths = {name: column.lengths() for name, column in texts.items()}
+        if self.vectors.steps and self.file is not None:
+            steps = Lengths.of(self.vectors.steps, self.vectors.steps, frozenset(), 0, "steps")
+            lengths = {names[self.file]: steps, **lengths}
         return SplitSurvey(
             rows=self.rows,
             running=self.split.running,
@@ -399,10 +464,11 @@ class _Reader:
             broken=self.broken,
             duplicates=self.fault(_repeats(self.row_hashes), "repeats"),
             contradictions=self.contradictions(),
-            lengths={name: column.lengths() for name, column in texts.items()},
+            lengths=lengths,
             scripts={name: scripts_of(column.letters) for name, column in texts.items()},
             labels=None if self.label is None else self.labels.facts(),
-            images=self.images.facts() if self.opens else None,
+            images=self.images.facts() if self.opens and not self.has_vectors else None,
+            vectors=self.vectors.facts() if self.opens and self.has_vectors else None,
         )
 
     def contradictions(self) -> Fault:
@@ -422,7 +488,7 @@ class _Reader:
         return Fault(repeats.count, tuple(first))
 
     def places(self, numbers: Iterable[int]) -> dict[int, str]:
-        """Return the files and lines, or the images, of rows by number; reads them again."""
+        """Return the files and lines, or the files named, of rows by number; reads them again."""
         wanted = sorted(set(numbers))
         if not wanted:
             return {}
@@ -431,8 +497,10 @@ class _Reader:
         return {number: self.place_of(row) for number, row in first if number in wanted}
 
     def place_of(self, row: Row) -> str:
-        """Return the file and line of a row, or the image that it names."""
-        return row.where if self.image is None else row.values[self.image]
+        """Return the file and line of a row, or the file that it names."""
+        if self.file is None or is_inline(row.values[self.file]):
+            return row.where
+        return row.values[self.file]
 
 
 def _repeats(hashes: Hashes) -> _Repeats:

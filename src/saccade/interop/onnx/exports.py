@@ -23,11 +23,12 @@ from saccade.tasks import (
     LabelOutput,
     Task,
     TextInput,
+    VectorInput,
     with_scaled_head,
 )
 from saccade.text import Tokenizer
 
-SOURCE, IMAGE, LENGTH = "source", "image", "length"
+SOURCE, IMAGE, VECTORS, LENGTH = "source", "image", "vectors", "length"
 
 Arguments = Callable[[Tensors], Sequence[Tensor]]
 """Return the arguments of a model's `read` or `forward` from named tensors."""
@@ -123,7 +124,7 @@ def _generating(task: Task, about: Description, writes: GeneratedText) -> OnnxEx
         first, *others = _with_features(reading.network, reading.arguments(given))
         return task.model(first, given[TOKENS], *others)
 
-    ratio = {} if IMAGE in reading.facts else {"ratio": writes.options.max_ratio}
+    ratio = {} if {IMAGE, VECTORS} & reading.facts.keys() else {"ratio": writes.options.max_ratio}
     return OnnxExport(
         graphs={
             "encoder": Graph(_joined(network, model), read, reading.ports, writing.begun),
@@ -197,8 +198,19 @@ def _reading(task: Task, about: Description, tokens: str, mask: str, axis: str) 
                 "spread": list(image.spread),
             }
             return _Reading([port], lambda given: [given[IMAGE]], {"image": facts}, {}, network)
+        case VectorInput() as vectors:
+            longest = _within(vectors.max_length, vectors.places)
+            mean, spread = list(vectors.mean), list(vectors.spread)
+            facts = {"width": vectors.width, "longest": longest, "mean": mean, "spread": spread}
+            return _Reading(
+                [Port(VECTORS, ("batch", axis, vectors.width)), Port.mask(mask, axis)],
+                lambda given: [given[VECTORS], given[mask]],
+                {"vectors": facts},
+                {axis: longest},
+            )
     raise InteropError(
-        f"the task {task.name} cannot be exported to ONNX: it reads neither texts nor images"
+        f"the task {task.name} cannot be exported to ONNX: it reads neither texts, images nor "
+        "vectors"
     )
 
 

@@ -38,6 +38,7 @@ def overlays(
     words: Sequence[str],
     *,
     title: str = "",
+    name: str = "image",
 ) -> Chart:
     """Draw an image, then for each word the image in grey under the colours of its attention.
 
@@ -50,6 +51,7 @@ def overlays(
         weights: the attention (words, cells), cells row by row.
         words: the words, or other names of what attends.
         title: the title of the chart.
+        name: the name of the image.
 
     Raises:
         ShapeError: if the weights do not fit the words and the grid.
@@ -71,7 +73,7 @@ def overlays(
     numbers = {"grid": list(grid), "words": list(words), "weights": weights.tolist()}
     sheet = _Sheet(pixels.shape[0] / pixels.shape[1], len(shown) + 1, numbers)
     picture = _resized(pixels, sheet.panel)
-    sheet.add(picture, "image" if words else "no words were written")
+    sheet.add(picture, name if words else "no words were written")
     for word, row in zip(shown, weights, strict=False):
         peak = float(row.max())
         heat = upsample(row.reshape(grid) / (peak or 1.0), picture.shape[:2])

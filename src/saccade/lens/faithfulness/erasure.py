@@ -10,8 +10,9 @@ also measured with random parts and with the least attended parts.
 
 The parts of a text are its words: erased words are left out, as in ERASER, because a text without
 some of its words is still a text, and a row of unknown tokens is not. The parts of an image are the
-cells of its grid: erased cells become grey. Both measures are means over several fractions of the
-parts, each rounded up to a number of parts.
+cells of its grid: erased cells become grey. The parts of a sequence of vectors are its steps:
+erased steps become the mean of the training data. Both measures are means over several fractions of
+the parts, each rounded up to a number of parts.
 """
 
 import math

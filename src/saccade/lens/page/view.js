@@ -38,7 +38,7 @@ const PAPER = { sheet: "#ffffff", ink: "#1d2126", looks: "#2563c9" };
 const SVG = "http://www.w3.org/2000/svg";
 
 /** @typedef {{ kind: "text", tokens: string[], words: string[], word_of: (number | null)[] }} Text */
-/** @typedef {{ kind: "image", grid: [number, number], class_token: boolean, image: string }} Picture */
+/** @typedef {{ kind: "image", grid: [number, number], class_token: boolean, image: string, steps?: boolean }} Picture */
 /** @typedef {{ name: string, heads: number, weights: string | Float32Array }} Layer */
 /** @typedef {{ name: string, read: Text | Picture, wrote: Text | Picture | null, layers: Layer[] }} Model */
 /** @typedef {{ side: any, labels: string[], of: (number | null)[], first?: number }} Units */
@@ -257,7 +257,9 @@ function unitsOf(side, words) {
   }
   const [rows, columns] = side.grid;
   const cells = Array.from({ length: rows * columns }, (_, cell) => cell);
-  const names = cells.map((cell) => `cell ${Math.floor(cell / columns)},${cell % columns}`);
+  const name = (cell) =>
+    side.steps ? `step ${cell}` : `cell ${Math.floor(cell / columns)},${cell % columns}`;
+  const names = cells.map(name);
   if (!side.class_token) return { side, labels: names, of: cells, first: 0 };
   if (words) return { side, labels: names, of: [null, ...cells], first: 0 };
   return { side, labels: ["class token", ...names], of: [0, ...cells.map((c) => c + 1)], first: 1 };
@@ -300,7 +302,8 @@ function shortened(text, longest) {
 function summary({ read, wrote }) {
   const [from, to] = [read, wrote].map((side) => {
     if (side === null) return "";
-    return side.kind === "image" ? "image" : shortened(side.words.map(visible).join(" "), 40);
+    if (side.kind === "image") return side.steps ? "vectors" : "image";
+    return shortened(side.words.map(visible).join(" "), 40);
   });
   return to ? `${from} → ${to}` : from;
 }

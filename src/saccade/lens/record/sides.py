@@ -1,4 +1,4 @@
-"""The two sides of attention: a text, or an image in cells.
+"""The two sides of attention: a text, an image in cells, or vectors over time.
 
 Both have the same methods, so that callers need not know which they have: `membership`,
 `answer_row`, `keep` for erasure, `draw`, and `to_json`, `arrays` and `view` for files and pages.
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from saccade.lens.drawing.chart import Chart
 
 CLASS_TOKEN = "[CLS]"
+STRIP_ROWS = 128  # the maximum height of a strip, in numbers of a vector
+STRIP_RANGE = 2.5  # standard deviations from grey to black and to white
 GREY = 127
 """The grey of erased cells."""
 MOST_PIXELS = 50_000_000  # of the image in a record
@@ -66,6 +68,7 @@ class Side:
     word_of: tuple[int | None, ...]
     words_by_default: ClassVar[bool] = False
     answer_name: ClassVar[str] = "first token"
+    parts: ClassVar[str] = "words"
 
     def __post_init__(self) -> None:
         if len(self.word_of) != len(self.tokens):
@@ -183,6 +186,8 @@ class ImageSide:
     grid: tuple[int, int]
     class_token: bool = False
     words_by_default: ClassVar[bool] = True
+    parts: ClassVar[str] = "cells"
+    noun: ClassVar[str] = "image"
 
     def __post_init__(self) -> None:
         pixels = np.array(self.pixels)
@@ -284,7 +289,7 @@ class ImageSide:
         from saccade.lens.drawing.overlays import overlays
 
         cells = weights if words else weights @ self.membership()
-        return overlays(self.pixels, self.grid, cells, rows, title=title)
+        return overlays(self.pixels, self.grid, cells, rows, title=title, name=self.noun)
 
     def to_json(self, *, image: bool = True) -> dict[str, object]:
         """Return the image as JSON has it: as PNG in base64, or without its pixels."""
@@ -301,6 +306,65 @@ class ImageSide:
         shown.thumbnail((LONGEST_SIDE, LONGEST_SIDE))
         kind = "JPEG" if shown.width * shown.height > FEW_PIXELS else "PNG"
         return {**self.to_json(image=False), "image": _base64(shown, kind)}
+
+
+@dataclass(frozen=True, eq=False)
+class StripSide(ImageSide):
+    """Vectors over time that were read, drawn as a strip with one cell per step.
+
+    Args:
+        values: the vectors (steps, width); None if the side was read from a file.
+        neutral: the vector that stands for nothing, in place of erased steps.
+    """
+
+    values: np.ndarray | None = None
+    neutral: np.ndarray | None = None
+    parts: ClassVar[str] = "steps"
+    noun: ClassVar[str] = "vectors"
+
+    @classmethod
+    def of(cls, values: np.ndarray, mean: np.ndarray, spread: np.ndarray) -> "StripSide":
+        """Return the strip of vectors: their numbers, scaled, as greys; the first is at the bottom.
+
+        Args:
+            values: the vectors (steps, width).
+            mean: the mean of each number, drawn in medium grey.
+            spread: the standard deviation of each number.
+        """
+        steps, width = values.shape
+        scaled = ((values - mean) / spread)[:, :: -(-width // STRIP_ROWS)]
+        greys = (255 * (np.clip(scaled / STRIP_RANGE, -1, 1) + 1) / 2).astype(np.uint8)
+        pixels = np.repeat(greys.T[::-1], max(1, -(-4 * greys.shape[1] // steps)), 1)
+        return cls(pixels, (1, steps), values=values, neutral=mean)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The numbers of the steps, from 0."""
+        return tuple(map(str, range(self.grid[1])))
+
+    @property
+    def answer_name(self) -> str:
+        """The name of what an answer is read from."""
+        return "all steps"
+
+    def keep(self, original: object, cells: Collection[int]) -> np.ndarray:
+        """Return the vectors with all other steps neutral.
+
+        Args:
+            original: the input; not used, because this side holds its vectors.
+            cells: the numbers of the steps to keep.
+        """
+        if self.values is None or self.neutral is None:
+            raise WatchError(
+                "this record was read from a file and has no vectors; predict the input again"
+            )
+        kept = np.zeros(len(self.values), bool)
+        kept[list(cells)] = True
+        return np.where(kept[:, None], self.values, self.neutral).astype(np.float32)
+
+    def to_json(self, *, image: bool = True) -> dict[str, object]:
+        """Return the strip as JSON has it: an image of one row of cells, which are steps."""
+        return {**super().to_json(image=image), "steps": True}
 
 
 AnySide = Side | ImageSide
@@ -329,7 +393,8 @@ def side_from_json(saved: Mapping[str, Any], pixels: np.ndarray | None = None) -
     rows, columns = _items(saved["grid"], int)
     [class_token] = _items([saved["class_token"]], bool)
     shown = _png_pixels(saved["png"]) if pixels is None else pixels
-    return ImageSide(shown, (rows, columns), class_token=class_token)
+    kind = StripSide if saved.get("steps") is True else ImageSide
+    return kind(shown, (rows, columns), class_token=class_token)
 
 
 def _items(values: object, *kinds: type[Item]) -> tuple[Item, ...]:

@@ -112,6 +112,7 @@ export class PredictionColumn extends Column {
 
   get hint() {
     if (this.model.reads === "image") return "The prediction appears once there is an image.";
+    if (this.model.reads === "vectors") return "The prediction appears once there is a file.";
     return "The prediction appears as you type.";
   }
 

@@ -162,7 +162,7 @@ function trial({ path, method, route }, schemas, models) {
   output.hidden = true;
   const status = make("span", { class: "quiet", role: "status" });
   const renew = () => {
-    curl.textContent = curlCommand(path, content ? area.value : "", photoModel(path, models));
+    curl.textContent = curlCommand(path, content ? area.value : "", uploadModel(path, models));
   };
   area.addEventListener("input", renew);
   renew();
@@ -219,6 +219,7 @@ function exampleOf(path, schema, models) {
   }
   if (!model) return example;
   if (path === "/v1/predict" && model.reads === "pair") example.inputs = [["a text", "another"]];
+  if (path === "/v1/predict" && model.reads === "vectors") example.inputs = [[[0.1, 0.2]]];
   if (path === "/v1/completions") example.prompt = schema.properties.prompt.examples?.[0] ?? "";
   if (path === "/translate") [example.source, example.target] = model.languages;
   return example;
@@ -227,20 +228,22 @@ function exampleOf(path, schema, models) {
 function modelFor(path, models) {
   if (path === "/v1/completions") return models.find(({ streams }) => streams);
   if (path === "/translate") return models.find(({ languages }) => languages);
-  return models.find(({ reads }) => reads !== "image") ?? models[0];
+  return models.find(({ reads }) => !(reads in UPLOADS)) ?? models[0];
 }
 
-function photoModel(path, models) {
-  return path === "/v1/predict" ? models.find(({ reads }) => reads === "image") : undefined;
+const UPLOADS = { image: "image=@photo.png", vectors: "vectors=@clip.npy" };
+
+function uploadModel(path, models) {
+  return path === "/v1/predict" ? models.find(({ reads }) => reads in UPLOADS) : undefined;
 }
 
-/** Return the request for a shell, with an upload if a model reads images. */
-function curlCommand(path, body, photos) {
+/** Return the request for a shell, with an upload if a model reads files. */
+function curlCommand(path, body, reader) {
   const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
   const bearer = token.value ? " -H 'Authorization: Bearer TOKEN'" : "";
   const address = `curl ${location.origin}${path}${bearer}`;
   const lines = [body ? `${address} --json ${quoted(body.replaceAll(/\s*\n\s*/g, " "))}` : address];
-  if (photos) lines.push(`${address} -F model=${photos.id} -F image=@photo.png`);
+  if (reader) lines.push(`${address} -F model=${reader.id} -F ${UPLOADS[reader.reads]}`);
   return lines.join("\n");
 }
 

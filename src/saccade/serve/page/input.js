@@ -1,8 +1,8 @@
-/* Fields for the input of a model: a text, a pair of texts, or an image.
+/* Fields for the input of a model: a text, a pair of texts, an image, or a file of vectors.
 
 inputFor(reads, changed).element   the fields
                .value()           the input for the server, or null while it is empty
-               .take(event)       accepts an image that was pasted or dropped anywhere on the page
+               .take(event)       accepts a file that was pasted or dropped anywhere on the page
 
 changed(atOnce) is called when the input has changed; atOnce is false while the user types. */
 
@@ -15,6 +15,7 @@ const KINDS = "image/png,image/jpeg,image/gif,image/bmp,image/webp,image/tiff,.p
 
 export function inputFor(reads, changed) {
   if (reads === "image") return new ImageInput(changed);
+  if (reads === "vectors") return new VectorInput(changed);
   const labels = reads === "pair" ? ["First text", "Second text"] : ["Text"];
   return new TextInput(labels, changed);
 }
@@ -53,13 +54,11 @@ class TextInput {
 }
 
 class ImageInput {
-  constructor(changed) {
+  constructor(changed, kinds = KINDS, choose = "Choose an image") {
     this.changed = changed;
     this.sent = null;
     this.turn = 0;
-    /** @type {string[]} */
-    this.texts = []; // an image has none
-    this.file = make("input", { type: "file", id: "image", accept: KINDS, class: "unseen" });
+    this.file = make("input", { type: "file", id: "image", accept: kinds, class: "unseen" });
     this.file.addEventListener("change", () => this.choose(this.file.files?.[0]));
     this.said = make("p", { class: "quiet", role: "status" });
     this.shown = make("div", { class: "shown" });
@@ -68,7 +67,7 @@ class ImageInput {
       { class: "drop" },
       this.shown,
       this.file,
-      make("label", { for: "image", class: "button" }, "Choose an image"),
+      make("label", { for: "image", class: "button" }, choose),
       make("span", { class: "quiet" }, "or drop or paste one"),
     );
     this.element = make("div", {}, this.zone, this.said);
@@ -78,13 +77,24 @@ class ImageInput {
     }
   }
 
+  get texts() {
+    return []; // a file has none
+  }
+
+  set texts(_) {}
+
   value() {
     return this.sent;
   }
 
+  /** @param {File} file */
+  accepts(file) {
+    return file.type.startsWith("image/");
+  }
+
   take(event) {
     const given = event.clipboardData ?? event.dataTransfer;
-    const file = [...(given?.files ?? [])].find(({ type }) => type.startsWith("image/"));
+    const file = [...(given?.files ?? [])].find((one) => this.accepts(one));
     if (file) this.choose(file);
     return Boolean(file);
   }
@@ -105,6 +115,24 @@ class ImageInput {
       this.shown.replaceChildren();
       this.said.textContent = `This file cannot be read as an image: ${error.message}`;
     }
+    this.changed(true);
+  }
+}
+
+class VectorInput extends ImageInput {
+  constructor(changed) {
+    super(changed, ".npy", "Choose a .npy file");
+  }
+
+  /** @param {File} file */
+  accepts(file) {
+    return /\.npy$/i.test(file.name);
+  }
+
+  async choose(file) {
+    if (!file) return;
+    this.sent = this.accepts(file) ? file : null;
+    this.said.textContent = this.sent ? `${file.name}, ${file.size} bytes` : "Choose a .npy file.";
     this.changed(true);
   }
 }

@@ -122,7 +122,7 @@ class Page {
     const before = this.input.texts;
     this.reads = reads;
     this.input = inputFor(reads, (atOnce) => this.changed(atOnce));
-    if (reads !== "image") this.input.texts = before;
+    this.input.texts = before;
     at("input").replaceChildren(this.input.element);
   }
 
@@ -198,7 +198,7 @@ function option(value, text = value) {
   return make("option", { value }, text);
 }
 
-const INPUTS = { text: "text", pair: "two texts", image: "image" };
+const INPUTS = { text: "text", pair: "two texts", image: "image", vectors: "vectors (.npy)" };
 
 function aboutModel({ task, reads, languages }) {
   const [from, to] = languages ?? [];

@@ -122,11 +122,11 @@ function headersOf(json) {
   return headers;
 }
 
-/** Return a form with images as files, which may be larger than JSON. */
+/** Return a form with images or .npy files, which may be larger than JSON. */
 function upload({ inputs, ...rest }) {
   const form = new FormData();
   form.append("request", JSON.stringify(rest));
-  for (const image of inputs) form.append("image", image);
+  for (const file of inputs) form.append(/\.npy$/i.test(file.name) ? "vectors" : "image", file);
   return form;
 }
 

@@ -6,7 +6,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from saccade.serve.json_body import FORM_FIELDS, IMAGE, REQUEST, StrictRoute
+from saccade.serve.json_body import FORM_FIELDS, IMAGE, REQUEST, VECTORS, StrictRoute
 from saccade.serve.middleware import UPLOAD
 from saccade.serve.models import ModelRegistry
 from saccade.serve.problems import WORK, Problem, documented
@@ -25,7 +25,6 @@ UPLOAD_PATHS = ("/v1/predict",)
 """Paths that accept uploads."""
 UPLOAD_SCHEMA = {
     "type": "object",
-    "required": [IMAGE],
     "additionalProperties": False,
     "properties": {
         REQUEST: {
@@ -42,6 +41,12 @@ UPLOAD_SCHEMA = {
             "minItems": 1,
             "items": {"type": "string", "format": "binary"},
             "description": "Image file; one part per input.",
+        },
+        VECTORS: {
+            "type": "array",
+            "minItems": 1,
+            "items": {"type": "string", "format": "binary"},
+            "description": "File .npy with an array (steps, width); one part per input.",
         },
     },
 }
@@ -65,13 +70,15 @@ def router(models: ModelRegistry) -> APIRouter:
     async def predict(body: PredictRequest, request: Request) -> Response:
         """Answer inputs with any of the models: translate, classify, caption, continue.
 
-        Images can also be uploaded by a form, `multipart/form-data`, such as with
-        `curl -F image=@photo.png`.
+        Images and .npy files can also be uploaded by a form, `multipart/form-data`, such as with
+        `curl -F image=@photo.png` or `curl -F vectors=@clip.npy`.
         """
         model = models.find(body.model)
-        if model.task.reads != "image" and any(type(value) is bytes for value in body.inputs):
+        reads = model.task.describe().reads
+        if not reads.suffixes and any(type(value) is bytes for value in body.inputs):
             raise Problem(
-                "invalid", f"{model.name} does not read images; send its inputs as JSON instead"
+                "invalid",
+                f"{model.name} reads neither images nor vectors; send its inputs as JSON instead",
             )
         answers = await model.predict(
             body.inputs,

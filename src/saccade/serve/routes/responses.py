@@ -24,7 +24,7 @@ def deadline_of(request: Request, model: ServedModel, inputs: Sequence[object]) 
     """Return the deadline of a request, after adding its model and inputs to the log."""
     context = request.state.context
     context.facts |= {"model": model.name, "inputs": len(inputs)}
-    if request.app.state.log_text and model.task.reads != "image":
+    if request.app.state.log_text and not model.task.describe().reads.suffixes:
         context.facts["text"] = list(inputs)
     return Deadline(request, context.deadline, context.size)
 

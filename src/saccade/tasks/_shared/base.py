@@ -168,7 +168,7 @@ class Task(nn.Module, ABC):
 
     @property
     def reads(self) -> str:
-        """The kind of an input, such as "text", "pair" (of texts) or "image"."""
+        """The kind of an input, such as "text", "pair" (of texts), "image" or "vectors"."""
         return self.describe().reads.kind
 
     @property
@@ -241,14 +241,15 @@ class Task(nn.Module, ABC):
         """Log a warning about inputs that are not read completely."""
         if not (cut := [example for example in examples if example.cut]):
             return
-        part = self.describe().reads.part.format(cut[0].length)
+        reads = self.describe().reads
         log.warning(
-            "%d of %d inputs are too long, the first is input %d: of its %d tokens, %s",
+            "%d of %d inputs are too long, the first is input %d: of its %d %s, %s",
             len(cut),
             len(examples),
             cut[0].number + 1,
             cut[0].encoded,
-            part,
+            reads.unit,
+            reads.part.format(cut[0].length),
         )
 
     def finish(self, examples: Encoded) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from torch import nn
 
+from saccade.data.sources.archives import SUFFIXES, VECTOR_SUFFIXES
 from saccade.decoding import GenerationConfig, GenerationLimits
 
 if TYPE_CHECKING:
@@ -28,10 +29,16 @@ class Input:
 
     Attributes:
         kind: The name of such inputs in the HTTP API.
-        part: The part of an input that is read if it is too long, as "{}" tokens, for a message.
+        unit: The plural of what the length of an input counts.
+        suffixes: The suffixes of the files that inputs may be; none if they are texts.
+        nested: Whether an input in JSON is a list of lists of numbers.
+        part: The part of an input that is read if it is too long, with "{}" for its length.
     """
 
     kind: ClassVar[str]
+    unit: ClassVar[str] = "tokens"
+    suffixes: ClassVar[tuple[str, ...]] = ()
+    nested: ClassVar[bool] = False
     part: ClassVar[str] = "only {} are read"
 
 
@@ -104,6 +111,7 @@ class ImageInput(Input):
     """
 
     kind: ClassVar[str] = "image"
+    suffixes: ClassVar[tuple[str, ...]] = SUFFIXES
 
     size: int
     how: str
@@ -111,6 +119,33 @@ class ImageInput(Input):
     mean: tuple[float, ...]
     spread: tuple[float, ...]
     features: Callable[[], nn.Module] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class VectorInput(Input):
+    """A sequence of vectors (b, n, width), scaled by (x - mean) / spread.
+
+    The model is called with the vectors and a boolean `mask` (b, n) that is True at real steps.
+
+    Attributes:
+        width: The number of numbers per vector.
+        max_length: The maximum number of steps that are read.
+        mean: The mean of each number in the training data.
+        spread: The standard deviation of each number in the training data.
+        places: Number of positions that the model has for them; None if it is unlimited.
+    """
+
+    kind: ClassVar[str] = "vectors"
+    unit: ClassVar[str] = "steps"
+    suffixes: ClassVar[tuple[str, ...]] = VECTOR_SUFFIXES
+    nested: ClassVar[bool] = True
+    part: ClassVar[str] = "only the first {} are read (vectors.max_length)"
+
+    width: int
+    max_length: int
+    mean: tuple[float, ...]
+    spread: tuple[float, ...]
+    places: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ import binascii
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -24,11 +24,11 @@ from PIL import Image
 
 from saccade.cancellation import raise_if_cancelled
 from saccade.config import Count
-from saccade.data.corpus import Row, Split
+from saccade.data.corpus import Split
 from saccade.data.sources.columns import Column
 from saccade.data.sources.images import ResizeMethod, decode_image, read_image, resized, to_rgb
 from saccade.data.sources.text_files import file_digest
-from saccade.data.store.cache import Encoded, arrays_once, encode_once
+from saccade.data.store.cache import Encoded, arrays_once
 from saccade.data.store.stacked import Array, StackedArrays
 from saccade.encoders.efficientnet import EfficientNetLite0
 from saccade.errors import (
@@ -46,6 +46,7 @@ from saccade.shapes import Float, Tensor
 from saccade.tasks._shared.answering import Example
 from saccade.tasks._shared.base import Progress, Rows, Task, json_kind
 from saccade.tasks._shared.description import ImageInput
+from saccade.tasks._shared.prepared import EncodedFiles, PreparedFiles
 
 IMAGE = Column("image", ("img", "image_path", "file", "filename", "path", "photo"), image=True)
 FILE = "images.json"
@@ -299,68 +300,24 @@ def facts_json(view: View) -> dict[str, str]:
     return {FILE: json.dumps(view.facts(), indent=1)}
 
 
-@dataclass(frozen=True)
-class EncodedImages(Encoded):
-    """Rows whose first field is the number of an image, and the arrays of the images."""
-
-    arrays: StackedArrays
-
-    def images(self, rows: Rows) -> Tensor:
-        """Return the arrays of the images of these rows (b, c, h, w)."""
-        numbers = [int(self.fields[0][int(row)][0]) for row in rows]
-        return torch.from_numpy(self.arrays.take(numbers))
-
-
-class Gallery:
-    """The prepared images of a task: those of data from the cache, and those of a user.
-
-    Images of data that is not trained on are remembered by name, so that validations during
-    training decode nothing.
-    """
+class Gallery(PreparedFiles[StackedArrays]):
+    """The prepared images of a task."""
 
     def __init__(self, view: View) -> None:
+        super().__init__()
         self.view = view
-        self._known: dict[str, tuple[StackedArrays, int]] = {}
 
-    def encode(
-        self,
-        split: Split,
-        others: Callable[[list[Row]], list[list[int]]],
-        *,
-        key: str,
-        folder: Path,
-        limits: Sequence[int] | None = None,
-        may_be_empty: Collection[str] = (),
-        progress: Progress | None = None,
-    ) -> EncodedImages:
-        """Encode a split whose first column names images; `others` encodes the other field."""
-        places: dict[str, int] = {}
-        for row in split:
-            places.setdefault(row.values[0], len(places))
-        arrays = arrays_once(
-            list(places),
+    def prepare(
+        self, names: list[str], *, split: Split, folder: Path, progress: Progress | None
+    ) -> StackedArrays:
+        """Return the arrays of the images of a split."""
+        return arrays_once(
+            names,
             lambda name: self.view.array(read_image(name)),
             key=f"{self.view.key} {split.digest()}",
             folder=folder,
             progress=progress,
         )
-
-        def numbers(rows: list[Row]) -> list[tuple[list[int], ...]]:
-            images = [[places[row.values[0]]] for row in rows]
-            return list(zip(images, others(rows), strict=True))
-
-        encoded = encode_once(
-            split,
-            numbers,
-            key=key,
-            folder=folder,
-            limits=limits,
-            may_be_empty=may_be_empty,
-            progress=progress,
-        )
-        if split.name != "train":
-            self._known |= {name: (arrays, place) for name, place in places.items()}
-        return EncodedImages(encoded.fields, encoded.skipped, encoded.key, arrays)
 
     def arrays(self, inputs: Iterable[Picture], first: int = 0) -> Tensor:
         """Return the arrays of images (b, c, h, w); `first` is the number of the first, from 0."""
@@ -411,8 +368,8 @@ def image_examples(inputs: Iterable[Picture], first: int, weights: int = 0) -> l
 
 def images_of(examples: Encoded, rows: Rows) -> Tensor:
     """Return the arrays of the images of these rows (b, c, h, w)."""
-    assert isinstance(examples, EncodedImages)
-    return examples.images(rows)
+    assert isinstance(examples, EncodedFiles)
+    return torch.from_numpy(examples.arrays.take(examples.numbers(rows)))
 
 
 def as_image(given: object, number: int) -> Image.Image:

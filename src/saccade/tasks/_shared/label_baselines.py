@@ -123,6 +123,27 @@ class PixelFeatures(LinearFeatures):
         return torch.nn.functional.adaptive_avg_pool2d(image, side).flatten().numpy()
 
 
+class MeanVectorFeatures(LinearFeatures):
+    """The mean over time of the vectors of a sequence.
+
+    Args:
+        vectors: Returns the scaled vectors (steps, width) of a name.
+    """
+
+    name, work, rows = "mean vector", PIXEL_WORK, MOST_ROWS
+
+    def __init__(self, vectors: Callable[[str], npt.NDArray[np.float32]]) -> None:
+        self._vectors = vectors
+
+    def fit(self, rows: Inputs) -> Matrix:
+        """Return the mean vectors."""
+        return self.of(rows)
+
+    def of(self, rows: Inputs) -> Matrix:
+        """Return the mean vectors."""
+        return np.stack([self._vectors(row[0]).mean(0) for row in rows])
+
+
 def label_baselines(
     labels: Labels, train: Split, measure: Measure, features: LinearFeatures | None
 ) -> Iterator[BaselineMethod]:

@@ -403,7 +403,7 @@ class Classes(Labels):
         wrong.sort(key=lambda mistake: -mistake[0])
         tables["The most confident mistakes"] = [
             {
-                "input": " | ".join(item.inputs),
+                "input": item.shown,
                 "answer": answer.text,
                 "confidence": percent(math.exp(score)),
                 "right": truth,
@@ -657,7 +657,7 @@ class Number(Labels):
         return {
             "The largest errors": [
                 {
-                    "input": " | ".join(item.inputs),
+                    "input": item.shown,
                     "answer": answer.text,
                     "right": item.references[0],
                     "error": error,

@@ -9,21 +9,21 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from saccade.config import Fraction
+from saccade.config import Count, Fraction
 from saccade.data.corpus import Item, Split
 from saccade.decoding import GenerationConfig, GenerationRequest, Hypothesis
 from saccade.interfaces import Engine
 from saccade.layers.cross_entropy import cross_entropy
 from saccade.lens.record import Side
 from saccade.metrics import TextMetricsConfig
-from saccade.models import Captioner, Translator
+from saccade.models import Captioner, Translator, VectorCaptioner
 from saccade.shapes import Float, Int, Tensor
 from saccade.tasks._shared.answering import Answer, Example, TaskInput, cross_attention
 from saccade.tasks._shared.base import Loss, Task, likelihood
 from saccade.tasks._shared.baselines import BaselineMethod
 from saccade.tasks._shared.description import GeneratedText, TextInput
 from saccade.tasks._shared.evaluation import Evaluation, evaluation_of
-from saccade.text import Tokenizer
+from saccade.text import Tokenizer, VocabularyConfig
 
 if TYPE_CHECKING:
     from saccade.lens.record import AttentionRecord
@@ -35,6 +35,18 @@ NEXT_PIECE = 1_000_003
 """The distance between the random seeds of two pieces of one input."""
 WORD = "▁"
 """The mark of a vocabulary for the space before a word."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaptionTextConfig:
+    """The captions.
+
+    vocabulary   the vocabulary
+    max_length   tokens; longer captions are left out of training and counted
+    """
+
+    vocabulary: VocabularyConfig = VocabularyConfig(kind="word", lowercase=True)
+    max_length: Count = 64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +117,7 @@ def answer_of(hypotheses: Sequence[Hypothesis], decode: Callable[[list[int]], st
 class WritingTask(GeneratingTask):
     """A task whose model reads an input and generates a text in the vocabulary `target`."""
 
-    model: Translator | Captioner
+    model: Translator | Captioner | VectorCaptioner
     target: Tokenizer
     metrics: TextMetricsConfig
 

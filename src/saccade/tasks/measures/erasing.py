@@ -9,7 +9,6 @@ from jaxtyping import Float
 
 from saccade.data.corpus import Item
 from saccade.lens.faithfulness.erasure import FRACTIONS, Erased, attended, erasable, erase
-from saccade.lens.record import ImageSide
 from saccade.tasks._shared.base import Task
 from saccade.tasks.measures.finding import Finding, batches, mean
 
@@ -28,7 +27,7 @@ def measure_erasure(task: Task, items: Sequence[Item], probability: Probability)
             record, output = answer.attention, answer.text
             if record is None or len(record.read.words) < 2 or probability(given, output) is None:
                 continue
-            parts = "cells" if isinstance(record.read, ImageSide) else "words"
+            parts = record.read.parts
             likely = _of_output(probability, output)
             erased.append(erase(erasable(given, record), attended(record), likely, generator))
     if not erased:
