@@ -22,7 +22,7 @@ def test_the_brackets_of_a_tree_by_hand():
     tree = parse_tree(FLAT)
     assert tree is not None
     assert tree.words == ("the", "man", "saw", "a", "dog", "with", "pride")
-    assert tree.count == Counter(
+    assert tree.brackets == Counter(
         Bracket(*bracket)
         for bracket in [
             *(("S", 0, 7), ("NP", 0, 2), ("VP", 2, 7)),
@@ -89,7 +89,7 @@ def test_the_closest_reference_counts_in_any_order():
 def test_white_space_does_not_matter_and_depth_is_not_limited():
     assert parse_tree(FLAT.replace("(", " ( ").replace(")", " )\n")) == parse_tree(FLAT)
     deep = "(S " * 50_000 + "(D a) (N b)" + ")" * 50_000
-    assert parse_tree(deep).count[Bracket("S", 0, 2)] == 50_000
+    assert parse_tree(deep).brackets[Bracket("S", 0, 2)] == 50_000
 
 
 def test_equals_a_recursive_computation():
@@ -98,7 +98,7 @@ def test_equals_a_recursive_computation():
         tree = _random_tree(chance, 4)
         expected: Counter[Bracket] = Counter()
         _walk(tree, 0, expected)
-        assert parse_tree(_text(tree)).count == expected
+        assert parse_tree(_text(tree)).brackets == expected
 
 
 def test_a_recipe_can_choose_it():

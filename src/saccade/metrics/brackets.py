@@ -5,7 +5,7 @@
 A bracket is a label and the words it covers: S 0 to 3, NP 0 to 2 and VP 2 to 3 here. The brackets
 of both trees are compared (PARSEVAL, Black et al. 1991) by the rules of EVALB: a bracket around a
 single word, such as (N dog), is a part of speech and does not count, and neither does a bracket
-around the complete tree without a label or named TOP or ROOT. Punctuation counts as words.
+without a label or named TOP or ROOT. Punctuation counts as words.
 
     F1 = 2 · brackets in both / (predicted brackets + right brackets)
 """
@@ -23,7 +23,7 @@ from saccade.metrics.score import Tally, require_items, scored, signature_of
 
 _TOKEN = re.compile(r"[()]|[^\s()]+")
 _OUTSIDE = frozenset(("", "TOP", "ROOT"))
-"""The labels around a complete tree, which every tree has."""
+"""The labels of brackets that do not count: those around a complete tree."""
 
 
 class Bracket(NamedTuple):
@@ -38,7 +38,7 @@ class Brackets(NamedTuple):
     """The words of a tree, and how often it has each bracket."""
 
     words: tuple[str, ...]
-    count: Counter[Bracket]
+    brackets: Counter[Bracket]
 
 
 def bracket_f1_tally(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> Tally:
@@ -125,6 +125,10 @@ def _reference(text: str, item: int) -> Brackets:
 def _compare(predicted: Brackets | None, right: Brackets) -> tuple[int, int]:
     """Return twice the number of brackets in both trees, and the number of brackets of each."""
     if predicted is None:
-        return 0, right.count.total()
-    same = predicted.count & right.count if predicted.words == right.words else Counter[Bracket]()
-    return 2 * same.total(), predicted.count.total() + right.count.total()
+        return 0, right.brackets.total()
+    same = (
+        predicted.brackets & right.brackets
+        if predicted.words == right.words
+        else Counter[Bracket]()
+    )
+    return 2 * same.total(), predicted.brackets.total() + right.brackets.total()
