@@ -170,6 +170,7 @@ def test_synthetic_data_sets_never_change():
         "reverse": "ebc785b009a101b1",
         "phrases": "e5102db3ea927ef8",
         "mood": "b6b5e2f8b0ac87bc",
+        "red_circle": "ae38aeccbf2eadc2",
         "shapes": "f2a3e271f3b02b48",
     }
 
