@@ -1,7 +1,8 @@
 """Choose a recipe for data: by the columns that it has, then by its size.
 
 A task fits if its columns can be found in the data. Of several, the one that reads the most columns
-wins. `RULES` then decide among its recipes; docs/how-to/inspect.md explains them.
+wins. `RULES` then decide among its recipes; docs/how-to/inspect.md explains them. With a budget in
+minutes, a large recipe that would read the data too few times on this machine is passed over.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from saccade.data.survey import Images, Lengths, SplitSurvey, survey
 from saccade.errors import DataError, RecipeError
 from saccade.training import recipe as recipes
 from saccade.training.precision import pick_device
+from saccade.training.speed import epochs_within
 
 SURVEYED = 20_000
 """Rows that are read to choose a recipe, apart from counting them."""
@@ -29,6 +31,9 @@ COUNTED = 500_000
 OPENED = 64
 """Images, or parts of a text, that are opened to choose a recipe."""
 LARGE_PAIRS, HUGE_PAIRS, LARGE_LABELS, LARGE_IMAGES = 100_000, 500_000, 50_000, 50_000
+LEAST_EPOCHS = 3.0
+"""Times that a budget in minutes must read the data for a large recipe to be chosen: below, a small
+one that reads it more often learns more."""
 LARGE_TEXT = 2_000_000
 """Characters of plain text from which on a model of subwords learns more than one of characters."""
 SMALL_IMAGE = 40
@@ -120,15 +125,17 @@ def choose_recipe(
     pair: str | None = None,
     columns: ColumnNames | None = None,
     changes: Sequence[str] = (),
+    processes: int = 1,
     tasks: Sequence[FittingTask] | None = None,
 ) -> RecipeChoice:
-    """Choose a built-in recipe for data, by its columns and its size.
+    """Choose a built-in recipe for data, by its columns, its size and the budget in minutes.
 
     Args:
         data: A file or folder of data, `builtin:NAME` or `hf:NAME`.
         pair: For parallel text files, the two languages, such as "en-de".
         columns: Names of columns in the data by the names that the task knows them by.
-        changes: Keys of the recipe that are set anyway.
+        changes: Keys of the recipe that are set anyway, such as "training.minutes=3".
+        processes: Processes that train together.
         tasks: The tasks that fit, if they are known already.
 
     Raises:
@@ -141,26 +148,31 @@ def choose_recipe(
     tasks = tasks or fitting_tasks(data, pair=pair, columns=columns)
     widest = len(tasks[0].corpus.splits["train"].columns)
     _require_known(tasks[0], data)
-    facts = {
-        name: Facts(task, changes)
-        for task in tasks
-        if len(task.corpus.splits["train"].columns) == widest
-        for name in task.recipes
-    }
+    facts: dict[str, Facts] = {}
+    for task in tasks:
+        if len(task.corpus.splits["train"].columns) == widest:
+            facts |= dict.fromkeys(task.recipes, Facts(task, changes))
+    too_slow = ""
     for rule in RULES:
-        if rule.recipe in facts and (why := rule.why(facts[rule.recipe])):
-            task = facts[rule.recipe].task
-            names = " and ".join(task.corpus.splits["train"].columns)
-            many = "columns" if widest > 1 else "column"
-            extra = rule.changes(facts[rule.recipe])
-            changed = f" with {', '.join(extra)}" if extra else ""
-            return RecipeChoice(
-                recipe=rule.recipe,
-                task=task.name,
-                changes=extra,
-                reason=f"recipe {rule.recipe}{changed}, chosen because the data has the {many} "
-                f"{names} and {why}",
-            )
+        if rule.recipe not in facts or not (why := rule.why(facts[rule.recipe])):
+            continue
+        extra = rule.changes(facts[rule.recipe])
+        if rule.large and (
+            slow := facts[rule.recipe].too_slow(rule.recipe, extra, processes=processes)
+        ):
+            too_slow = slow
+            continue
+        task = facts[rule.recipe].task
+        names = " and ".join(task.corpus.splits["train"].columns)
+        many = "columns" if widest > 1 else "column"
+        changed = f" with {', '.join(extra)}" if extra else ""
+        return RecipeChoice(
+            recipe=rule.recipe,
+            task=task.name,
+            changes=extra,
+            reason=f"recipe {rule.recipe}{changed}, chosen because the data has the {many} "
+            f"{names} and {why}{too_slow}",
+        )
     raise RecipeError(f"no built-in recipe suits {data}; name one, such as a .toml file")
 
 
@@ -215,6 +227,25 @@ class Facts:
         """Return whether a change of the user sets a key."""
         return any(change.partition("=")[0].strip() == key for change in self._changes)
 
+    def too_slow(self, recipe: str, extra: Sequence[str], *, processes: int) -> str:
+        """Return why a recipe is too slow for the budget in minutes; "" if it is not."""
+        loaded = recipes.load(recipe, [*extra, *self._changes])
+        minutes = loaded.training.minutes
+        if minutes is None:
+            return ""
+        train = self.task.corpus.splits["train"]
+        try:
+            epochs = processes * epochs_within(loaded, train, minutes)
+        except DataError:  # training reports it
+            return ""
+        if epochs >= LEAST_EPOCHS:
+            return ""
+        unit = "minute" if minutes == 1 else "minutes"
+        return (
+            f"; in {minutes:g} {unit} the larger recipe {recipe} would read them only {epochs:.2g} "
+            f"times here, fewer than {LEAST_EPOCHS:g}"
+        )
+
     def _surveyed(self, most: int, *, open_images: bool) -> SplitSurvey:
         corpus = self.task.corpus
         train = Corpus({"train": corpus.splits["train"]}, corpus.summary)
@@ -224,11 +255,15 @@ class Facts:
 
 @dataclass(frozen=True)
 class Rule:
-    """When to choose a recipe: `why` returns the reason, or "" if the recipe does not suit."""
+    """When to choose a recipe: `why` returns the reason, or "" if the recipe does not suit.
+
+    A `large` recipe is passed over if the budget in minutes is too short for it.
+    """
 
     recipe: str
     why: Callable[[Facts], str]
     changes: Callable[[Facts], tuple[str, ...]] = lambda facts: ()
+    large: bool = False
 
 
 def _letters(facts: Facts) -> str:
@@ -254,7 +289,8 @@ def _pronunciation(facts: Facts) -> str:
 
 
 def _pairs(facts: Facts) -> str:
-    return f"{facts.many}, fewer than {spaced(LARGE_PAIRS)}"
+    few = facts.rows < LARGE_PAIRS
+    return f"{facts.many}, fewer than {spaced(LARGE_PAIRS)}" if few else facts.many
 
 
 def _many_pairs(facts: Facts) -> str:
@@ -338,14 +374,15 @@ def _much_text(facts: Facts) -> str:
 RULES = (
     Rule("reverse", _letters),
     Rule("pronounce", _pronunciation),
-    Rule("transformer-base", _base_pairs),
-    Rule("transformer-small", _many_pairs),
+    Rule("transformer-base", _base_pairs, large=True),
+    Rule("transformer-small", _many_pairs, large=True),
     Rule("transformer-tiny", _pairs),
-    Rule("bert-small", _many_labels),
+    Rule("bert-small", _many_labels, large=True),
     Rule("bert-mini", _labels),
     Rule("cnn-small", _few_images, _size_and_colour),
-    Rule("vit-tiny", _many_small_images),
-    Rule("vit-small", _many_images),
+    Rule("vit-tiny", _many_small_images, large=True),
+    Rule("vit-small", _many_images, large=True),
+    Rule("cnn-small", lambda facts: facts.many, _size_and_colour),
     Rule("caption-attention", _captions, _from_scratch),
     Rule("gpt-char", _book),
     Rule("gpt-mini", _much_text),
