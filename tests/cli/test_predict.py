@@ -249,7 +249,7 @@ def test_errors_name_invalid_utf8(saccade, run, tmp_path, way):
 
 def test_raises_on_invalid_run_folders(saccade, pairs, tmp_path):
     for folder, problem in (
-        (tmp_path / "nowhere", "there is no run folder"),
+        (tmp_path / "nowhere", "does not exist; check the path"),
         (pairs, "is not a run folder: it has no run.json, but test.tsv, train.tsv"),
         (begin(tmp_path / "new", "reverse", pairs, weights=False), "has no weights yet"),
     ):

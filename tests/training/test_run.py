@@ -209,7 +209,7 @@ def test_raises_on_a_damaged_run_json(place, content):
 
 
 def test_raises_on_a_folder_that_is_not_a_run(tmp_path):
-    with pytest.raises(RunError, match="there is no run folder"):
+    with pytest.raises(RunError, match="does not exist; check the path"):
         saccade.load(tmp_path / "nowhere")
     (tmp_path / "x").touch()
     with pytest.raises(RunError, match=r"not a run folder: it has no run\.json, but x"):

@@ -106,7 +106,10 @@ class Cost:
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """A trial: a recipe, its data, and the seconds that updates may take."""
+    """A trial: a recipe, its data, and the seconds that updates may take.
+
+    Rows that cannot be read are left out, with `skip_broken` also broken images.
+    """
 
     recipe: str
     data: str
@@ -114,6 +117,7 @@ class Trial:
     pair: str | None = None
     columns: Mapping[str, str] | None = None
     seconds: float = SECONDS
+    skip_broken: bool = False
 
 
 def measure_cost(trial: Trial) -> Cost:
@@ -154,7 +158,12 @@ def perform(trial: Trial) -> Cost:
     recipe = recipes.load(trial.recipe, trial.changes)
     options = recipe.options
     corpus = sources.open_corpus(
-        trial.data, options.columns, pair=trial.pair, columns=trial.columns
+        trial.data,
+        options.columns,
+        pair=trial.pair,
+        columns=trial.columns,
+        skip_broken=trial.skip_broken,
+        tolerant=True,
     )
     train = corpus.splits["train"]
     images = any(column.image for column in options.columns)

@@ -65,11 +65,14 @@ class _Use:
     tag: str
     auto: str = ""
     call: str = ""
+    reader: str = "AutoTokenizer"
 
 
 GENERATE = """answer = model.generate(**tokenizer(["Your text"], return_tensors="pt"))
 print(tokenizer.batch_decode(answer, skip_special_tokens=True))"""
 CLASSIFY = """logits = model(**tokenizer({inputs}, return_tensors="pt")).logits
+print(model.config.id2label[int(logits[0].argmax())])"""
+CLASSIFY_IMAGE = """logits = model(**processor(Image.open("photo.jpg"), return_tensors="pt")).logits
 print(model.config.id2label[int(logits[0].argmax())])"""
 FILL = """inputs = tokenizer(f"Your {tokenizer.mask_token} text", return_tensors="pt")
 masked = inputs["input_ids"] == tokenizer.mask_token_id
@@ -122,7 +125,9 @@ def _use(about: Description) -> _Use:
         case ImageInput(), GeneratedText():
             return _Use("An image captioner", "image-to-text")
         case ImageInput(), LabelOutput():
-            return _Use("An image classifier", "image-classification")
+            auto, reader = "AutoModelForImageClassification", "AutoImageProcessor"
+            kind = "image-classification"
+            return _Use("An image classifier", kind, auto, CLASSIFY_IMAGE, reader)
     return _Use("A model", "other")
 
 
@@ -209,9 +214,13 @@ def _how_to(about: Description, use: _Use, to: str) -> Iterator[str]:
     match to:
         case "huggingface":
             yield "```python"
-            yield f"from transformers import {use.auto}, AutoTokenizer\n"
+            images = isinstance(about.reads, ImageInput)
+            if images:
+                yield "from PIL import Image"
+            yield f"from transformers import {', '.join(sorted((use.auto, use.reader)))}\n"
             yield 'folder = "path/to/this/folder"'
-            yield "tokenizer = AutoTokenizer.from_pretrained(folder)"
+            name = "processor" if images else "tokenizer"
+            yield f"{name} = {use.reader}.from_pretrained(folder)"
             yield f"model = {use.auto}.from_pretrained(folder).eval()"
             yield f"{use.call}\n```"
         case "ctranslate2":

@@ -7,6 +7,8 @@ minutes, a large recipe that would read the data too few times on this machine i
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -28,6 +30,9 @@ SURVEYED = 20_000
 """Rows that are read to choose a recipe, apart from counting them."""
 COUNTED = 500_000
 """Rows that are counted at most."""
+SAMPLED, FEWEST, DIFFERENT = 1000, 20, 0.25
+"""Rows by which columns with unknown names are taken for texts, their fewest number, and the least
+fraction of different values."""
 OPENED = 64
 """Images, or parts of a text, that are opened to choose a recipe."""
 LARGE_PAIRS, HUGE_PAIRS, LARGE_LABELS, LARGE_IMAGES = 100_000, 500_000, 50_000, 50_000
@@ -108,12 +113,17 @@ def fitting_tasks(
         wanted = recipes.load(names[0]).options.columns
         try:
             corpus = sources.open_corpus(
-                data, wanted, pair=pair, columns=columns, valid_fraction=0.0
+                data, wanted, pair=pair, columns=columns, valid_fraction=0.0, tolerant=True
             )
         except DataError as error:
             errors[", ".join(column.name for column in wanted if column.required)] = error
         else:
             fitting.append(FittingTask(name=task, recipes=names, columns=wanted, corpus=corpus))
+    known = [task for task in fitting if not task.corpus.splits["train"].assumed]
+    assumed = [task for task in fitting if task not in known]
+    fitting = known or [task for task in assumed if _are_texts(task.corpus.splits["train"])]
+    if not fitting and assumed:
+        raise _unknown_names(data, assumed[0].corpus.splits["train"])
     if not fitting:
         raise _unreadable(data, errors)
     return sorted(fitting, key=lambda task: -len(task.corpus.splits["train"].columns))
@@ -428,15 +438,50 @@ def _is_table(text: Split) -> bool:
     return tables > len(parts) / 2
 
 
+def _are_texts(split: Split) -> bool:
+    """Return whether all columns hold text, rather than labels, numbers or addresses."""
+    rows = [row.values for row in islice(split, SAMPLED)]
+    return len(rows) >= FEWEST and all(map(_is_text, zip(*rows, strict=True)))
+
+
+def _is_text(values: Sequence[str]) -> bool:
+    """Return whether values differ, and are mostly letters; labels repeat a few values."""
+    written = sum(map(_is_written, values))
+    return len(set(values)) >= DIFFERENT * len(values) and written >= 0.9 * len(values)
+
+
+def _is_written(value: str) -> bool:
+    characters = [character for character in value if not character.isspace()]
+    letters = sum(x.isalpha() or unicodedata.category(x)[0] == "M" for x in characters)
+    return 2 * letters > len(characters) and "://" not in value and "@" not in value
+
+
 def _unreadable(data: str | Path, errors: Mapping[str, DataError]) -> DataError:
     """Return the error of data that no task can read; a missing file has its own message."""
     messages = {str(error) for error in errors.values()}
     if len(messages) == 1:
         return DataError(messages.pop())
     detail = errors.get("text, label") or next(iter(errors.values()))
+    beginning = re.search(r'(The first line is ".*?"|Its columns are .*?)\.( |$)', str(detail))
     expected = "; or ".join(errors)
+    if beginning is None:  # not a table
+        return DataError(
+            f"no recipe can be chosen for {data}, which has none of these columns: {expected}. As "
+            f"labelled text: {detail}"
+        )
     return DataError(
-        f"no recipe can be chosen for {data}: it has none of these columns: {expected}. Name its "
-        "columns, as in --columns source=NAME,target=NAME for text pairs or --columns "
-        f"text=NAME,label=NAME for labelled texts, or name a recipe. As labelled text: {detail}"
+        f"no recipe can be chosen for {data}: it has none of these columns: {expected}. "
+        f"{beginning[1]}. Name its columns, as in --columns source=NAME,target=NAME for text pairs "
+        "or --columns text=NAME,label=NAME for labelled texts (numbers from 1 instead of names if "
+        "there is no header)"
+    )
+
+
+def _unknown_names(data: str | Path, split: Split) -> DataError:
+    """Return the error of a table of two columns that may be a text and its label, or a pair."""
+    one, other = split.names
+    return DataError(
+        f"no recipe can be chosen for {data}: its columns {one} and {other} may be a text and its "
+        f"label, or a pair of texts. For labels, add --columns text={one},label={other}; for "
+        f"pairs, --columns source={one},target={other}"
     )

@@ -496,6 +496,8 @@ class _Job:
             facts["adapted"] = adaptation.as_json()
         if self.corpus.record is not None:
             facts["split"] = self.corpus.record.as_json()
+        if self.corpus.languages is not None:
+            facts["languages"] = list(self.corpus.languages)
         if self.corpus.skipped:
             facts["skipped_images"] = self.corpus.skipped
         if self.initial is None:

@@ -160,7 +160,7 @@ class IntactImages(Table):
         self._table, self._place = table, place
         self.columns, self.base = table.columns, table.base
         names = list(dict.fromkeys(row.values[place] for row in table.rows()))
-        reasons = zip(names, in_threads(_damage, names, WORKERS), strict=True)
+        reasons = zip(names, in_threads(damage, names, WORKERS), strict=True)
         self._broken = {name: reason for name, reason in reasons if reason}
         self.problems = (*table.missing, *self._broken.values())
         self.total = len(names) + len(table.missing)
@@ -190,7 +190,7 @@ class IntactImages(Table):
         return self._table.meaning()
 
 
-def _damage(name: str) -> str:
+def damage(name: str) -> str:
     """Return why an image cannot be decoded; "" if it can."""
     from saccade.data.sources.images import read_image
 
