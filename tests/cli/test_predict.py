@@ -279,7 +279,10 @@ def test_raises_on_unreadable_input_and_unwritable_output(saccade, run, tmp_path
     kept = tmp_path / "kept.txt"
     kept.write_text("a b\n")
     for options, problem in (
-        (["--input", tmp_path / "no.txt", "--output", kept], "no.txt cannot be read: No such file"),
+        (
+            ["--input", tmp_path / "no.txt", "--output", kept],
+            "no.txt does not exist; check the path",
+        ),
         (["--input", run], "holds no .txt files"),
         (["--input", kept, "--output", kept], "would overwrite the --input"),
         (["a", "--output", tmp_path / "no/x.txt"], "cannot be written: No such file"),

@@ -19,7 +19,14 @@ from typing import Any
 
 from saccade.data import sources
 from saccade.data.corpus import Corpus, Split
-from saccade.data.sources.columns import Column, ColumnNames, counted, listed, spaced
+from saccade.data.sources.columns import (
+    Column,
+    ColumnNames,
+    counted,
+    listed,
+    parse_columns,
+    spaced,
+)
 from saccade.data.survey import Images, Lengths, SplitSurvey, survey
 from saccade.errors import DataError, RecipeError
 from saccade.training import recipe as recipes
@@ -109,8 +116,20 @@ def fitting_tasks(
     """
     errors: dict[str, DataError] = {}
     fitting: list[FittingTask] = []
-    for task, names in _recipes_by_task().items():
-        wanted = recipes.load(names[0]).options.columns
+    by_task = _recipes_by_task()
+    columns_by_task = {
+        name: recipes.load(names[0]).options.columns for name, names in by_task.items()
+    }
+    known_names = dict.fromkeys(column.name for x in columns_by_task.values() for column in x)
+    for name in parse_columns(columns):
+        if name not in known_names:
+            raise DataError(
+                f"--columns assigns {name!r}, which no task reads; use {', '.join(known_names)}"
+            )
+    if Path(data).is_dir() and not any(Path(data).iterdir()):
+        raise DataError(f"{data} is an empty folder; give a file or a folder with data")
+    for task, names in by_task.items():
+        wanted = columns_by_task[task]
         try:
             corpus = sources.open_corpus(
                 data, wanted, pair=pair, columns=columns, valid_fraction=0.0, tolerant=True
@@ -125,7 +144,9 @@ def fitting_tasks(
     if not fitting and assumed:
         raise _unknown_names(data, assumed[0].corpus.splits["train"])
     if not fitting:
-        raise _unreadable(data, errors)
+        assigned = set(parse_columns(columns))
+        matching = [error for names, error in errors.items() if assigned <= set(names.split(", "))]
+        raise matching[0] if assigned and matching else _unreadable(data, errors)
     return sorted(fitting, key=lambda task: -len(task.corpus.splits["train"].columns))
 
 
@@ -465,10 +486,7 @@ def _unreadable(data: str | Path, errors: Mapping[str, DataError]) -> DataError:
     beginning = re.search(r'(The first line is ".*?"|Its columns are .*?)\.( |$)', str(detail))
     expected = "; or ".join(errors)
     if beginning is None:  # not a table
-        return DataError(
-            f"no recipe can be chosen for {data}, which has none of these columns: {expected}. As "
-            f"labelled text: {detail}"
-        )
+        return DataError(str(detail))
     return DataError(
         f"no recipe can be chosen for {data}: it has none of these columns: {expected}. "
         f"{beginning[1]}. Name its columns, as in --columns source=NAME,target=NAME for text pairs "

@@ -284,9 +284,12 @@ def _text(name: str | Path) -> str:
             ) from None
     if str(name) not in names():
         near = get_close_matches(str(name), names(), n=1)
-        hint = f" Did you mean {near[0]}?" if near else ""
+        advice = (
+            f"Did you mean {near[0]}? `saccade recipes` lists all"
+            if near
+            else f"Choose one of {', '.join(names())}"
+        )
         raise RecipeError(
-            f"there is no recipe {str(name)!r}.{hint} Built-in recipes: {', '.join(names())}; "
-            "or give a file that ends with .toml"
+            f"there is no recipe {str(name)!r}. {advice}; or give a file that ends with .toml"
         )
     return builtin.text(str(name))

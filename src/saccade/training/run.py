@@ -131,7 +131,8 @@ class Run:
             self.folder.mkdir(parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError):
             raise RunError(
-                f"{self.folder} is a file; --out needs a folder. Choose another one"
+                f"{self.folder} cannot be a folder, because a file has this name or that of a "
+                "folder above it; choose another one with --out"
             ) from None
         except OSError as error:
             raise RunError(

@@ -443,6 +443,7 @@ class _Job:
             if not world.first:
                 world.wait()
                 return job.fit(self.run.initial_task(self.recipe.training.seed))
+            job.require_place(resume=resume)  # before the lock writes a file
             with self.run.locked():
                 job.require_place(resume=resume)
                 with self.run.provisional():

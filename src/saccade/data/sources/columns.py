@@ -7,6 +7,12 @@ from dataclasses import dataclass, field
 from saccade.data.sources.languages import NAMES, language_code
 from saccade.errors import DataError
 
+_MEANINGS = """
+caption category class file id image img intent label labels path rating score sentiment split star
+stars tag tags text text_pair topic url words
+"""
+OTHER_MEANINGS = frozenset(_MEANINGS.split())
+"""Names of columns that are not one side of a text pair."""
 ColumnNames = Mapping[str, str] | str
 """Names or numbers of columns in the data by the names that a task knows them by: a mapping, or
 assignments such as "source=english,target=french"."""
@@ -104,7 +110,8 @@ class ColumnRequest:
             )
         if any(numbered) and min(map(int, self.renamed.values())) < 1:
             raise DataError(f"--columns counts from 1, got {_assignments(self.renamed)}")
-        if self.pair and len(self.required) < 2:
+        texts = [column for column in self.required if not (column.image or column.numbers)]
+        if self.pair and len(texts) < 2:
             raise DataError(f"--pair is for text pairs; this task reads {', '.join(known)}")
 
     @property
@@ -265,8 +272,9 @@ def match_order(names: Sequence[str], request: ColumnRequest) -> ColumnMatch | N
     A column whose name is known keeps its meaning, and the other one gets the other.
     """
     required = request.required
-    free = request.renamed or request.pair or not all(column.in_order for column in required)
-    if free or not len(names) == len(required) == 2 or not all(map(_is_name, names)):
+    fixed = request.renamed or request.pair or not all(column.in_order for column in required)
+    meanings = {name.strip().lower() for name in names} & OTHER_MEANINGS
+    if fixed or meanings or not len(names) == len(required) == 2 or not all(map(_is_name, names)):
         return None
     assigned = _found_as(names, request)
     unused = [name for name in names if name not in assigned.values()]

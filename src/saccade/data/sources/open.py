@@ -260,7 +260,9 @@ def _missing(split: str, data: str | Path, there: list[str], request: ColumnRequ
     if request.running:
         other = f", or a sub-folder {split} of .txt files"
     elif request.classes:
-        other = f", or one sub-folder per class, perhaps inside a folder {split}, or a .zip"
+        other = (
+            f", or one sub-folder of images per class, perhaps inside a folder {split}, or a .zip"
+        )
     elif request.images:
         other = ""
     else:

@@ -222,16 +222,16 @@ def _image_classifier(model: nn.Module, reads: ImageInput, writes: LabelOutput) 
 def _in_colour(model: nn.Module) -> nn.Module:
     """Return a model of colours that gives for an image what the model gives for its grey values.
 
-    Raises:
-        InteropError: If its patches are not read by one linear map.
+    Pillow rounds grey values, which is left out. Patches must be read by one linear map.
     """
     stem = getattr(model.get_submodule("encoder"), "stem", None)
-    if not isinstance(stem, PatchStem):
-        return model  # no family has it
+    if type(stem) is not PatchStem:  # no family has another one
+        return model
     model = copy.deepcopy(model)
     stem = submodule(model, "encoder.stem", PatchStem)
     grey = stem.project
     with torch.no_grad():
+        stem.channels = 3
         stem.project = nn.Conv2d(
             3, grey.out_channels, grey.kernel_size, grey.stride, bias=grey.bias is not None
         ).to(grey.weight)
