@@ -102,7 +102,7 @@ def test_raises_on_a_folder_with_other_files(place):
     for resume in (False, True):
         with pytest.raises(RunError, match=r"is not empty \(thesis.tex\) and not a run"):
             train(place, "run", resume=resume)
-    with pytest.raises(RunError, match="is a file; --out needs a folder"):
+    with pytest.raises(RunError, match="cannot be a folder, because a file"):
         train(place, "tiny.toml")
     with pytest.raises(RunError, match=r"cannot be made|is a file"):
         train(place, "tiny.toml/run")
