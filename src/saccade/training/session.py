@@ -443,7 +443,8 @@ class _Job:
             if not world.first:
                 world.wait()
                 return job.fit(self.run.initial_task(self.recipe.training.seed))
-            job.require_place(resume=resume)  # before the lock writes a file
+            if not self.run.exists():
+                self.run.require_new()  # before the lock writes a file
             with self.run.locked():
                 job.require_place(resume=resume)
                 with self.run.provisional():
