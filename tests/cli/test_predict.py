@@ -249,7 +249,7 @@ def test_errors_name_invalid_utf8(saccade, run, tmp_path, way):
 
 def test_raises_on_invalid_run_folders(saccade, pairs, tmp_path):
     for folder, problem in (
-        (tmp_path / "nowhere", "there is no run folder"),
+        (tmp_path / "nowhere", "does not exist; check the path"),
         (pairs, "is not a run folder: it has no run.json, but test.tsv, train.tsv"),
         (begin(tmp_path / "new", "reverse", pairs, weights=False), "has no weights yet"),
     ):
@@ -279,7 +279,10 @@ def test_raises_on_unreadable_input_and_unwritable_output(saccade, run, tmp_path
     kept = tmp_path / "kept.txt"
     kept.write_text("a b\n")
     for options, problem in (
-        (["--input", tmp_path / "no.txt", "--output", kept], "no.txt cannot be read: No such file"),
+        (
+            ["--input", tmp_path / "no.txt", "--output", kept],
+            "no.txt does not exist; check the path",
+        ),
         (["--input", run], "holds no .txt files"),
         (["--input", kept, "--output", kept], "would overwrite the --input"),
         (["a", "--output", tmp_path / "no/x.txt"], "cannot be written: No such file"),

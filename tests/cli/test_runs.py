@@ -93,7 +93,7 @@ def test_show_of_a_run_without_weights(saccade, place):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("missing", "there is no run folder"),
+        ("missing", "does not exist; check the path"),
         ("notes", "is not a run folder: it has no run.json"),
         ("old/damaged", "run.json is damaged"),
     ],

@@ -29,7 +29,7 @@ def test_raises_on_invalid_addresses_and_tokens(saccade, run, options, message):
 def test_raises_on_invalid_runs_and_names(saccade, run, tmp_path):
     missing = saccade("serve", tmp_path / "none", "--port", 0)
     assert (missing.code, missing.out) == (2, "")
-    assert "there is no run folder" in missing.err
+    assert "does not exist; check the path" in missing.err
     double = saccade("serve", run, f"{run.name}={run}", "--port", 0)
     assert f"two runs are named {run.name}" in double.err
     named = saccade("serve", f"a/b={run}", "--port", 0)

@@ -7,6 +7,7 @@ from saccade.errors import DataError
 from saccade.training import choice
 from saccade.training import recipe as recipes
 from saccade.training.choice import RULES, choose_recipe, fitting_tasks
+from saccade.training.speed import epochs_within
 
 
 def table(path, header, rows):
@@ -45,6 +46,45 @@ def test_pairs(tmp_path):
 def test_many_pairs(tmp_path, monkeypatch):
     monkeypatch.setattr(choice, "LARGE_PAIRS", 20)
     assert choose_recipe(pairs(tmp_path / "x.tsv")).recipe == "transformer-small"
+
+
+def test_a_large_recipe_that_reads_too_little_in_the_minutes_is_passed_over(tmp_path, monkeypatch):
+    monkeypatch.setattr(choice, "LARGE_PAIRS", 20)
+    speeds = []
+
+    def epochs_within(recipe, train, minutes):
+        speeds.append((recipe.options.model.dim, train.count(), minutes))
+        return 0.08 * minutes
+
+    monkeypatch.setattr(choice, "epochs_within", epochs_within)
+    path = pairs(tmp_path / "x.tsv")
+    chosen = choose_recipe(path, changes=["training.minutes=3"])
+    assert chosen.recipe == "transformer-tiny"
+    assert chosen.reason == (
+        "recipe transformer-tiny, chosen because the data has the columns source and target and "
+        "20 rows; in 3 minutes the larger recipe transformer-small would read them only 0.24 times "
+        "here, fewer than 3"
+    )
+    assert speeds == [(256, 20, 3.0)]
+    assert choose_recipe(path, changes=["training.minutes=60"]).recipe == "transformer-small"
+    assert choose_recipe(path, changes=["training.minutes=20"], processes=2).recipe == (
+        "transformer-small"
+    )
+
+
+def test_the_epochs_of_a_budget_are_measured(tmp_path):
+    [task] = (task for task in fitting_tasks(pairs(tmp_path / "x.tsv")) if len(task.columns) == 2)
+    train = task.corpus.splits["train"]
+    recipe = recipes.load("transformer-tiny", ["model.dim=16", "training.batch_tokens=64"])
+    assert epochs_within(recipe, train, 10.0) > 10 * epochs_within(recipe, train, 0.1) > 0
+
+
+def test_many_images_and_few_minutes(tmp_path, monkeypatch):
+    monkeypatch.setattr(choice, "LARGE_IMAGES", 5)
+    monkeypatch.setattr(choice, "epochs_within", lambda recipe, train, minutes: minutes)
+    images(tmp_path)
+    assert choose_recipe(tmp_path, changes=["training.minutes=1"]).recipe == "cnn-small"
+    assert choose_recipe(tmp_path, changes=["training.minutes=5"]).recipe == "vit-tiny"
 
 
 def test_many_pairs_on_an_accelerator(tmp_path, monkeypatch):

@@ -178,7 +178,28 @@ def test_a_row_that_cannot_be_read_is_reported(tmp_path):
     inspection = inspect(path, trial=0.0)
     assert inspection.survey.splits["train"].broken.count == 1
     assert "x.tsv:4: expected 2 columns" in inspection.summary()
-    assert not inspection.as_json()["complete"]
+    assert inspection.as_json()["complete"]
+    path.write_bytes(path.read_bytes() + "caf\xe9\ta\n".encode("latin-1") + b"five\ta\n")
+    ended = inspect(path, trial=0.0)
+    assert ended.survey.splits["train"].broken.count == 2
+    assert "reading ended there" in ended.summary()
+    assert not ended.as_json()["complete"]
+
+
+def test_all_broken_rows_are_listed_and_the_rest_is_measured(tmp_path):
+    rows = [f"sentence {i}\t{'ab'[i % 2]}" for i in range(20)]
+    rows[3], rows[11] = "three\ta\tb", "eleven"
+    path = tmp_path / "x.tsv"
+    path.write_text("\n".join(["text\tlabel", *rows]) + "\n")
+    inspection = inspect(path, trial=0.0, valid_fraction=0.5)
+    train, valid = (inspection.survey.splits[name] for name in ("train", "valid"))
+    assert (train.broken.count, valid.broken.count) == (2, 0)
+    assert train.rows + valid.rows == 18
+    assert 7 <= valid.rows <= 11
+    assert "x.tsv:5: expected 2 columns" in inspection.summary()
+    assert "x.tsv:13: expected 2 columns" in inspection.summary()
+    with pytest.raises(DataError, match="--skip-broken is for images"):
+        inspect(path, trial=0.0, skip_broken=True)
 
 
 def test_a_named_recipe_is_used(planted):

@@ -5,10 +5,12 @@ import re
 import shlex
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 import transformers
 import yaml
+from PIL import Image
 
 from saccade import recipes
 from saccade.errors import InteropError
@@ -51,6 +53,45 @@ def test_the_marian_recipe_is_read_by_transformers(marian, tmp_path):
     torch.testing.assert_close(theirs, ours, rtol=1e-4, atol=1e-4)
     written = tokenizer.batch_decode(model.generate(**inputs), skip_special_tokens=True)
     assert written == [answer.text for answer in marian.predict(texts)]
+
+
+@pytest.fixture(scope="module", params=["model.channels=3", "model.channels=1"])
+def classifier(request):
+    """A trained run's task: calibrated, with another scale for each colour."""
+    torch.manual_seed(0)
+    task = tiny("vit-small", request.param, "image.size=20", "model.patch_size=5").task.eval()
+    torch.nn.init.normal_(task.model.head.weight)
+    task.temperature = 1.7
+    return task
+
+
+@pytest.mark.parametrize("size", [(33, 21), (7, 50), (20, 20)])
+def test_an_image_classifier_is_read_by_transformers(classifier, size, tmp_path):
+    export_task(classifier, "huggingface", tmp_path / "out")
+    model, info = transformers.AutoModelForImageClassification.from_pretrained(
+        tmp_path / "out", output_loading_info=True
+    )
+    processor = transformers.AutoImageProcessor.from_pretrained(tmp_path / "out")
+    assert type(model).__name__ == "ViTForImageClassification"
+    assert {key: value for key, value in info.items() if value} == {}
+    noise = np.random.default_rng(0).integers(0, 256, (*size, 3), np.uint8)
+    if classifier.config.model.channels == 1:
+        noise[:] = noise[..., :1]  # the grey value of a colour is rounded here only
+    image = Image.fromarray(noise)
+    theirs = model.eval()(**processor(image, return_tensors="pt")).logits.softmax(-1)[0]
+    [answer] = classifier.predict([image])
+    ours = torch.tensor(
+        [answer.probabilities[model.config.id2label[i]] for i in range(len(theirs))]
+    )
+    torch.testing.assert_close(theirs, ours, rtol=1e-4, atol=1e-4)
+    assert model.config.id2label[int(theirs.argmax())] == answer.text
+
+
+def test_patches_that_overlap_and_images_that_are_cut_have_no_counterpart(tmp_path):
+    with pytest.raises(InteropError, match="exported to huggingface: vit-small"):
+        require_exportable(tiny("vit-tiny").task)
+    with pytest.raises(InteropError, match=r"--set image\.how=squash"):
+        require_exportable(tiny("vit-small", "image.how=crop").task)
 
 
 def advised(error: pytest.ExceptionInfo[InteropError]) -> list[str]:
@@ -112,7 +153,7 @@ def test_a_model_of_another_kind_is_advised_to_use_another_recipe():
     with pytest.raises(InteropError, match=r"exported to huggingface: transformer-marian$"):
         require_exportable(tiny("rnn-attention").task)
     with pytest.raises(InteropError, match="export it to onnx instead"):
-        require_exportable(tiny("vit-tiny").task)
+        require_exportable(tiny("caption-rnn").task)
 
 
 # --- model cards
@@ -192,7 +233,8 @@ def use_of(folder: Path) -> str:
 def test_the_code_of_a_card_runs(name, tmp_path, capsys):
     notices: list[str] = []
     export_task(tiny(name).task, "huggingface", tmp_path / "out", notify=notices.append)
-    exec(use_of(tmp_path / "out"), {})
+    Image.new("RGB", (40, 30), (200, 90, 10)).save(tmp_path / "photo.jpg")
+    exec(use_of(tmp_path / "out").replace("photo.jpg", str(tmp_path / "photo.jpg")), {})
     assert capsys.readouterr().out
     assert notices
 

@@ -9,8 +9,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from saccade import engines
+from saccade.serve.limits import RequestLimits
 from saccade.serve.logs import JsonFormatter
-from saccade.serve.models import ServedModel
+from saccade.serve.models import ServedModel, ServedRun, load
+from saccade.serve.problems import Problem
+from saccade.serve.prometheus import ServerMetrics
 from saccade.serve.schemas import as_list
 from tests.serve.conftest import TOKEN, client, metric, send_request, together
 from tests.serve.fakes import Echo, EndlessWriter, eventually
@@ -448,3 +452,31 @@ def test_only_translators_have_languages(tasks, all_models):
     assert by_name["en-fr"] == ("en", "fr")
     assert isinstance(next(iter(all_models.models)), ServedModel)
     assert all(pair is None for name, pair in by_name.items() if name != "en-fr")
+
+
+def test_languages_come_from_the_run_or_from_the_name(tasks, tmp_path, monkeypatch):
+    (tmp_path / "run.json").write_text('{"format": 2, "languages": ["de", "pt"]}')
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "run.json").write_text('{"format": 2}')
+    monkeypatch.setattr(engines, "load", lambda folder, **options: tasks["en-fr"])
+
+    def languages(name, folder):
+        runs, options = [ServedRun.parse(f"{name}={folder}")], {"device": "cpu", "engine": "eager"}
+        metrics = ServerMetrics()
+        registry = load(runs, limits=RequestLimits(), metrics=metrics, **options)
+        [model] = registry
+        try:
+            registry.translator("de", "pt")
+        except Problem as problem:
+            return model.languages, problem.detail
+        finally:
+            registry.close(5.0)
+        return model.languages, ""
+
+    assert languages("mine", tmp_path) == (("de", "pt"), "")
+    pair, message = languages("en-fr", tmp_path)
+    assert pair == ("en", "fr")
+    assert message.endswith("available: en-fr")
+    pair, message = languages("mine", tmp_path / "old")
+    assert pair is None
+    assert "saccade serve en-fr=RUN" in message

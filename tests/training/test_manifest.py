@@ -103,7 +103,7 @@ def test_raises_on_a_damaged_manifest_until_it_is_rewritten(run, content):
 
 
 def test_accept_raises_without_a_run(tmp_path):
-    with pytest.raises(RunError, match="there is no run folder"):
+    with pytest.raises(RunError, match="does not exist; check the path"):
         Run(tmp_path / "nowhere").accept()
     assert not (tmp_path / "nowhere").exists()
 

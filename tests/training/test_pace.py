@@ -6,6 +6,7 @@ import math
 import pytest
 
 from saccade.training import checkpoint
+from saccade.training.console import Console
 from saccade.training.loop import GENERATED, READ, VALIDATED, Trainer, spread, validation_interval
 from saccade.training.progress import TAIL
 from saccade.training.recipe import TrainingConfig
@@ -71,6 +72,26 @@ def test_a_validation_that_outlasts_the_budget_ends_the_training(place, monkeypa
     before = everything_saved(place)
     train(place, "run", AUTOMATIC, minutes=1.0, max_steps=10**6, resume=True)
     assert everything_saved(place) == before
+
+
+def test_the_minutes_include_the_preparation(place, monkeypatch):
+    clock = Clock(monkeypatch, validation=0.0)
+    options = {"minutes": 2.0, "max_steps": 10**6}
+    changes = (AUTOMATIC, "training.validate_items=0", "training.select_by=loss")
+    train(place, "run", *changes, elapsed=30.0, **options)
+    assert clock.now == pytest.approx(90, abs=2)
+    assert everything_saved(place)["prepared"] == pytest.approx(30, abs=2)
+    clock.now = 0.0
+    train(place, "apart", *changes, elapsed=None, **options)
+    assert clock.now == pytest.approx(120, abs=1)
+
+
+def test_a_long_preparation_leaves_half_of_the_minutes(place, monkeypatch, capsys):
+    clock = Clock(monkeypatch, validation=0.0)
+    train(place, "run", AUTOMATIC, "training.validate_items=0", "training.select_by=loss",
+          minutes=1.0, max_steps=10**6, elapsed=500.0, console=Console())  # fmt: skip
+    assert clock.now == pytest.approx(30, abs=1)
+    assert "preparing the data took 50" in capsys.readouterr().err
 
 
 def everything_saved(place):

@@ -3,7 +3,8 @@
 import queue
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -74,11 +75,31 @@ class InputFolder:
                 path = Path(text)
         return cls(path, reads) if path is not None and path.is_dir() else None
 
+    @property
+    def paths(self) -> list[str]:
+        """The paths of the files."""
+        return [str(self._folder / name) for name in self.names]
+
+    def leave_out(self, paths: Collection[str]) -> None:
+        """Leave out some of the files."""
+        pairs = zip(self.names, self.paths, strict=True)
+        self.names = [name for name, path in pairs if path not in paths]
+
     def chunks(self, size: int) -> Iterator[list[str]]:
         """Yield the inputs in the order of their names: paths of files, or contents of texts."""
         paths = (self._folder / name for name in self.names)
         inputs = ("\n".join(read_inputs(path)) if self._texts else str(path) for path in paths)
         yield from _chunked(inputs, size)
+
+
+def broken_files(paths: Sequence[str], *, vectors: bool) -> dict[str, str]:
+    """Return the images or vector files that cannot be read, with the reasons."""
+    from saccade.data.sources.image_tables import WORKERS, damage
+    from saccade.data.threads import in_threads
+
+    names = list(dict.fromkeys(paths))
+    reasons = zip(names, in_threads(partial(damage, vectors=vectors), names, WORKERS), strict=True)
+    return {name: reason for name, reason in reasons if reason}
 
 
 def read_inputs(path: Path) -> Iterator[str]:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from saccade.cli.options import Changes, Columns, Pair, Quiet
+from saccade.cli.options import Changes, Columns, Pair, Quiet, SkipBroken, ValidFraction
 
 
 def run(
@@ -29,6 +29,8 @@ def run(
     set_: Changes = None,
     pair: Pair = None,
     columns: Columns = None,
+    valid_fraction: ValidFraction = None,
+    skip_broken: SkipBroken = False,
     trial: Annotated[
         float,
         typer.Option(
@@ -62,6 +64,8 @@ def run(
         pair=pair,
         columns=columns,
         changes=set_ or (),
+        valid_fraction=valid_fraction,
+        skip_broken=skip_broken,
         trial=trial,
         console=Console(quiet=quiet),
     )

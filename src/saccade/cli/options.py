@@ -75,7 +75,8 @@ Minutes = Annotated[
     float | None,
     typer.Option(
         metavar="M",
-        help="Stop a training after M minutes. Default: training.minutes of the recipe.",
+        help="Stop a training after M minutes, including the preparation of the data (of a "
+        "comparison: from the first update on). Default: training.minutes of the recipe.",
     ),
 ]
 Beam = Annotated[

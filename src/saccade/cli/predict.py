@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from saccade.cli.alignments import WordAligner, alignment_json, predict_lines, predict_markup
-from saccade.cli.inputs import InputFolder, input_chunks, read_inputs
+from saccade.cli.inputs import FILES, InputFolder, broken_files, input_chunks, read_inputs
 from saccade.cli.options import BatchSize, Beam, Device, OptionalEngine, RunFolder
 from saccade.cli.output import LineWriter, prediction_progress
-from saccade.errors import DataError, DecodingError, FigureError
+from saccade.errors import BrokenImagesError, DataError, DecodingError, FigureError
 
 if TYPE_CHECKING:
     from saccade.lens.record import AttentionRecord
@@ -115,6 +115,15 @@ def run(
             "the like. Default: the recipe's value, usually --split-long.",
         ),
     ] = None,
+    skip_broken: Annotated[
+        bool,
+        typer.Option(
+            "--skip-broken",
+            help="Leave out images that are missing or damaged, report how many, and print the "
+            "name of each image before its prediction and a tab. Default: they are an error that "
+            "lists them.",
+        ),
+    ] = False,
     batch_size: BatchSize = 64,
     align: Annotated[
         bool,
@@ -217,6 +226,7 @@ def run(
     if (folder := InputFolder.of(inputs, input_, task.reads)) is not None:
         single = None
     _require_capable(task, align=align, markup=markup, stream=stream, single=single is not None)
+    images = _usable_images(task.reads, inputs, input_, folder, skip=skip_broken)
     back = None if reverse is None else session.load_translator(reverse, device=device)
     aligner = WordAligner(back) if align else None
     live = stream or (_on_terminal() and engine in (None, "eager"))  # only eager can stream
@@ -224,7 +234,8 @@ def run(
         _print_stream(single, task.stream(single, **chosen))
         return
     size = batch_size if looks else CHUNK  # records are large
-    chunks = input_chunks(inputs, input_, size) if folder is None else folder.chunks(size)
+    texts = images or inputs
+    chunks = folder.chunks(size) if folder else input_chunks(texts, input_, size)
     first = next(chunks, [])  # before the output is opened: unreadable input must not truncate it
     has_lines = inputs is not None and len(inputs) == 1 and "\n" in inputs[0].strip()
     done, total = 0, _total(input_, output)
@@ -248,13 +259,43 @@ def run(
                 done += 1
                 if answer.attention is not None:
                     save_attention(answer.attention, done)
-                name = None if folder is None else folder.names[done - 1]
+                name = folder.names[done - 1] if folder else line if skip_broken else None
                 for text in _output_lines(
                     line, answer, n_best, aligner, name, as_json=as_json, confident=confident
                 ):
                     writer.write(text, keep_lines=has_lines)
             writer.flush()
             progress.set(done)
+
+
+def _usable_images(
+    reads: str,
+    inputs: list[str] | None,
+    path: Path | None,
+    folder: InputFolder | None,
+    *,
+    skip: bool,
+) -> list[str] | None:
+    """Return the files that are not broken; broken ones are an error unless they are skipped.
+
+    Return None if the inputs are no files. Those from stdin are checked when they are predicted.
+    """
+    if skip and reads not in FILES:
+        raise DataError("--skip-broken is for files, and this run reads text; leave it out")
+    if reads not in FILES or (folder is None and not inputs and path is None):
+        return None
+    names = inputs or (list(read_inputs(path)) if folder is None and path is not None else [])
+    names = names if folder is None else folder.paths
+    vectors = reads == "vectors"
+    noun, broken = "vector file" if vectors else "image", broken_files(names, vectors=vectors)
+    if broken and (not skip or len(broken) == len(set(names))):
+        raise BrokenImagesError([*broken.values()], len(names), noun)
+    if broken:
+        many = f"{len(broken)} of {len(names)} {noun}s left out as broken"
+        print(f"{many}, the first: {next(iter(broken.values()))}", file=sys.stderr)
+    if folder is not None:
+        folder.leave_out(broken)
+    return [name for name in names if name not in broken]
 
 
 def _load(run_folder: Path, device: str, engine: str | None) -> "Task":

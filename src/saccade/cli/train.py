@@ -3,6 +3,7 @@
 import os
 import shlex
 import sys
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -93,6 +94,7 @@ def run(
     Writes a run folder with the best weights, checkpoints, metrics and report.html. Ctrl-C saves a
     checkpoint and prints the command that resumes the training.
     """
+    began = time.monotonic()
     if processes > 1 and "RANK" not in os.environ:
         from saccade.cli.processes import launch
 
@@ -125,6 +127,7 @@ def run(
                 skip_broken=skip_broken,
                 samples=not no_samples,
                 cache=cache,
+                elapsed=time.monotonic() - began,
                 world=world,
                 console=Console(quiet=quiet or not world.first),
             )

@@ -109,6 +109,7 @@ def perform(job: TrainingJob, console: Console | None = None) -> None:
                 skip_broken=job.skip_broken,
                 samples=job.samples,
                 cache=job.cache,
+                elapsed=None,
                 console=console,
             )
         except BaseException:

@@ -39,6 +39,10 @@ class Table(ABC):
     base      beginning of every first value that depends on the place of the files alone
     unread    names of the source's other columns
     missing   one sentence per row that was left out because its image or vector file is missing
+    broken    one sentence per row that could not be read, if such rows are left out
+    names     names of the columns in the source, if it is a file of rows
+    assumed   whether the order of the columns decided what they are, not their names
+    languages   codes of the source and the target language, if the source names them
     """
 
     columns: tuple[str, ...]
@@ -46,6 +50,10 @@ class Table(ABC):
     running: bool = False
     base: str = ""
     missing: Sequence[str] = ()
+    broken: Sequence[str] = ()
+    names: tuple[str, ...] = ()
+    assumed: bool = False
+    languages: tuple[str, str] | None = None
 
     @abstractmethod
     def rows(self) -> Iterator[Row]:
@@ -80,11 +88,19 @@ class Split:
 
     def __init__(self, name: str, table: Table, selection: RowSelection | None = None) -> None:
         self.name, self.columns, self.running = name, table.columns, table.running
-        self.unread = table.unread
+        self.unread, self.names, self.assumed = table.unread, table.names, table.assumed
         self._table, self._selection = table, selection
         self.companions: tuple[Split, ...] = ()
         self._count: int | None = None if selection is None else selection.count
         self._digest: str | None = None
+
+    @property
+    def broken(self) -> Sequence[str]:
+        """One sentence per row of the table that the last reading left out.
+
+        Of two splits of one table, the training set has them.
+        """
+        return () if self._selection is not None and self.name != "train" else self._table.broken
 
     def __iter__(self) -> Iterator[Row]:
         if self._selection is None:
@@ -130,6 +146,7 @@ class Corpus:
         record: How the validation set came about; None if nothing is trained.
         remarks: Sentences about the data that a user should know.
         skipped: The number of images or vector files that were left out, by split.
+        languages: The codes of the source and the target language, if the data names them.
     """
 
     splits: Mapping[str, Split]
@@ -137,6 +154,7 @@ class Corpus:
     record: SplitRecord | None = None
     remarks: tuple[str, ...] = ()
     skipped: Mapping[str, int] = field(default_factory=dict)
+    languages: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True)

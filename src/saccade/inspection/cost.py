@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
@@ -24,7 +24,8 @@ import torch
 from saccade.allocator import keep_freed_memory, peak_memory
 from saccade.data import sources
 from saccade.data.batches.plan import Assignment, Plan
-from saccade.data.corpus import Row, Split, Table
+from saccade.data.corpus import Split
+from saccade.data.sample import sample
 from saccade.data.store.ragged import Numbers
 from saccade.data.survey.facts import quantile
 from saccade.errors import SaccadeError, TrainingError
@@ -105,7 +106,10 @@ class Cost:
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """A trial: a recipe, its data, and the seconds that updates may take."""
+    """A trial: a recipe, its data, and the seconds that updates may take.
+
+    Rows that cannot be read are left out, with `skip_broken` also broken images.
+    """
 
     recipe: str
     data: str
@@ -113,6 +117,7 @@ class Trial:
     pair: str | None = None
     columns: Mapping[str, str] | None = None
     seconds: float = SECONDS
+    skip_broken: bool = False
 
 
 def measure_cost(trial: Trial) -> Cost:
@@ -153,7 +158,12 @@ def perform(trial: Trial) -> Cost:
     recipe = recipes.load(trial.recipe, trial.changes)
     options = recipe.options
     corpus = sources.open_corpus(
-        trial.data, options.columns, pair=trial.pair, columns=trial.columns
+        trial.data,
+        options.columns,
+        pair=trial.pair,
+        columns=trial.columns,
+        skip_broken=trial.skip_broken,
+        tolerant=True,
     )
     train = corpus.splits["train"]
     files = any(column.names_files for column in options.columns)
@@ -251,32 +261,3 @@ def _tokens(task: Task, rows: Split, left_out: float) -> Tokens | None:
                 above=max(above, left_out),
             )
     return None
-
-
-def sample(split: Split, most: int) -> Split:
-    """Return at most this many rows of a split, evenly spread over it."""
-    return Split(split.name, _Spread(split, -(-split.count() // most)))
-
-
-class _Spread(Table):
-    """Every n-th row of a split."""
-
-    def __init__(self, split: Split, stride: int) -> None:
-        self.columns, self.running = split.columns, split.running
-        self._split, self._stride = split, stride
-
-    def rows(self) -> Iterator[Row]:
-        """Yield the rows."""
-        return islice(iter(self._split), 0, None, self._stride)
-
-    def digest(self) -> str:
-        """Return the stride: a cache of the sample serves one trial only."""
-        return f"every {self._stride}"
-
-    def describe(self) -> str:
-        """Return a few words about the sample."""
-        return f"a sample of {self._split.name}"
-
-    def meaning(self) -> str:
-        """Return nothing: the columns are those of the split."""
-        return ""

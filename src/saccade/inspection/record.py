@@ -11,7 +11,7 @@ from saccade.data import sources
 from saccade.data.corpus import Corpus
 from saccade.data.sources.columns import Column, ColumnNames, parse_columns
 from saccade.data.survey import notes, survey
-from saccade.errors import DataError, TrainingError
+from saccade.errors import BrokenImagesError, DataError, TrainingError
 from saccade.inspection.cost import SECONDS, Trial, measure_cost
 from saccade.inspection.findings import Findings, Fit
 from saccade.inspection.page import page
@@ -44,13 +44,15 @@ def inspect(
     pair: str | None = None,
     columns: ColumnNames | None = None,
     changes: Sequence[str] = (),
+    valid_fraction: float | None = None,
+    skip_broken: bool = False,
     trial: float = SECONDS,
     console: Console | None = None,
 ) -> Inspection:
     """Inspect data: its rows, labels, lengths and faults, and the cost of training on it.
 
-    All rows are read once, and all images are decoded. The cost is measured by a few updates in a
-    child process.
+    All rows are read once, and all images are decoded; broken ones are reported. The cost is
+    measured by a few updates in a child process.
 
     Args:
         data: File or folder of data, `builtin:NAME` or `hf:NAME`.
@@ -58,6 +60,8 @@ def inspect(
         pair: For parallel text files, the two languages, such as "en-de".
         columns: Names of columns in the data by the names that the task knows them by.
         changes: Assignments to keys of the recipe, such as "model.dim=256".
+        valid_fraction: Fraction of the rows to hold out for validation, as training would.
+        skip_broken: Leave out images that are missing or damaged, as training would.
         trial: Seconds of training by which the cost is measured; 0 measures none.
         console: Where progress is shown; nowhere if left out.
 
@@ -83,7 +87,8 @@ def inspect(
     name = str(recipe) if choice is None else choice.recipe
     changed = (*(choice.changes if choice else ()), *changes)
     loaded = recipes.load(name, changed)
-    corpus = _opened(data, loaded.options.columns, options)
+    splitting = {"valid_fraction": valid_fraction, "skip_broken": skip_broken}
+    corpus = _opened(data, loaded.options.columns, {**options, **splitting})
     with console.counting("rows read:") as bar:
         facts = survey(
             corpus,
@@ -101,6 +106,7 @@ def inspect(
             pair=pair,
             columns=parse_columns(columns) or None,
             seconds=trial,
+            skip_broken=skip_broken,
         )
         try:
             cost = measure_cost(job)
@@ -131,8 +137,13 @@ def _tasks_or_none(data: str | Path, options: Mapping[str, Any]) -> list[Fitting
 
 
 def _opened(data: str | Path, columns: Sequence[Column], options: Mapping[str, Any]) -> Corpus:
-    """Open data as training does; without holding out rows if one of them cannot be read."""
+    """Open data as training does; without holding out rows if a file cannot be read to its end."""
     try:
-        return sources.open_corpus(data, columns, **options)
+        return sources.open_corpus(data, columns, tolerant=True, **options)
+    except BrokenImagesError:
+        pass
     except DataError:
-        return sources.open_corpus(data, columns, valid_fraction=0.0, **options)
+        if options["valid_fraction"] is not None:
+            raise
+    without = {**options, "valid_fraction": 0.0}
+    return sources.open_corpus(data, columns, tolerant=True, **without)

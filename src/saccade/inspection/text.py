@@ -158,7 +158,8 @@ def _vectors(vectors: VectorFacts) -> list[str]:
 def _faults(survey: Survey) -> list[str]:
     lines: list[str] = []
     for name, split in survey.splits.items():
-        lines += _fault(split.broken, "broken row", f"in {name}; reading ended there")
+        consequence = "training stops at the first" if split.complete else "reading ended there"
+        lines += _fault(split.broken, "broken row", f"in {name}; {consequence}")
         lines += _fault(split.empty, "row", f"with an empty column in {name}")
         lines += _fault(split.duplicates, "duplicate", f"in {name}")
         lines += _fault(split.contradictions, "row", f"of {name} with contradictory labels")

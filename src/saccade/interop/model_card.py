@@ -67,6 +67,7 @@ class _Use:
     tag: str
     auto: str = ""
     call: str = ""
+    reader: str = "AutoTokenizer"
 
 
 GENERATE = """answer = model.generate(**tokenizer(["Your text"], return_tensors="pt"))
@@ -76,6 +77,8 @@ print(model.config.id2label[int(logits[0].argmax())])"""
 TAG = """inputs = tokenizer(["Your", "words"], is_split_into_words=True, return_tensors="pt")
 labels = model(**inputs).logits[0].argmax(-1)  # that of a word is at its first token
 print([(word, model.config.id2label[int(x)]) for word, x in zip(inputs.word_ids(), labels)])"""
+CLASSIFY_IMAGE = """logits = model(**processor(Image.open("photo.jpg"), return_tensors="pt")).logits
+print(model.config.id2label[int(logits[0].argmax())])"""
 FILL = """inputs = tokenizer(f"Your {tokenizer.mask_token} text", return_tensors="pt")
 masked = inputs["input_ids"] == tokenizer.mask_token_id
 print(tokenizer.batch_decode(model(**inputs).logits[masked].argmax(-1)))"""
@@ -130,7 +133,9 @@ def _use(about: Description) -> _Use:
         case ImageInput(), GeneratedText():
             return _Use("An image captioner", "image-to-text")
         case ImageInput(), LabelOutput():
-            return _Use("An image classifier", "image-classification")
+            auto, reader = "AutoModelForImageClassification", "AutoImageProcessor"
+            kind = "image-classification"
+            return _Use("An image classifier", kind, auto, CLASSIFY_IMAGE, reader)
         case VectorInput(), GeneratedText():
             return _Use("A captioner of sequences of vectors", "other")
         case VectorInput(), LabelOutput():
@@ -224,9 +229,13 @@ def _how_to(about: Description, use: _Use, to: str) -> Iterator[str]:
     match to:
         case "huggingface":
             yield "```python"
-            yield f"from transformers import {use.auto}, AutoTokenizer\n"
+            images = isinstance(about.reads, ImageInput)
+            if images:
+                yield "from PIL import Image"
+            yield f"from transformers import {', '.join(sorted((use.auto, use.reader)))}\n"
             yield 'folder = "path/to/this/folder"'
-            yield "tokenizer = AutoTokenizer.from_pretrained(folder)"
+            name = "processor" if images else "tokenizer"
+            yield f"{name} = {use.reader}.from_pretrained(folder)"
             yield f"model = {use.auto}.from_pretrained(folder).eval()"
             yield f"{use.call}\n```"
         case "ctranslate2":

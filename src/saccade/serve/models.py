@@ -32,6 +32,7 @@ class ServedRun:
         name: Name of the model.
         folder: Run folder.
         languages: Source and target language, if the name was given and is a language pair.
+            Otherwise they are those of the columns or files that the run was trained on.
     """
 
     name: str
@@ -343,9 +344,13 @@ class ModelRegistry:
             if model.languages == (source, target):
                 return model
         pairs = ", ".join("-".join(model.languages) for model in self if model.languages)
-        raise Problem(
-            "invalid", f"this language pair is not available; available: {pairs or 'none'}"
-        )
+        if not pairs:
+            raise Problem(
+                "invalid",
+                "the languages of the models are not known. Name a model after its languages when "
+                "the server starts, as in: saccade serve en-fr=RUN; or use /v1/predict",
+            )
+        raise Problem("invalid", f"this language pair is not available; available: {pairs}")
 
     def close(self, seconds: float) -> bool:
         """End the threads of all models; return whether they ended within `seconds` each."""
@@ -376,6 +381,7 @@ def load(
         ServeError: Two runs have the same name.
     """
     from saccade import engines
+    from saccade.training.run import Run
 
     names = [run.name for run in runs]
     if repeated := next((name for name in names if names.count(name) > 1), None):
@@ -389,7 +395,7 @@ def load(
             engines.load(run.folder, device=device, engine=engine, notify=notify),
             limits=limits,
             metrics=metrics,
-            languages=run.languages,
+            languages=run.languages or Run(run.folder).languages(),
         )
         for run in runs
     ]

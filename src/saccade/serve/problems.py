@@ -65,7 +65,7 @@ class Problem(HTTPException):
 
     Args:
         code: One of the keys of `PROBLEMS`.
-        message: What is wrong and what to do about it, for people.
+        message: Sentence for people: the error and its remedy.
         field: Field of the request that is wrong, if it is a single one.
     """
 
@@ -167,7 +167,7 @@ class ProblemDetail(BaseModel):
         examples=["invalid"],
     )
     message: str = Field(
-        description="What is wrong and what to do, for people.",
+        description="Sentence for people: the error and its remedy.",
         examples=["beam: must be at least 1. See /docs for the fields of each request"],
     )
     type: Literal["invalid_request_error", "server_error"] = Field(

@@ -50,8 +50,10 @@ from saccade.tasks._shared.seq2seq import (
 from saccade.text import Tokenizer, VocabularyConfig
 from saccade.text.sentences import Span, line_spans
 
-SOURCE = Column("source", ("src", "input", "sentence1", "word", "question"))
-TARGET = Column("target", ("tgt", "trg", "output", "sentence2", "pronunciation", "answer"))
+SOURCE = Column("source", ("src", "input", "sentence1", "word", "question"), in_order=True)
+TARGET = Column(
+    "target", ("tgt", "trg", "output", "sentence2", "pronunciation", "answer"), in_order=True
+)
 TWO_FILES = ("tokenizer.source.json", "tokenizer.target.json")
 """The files of two vocabularies; one for both is in `VOCABULARY_FILE`."""
 ALIGNMENT = "alignment.json"

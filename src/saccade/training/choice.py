@@ -1,11 +1,14 @@
 """Choose a recipe for data: by the columns that it has, then by its size.
 
 A task fits if its columns can be found in the data. Of several, the one that reads the most columns
-wins. `RULES` then decide among its recipes; docs/how-to/inspect.md explains them.
+wins. `RULES` then decide among its recipes; docs/how-to/inspect.md explains them. With a budget in
+minutes, a large recipe that would read the data too few times on this machine is passed over.
 """
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -16,20 +19,34 @@ from typing import Any
 
 from saccade.data import sources
 from saccade.data.corpus import Corpus, Split
-from saccade.data.sources.columns import Column, ColumnNames, counted, listed, spaced
+from saccade.data.sources.columns import (
+    Column,
+    ColumnNames,
+    counted,
+    listed,
+    parse_columns,
+    spaced,
+)
 from saccade.data.survey import Images, Lengths, SplitSurvey, survey
 from saccade.errors import DataError, RecipeError, WrongTaskError
 from saccade.training import recipe as recipes
 from saccade.training.precision import pick_device
+from saccade.training.speed import epochs_within
 
 SURVEYED = 20_000
 """Rows that are read to choose a recipe, apart from counting them."""
 COUNTED = 500_000
 """Rows that are counted at most."""
+SAMPLED, FEWEST, DIFFERENT = 1000, 20, 0.25
+"""Rows by which columns with unknown names are taken for texts, their fewest number, and the least
+fraction of different values."""
 OPENED = 64
 """Images, or parts of a text, that are opened to choose a recipe."""
 LARGE_PAIRS, HUGE_PAIRS, LARGE_LABELS, LARGE_IMAGES = 100_000, 500_000, 50_000, 50_000
 LARGE_TAGS = 50_000
+LEAST_EPOCHS = 3.0
+"""Times that a budget in minutes must read the data for a large recipe to be chosen: below, a small
+one that reads it more often learns more."""
 LARGE_TEXT = 2_000_000
 """Characters of plain text from which on a model of subwords learns more than one of characters."""
 SMALL_IMAGE = 40
@@ -100,18 +117,37 @@ def fitting_tasks(
     """
     errors: dict[str, DataError] = {}
     fitting: list[FittingTask] = []
-    for task, names in _recipes_by_task().items():
-        wanted = recipes.load(names[0]).options.columns
+    by_task = _recipes_by_task()
+    columns_by_task = {
+        name: recipes.load(names[0]).options.columns for name, names in by_task.items()
+    }
+    known_names = dict.fromkeys(column.name for x in columns_by_task.values() for column in x)
+    for name in parse_columns(columns):
+        if name not in known_names:
+            raise DataError(
+                f"--columns assigns {name!r}, which no task reads; use {', '.join(known_names)}"
+            )
+    if Path(data).is_dir() and not any(Path(data).iterdir()):
+        raise DataError(f"{data} is an empty folder; give a file or a folder with data")
+    for task, names in by_task.items():
+        wanted = columns_by_task[task]
         try:
             corpus = sources.open_corpus(
-                data, wanted, pair=pair, columns=columns, valid_fraction=0.0
+                data, wanted, pair=pair, columns=columns, valid_fraction=0.0, tolerant=True
             )
         except DataError as error:
             errors[", ".join(column.name for column in wanted if column.required)] = error
         else:
             fitting.append(FittingTask(name=task, recipes=names, columns=wanted, corpus=corpus))
+    known = [task for task in fitting if not task.corpus.splits["train"].assumed]
+    assumed = [task for task in fitting if task not in known]
+    fitting = known or [task for task in assumed if _are_texts(task.corpus.splits["train"])]
+    if not fitting and assumed:
+        raise _unknown_names(data, assumed[0].corpus.splits["train"])
     if not fitting:
-        raise _unreadable(data, errors)
+        assigned = set(parse_columns(columns))
+        matching = [error for names, error in errors.items() if assigned <= set(names.split(", "))]
+        raise matching[0] if assigned and matching else _unreadable(data, errors)
     return sorted(fitting, key=lambda task: -len(task.corpus.splits["train"].columns))
 
 
@@ -121,15 +157,17 @@ def choose_recipe(
     pair: str | None = None,
     columns: ColumnNames | None = None,
     changes: Sequence[str] = (),
+    processes: int = 1,
     tasks: Sequence[FittingTask] | None = None,
 ) -> RecipeChoice:
-    """Choose a built-in recipe for data, by its columns and its size.
+    """Choose a built-in recipe for data, by its columns, its size and the budget in minutes.
 
     Args:
         data: A file or folder of data, `builtin:NAME` or `hf:NAME`.
         pair: For parallel text files, the two languages, such as "en-de".
         columns: Names of columns in the data by the names that the task knows them by.
-        changes: Keys of the recipe that are set anyway.
+        changes: Keys of the recipe that are set anyway, such as "training.minutes=3".
+        processes: Processes that train together.
         tasks: The tasks that fit, if they are known already.
 
     Raises:
@@ -142,26 +180,31 @@ def choose_recipe(
     tasks = tasks or fitting_tasks(data, pair=pair, columns=columns)
     widest = len(tasks[0].corpus.splits["train"].columns)
     _require_known(tasks[0], data)
-    facts = {
-        name: Facts(task, changes)
-        for task in tasks
-        if len(task.corpus.splits["train"].columns) == widest
-        for name in task.recipes
-    }
+    facts: dict[str, Facts] = {}
+    for task in tasks:
+        if len(task.corpus.splits["train"].columns) == widest:
+            facts |= dict.fromkeys(task.recipes, Facts(task, changes))
+    too_slow = ""
     for rule in RULES:
-        if rule.recipe in facts and (why := rule.why(facts[rule.recipe])):
-            task = facts[rule.recipe].task
-            names = " and ".join(task.corpus.splits["train"].columns)
-            many = "columns" if widest > 1 else "column"
-            extra = rule.changes(facts[rule.recipe])
-            changed = f" with {', '.join(extra)}" if extra else ""
-            return RecipeChoice(
-                recipe=rule.recipe,
-                task=task.name,
-                changes=extra,
-                reason=f"recipe {rule.recipe}{changed}, chosen because the data has the {many} "
-                f"{names} and {why}",
-            )
+        if rule.recipe not in facts or not (why := rule.why(facts[rule.recipe])):
+            continue
+        extra = rule.changes(facts[rule.recipe])
+        if rule.large and (
+            slow := facts[rule.recipe].too_slow(rule.recipe, extra, processes=processes)
+        ):
+            too_slow = slow
+            continue
+        task = facts[rule.recipe].task
+        names = " and ".join(task.corpus.splits["train"].columns)
+        many = "columns" if widest > 1 else "column"
+        changed = f" with {', '.join(extra)}" if extra else ""
+        return RecipeChoice(
+            recipe=rule.recipe,
+            task=task.name,
+            changes=extra,
+            reason=f"recipe {rule.recipe}{changed}, chosen because the data has the {many} "
+            f"{names} and {why}{too_slow}",
+        )
     raise RecipeError(f"no built-in recipe suits {data}; name one, such as a .toml file")
 
 
@@ -216,6 +259,25 @@ class Facts:
         """Return whether a change of the user sets a key."""
         return any(change.partition("=")[0].strip() == key for change in self._changes)
 
+    def too_slow(self, recipe: str, extra: Sequence[str], *, processes: int) -> str:
+        """Return why a recipe is too slow for the budget in minutes; "" if it is not."""
+        loaded = recipes.load(recipe, [*extra, *self._changes])
+        minutes = loaded.training.minutes
+        if minutes is None:
+            return ""
+        train = self.task.corpus.splits["train"]
+        try:
+            epochs = processes * epochs_within(loaded, train, minutes)
+        except DataError:  # training reports it
+            return ""
+        if epochs >= LEAST_EPOCHS:
+            return ""
+        unit = "minute" if minutes == 1 else "minutes"
+        return (
+            f"; in {minutes:g} {unit} the larger recipe {recipe} would read them only {epochs:.2g} "
+            f"times here, fewer than {LEAST_EPOCHS:g}"
+        )
+
     def _surveyed(self, most: int, *, open_images: bool) -> SplitSurvey:
         corpus = self.task.corpus
         train = Corpus({"train": corpus.splits["train"]}, corpus.summary)
@@ -225,11 +287,15 @@ class Facts:
 
 @dataclass(frozen=True)
 class Rule:
-    """When to choose a recipe: `why` returns the reason, or "" if the recipe does not suit."""
+    """When to choose a recipe: `why` returns the reason, or "" if the recipe does not suit.
+
+    A `large` recipe is passed over if the budget in minutes is too short for it.
+    """
 
     recipe: str
     why: Callable[[Facts], str]
     changes: Callable[[Facts], tuple[str, ...]] = lambda facts: ()
+    large: bool = False
 
 
 def _letters(facts: Facts) -> str:
@@ -255,7 +321,8 @@ def _pronunciation(facts: Facts) -> str:
 
 
 def _pairs(facts: Facts) -> str:
-    return f"{facts.many}, fewer than {spaced(LARGE_PAIRS)}"
+    few = facts.rows < LARGE_PAIRS
+    return f"{facts.many}, fewer than {spaced(LARGE_PAIRS)}" if few else facts.many
 
 
 def _many_pairs(facts: Facts) -> str:
@@ -355,16 +422,17 @@ RULES = (
     Rule("vector-captioner", _vectors),
     Rule("reverse", _letters),
     Rule("pronounce", _pronunciation),
-    Rule("transformer-base", _base_pairs),
-    Rule("transformer-small", _many_pairs),
+    Rule("transformer-base", _base_pairs, large=True),
+    Rule("transformer-small", _many_pairs, large=True),
     Rule("transformer-tiny", _pairs),
-    Rule("bert-small", _many_labels),
+    Rule("bert-small", _many_labels, large=True),
     Rule("bert-mini", _labels),
     Rule("rnn-tagger", _few_sentences),
     Rule("transformer-tagger", _many_sentences),
     Rule("cnn-small", _few_images, _size_and_colour),
-    Rule("vit-tiny", _many_small_images),
-    Rule("vit-small", _many_images),
+    Rule("vit-tiny", _many_small_images, large=True),
+    Rule("vit-small", _many_images, large=True),
+    Rule("cnn-small", lambda facts: facts.many, _size_and_colour),
     Rule("caption-attention", _captions, _from_scratch),
     Rule("gpt-char", _book),
     Rule("gpt-mini", _much_text),
@@ -410,6 +478,24 @@ def _is_table(text: Split) -> bool:
     return tables > len(parts) / 2
 
 
+def _are_texts(split: Split) -> bool:
+    """Return whether all columns hold text, rather than labels, numbers or addresses."""
+    rows = [row.values for row in islice(split, SAMPLED)]
+    return len(rows) >= FEWEST and all(map(_is_text, zip(*rows, strict=True)))
+
+
+def _is_text(values: Sequence[str]) -> bool:
+    """Return whether values differ, and are mostly letters; labels repeat a few values."""
+    written = sum(map(_is_written, values))
+    return len(set(values)) >= DIFFERENT * len(values) and written >= 0.9 * len(values)
+
+
+def _is_written(value: str) -> bool:
+    characters = [character for character in value if not character.isspace()]
+    letters = sum(x.isalpha() or unicodedata.category(x)[0] == "M" for x in characters)
+    return 2 * letters > len(characters) and "://" not in value and "@" not in value
+
+
 def _unreadable(data: str | Path, errors: Mapping[str, DataError]) -> DataError:
     """Return the error of data that no task can read; a missing file has its own message."""
     own = {key: error for key, error in errors.items() if not isinstance(error, WrongTaskError)}
@@ -418,9 +504,23 @@ def _unreadable(data: str | Path, errors: Mapping[str, DataError]) -> DataError:
     if len(messages) == 1:
         return DataError(messages.pop())
     detail = errors.get("text, label") or next(iter(errors.values()))
+    beginning = re.search(r'(The first line is ".*?"|Its columns are .*?)\.( |$)', str(detail))
     expected = "; or ".join(errors)
+    if beginning is None:  # not a table
+        return DataError(str(detail))
     return DataError(
-        f"no recipe can be chosen for {data}: it has none of these columns: {expected}. Name its "
-        "columns, as in --columns source=NAME,target=NAME for text pairs or --columns "
-        f"text=NAME,label=NAME for labelled texts, or name a recipe. As labelled text: {detail}"
+        f"no recipe can be chosen for {data}: it has none of these columns: {expected}. "
+        f"{beginning[1]}. Name its columns, as in --columns source=NAME,target=NAME for text pairs "
+        "or --columns text=NAME,label=NAME for labelled texts (numbers from 1 instead of names if "
+        "there is no header)"
+    )
+
+
+def _unknown_names(data: str | Path, split: Split) -> DataError:
+    """Return the error of a table of two columns that may be a text and its label, or a pair."""
+    one, other = split.names
+    return DataError(
+        f"no recipe can be chosen for {data}: its columns {one} and {other} may be a text and its "
+        f"label, or a pair of texts. For labels, add --columns text={one},label={other}; for "
+        f"pairs, --columns source={one},target={other}"
     )

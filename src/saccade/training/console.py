@@ -119,8 +119,6 @@ class TrainingBar:
         speed = predictions / seconds if seconds > 0 else 0.0
         loss = sum(loss for *_, loss in self._recent) / len(self._recent)
         status = f"loss {loss:.3f} · {speed:,.0f} {self._unit}/s"
-        if update.padding:  # images have none
-            status += f" · padding {update.padding:.0%}"
         fraction = min(1.0, progress.fraction(self._config))
         self._bar.update(self._row, completed=fraction, step=progress.step, status=status)
         if self._bar.disable and now - self._last_line > LINES_EVERY:

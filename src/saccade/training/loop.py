@@ -38,6 +38,7 @@ from saccade.training.progress import (
     TrainingProgress,
     Update,
     Validation,
+    counted_preparation,
 )
 from saccade.training.recipe import TrainingConfig
 from saccade.training.run import Run, put_tensors, tensors_of
@@ -105,6 +106,7 @@ class Trainer:
         precision: the precision of the forward pass.
         console: where progress is shown.
         interruption: whether a signal has requested a stop.
+        prepared: seconds before the training that a budget in minutes includes.
     """
 
     def __init__(
@@ -118,8 +120,9 @@ class Trainer:
         precision: Precision,
         console: Console,
         interruption: Interruption,
+        prepared: float = 0.0,
     ) -> None:
-        self.task, self.data, self.run = task, data, run
+        self.task, self.data, self.run, self.prepared = task, data, run, prepared
         self.config = (
             config
             if config.minutes
@@ -139,7 +142,7 @@ class Trainer:
 
     def fit(self) -> TrainingProgress:
         """Train until the budget is used up, from the newest checkpoint on."""
-        config, progress = self.config, self.restore()
+        config, progress = self.config, self.budgeted(self.restore())
         log = MetricLog(self.run, progress.step)
         bar = self.console.training(progress, config, self.task.unit)
         with self.interruption.heeded(), closing(log), bar:
@@ -165,6 +168,21 @@ class Trainer:
                 progress = replace(progress, ended=progress.end(config))
                 self.save(progress)
         self.release()
+        return progress
+
+    def budgeted(self, progress: TrainingProgress) -> TrainingProgress:
+        """Count the preparation, by the clock of the first process; report a long one."""
+        [prepared] = self.world.sum([self.prepared if self.world.first else 0.0])
+        progress = replace(progress, prepared=progress.prepared + prepared)
+        minutes = self.config.minutes
+        if minutes is not None and self.world.first and not progress.end(self.config):
+            counted = counted_preparation(self.config, progress.prepared)
+            if counted < progress.prepared:
+                self.console.notify(
+                    f"preparing the data took {progress.prepared:.0f} s, more than half of the "
+                    f"{60 * minutes:.0f} s of the budget; the updates take the other half, so this "
+                    "training takes longer"
+                )
         return progress
 
     def update(self, progress: TrainingProgress) -> tuple[TrainingProgress, Update]:

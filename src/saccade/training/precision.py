@@ -15,7 +15,7 @@ from typing import Literal
 
 import torch
 
-from saccade.errors import RecipeError
+from saccade.errors import RecipeError, brief
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def pick_device(name: str, process: int | None = None) -> torch.device:
         torch.zeros(1, device=device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         raise RecipeError(
-            f"device {name!r} cannot be used here ({str(error).splitlines()[0]}); "
+            f"device {name!r} cannot be used here ({brief(error, 80).splitlines()[0]}); "
             "it can be: auto, cpu, cuda, mps"
         ) from None
     return device

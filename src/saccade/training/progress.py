@@ -15,6 +15,8 @@ VALIDATION_COST = 0.1
 TAIL = 3.0
 """Time to reserve after the last update, in validations: the last one, the calibration on the same
 data, and the report with its measurements."""
+PREPARED = 0.5
+"""Largest fraction of a budget in minutes that reading and encoding the data take of it."""
 
 Record = dict[str, int | float]
 """Measurements by name, as a line of metrics.jsonl holds them."""
@@ -26,8 +28,9 @@ class TrainingProgress:
 
     `batches` is the number of batches read by all processes, the position in the data. `best` is
     the value of the best weights so far, as `Trainer.judge` gives it. `ended` is why the run ended,
-    in words, or empty. `validated_at` is when the last validation ended, in seconds, and
-    `validation_seconds` how long it took.
+    in words, or empty. `seconds` count from the beginning of the updates. `validated_at` is when
+    the last validation ended, and `validation_seconds` how long it took. `prepared` is the time
+    before the updates, such as for encoding the data, which a budget in minutes includes.
     """
 
     step: int = 0
@@ -42,6 +45,7 @@ class TrainingProgress:
     ended: str = ""
     validated_at: float = 0.0
     validation_seconds: float = 0.0
+    prepared: float = 0.0
 
     def fraction(self, config: TrainingConfig) -> float:
         """Return the fraction of the budget used: of the steps or the minutes, the larger."""
@@ -49,10 +53,10 @@ class TrainingProgress:
         return max(steps, self.seconds / self.time_limit(config))
 
     def time_limit(self, config: TrainingConfig) -> float:
-        """Return the seconds of updates: the minutes without what follows the last update."""
+        """Return the seconds of updates: the minutes without preparation and report."""
         if config.minutes is None:
             return math.inf
-        seconds = 60 * config.minutes
+        seconds = 60 * config.minutes - counted_preparation(config, self.prepared)
         return seconds - min(seconds / 2, TAIL * self.validation_seconds)
 
     def end(self, config: TrainingConfig) -> str:
@@ -86,6 +90,11 @@ class TrainingProgress:
         """Return whether to save; a validation comes first, and the end saves by itself."""
         later = self.validation_due(config) or bool(self.end(config))
         return self.step % config.checkpoint_every == 0 and not later
+
+
+def counted_preparation(config: TrainingConfig, prepared: float) -> float:
+    """Return the seconds of preparation that count towards the minutes: at most half of them."""
+    return prepared if config.minutes is None else min(prepared, PREPARED * 60 * config.minutes)
 
 
 @dataclass(frozen=True)

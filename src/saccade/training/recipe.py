@@ -40,8 +40,9 @@ class TrainingConfig:
     """The budget of a training, the size of its updates, and how often it validates and saves.
 
     max_steps          updates at most; raise it and resume to train longer
-    minutes            minutes at most, over all resumptions together, measured on the wall clock;
-                       the training ends with whichever of steps and minutes runs out first
+    minutes            minutes at most, over all resumptions together, measured on the wall clock
+                       with the preparation of the data and the report; the training ends with
+                       whichever of steps and minutes runs out first
     learning_rate      highest learning rate, reached after the warm-up; lower it (by 3 to 10 times)
                        if the loss jumps or becomes NaN, and for fine-tuning
     batch_tokens       tokens of a batch on all sides, padding included; lower it if memory runs
@@ -283,9 +284,12 @@ def _text(name: str | Path) -> str:
             ) from None
     if str(name) not in names():
         near = get_close_matches(str(name), names(), n=1)
-        hint = f" Did you mean {near[0]}?" if near else ""
+        advice = (
+            f"Did you mean {near[0]}? `saccade recipes` lists all"
+            if near
+            else f"Choose one of {', '.join(names())}"
+        )
         raise RecipeError(
-            f"there is no recipe {str(name)!r}.{hint} Built-in recipes: {', '.join(names())}; "
-            "or give a file that ends with .toml"
+            f"there is no recipe {str(name)!r}. {advice}; or give a file that ends with .toml"
         )
     return builtin.text(str(name))

@@ -131,7 +131,8 @@ class Run:
             self.folder.mkdir(parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError):
             raise RunError(
-                f"{self.folder} is a file; --out needs a folder. Choose another one"
+                f"{self.folder} cannot be a folder, because a file has this name or that of a "
+                "folder above it; choose another one with --out"
             ) from None
         except OSError as error:
             raise RunError(
@@ -272,6 +273,12 @@ class Run:
                 f"{number}; this one reads up to {FORMAT}): upgrade Saccade to read it"
             )
         return dict(about)
+
+    def languages(self) -> tuple[str, str] | None:
+        """Return the source and target language of the training data, if run.json records them."""
+        codes = self.about().get("languages")
+        texts = isinstance(codes, list) and all(isinstance(code, str) for code in codes)
+        return (codes[0], codes[1]) if texts and len(codes) == 2 else None
 
     def splitting(self, valid_fraction: float | None = None) -> dict[str, Any]:
         """Return the options of `open_corpus` by which the run's validation set was held out.
@@ -520,7 +527,7 @@ class Run:
 
     def _not_a_run(self) -> str:
         if not self.folder.exists():
-            return f"there is no run folder {self.folder}; check the path"
+            return f"the run folder {self.folder} does not exist; check the path"
         if not self.folder.is_dir():
             return f"{self.folder} is a file, not a run folder; give the folder it lies in"
         content = ", ".join(sorted(os.listdir(self.folder))[:6]) or "nothing"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -44,10 +45,11 @@ from saccade.training.console import Console
 from saccade.training.distributed import World
 from saccade.training.interruption import Interruption
 from saccade.training.loop import Trainer, TrainingData, spread
+from saccade.training.progress import counted_preparation
 from saccade.training.recipe import Recipe
 from saccade.training.report import report_due, validated, write_report
 from saccade.training.run import Run, tensors_of
-from saccade.training.speed import seconds_per_update
+from saccade.training.speed import TRAINED, seconds_per_update
 from saccade.training.summary import keep_scores
 from saccade.training.warm_start import WarmStart, open_warm_start
 
@@ -56,8 +58,6 @@ ALIGNMENT = Column("alignment", ("alignments", "links"), required=False)
 SURVEYED = 50_000
 """Rows of each split that are surveyed before a training."""
 ADAPTED = "the recipe was adapted to the data and the budget"
-TRAINED = 0.85
-"""Fraction of a budget in minutes that updates take; the rest is validation and the report."""
 
 
 def train(
@@ -81,6 +81,7 @@ def train(
     skip_broken: bool = False,
     samples: bool = True,
     cache: str | Path | None = None,
+    elapsed: float | None = 0.0,
     world: World | None = None,
     console: Console | None = None,
 ) -> Task:
@@ -93,7 +94,8 @@ def train(
         out: the run folder to write.
         changes: assignments to keys of the recipe, such as "model.dim=256".
         max_steps: updates at most, in place of the recipe's `training.max_steps`.
-        minutes: minutes at most, over all resumptions together.
+        minutes: minutes at most, over all resumptions together, from the call to the report:
+            reading and encoding the data count, but leave at least half for the updates.
         seed: random seed, in place of the recipe's `training.seed`.
         resume: resume the run in `out` from its newest checkpoint; a run that has none, or does
             not exist, begins at step 0.
@@ -114,6 +116,8 @@ def train(
         samples: whether the run folder and its report may quote texts of the data; a resumed run
             keeps the choice it was begun with if that was false.
         cache: where encoded data is kept for the next training; `~/.cache/saccade` if left out.
+        elapsed: seconds of `minutes` that have passed before the call; None if the minutes begin
+            with the first update, as in a comparison, whose first recipe encodes data for others.
         world: this process among several that train together; see `training.distributed`.
         console: where messages and progress go; stderr if left out.
 
@@ -136,56 +140,43 @@ def train(
         >>> task.name
         'text_to_text'
     """
+    began = None if elapsed is None else time.monotonic() - elapsed
     world, console = world or World(), console or Console()
     budget = {"max_steps": max_steps, "minutes": minutes, "seed": seed}
     overrides = [f"training.{name}={value}" for name, value in budget.items() if value is not None]
+    reading: dict[str, Any] = {"pair": pair, "columns": columns}
     keep_freed_memory()
     with Interruption() as interruption:
-        run, initial, choice = Run(Path(out)), None, None
-        if recipe is None and (resume or world.attempt > 0) and run.exists():
+        run, choice = Run(Path(out)), None
+        resumed = (resume or world.attempt > 0) and run.exists()
+        if recipe is None and resumed:
             recipe = run.folder / "recipe.toml"
         elif recipe is None:
-            choice = choose_recipe(data, pair=pair, columns=columns, changes=changes)
+            # only the first process measures the speed; the others read its recipe from the run
+            known = [*changes, *overrides] if world.first else changes
+            choice = choose_recipe(data, **reading, changes=known, processes=world.size)
             recipe, changes = choice.recipe, (*choice.changes, *changes)
-        if resume and run.exists() and "init" in run.about():
-            # the run folder holds all that it started from
-            model = config.plain(run.recipe().options)["model"]
-        else:
-            initial = None if init is None else open_warm_start(init)
-            model = None if initial is None else initial.model
+        initial, model = _initialisation(run, init, resumed=resumed)
         chosen = recipes.load(recipe, [*changes, *overrides], model)
         if by_hand is not None:
             chosen = replace(chosen, by_hand=frozenset(by_hand))
         place = precisions.pick_device(device, world.local_rank if world.size > 1 else None)
-        splitting: dict[str, Any] = {
-            "rule": split_rule,
-            "valid_fraction": _positive(valid_fraction),
-        }
-        if resume and run.exists():
-            splitting = run.splitting(valid_fraction)
-
-        def open_data() -> Corpus:
-            return sources.open_corpus(
-                data,
-                chosen.options.columns,
-                pair=pair,
-                columns=columns,
-                skip_broken=skip_broken,
-                **splitting,
-            )
-
+        splitting = {"rule": split_rule, "valid_fraction": _positive(valid_fraction)}
+        reading |= run.splitting(valid_fraction) if resumed else splitting
+        reading["skip_broken"] = skip_broken
         job = _Job(
             run=run,
             recipe=chosen,
             choice=choice,
             initial=initial,
-            open_data=open_data,
+            open_data=partial(sources.open_corpus, data, chosen.options.columns, **reading),
             place=DataPlace(data=str(data), pair=pair, columns=parse_columns(columns) or None),
             world=replace(world, device=place),
             precision=precisions.choose(precision, place),
             console=console,
             interruption=interruption,
             cache=Path(cache or default_cache()),
+            began=began,
             origin={
                 "recipe": str(recipe),
                 "source": str(data),
@@ -194,6 +185,16 @@ def train(
             },
         )
         return job.run_all(resume=resume or world.attempt > 0)
+
+
+def _initialisation(
+    run: Run, init: str | Path | None, *, resumed: bool
+) -> tuple[WarmStart | None, dict[str, Any] | None]:
+    """Return what training starts from, and the options of its model; None of a new model."""
+    if resumed and "init" in run.about():  # the run folder holds all that it started from
+        return None, config.plain(run.recipe().options)["model"]
+    initial = None if init is None else open_warm_start(init)
+    return initial, None if initial is None else initial.model
 
 
 def load(run: str | Path, *, device: str = "cpu") -> Task:
@@ -424,6 +425,7 @@ class _Job:
     console: Console
     interruption: Interruption
     cache: Path
+    began: float | None
     origin: Mapping[str, object]
 
     @cached_property
@@ -441,6 +443,8 @@ class _Job:
             if not world.first:
                 world.wait()
                 return job.fit(self.run.initial_task(self.recipe.training.seed))
+            if not self.run.exists():
+                self.run.require_new()  # before the lock writes a file
             with self.run.locked():
                 job.require_place(resume=resume)
                 with self.run.provisional():
@@ -494,6 +498,8 @@ class _Job:
             facts["adapted"] = adaptation.as_json()
         if self.corpus.record is not None:
             facts["split"] = self.corpus.record.as_json()
+        if self.corpus.languages is not None:
+            facts["languages"] = list(self.corpus.languages)
         if self.corpus.skipped:
             facts["skipped_images"] = self.corpus.skipped
         if self.initial is None:
@@ -531,7 +537,8 @@ class _Job:
         if training.minutes is not None:
             timed = True
             one = seconds_per_update(task, data, training, self.world, self.precision)
-            updates = min(updates, 60 * training.minutes * TRAINED / one)
+            seconds = 60 * training.minutes - counted_preparation(training, self.prepared())
+            updates = min(updates, seconds * TRAINED / one)
         epochs = updates / data.plan.updates_per_epoch
         adaptation = adaptation.to(TrainingFacts(updates=updates, epochs=epochs))
         for reason in adaptation.reasons:
@@ -541,6 +548,10 @@ class _Job:
         model = config.plain(self.recipe.options)["model"]
         changed = config.plain(adaptation.recipe.options)["model"] != model
         return adaptation, timed or changed
+
+    def prepared(self) -> float:
+        """Return the seconds since the beginning of the budget, before the first update."""
+        return 0.0 if self.began is None else time.monotonic() - self.began
 
     def survey(self) -> dict[str, object]:
         """Print remarks about the first rows; return them and the choice of the recipe."""
@@ -592,6 +603,7 @@ class _Job:
             precision=self.precision,
             console=self.console,
             interruption=self.interruption,
+            prepared=self.prepared(),
         ).fit()
         self.world.wait()
         self.run.load_best(task.model)

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
+from pathlib import Path
 from statistics import median
 
+from saccade.data.batches.plan import Plan
+from saccade.data.corpus import Split
+from saccade.data.sample import sample
 from saccade.tasks import Task
+from saccade.training import precision as precisions
 from saccade.training.distributed import World
 from saccade.training.loop import TrainingData
 from saccade.training.precision import Precision
-from saccade.training.recipe import TrainingConfig
+from saccade.training.recipe import Recipe, TrainingConfig
 
 WARM, MEASURED = 1, 5
 """Updates before time is measured, since the first ones are slower, and measured updates."""
 SECONDS = 3.0
 """Time after which no further update is measured."""
+TRAINED = 0.85
+"""Fraction of a budget in minutes that updates take; the rest is validation and the report."""
+LEARNED, ENCODED, IMAGES = 20_000, 2_000, 256
+"""Rows of a trial that vocabularies are learned from, that are encoded, and that have images."""
 
 
 def seconds_per_update(
@@ -44,3 +54,31 @@ def seconds_per_update(
         if number >= WARM and time.monotonic() - began > SECONDS:
             break
     return median(durations[WARM:])
+
+
+def epochs_within(recipe: Recipe, train: Split, minutes: float) -> float:
+    """Estimate how often a training reads its data in some minutes, by a trial of a few seconds.
+
+    Args:
+        recipe: the recipe.
+        train: the training data.
+        minutes: the budget.
+    """
+    config, images = recipe.training, any(column.image for column in recipe.options.columns)
+    learned = sample(train, IMAGES if images else LEARNED)
+    rows = sample(learned, ENCODED)
+    task = recipe.options.create(learned)
+    device = precisions.pick_device("auto")
+    with tempfile.TemporaryDirectory() as folder:
+        examples = task.encode(rows, Path(folder))
+        plan = Plan(
+            lengths=task.sizes(examples),
+            budget=config.batch_tokens,
+            seed=config.seed,
+            accumulate=config.accumulate,
+        )
+        data = TrainingData(examples, plan, examples, [])
+        precision = precisions.choose("auto", device)
+        seconds = seconds_per_update(task, data, config, World(device=device), precision)
+    epoch = plan.updates_per_epoch * train.count() / rows.count()
+    return 60 * minutes * TRAINED / seconds / epoch

@@ -4,23 +4,16 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from saccade.data.sources.languages import NAMES, language_code
 from saccade.errors import DataError
 
-# ISO 639-1 and frequent three-letter codes; others work with --pair
-_CODES = """
-aa ab ae af ak am an ar as av ay az ba be bg bh bi bm bn bo br bs ca ce ch co cr cs cu cv cy da de
-dv dz ee el en eo es et eu fa ff fi fj fo fr fy ga gd gl gn gu gv ha he hi ho hr ht hu hy hz ia id
-ie ig ii ik io is it iu ja jv ka kg ki kj kk kl km kn ko kr ks ku kv kw ky la lb lg li ln lo lt lu
-lv mg mh mi mk ml mn mr ms mt my na nb nd ne ng nl nn no nr nv ny oc oj om or os pa pi pl ps pt qu
-rm rn ro ru rw sa sc sd se sg si sk sl sm sn so sq sr ss st su sv sw ta te tg th ti tk tl tn to tr
-ts tt tw ty ug uk ur uz ve vi vo wa wo xh yi yo za zh zu
-ara ast bel ben bul cat ceb ces cmn dan deu dsb ell eng epo est eus fas fin fra gla gle grc gsw hau
-heb hin hrv hsb hun ibo ilo ind isl ita jpn kab kan kat kor kmr lat lav lit ltz mar mkd mlt mya nds
-nld nno nob pol por ron rus san sco slk slv som spa sqi srp swa swe szl tam tel tgl tha tok tur ukr
-urd uzb vie wol xho yid yor yue zho zul
+_MEANINGS = """
+caption category class file id image img intent label labels path rating score sentiment split star
+stars tag tags text text_pair topic url vectors words
 """
-LANGUAGES = frozenset(_CODES.split())
 NO_BREAK = "\u00a0"
+OTHER_MEANINGS = frozenset(_MEANINGS.split())
+"""Names of columns that are not one side of a text pair."""
 ColumnNames = Mapping[str, str] | str
 """Names or numbers of columns in the data by the names that a task knows them by: a mapping, or
 assignments such as "source=english,target=french"."""
@@ -70,6 +63,8 @@ class Column:
         separator: The text between several labels of a row; "" if a value is one label.
         sequence: Whether a value is a list, such as the words of a sentence. A row has it as one
             text with a space between the elements; see `join_elements`.
+        in_order: Whether the column may have any name, in a file that has nothing but the required
+            columns in their order.
     """
 
     name: str
@@ -82,6 +77,7 @@ class Column:
     separator: str = ""
     sequence: bool = False
     vectors: bool = False
+    in_order: bool = False
 
     @property
     def names_files(self) -> bool:
@@ -102,12 +98,14 @@ class ColumnRequest:
     pair          source and target language (`--pair`)
     renamed       names or numbers of columns in the files (`--columns`), by the name of the column
     skip_broken   whether rows are left out whose image or vector file is missing or damaged
+    tolerant      whether rows that cannot be read are left out, and listed by the table
     """
 
     columns: tuple[Column, ...]
     pair: tuple[str, str] | None = None
     renamed: Mapping[str, str] = field(default_factory=dict)
     skip_broken: bool = False
+    tolerant: bool = False
 
     def __post_init__(self) -> None:
         known = [column.name for column in self.columns]
@@ -129,7 +127,8 @@ class ColumnRequest:
             )
         if any(numbered) and min(map(int, self.renamed.values())) < 1:
             raise DataError(f"--columns counts from 1, got {_assignments(self.renamed)}")
-        if self.pair and len(self.required) < 2:
+        texts = [column for column in self.required if not (column.image or column.numbers)]
+        if self.pair and len(texts) < 2:
             raise DataError(f"--pair is for text pairs; this task reads {', '.join(known)}")
 
     @property
@@ -198,6 +197,7 @@ class ColumnMatch:
     found_as   their names in the file
     width      number of columns of every record
     unread     names of the file's other columns
+    assumed    whether the order of the columns decided, not their names
     """
 
     columns: tuple[Column, ...]
@@ -205,6 +205,7 @@ class ColumnMatch:
     found_as: tuple[str, ...]
     width: int
     unread: tuple[str, ...] = ()
+    assumed: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -215,7 +216,18 @@ class ColumnMatch:
         """Return a text such as: source = column "en", target = column "de"."""
         shown = [name if name.isdecimal() else quoted(name) for name in self.found_as]
         pairs = zip(self.names, shown, strict=True)
-        return ", ".join(f"{name} = column {column}" for name, column in pairs)
+        meaning = ", ".join(f"{name} = column {column}" for name, column in pairs)
+        if not self.assumed:
+            return meaning
+        swapped = zip(self.names, reversed(self.found_as), strict=True)
+        other = ",".join(f"{name}={column}" for name, column in swapped)
+        return f'{meaning}, by their order (the other way: --columns "{other}")'
+
+    @property
+    def languages(self) -> tuple[str, str] | None:
+        """The codes of the languages that the first two columns are named after, if they are."""
+        codes = tuple(map(language_code, self.found_as[:2]))
+        return (codes[0], codes[1]) if len(codes) == 2 and all(codes) else None
 
 
 def parse_pair(pair: str) -> tuple[str, str]:
@@ -226,11 +238,6 @@ def parse_pair(pair: str) -> tuple[str, str]:
     if languages[0] == languages[1]:
         raise DataError(f"--pair takes two different languages, got {pair!r}")
     return languages[0], languages[1]
-
-
-def is_language(name: str) -> bool:
-    """Return whether a name is a language code, perhaps with a region: de, deu, pt_BR, zh-cn."""
-    return re.split(r"[-_]", name.lower(), maxsplit=1)[0] in LANGUAGES and len(name) <= 8
 
 
 def match_numbers(width: int, request: ColumnRequest, where: str) -> ColumnMatch:
@@ -281,6 +288,30 @@ def match_names(
     return ColumnMatch(columns, places, found_as, len(names), unread)
 
 
+def match_order(names: Sequence[str], request: ColumnRequest) -> ColumnMatch | None:
+    """Match two columns with unknown names by their order; None if the task needs known names.
+
+    A column whose name is known keeps its meaning, and the other one gets the other.
+    """
+    required = request.required
+    fixed = request.renamed or request.pair or not all(column.in_order for column in required)
+    meanings = {name.strip().lower() for name in names} & OTHER_MEANINGS
+    if fixed or meanings or not len(names) == len(required) == 2 or not all(map(_is_name, names)):
+        return None
+    assigned = _found_as(names, request)
+    unused = [name for name in names if name not in assigned.values()]
+    if len(unused) + len(assigned) != 2 or names[0] == names[1]:
+        return None
+    found_as = tuple(assigned.get(column.name) or unused.pop(0) for column in required)
+    places = tuple(map(list(names).index, found_as))
+    return ColumnMatch(required, places, found_as, 2, assumed=True)
+
+
+def _is_name(field: str) -> bool:
+    """Return whether the field of a first line may be the name of a column, not a text."""
+    return bool(re.fullmatch(r"[^\W\d][\w-]*( [\w-]+)?", field.strip())) and len(field) <= 40
+
+
 def _found_as(names: Sequence[str], request: ColumnRequest) -> dict[str, str]:
     """Return the names in the file of the requested columns; the surest matches come first."""
     assigned = {name: other for name, other in request.renamed.items() if other in names}
@@ -291,8 +322,11 @@ def _found_as(names: Sequence[str], request: ColumnRequest) -> dict[str, str]:
     for column in request.columns:
         if column.name not in request.renamed and column.name in simple:
             assigned.setdefault(column.name, simple[column.name])
-    if not assigned and len(names) == 2 and len(unmatched) == 2 and all(map(is_language, names)):
-        return dict(zip((column.name for column in unmatched), names, strict=True))
+    if not assigned and len(unmatched) == 2:
+        both = len(names) == 2 and all(map(language_code, names))
+        languages = names if both else [x for x in names if x.strip().lower() in NAMES]
+        if len(languages) == 2:  # the codes of languages are also other words
+            return dict(zip((column.name for column in unmatched), languages, strict=True))
     for column in request.columns:
         if column.name in assigned or column.name in request.renamed:
             continue

@@ -10,7 +10,7 @@ import importlib
 import json
 import math
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from io import BufferedIOBase, BytesIO
@@ -31,6 +31,7 @@ from saccade.data.sources.columns import (
     listed,
     match_names,
     match_numbers,
+    match_order,
     quoted,
 )
 from saccade.data.sources.image_tables import FileFinder
@@ -71,9 +72,11 @@ class FileTable(Table):
 
     def __init__(self, path: Path, request: ColumnRequest) -> None:
         self.path, self.header = path, not request.numbered
-        self._skip_broken = request.skip_broken
+        self._skip_broken, self._tolerant = request.skip_broken, request.tolerant
         self.match = self._match(request)
         self.columns, self.unread = self.match.names, self.match.unread
+        self.names, self.assumed = self.match.found_as, self.match.assumed
+        self.languages = self.match.languages
         columns = self.match.columns
         self._files = [i for i, column in enumerate(columns) if column.names_files]
         self._finder = FileFinder(path.parent, columns[self._files[0]]) if self._files else None
@@ -89,6 +92,7 @@ class FileTable(Table):
         """Yield all rows; at the end, raise a DataError if there are none or files are missing."""
         file, number = str(self.path), 0
         missing: list[str] = []
+        self.broken = []
         for line, values in self._records():
             number += 1
             try:
@@ -127,6 +131,12 @@ class FileTable(Table):
             completed[i] = self._finder.find(values[i], where)
         return tuple(completed)
 
+    def _leave_out(self, error: DataError) -> None:
+        """List a row that cannot be read, if such rows are left out; else raise the error."""
+        if not self._tolerant:
+            raise error
+        self.broken = [*self.broken, str(error)]
+
     @cached_property
     def _files_digest(self) -> str:
         """The digest of the files, in the order of their first mention."""
@@ -164,7 +174,24 @@ class SeparatedTable(FileTable):
             return match_numbers(len(fields), request, str(self.path))
         shown = quoted(self.separator.join(fields))
         advice = f"The first line is {shown}. {self._hint(request)}{request.advice()}"
-        return match_names(fields, request, str(self.path), advice)
+        try:
+            return match_names(fields, request, str(self.path), advice)
+        except DataError:
+            match = match_order(fields, request)
+            if match is None or not self._has_sentences():
+                raise
+            return match
+
+    def _has_sentences(self) -> bool:
+        """Return whether a column has more words than a name has, in the records after the first.
+
+        A file of single words may have no header.
+        """
+        records = [fields for _, fields in islice(self._fields(), 1, SNIFFED)]
+        words = [
+            sum(len(field.split()) for field in column) for column in zip(*records, strict=False)
+        ]
+        return max(words, default=0) > 2 * len(records)
 
     def _hint(self, request: ColumnRequest) -> str:
         """Return a sentence about a likely mistake in the format; "" if there is none."""
@@ -179,12 +206,13 @@ class SeparatedTable(FileTable):
         for line, fields in records:
             if len(fields) == width:
                 if blank:
-                    raise self._wrong_width(blank, 0)
+                    self._leave_out(self._wrong_width(blank, 0))
+                    blank = 0
                 yield line, tuple([fields[place] for place in places])
             elif not any(fields) and len(fields) < 2:
                 blank = blank or line  # blank lines at the end of the file do not matter
             else:
-                raise self._wrong_width(line, len(fields))
+                self._leave_out(self._wrong_width(line, len(fields)))
 
     def _wrong_width(self, line: int, width: int) -> DataError:
         names = f" ({listed(self._first)})" if self.header else ", as in line 1"
@@ -255,26 +283,39 @@ class Csv(SeparatedTable):
         return best[2] if best[0] or best[1] else ","
 
     def _fields(self) -> Iterator[tuple[int, list[str]]]:
-        return _parsed(self.path, self.separator)
+        return _parsed(self.path, self.separator, self._leave_out)
 
 
-def _parsed(path: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
+def _raise(error: DataError) -> None:
+    raise error
+
+
+def _parsed(
+    path: Path, separator: str, report: Callable[[DataError], None] = _raise
+) -> Iterator[tuple[int, list[str]]]:
     """Yield the line and the fields of every record with this separator."""
     if csv.field_size_limit() < LONGEST:
         csv.field_size_limit(LONGEST)
     lines = read_lines(path, keep_ends=True)
     reader = csv.reader(lines, delimiter=separator, strict=True)
     line = 1
-    try:
-        for fields in reader:
+    while True:
+        try:
+            fields = next(reader, None)
+        except csv.Error as error:
+            name = next(name for name, text in SEPARATORS.items() if text == separator)
+            report(
+                DataError(
+                    f"{path}:{line}: expected {name}-separated values ({error}). Put a field that "
+                    f'contains {name}s, line ends or quotation marks in "…", and double each '
+                    "quotation mark in it"
+                )
+            )
+        else:
+            if fields is None:
+                return
             yield line, fields or [""]
-            line = reader.line_num + 1
-    except csv.Error as error:
-        name = next(name for name, text in SEPARATORS.items() if text == separator)
-        raise DataError(
-            f"{path}:{line}: expected {name}-separated values ({error}). Put a field that contains "
-            f'{name}s, line ends or quotation marks in "…", and double each quotation mark in it'
-        ) from error
+        line = reader.line_num + 1
 
 
 def _beginning(path: Path, separator: str) -> tuple[list[list[str]], bool]:
@@ -367,7 +408,12 @@ class KeyedTable(FileTable):
 
     def _records(self) -> Iterator[tuple[int, tuple[str, ...]]]:
         for number, record in self._objects():
-            yield number, texts_of(record, self.match, f"{self.path}:{number}")
+            try:
+                values = texts_of(record, self.match, f"{self.path}:{number}")
+            except DataError as error:
+                self._leave_out(error)
+            else:
+                yield number, values
 
     @abstractmethod
     def _names(self) -> tuple[str, ...]:
@@ -395,25 +441,33 @@ class Jsonl(KeyedTable):
                 blank = blank or number
                 continue
             if blank:
-                raise DataError(
-                    f"{self.path}:{blank}: expected a JSON object, found a blank line. Remove it."
+                where = f"{self.path}:{blank}"
+                self._leave_out(
+                    DataError(f"{where}: expected a JSON object, found a blank line. Remove it.")
                 )
+                blank = 0
             try:
-                record = json.loads(line)
-            except (ValueError, RecursionError) as error:
-                raise DataError(
-                    f"{self.path}:{number}: not valid JSON ({error}). Write one object per line."
-                ) from error
-            if not isinstance(record, dict):
-                raise DataError(
-                    f'{self.path}:{number}: expected a JSON object such as {{"text": "…"}}, found '
-                    f"{quoted(line)}"
-                )
-            yield number, record
+                record = _json_object(line, f"{self.path}:{number}")
+            except DataError as error:
+                self._leave_out(error)
+            else:
+                yield number, record
 
     def digest(self) -> str:
         """Return a text that also depends on the keys: their order in line 1 does not suffice."""
         return f"{super().digest()} {json.dumps(self.match.found_as)}"
+
+
+def _json_object(line: str, where: str) -> Record:
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{where}: not valid JSON ({error}). Write one object per line.") from error
+    if not isinstance(record, dict):
+        raise DataError(
+            f'{where}: expected a JSON object such as {{"text": "…"}}, found {quoted(line)}'
+        )
+    return record
 
 
 class Json(KeyedTable):

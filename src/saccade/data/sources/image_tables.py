@@ -213,6 +213,12 @@ class IntactFiles(Table):
         return self._table.meaning()
 
 
+def damage(name: str, *, vectors: bool = False) -> str:
+    """Return why an image or a vector file cannot be read; "" if it can."""
+    problem = _tried(_vector_width if vectors else _intact_image)(name)
+    return problem if isinstance(problem, str) else ""
+
+
 def _tried(read: Callable[[str], int]) -> Callable[[str], int | str]:
     """Return a function that returns the result of `read`, or why it raised."""
 

@@ -8,9 +8,10 @@ from pathlib import Path
 
 from saccade.data.corpus import Table
 from saccade.data.sources.archives import ZIP, open_zip
-from saccade.data.sources.columns import Column, ColumnRequest, is_language, listed
+from saccade.data.sources.columns import Column, ColumnRequest, listed
 from saccade.data.sources.formats import FORMATS, open_table
 from saccade.data.sources.image_tables import ClassFolders, IdxTable, Tree, suffixes_of
+from saccade.data.sources.languages import language_code
 from saccade.data.sources.plain_text import Documents, ParallelText
 from saccade.data.sources.text_files import suffix_of, unpacked_name, unreadable
 from saccade.errors import DataError
@@ -260,4 +261,4 @@ def _like_language(name: str) -> bool:
     if f".{name}" in FORMATS:
         return False
     short = re.fullmatch("[a-z]{2,3}", name) is not None
-    return is_language(name) or (short and name not in OTHER_SUFFIXES)
+    return bool(language_code(name)) or (short and name not in OTHER_SUFFIXES)

@@ -47,6 +47,7 @@ def open_corpus(
     seed: int = 0,
     required: Sequence[str] = ("train",),
     skip_broken: bool = False,
+    tolerant: bool = False,
 ) -> Corpus:
     """Find the splits of a data set and their columns.
 
@@ -71,6 +72,8 @@ def open_corpus(
         required: The splits that must exist.
         skip_broken: Whether rows are left out whose image or vector file is missing or damaged,
             which reads every file once.
+        tolerant: Whether rows that cannot be read, such as those with too many fields, are left
+            out; `Split.broken` lists them.
 
     Returns:
         The splits, a summary of the recognised files and columns, and the record of the split.
@@ -102,6 +105,7 @@ def open_corpus(
         pair=parse_pair(pair) if pair else None,
         renamed=parse_columns(columns),
         skip_broken=skip_broken,
+        tolerant=tolerant,
     )
     single, tables = _tables(str(data), request)
     if single and valid_fraction == 0:
@@ -220,6 +224,7 @@ def _corpus(tables: Mapping[str, Table], intact: Mapping[str, IntactFiles]) -> C
             for name, table in intact.items()
         ),
         skipped={name: len(table.problems) for name, table in intact.items()},
+        languages=next((table.languages for table in tables.values() if table.languages), None),
     )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from saccade.data.corpus import Row, Table
 from saccade.data.sources.columns import ColumnRequest, counted, listed
+from saccade.data.sources.languages import language_code
 from saccade.data.sources.text_files import (
     PACKED,
     file_digest,
@@ -26,6 +27,8 @@ class ParallelText(Table):
 
     def __init__(self, first: Path, second: Path, request: ColumnRequest) -> None:
         self.paths, self.columns = (first, second), request.required_pair
+        codes = [language_code(unpacked_name(path).rpartition(".")[2]) for path in self.paths]
+        self.languages = (codes[0], codes[1]) if all(codes) else None
         for path in self.paths:
             first_line(path)
 

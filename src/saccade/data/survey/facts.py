@@ -193,7 +193,8 @@ class SplitSurvey:
         unread: The names of columns that were not read.
         complete: Whether all rows were read.
         empty: Rows with an empty column, which training leaves out.
-        broken: Rows that cannot be read; reading ends at the first.
+        broken: Rows that cannot be read; training stops at the first. If not all rows were read
+            because of one, it is the last.
         duplicates: Rows that repeat an earlier row of the split in all columns.
         contradictions: Rows whose input also occurs with another label.
         lengths: The lengths of each column of text.

@@ -35,7 +35,8 @@ def notes(survey: Survey, *, training: bool = False) -> list[str]:
 
 
 def _faults(name: str, split: SplitSurvey, *, empty: bool) -> Iterator[str]:
-    yield from _fault(split.broken, "broken row", name, "reading ended there")
+    consequence = "training stops there" if split.complete else "reading ended there"
+    yield from _fault(split.broken, "broken row", name, consequence)
     if empty:
         yield from _fault(split.empty, "row", name, "left out of training", "with an empty column")
     yield from _fault(split.duplicates, "duplicate", name)

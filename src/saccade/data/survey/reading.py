@@ -68,7 +68,8 @@ def survey(
 ) -> Survey:
     """Read the rows of a corpus and return the facts about them.
 
-    A row that cannot be read ends the reading of its split and is reported.
+    Rows that a tolerant corpus leaves out are reported. Without that, or in a file that is damaged,
+    a row that cannot be read ends the reading of its split.
 
     Args:
         corpus: The corpus.
@@ -381,7 +382,7 @@ class _Reader:
         self._input_hashes, self._row_hashes = array("q"), array("q")
 
     def read(self, progress: Progress | None) -> None:
-        """Read the rows; a row that cannot be read ends it."""
+        """Read the rows; an error that is not of one row ends it."""
         try:
             with closing(self._opened()) as rows:
                 for row, file in rows:
@@ -394,8 +395,12 @@ class _Reader:
                         progress(self.rows)
         except BrokenImagesError as error:  # raised after the last row
             (self.vectors if self.has_vectors else self.images).broken += error.problems
+            problems = list(self.split.broken)
         except DataError as error:
-            self.broken, self.complete = Fault(1, (str(error),)), False
+            problems, self.complete = [*self.split.broken, str(error)], False
+        else:
+            problems = list(self.split.broken)
+        self.broken = Fault(len(problems), tuple(problems))
         self.input_hashes = np.frombuffer(self._input_hashes, np.int64)
         self.row_hashes = np.frombuffer(self._row_hashes, np.int64)
 

@@ -1,5 +1,9 @@
-"""Write a task as a folder that transformers reads: model, vocabulary, labels and generation."""
+"""Write a task as a folder that transformers reads.
 
+It holds the model, the vocabulary or the preparation of images, the labels, and the generation.
+"""
+
+import copy
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -9,9 +13,11 @@ import torch
 from torch import nn
 
 from saccade.decoding import GenerationConfig
+from saccade.encoders.patches import PatchStem
 from saccade.errors import InteropError
 from saccade.interop.advice import advice
 from saccade.interop.huggingface.load_save import candidates, fit, load, save
+from saccade.interop.huggingface.model_diff import submodule
 from saccade.interop.huggingface.recipe_changes import recipe_changes
 from saccade.interop.huggingface.vocabulary import (
     TARGET,
@@ -23,6 +29,7 @@ from saccade.layers.block import BlockConfig
 from saccade.tasks import (
     Description,
     GeneratedText,
+    ImageInput,
     LabelOutput,
     Labels,
     Number,
@@ -36,6 +43,11 @@ from saccade.tasks import (
 from saccade.text import Tokenizer
 
 GENERATION = "generation_config.json"
+PREPROCESSOR = "preprocessor_config.json"
+BICUBIC = 3
+"""Pillow's number of the method that images are resized with."""
+LUMINANCE = (0.299, 0.587, 0.114)
+"""The part of each colour in a grey value (ITU-R BT.601), as Pillow computes it."""
 SUPPORTED: Mapping[str, object] = {
     "norm": "layer",
     "feed_forward": "plain",
@@ -57,7 +69,7 @@ class ExportPlan:
 
     model        the model as it is written
     facts        keys of config.json that do not describe the network
-    reads        the texts that the model reads
+    reads        the texts or images that the model reads
     target       the texts that it writes, if they have another vocabulary
     generation   how text is generated, if it is
     sides        the number of token inputs of the model
@@ -65,7 +77,7 @@ class ExportPlan:
 
     model: nn.Module
     facts: Facts
-    reads: TextInput
+    reads: TextInput | ImageInput
     target: TextInput | None = None
     generation: Facts | None = None
     sides: int = 1
@@ -91,14 +103,20 @@ def write_task(
     """
     folder, plan = Path(folder), require_exportable(task, family)
     save(plan.model, folder, plan.facts, family=family)
-    write_vocabulary(folder, plan.reads)
+    if isinstance(plan.reads, TextInput):
+        write_vocabulary(folder, plan.reads)
+    else:
+        _write_json(folder / PREPROCESSOR, _preprocessor(plan.reads))
     if plan.target is not None:
         write_vocabulary(folder / TARGET, plan.target)
     if plan.generation is not None:
-        text = json.dumps(plan.generation, indent=2)
-        (folder / GENERATION).write_text(text + "\n", encoding="utf-8")
+        _write_json(folder / GENERATION, plan.generation)
     notify("reading the folder again and comparing its logits with the model's")
     _require_same_logits(plan, load(folder))
+
+
+def _write_json(path: Path, facts: Facts) -> None:
+    path.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
 
 
 def require_exportable(task: Task, family: str | None = None) -> ExportPlan:
@@ -139,6 +157,8 @@ def _plan(task: Task, description: Description) -> ExportPlan:
             return _tagger(task.model, reads, writes)
         case TextInput() as reads, LabelOutput() as writes:
             return _classifier(task.model, reads, writes)
+        case ImageInput(features=None) as reads, LabelOutput() as writes:
+            return _image_classifier(task.model, reads, writes)
         case TextInput() as reads, TokenOutput():
             return _masked_language_model(task.model, reads)
     raise InteropError(
@@ -181,11 +201,72 @@ def _translator(model: nn.Module, reads: TextInput, writes: GeneratedText) -> Ex
 
 
 def _classifier(model: nn.Module, reads: TextInput, writes: LabelOutput) -> ExportPlan:
-    """The head includes the temperature, so that transformers gives the same probabilities.
+    model, facts, own = _head(model, writes)
+    own["pairs"] = reads.pairs
+    return ExportPlan(
+        model=model, facts={**token_ids(reads.tokenizer), **facts, "saccade": own}, reads=reads
+    )
 
-    A number is given in its own units, not relative to the training data.
+
+def _image_classifier(model: nn.Module, reads: ImageInput, writes: LabelOutput) -> ExportPlan:
+    """A model of grey images reads colours, because pipelines of transformers give it colours."""
+    if reads.how != "squash":
+        raise InteropError(
+            f"images are prepared by image.how={reads.how}, which transformers' preparation of ViT "
+            "does not have; train with --set image.how=squash, or export to onnx"
+        )
+    model, facts, own = _head(model, writes)
+    if reads.channels == 1:
+        model = _in_colour(model)
+        reads = replace(reads, channels=3, mean=reads.mean * 3, spread=reads.spread * 3)
+    return ExportPlan(model=model, facts={**facts, "saccade": own}, reads=reads)
+
+
+def _in_colour(model: nn.Module) -> nn.Module:
+    """Return a model of colours that gives for an image what the model gives for its grey values.
+
+    Pillow rounds grey values, which is left out. Patches must be read by one linear map.
     """
-    own: Facts = {"pairs": reads.pairs}
+    stem = getattr(model.get_submodule("encoder"), "stem", None)
+    if type(stem) is not PatchStem:  # no family has another one
+        return model
+    model = copy.deepcopy(model)
+    stem = submodule(model, "encoder.stem", PatchStem)
+    grey = stem.project
+    with torch.no_grad():
+        stem.channels = 3
+        stem.project = nn.Conv2d(
+            3, grey.out_channels, grey.kernel_size, grey.stride, bias=grey.bias is not None
+        ).to(grey.weight)
+        stem.project.weight.copy_(grey.weight * torch.tensor(LUMINANCE).view(1, 3, 1, 1))
+        if grey.bias is not None:
+            stem.project.bias.copy_(grey.bias)
+    return model
+
+
+def _preprocessor(reads: ImageInput) -> Facts:
+    """Return the preparation of images, as `ViTImageProcessor` reads it."""
+    return {
+        "image_processor_type": "ViTImageProcessor",
+        "do_resize": True,
+        "size": {"height": reads.size, "width": reads.size},
+        "resample": BICUBIC,
+        "do_rescale": True,
+        "rescale_factor": 1 / 255,
+        "do_normalize": True,
+        "image_mean": [mean / 255 for mean in reads.mean],
+        "image_std": [spread / 255 for spread in reads.spread],
+        "do_convert_rgb": True,
+    }
+
+
+def _head(model: nn.Module, writes: LabelOutput) -> tuple[nn.Module, Facts, Facts]:
+    """Return the model with its final head, its keys of config.json, and those of Saccade.
+
+    The head includes the temperature, so that transformers gives the same probabilities. A number
+    is given in its own units, not relative to the training data.
+    """
+    own: Facts = {}
     match writes.labels:
         case Number(mean=mean, scale=scale):
             model = with_scaled_head(model, scale, mean)
@@ -193,11 +274,7 @@ def _classifier(model: nn.Module, reads: TextInput, writes: LabelOutput) -> Expo
             own |= {"separator": separator, "thresholds": thresholds}
     if writes.temperature != 1:
         model = with_scaled_head(model, 1 / writes.temperature)
-    return ExportPlan(
-        model=model,
-        facts={**token_ids(reads.tokenizer), **_label_facts(writes.labels), "saccade": own},
-        reads=reads,
-    )
+    return model, _label_facts(writes.labels), own
 
 
 def _tagger(model: nn.Module, reads: TextInput, writes: TagOutput) -> ExportPlan:
@@ -277,8 +354,11 @@ def _label_facts(labels: Labels) -> Facts:
 
 @torch.no_grad()
 def _require_same_logits(plan: ExportPlan, written: nn.Module) -> None:
-    """Compare the logits of some tokens."""
+    """Compare the logits of some tokens, or of images of noise."""
     inputs = [torch.arange(12).view(3, 4) % 7] * plan.sides
+    if isinstance(plan.reads, ImageInput):
+        shape = (2, plan.reads.channels, plan.reads.size, plan.reads.size)
+        inputs = [torch.randn(shape, generator=torch.Generator().manual_seed(0))]
     ours, theirs = plan.model.eval()(*inputs), written(*inputs)
     difference = float((ours - theirs).abs().max() / ours.abs().max().clamp(min=1.0))
     if not difference <= TOLERANCE:

@@ -1,6 +1,7 @@
 """Translation in the shape of LibreTranslate's API: /translate and /languages.
 
-Languages come from the names of models: one that is named en-fr translates from en to fr.
+Languages come from the names of models: one that is named en-fr translates from en to fr. Without
+such a name they are those of the columns or files that the run was trained on.
 """
 
 from fastapi import APIRouter

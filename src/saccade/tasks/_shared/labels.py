@@ -704,7 +704,8 @@ def learn_labels(train: Split, config: LabelsConfig) -> Labels:
     if len(first) < 2:
         only = ", ".join(map(repr, first)) or "none"
         raise DataError(
-            f"a classifier needs at least two different labels; {train.name} has {only}"
+            f"a classifier needs at least two different labels; {train.name} has {only}. Add rows "
+            "of other classes, or name the column of the labels: --columns label=NAME"
         )
     if len(first) > MOST:
         raise DataError(
@@ -784,7 +785,10 @@ def _number(text: str, where: str) -> float:
         message = f"{where}: the label must be a number, got {text[:40]!r}{advice}"
         raise DataError(message) from None
     if not math.isfinite(value):
-        raise DataError(f"{where}: the label must be a finite number, got {text.strip()}")
+        raise DataError(
+            f"{where}: the label must be a finite number, got {text.strip()}; correct or remove "
+            "the row"
+        )
     return value
 
 

@@ -1,5 +1,6 @@
 """ViT (Dosovitskiy et al. 2021): a pre-norm encoder of image patches and its head."""
 
+import copy
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -25,6 +26,7 @@ from saccade.interop.huggingface.config_json import (
 from saccade.interop.huggingface.family import Architecture, Family
 from saccade.interop.huggingface.model_diff import submodule, submodules
 from saccade.interop.huggingface.tensor_map import LeadingAxis, TensorMap, layer, repeated, tensor
+from saccade.layers.residual import StochasticDepth
 from saccade.models import ImageClassifier, ImageEncoder
 from saccade.positions import Learned, LearnedConfig
 
@@ -89,6 +91,17 @@ class Vit(Family):
             qkv_bias=getattr(block.self_attention.projection, "bias", None) is not None,
             num_labels=submodule(model, "head", nn.Linear).out_features if labels else 2,
         )
+
+    @classmethod
+    def rewrite(cls, model: nn.Module) -> nn.Module:
+        """Return the model without stochastic depth, which acts in training only."""
+        skips = submodules(model, StochasticDepth)
+        if not skips:
+            return model
+        model = copy.deepcopy(model)
+        for name in skips:
+            model.set_submodule(name, nn.Identity())
+        return model
 
     def build(self, architecture: str) -> nn.Module:
         """Return the encoder, with its head if it has one."""
