@@ -57,6 +57,16 @@ def test_measures_a_translator(tmp_path, name):
     assert evaluation.scores["alignment_error_rate"].value == best["alignment_error_rate"]
 
 
+@pytest.mark.parametrize("name", written.WITH_ATTENTION)
+def test_probabilities_together_are_those_of_each_input(tmp_path, name):
+    task = written.build(tmp_path, name).eval()
+    (source, target), (other, _), *_ = written.PAIRS
+    inputs = [source, other, f"{source} {other}", source.split()[0]]
+    together = task.probabilities(inputs, target)
+    assert together == pytest.approx([task.probability(given, target) for given in inputs])
+    assert len(set(together)) == len(inputs)
+
+
 def test_the_alignment_error_uses_the_chosen_attention(tmp_path):
     task = written.build(tmp_path, "luong")
     task.align_by = AlignBy(layer="decoder", shift=True)

@@ -21,7 +21,7 @@ from saccade.tasks._shared.base import Task
 from saccade.tasks._shared.capabilities import Aligns, Measurable
 from saccade.tasks._shared.evaluation import Evaluation
 from saccade.tasks.measures.aligning import align_both_ways, measure_alignment
-from saccade.tasks.measures.erasing import measure_erasure
+from saccade.tasks.measures.erasing import measure_erasure, probabilities_of
 from saccade.tasks.measures.finding import Finding
 from saccade.tasks.measures.heads import measure_heads
 
@@ -67,7 +67,7 @@ def with_attention(
     Raises:
         WatchError: The attention of the task cannot be measured.
     """
-    probability = require_measurable(task).probability
+    probabilities = probabilities_of(require_measurable(task))
     task.eval()
     findings: list[Finding] = []
     tables = {}
@@ -75,7 +75,7 @@ def with_attention(
         alignment, tables["candidates"] = measure_alignment(task, evaluation.items, golds, back)
         findings += alignment
     some = evaluation.items[:: -(-len(evaluation.items) // most)]
-    findings += measure_erasure(task, some, probability)
+    findings += measure_erasure(task, some, probabilities)
     of_heads, tables["heads"] = measure_heads(task, some)
     findings += of_heads
     return replace(
