@@ -2,8 +2,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
-# small tests run fastest on one thread each, so: one process per core
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+# small tests run fastest on one thread each, so: one process per core; compiled files are kept,
+# because tests start many processes
+PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
 .PHONY: demo test check checklist test-slow test-lowest bench claims docs clean
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 import torch
 
+from tests import type_checks
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
@@ -30,6 +32,7 @@ def _isolate_type_checks() -> None:
 
 
 _isolate_type_checks()
+type_checks.install()
 
 
 @pytest.fixture(autouse=True)

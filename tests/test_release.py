@@ -82,9 +82,10 @@ def test_archives_hold_the_package_and_nothing_else(archives):
 
 
 def test_a_wheel_in_a_new_environment_lists_recipes_and_trains(installed, tmp_path):
-    where = run(installed, "-c", "import saccade; print(saccade.__file__)", cwd=tmp_path)
-    assert Path(where.strip()).is_relative_to(installed.parents[1])
-    assert "transformer-tiny" in run(installed, "-m", "saccade", "recipes", cwd=tmp_path)
+    start = "import saccade; print(saccade.__file__); from saccade.cli import main; main()"
+    where, _, printed = run(installed, "-c", start, "recipes", cwd=tmp_path).partition("\n")
+    assert Path(where).is_relative_to(installed.parents[1])
+    assert "transformer-tiny" in printed
     train = ["train", "reverse", "--data", "builtin:reverse", "--out", "run", "--max-steps", "2"]
     small = ["--set", "model.dim=8", "--set", "model.encoder.dim=8", "--set", "model.decoder.dim=8"]
     run(installed, "-m", "saccade", *train, *small, cwd=tmp_path)

@@ -213,7 +213,7 @@ for call, error, words in (
 
 
 def test_additive_stays_within_its_memory():
-    """4 096 x 4 096 pairs at width 64 are 4 GiB at once; forward and backward stay under 1 GiB."""
+    """2 048 x 2 048 pairs at width 64 are 1 GiB at once; forward and backward stay under half."""
     code = """
 import torch
 from saccade.attention import Additive, Attend
@@ -222,34 +222,36 @@ attend = Attend(Additive(32, 32, 64))
 x = torch.randn(1, 64, 32, requires_grad=True)
 attend(x, x, x).sum().backward()
 before = peak_mib()
-x = torch.randn(1, 4096, 32, requires_grad=True)
+x = torch.randn(1, 2048, 32, requires_grad=True)
 attend(x, x, x).sum().backward()
 assert x.grad.isfinite().all()
 print(peak_mib() - before)
 """
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    assert 100 < float(done.stdout) < 1024
+    assert 50 < float(done.stdout) < 512
 
 
-@pytest.mark.parametrize("score", FACTORED)
-def test_fused_never_builds_the_matrix(score):
+def test_fused_never_builds_the_matrix():
     """The matrix of 8 192 x 8 192 weights of 2 heads would be 512 MiB; no one looks (M8)."""
     code = f"""
 import torch
 from saccade.attention import Attend, masks
 from tests.memory import peak_mib
 from tests.variants import SCORES
-attend = Attend(SCORES[{score!r}](16, 16))
-def run(n):
+def run(attend, n):
     x = torch.randn(1, 2, n, 16, requires_grad=True)
     attend(x, x, x, masks.causal()).sum().backward()
-run(64)
+attends = [Attend(SCORES[score](16, 16)) for score in {list(FACTORED)!r}]
+for attend in attends:
+    run(attend, 64)
 before = peak_mib()
-run(8192)
-print(peak_mib() - before)
+for attend in attends:
+    run(attend, 8192)
+    print(peak_mib() - before)
 """
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    assert 1 < float(done.stdout) < 200
+    peaks = dict(zip(FACTORED, map(float, done.stdout.split()), strict=True))
+    assert all(1 < peak < 200 for peak in peaks.values()), peaks
 
 
 def test_gradients_reach_every_parameter_of_additive():

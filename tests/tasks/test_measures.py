@@ -57,6 +57,36 @@ def test_measures_a_translator(tmp_path, name):
     assert evaluation.scores["alignment_error_rate"].value == best["alignment_error_rate"]
 
 
+@pytest.mark.parametrize("name", written.WITH_ATTENTION)
+def test_probabilities_together_are_those_of_each_input(tmp_path, name):
+    task = written.build(tmp_path, name).eval()
+    (source, target), (other, _), *_ = written.PAIRS
+    inputs = [source, other, f"{source} {other}", source.split()[0]]
+    together = task.probabilities(inputs, target)
+    assert together == pytest.approx([task.probability(given, target) for given in inputs])
+    assert len(set(together)) == len(inputs)
+
+
+def test_probabilities_of_labels_together_are_those_of_each_input(tmp_path):
+    pairs = labelled.build(tmp_path, labelled.PAIRS)
+    kinds = ("labels.kind=several", 'metrics.names=["macro_f1"]')
+    several = labelled.build(tmp_path, labelled.ROWS, *kinds)
+    photos = pictures.build(tmp_path)
+    split = pictures.split_of(tmp_path / "photos", photos)
+    cases = [
+        (labelled.build(tmp_path), [text for text, _ in labelled.ROWS][:4]),
+        (several, [text for text, _ in labelled.ROWS][:4]),
+        (pairs, [tuple(row[:2]) for row in labelled.PAIRS][:4]),
+        (photos, [photos.input_of(item) for item in photos.items(split)][:4]),
+    ]
+    for task, inputs in cases:
+        task.eval()
+        label = task.labels.names[0]
+        together = task.probabilities(inputs, label)
+        assert together == pytest.approx([task.probability(given, label) for given in inputs])
+        assert len(set(together)) > 1
+
+
 def test_the_alignment_error_uses_the_chosen_attention(tmp_path):
     task = written.build(tmp_path, "luong")
     task.align_by = AlignBy(layer="decoder", shift=True)

@@ -50,6 +50,7 @@ from saccade.tasks._shared.capabilities import (
     Aligns,
     Calibrates,
     Measurable,
+    MeasurableTogether,
     Streams,
 )
 from saccade.tasks._shared.classifier import CLASSIFIER_FILE, with_scaled_head
@@ -105,6 +106,7 @@ __all__ = [
     "Labels",
     "Loss",
     "Measurable",
+    "MeasurableTogether",
     "Number",
     "OnBatch",
     "Options",

@@ -166,10 +166,10 @@ class ImageClassification(ImageTask, Classifier):
         """Return the loss of the labels; in training, of augmented images."""
         images, truth, options = batch.images, batch.truth, self.config.augment
         if not self.training:
-            return Loss(self.label_loss(self.logits(images), truth), len(images))
+            return self.batch_loss(self.logits(images), truth)
         images = augment(images, options)
         if not options.mixup:
-            return Loss(self.label_loss(self.logits(images), truth), len(images))
+            return self.batch_loss(self.logits(images), truth)
         images, partners, fraction = mix(images, options.mixup)
         logits = self.logits(images)
         own, other = (

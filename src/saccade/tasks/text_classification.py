@@ -225,7 +225,7 @@ class TextClassification(Classifier):
         if self.training and self.config.loss.consistency:
             return self._loss_of_two(batch)
         logits = self.model(batch.tokens, batch.mask, batch.segments).float()
-        return Loss(self.label_loss(logits, batch.truth), len(logits))
+        return self.batch_loss(logits, batch.truth)
 
     def _loss_of_two(self, batch: Labelled) -> Loss:
         """Return the mean loss of two readings, and the distance between them."""

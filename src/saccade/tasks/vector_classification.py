@@ -152,7 +152,7 @@ class VectorClassification(VectorTask, Classifier):
     def forward(self, batch: LabelledVectors) -> Loss:
         """Return the loss of the labels."""
         logits = self.logits(batch.vectors, batch.mask)
-        return Loss(self.label_loss(logits, batch.truth), len(logits))
+        return self.batch_loss(logits, batch.truth)
 
     def logits(
         self, vectors: Float[Tensor, "b n w"], mask: Bool[Tensor, "b n"]

@@ -23,8 +23,10 @@ TEN_WORDS = text_parts("a b c d e f g h i j")
 
 
 def fraction_of(*needed: str):
-    """Return a probability: the fraction of the needed words that are present."""
-    return lambda text: sum(word in text.split() for word in needed) / len(needed)
+    """Return probabilities: the fraction of the needed words that are present in each text."""
+    return lambda texts: [
+        sum(word in text.split() for word in needed) / len(needed) for text in texts
+    ]
 
 
 def weights(*most_attended: int) -> np.ndarray:
@@ -80,11 +82,11 @@ def test_random_parts_lose_what_chance_predicts():
 def test_each_erased_input_is_scored_once():
     scored = []
 
-    def probability(text: str) -> float:
-        scored.append(text)
-        return 0.5
+    def probabilities(texts):
+        scored.extend(texts)
+        return [0.5] * len(texts)
 
-    erase(text_parts("a b c"), np.array([0.3, 0.2, 0.1]), probability, np.random.default_rng(1))
+    erase(text_parts("a b c"), np.array([0.3, 0.2, 0.1]), probabilities, np.random.default_rng(1))
     assert len(scored) == len(set(scored))
     assert "" not in scored  # at least one part is always kept
 

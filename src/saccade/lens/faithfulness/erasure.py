@@ -16,9 +16,11 @@ the parts, each rounded up to a number of parts.
 """
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -76,7 +78,7 @@ class Erased:
 def erase(
     keep: Keep,
     weights: Float[np.ndarray, " parts"],
-    probability: Callable[[Input], float],
+    probabilities: Callable[[Sequence[Input]], Sequence[float]],
     generator: np.random.Generator,
 ) -> Erased:
     """Measure comprehensiveness and sufficiency of attention for one input.
@@ -84,25 +86,20 @@ def erase(
     Args:
         keep: the input, as `erasable` returns it.
         weights: the attention to each part, as `attended` returns it.
-        probability: returns the probability of the answer for an input with parts erased; called
-            once per distinct set of parts.
+        probabilities: returns the probability of the answer for each input with parts erased;
+            called once, with one input per distinct set of parts.
         generator: chooses the random parts.
     """
     ranked = np.argsort(-weights, kind="stable").tolist()
     orders = (ranked, generator.permutation(len(ranked)).tolist(), ranked[::-1])
-    known: dict[frozenset[int], float] = {}
+    counts = [min(math.ceil(part * len(ranked)), len(ranked) - 1) for part in FRACTIONS]
+    without = [[frozenset(order[count:]) for count in counts] for order in orders]
+    alone = [[frozenset(order[:count]) for count in counts] for order in orders]
+    everything = frozenset(ranked)
+    kept = list(dict.fromkeys([everything, *chain(*without, *alone)]))
+    known = dict(zip(kept, probabilities([keep(parts) for parts in kept]), strict=True))
 
-    def probability_with(parts: Collection[int]) -> float:
-        key = frozenset(parts)
-        if key not in known:
-            known[key] = probability(keep(key))
-        return known[key]
+    def falls(choices: list[list[frozenset[int]]]) -> tuple[float, ...]:
+        return tuple(fmean(known[everything] - known[parts] for parts in kind) for kind in choices)
 
-    complete = probability_with(range(len(ranked)))
-    without, alone = np.zeros(len(KINDS)), np.zeros(len(KINDS))
-    for fraction in FRACTIONS:
-        count = min(math.ceil(fraction * len(ranked)), len(ranked) - 1)
-        for kind, order in enumerate(orders):
-            without[kind] += (complete - probability_with(order[count:])) / len(FRACTIONS)
-            alone[kind] += (complete - probability_with(order[:count])) / len(FRACTIONS)
-    return Erased(comprehensiveness=tuple(without.tolist()), sufficiency=tuple(alone.tolist()))
+    return Erased(comprehensiveness=falls(without), sufficiency=falls(alone))

@@ -63,11 +63,13 @@ class Loss:
         total: The sum.
         count: The number of predictions.
         metrics: Further sums over the predictions, without gradient, by name.
+        items: Computes the mean loss of each item of the batch; None if only the sum is known.
     """
 
     total: Float[Tensor, ""]
     count: int
     metrics: Mapping[str, Float[Tensor, ""]] = field(default_factory=dict)
+    items: Callable[[], Float[Tensor, " b"]] | None = None
 
 
 BatchT = TypeVar("BatchT", bound="Batch")
@@ -390,6 +392,15 @@ def likelihood(task: Task, given: TaskInput, output: str) -> float:
     """Return exp(-loss) of an output for an input, where the loss is the mean over predictions."""
     loss = task(task.force([given], [output]).to(task.device))
     return math.exp(-float(loss.total) / loss.count)
+
+
+@torch.no_grad()
+def likelihoods(task: Task, inputs: Sequence[TaskInput], output: str) -> list[float]:
+    """Return the `likelihood` of an output for each input, computed in one batch if possible."""
+    loss = task(task.force(inputs, [output] * len(inputs)).to(task.device))
+    if loss.items is None:
+        return [likelihood(task, given, output) for given in inputs]
+    return loss.items().double().neg().exp().tolist()
 
 
 def json_kind(value: object) -> str:

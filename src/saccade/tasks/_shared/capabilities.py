@@ -55,6 +55,15 @@ class Measurable(Protocol):
 
 
 @runtime_checkable
+class MeasurableTogether(Measurable, Protocol):
+    """A measurable task that computes the probability of an output for many inputs at once."""
+
+    def probabilities(self, inputs: Sequence[TaskInput], output: str) -> list[float] | None:
+        """Return the probability of one output for each input; None if outputs have none."""
+        ...
+
+
+@runtime_checkable
 class Calibrates(Protocol):
     """A task that divides its logits by a temperature, so that probabilities can be trusted.
 

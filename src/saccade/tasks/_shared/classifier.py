@@ -24,7 +24,7 @@ from saccade.files import read_json
 from saccade.metrics import ClassificationMetricsConfig
 from saccade.shapes import Float, Tensor
 from saccade.tasks._shared.answering import TaskInput
-from saccade.tasks._shared.base import Rows, Task, likelihood
+from saccade.tasks._shared.base import Loss, Rows, Task, likelihood, likelihoods
 from saccade.tasks._shared.baselines import BaselineMethod
 from saccade.tasks._shared.evaluation import Evaluation, evaluation_of
 from saccade.tasks._shared.label_baselines import LinearFeatures, label_baselines
@@ -256,6 +256,16 @@ class Classifier(LabelTask):
             remarks=self.labels.remarks(texts, truths),
         )
 
+    def batch_loss(self, logits: Float[Tensor, "b c"], truth: Tensor) -> Loss:
+        """Return the `label_loss` of a batch."""
+
+        def items() -> Tensor:
+            rows = zip(logits.split(1), truth.split(1), strict=True)
+            return torch.stack([self.label_loss(*row) for row in rows])
+
+        total = self.label_loss(logits, truth)
+        return Loss(total, len(logits), items=None if self.training else items)
+
     def remarks(self, examples: Encoded) -> Iterator[str]:
         """Yield also, once, that one class is so frequent that accuracy says little."""
         yield from super().remarks(examples)
@@ -275,6 +285,10 @@ class Classifier(LabelTask):
     def probability(self, given: TaskInput, output: str) -> float | None:
         """Return the probability of a label for an input; None for a number."""
         return None if isinstance(self.labels, Number) else likelihood(self, given, output)
+
+    def probabilities(self, inputs: Sequence[TaskInput], output: str) -> list[float] | None:
+        """Return the `probability` of a label for each input, computed together."""
+        return None if isinstance(self.labels, Number) else likelihoods(self, inputs, output)
 
     def truth(self, examples: Encoded, rows: Rows) -> Tensor:
         """Return the labels of these examples, which are their last field."""

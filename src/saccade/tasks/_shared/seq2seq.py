@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from torch.nn import functional as F
+
 from saccade.config import Count, Fraction
 from saccade.data.corpus import Item, Split
 from saccade.decoding import GenerationConfig, GenerationRequest, Hypothesis
@@ -19,7 +21,7 @@ from saccade.metrics import TextMetricsConfig
 from saccade.models import Captioner, Translator, VectorCaptioner
 from saccade.shapes import Float, Int, Tensor
 from saccade.tasks._shared.answering import Answer, Example, TaskInput, cross_attention
-from saccade.tasks._shared.base import Loss, Task, likelihood
+from saccade.tasks._shared.base import Loss, Task, likelihood, likelihoods
 from saccade.tasks._shared.baselines import BaselineMethod
 from saccade.tasks._shared.description import GeneratedText, TextInput
 from saccade.tasks._shared.evaluation import Evaluation, evaluation_of
@@ -166,6 +168,10 @@ class WritingTask(GeneratingTask):
         """Return the geometric mean of the probabilities of an output's tokens for an input."""
         return likelihood(self, given, output)
 
+    def probabilities(self, inputs: Sequence[TaskInput], output: str) -> list[float]:
+        """Return the `probability` of an output for each input, computed together."""
+        return likelihoods(self, inputs, output)
+
     def written_loss(
         self,
         hidden: Float[Tensor, "b t d"],
@@ -174,13 +180,24 @@ class WritingTask(GeneratingTask):
         smoothing: float,
     ) -> Loss:
         """Return the cross-entropy of the tokens at `places` of the flattened target[:, 1:]."""
+        states = hidden.flatten(0, 1).index_select(0, places)
+        labels = target[:, 1:].flatten().index_select(0, places)
         entropy = cross_entropy(
-            hidden.flatten(0, 1).index_select(0, places),
-            self.model.output,
-            target[:, 1:].flatten().index_select(0, places),
-            smoothing=smoothing if self.training else 0.0,
+            states, self.model.output, labels, smoothing=smoothing if self.training else 0.0
         )
-        return Loss(entropy.total, len(places), {"nll": entropy.nll})
+
+        def items() -> Tensor:
+            losses = F.cross_entropy(self.model.output(states).float(), labels, reduction="none")
+            rows = places // hidden.shape[1]
+            sums = losses.new_zeros(len(hidden)).index_add(0, rows, losses)
+            return sums / rows.bincount(minlength=len(hidden))
+
+        return Loss(
+            entropy.total,
+            len(places),
+            {"nll": entropy.nll},
+            items=None if self.training else items,
+        )
 
     def tokens_of(self, answers: Sequence[Answer]) -> list[list[int]]:
         """Return the generated tokens of answers; those of other texts are encoded."""

@@ -22,7 +22,7 @@ from saccade.tasks._shared.base import Task
 from saccade.tasks._shared.capabilities import Aligns, Measurable
 from saccade.tasks._shared.evaluation import Evaluation
 from saccade.tasks.measures.aligning import align_both_ways, measure_alignment
-from saccade.tasks.measures.erasing import measure_erasure
+from saccade.tasks.measures.erasing import measure_erasure, probabilities_of
 from saccade.tasks.measures.finding import Finding
 from saccade.tasks.measures.heads import measure_heads
 
@@ -58,11 +58,11 @@ def require_measurable(task: Task) -> Measurable:
 def erasure(task: Task, items: Sequence[Item], *, most: int = MOST) -> list[Finding]:
     """Return comprehensiveness and sufficiency over some items; nothing without attention."""
     try:
-        probability = require_measurable(task).probability
+        probabilities = probabilities_of(require_measurable(task))
     except WatchError:
         return []
     task.eval()
-    return measure_erasure(task, _some(items, most), probability)
+    return measure_erasure(task, _some(items, most), probabilities)
 
 
 def _some(items: Sequence[Item], most: int) -> Sequence[Item]:
@@ -90,7 +90,7 @@ def with_attention(
     Raises:
         WatchError: The attention of the task cannot be measured.
     """
-    probability = require_measurable(task).probability
+    probabilities = probabilities_of(require_measurable(task))
     task.eval()
     findings: list[Finding] = []
     tables = {}
@@ -98,7 +98,7 @@ def with_attention(
         alignment, tables["candidates"] = measure_alignment(task, evaluation.items, golds, back)
         findings += alignment
     some = _some(evaluation.items, most)
-    findings += measure_erasure(task, some, probability)
+    findings += measure_erasure(task, some, probabilities)
     of_heads, tables["heads"] = measure_heads(task, some)
     findings += of_heads
     return replace(

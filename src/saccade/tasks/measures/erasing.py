@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -10,13 +11,28 @@ from jaxtyping import Float
 from saccade.data.corpus import Item
 from saccade.lens.faithfulness.erasure import FRACTIONS, Erased, attended, erasable, erase
 from saccade.tasks._shared.base import Task
+from saccade.tasks._shared.capabilities import Measurable, MeasurableTogether
 from saccade.tasks.measures.finding import Finding, batches, mean
 
-Probability = Callable[[object, str], float | None]
-"""Return the probability of an output for an input; see `Measurable`."""
+Probabilities = Callable[[Sequence[Any], str], Sequence[float] | None]
+"""Return the probability of one output for each input; see `MeasurableTogether`."""
 
 
-def measure_erasure(task: Task, items: Sequence[Item], probability: Probability) -> list[Finding]:
+def probabilities_of(task: Measurable) -> Probabilities:
+    """Return how the probabilities of an output are computed: together, if the task can do so."""
+    if isinstance(task, MeasurableTogether):
+        return task.probabilities
+
+    def one_by_one(inputs: Sequence[Any], output: str) -> list[float] | None:
+        values = [task.probability(given, output) for given in inputs]
+        return None if None in values else [value or 0.0 for value in values]
+
+    return one_by_one
+
+
+def measure_erasure(
+    task: Task, items: Sequence[Item], probabilities: Probabilities
+) -> list[Finding]:
     """Measure the effect of erasing parts of the input; nothing if outputs have no probability."""
     erased: list[Erased] = []
     parts = "words"
@@ -25,10 +41,14 @@ def measure_erasure(task: Task, items: Sequence[Item], probability: Probability)
         inputs = [task.input_of(item) for item in some]
         for given, answer in zip(inputs, task.predict(inputs, attention=True), strict=True):
             record, output = answer.attention, answer.text
-            if record is None or len(record.read.words) < 2 or probability(given, output) is None:
+            if (
+                record is None
+                or len(record.read.words) < 2
+                or probabilities([given], output) is None
+            ):
                 continue
             parts = record.read.parts
-            likely = _of_output(probability, output)
+            likely = _of_output(probabilities, output)
             erased.append(erase(erasable(given, record), attended(record), likely, generator))
     if not erased:
         return []
@@ -43,8 +63,10 @@ def measure_erasure(task: Task, items: Sequence[Item], probability: Probability)
     ]
 
 
-def _of_output(probability: Probability, output: str) -> Callable[[object], float]:
-    return lambda given: probability(given, output) or 0.0
+def _of_output(
+    probabilities: Probabilities, output: str
+) -> Callable[[Sequence[Any]], Sequence[float]]:
+    return lambda inputs: probabilities(inputs, output) or [0.0] * len(inputs)
 
 
 def against_random(
