@@ -15,6 +15,7 @@ from tests import tiny_recipes
 RUNS = {
     "first": "transformer-tiny",
     "mood": "bert-mini",
+    "entities": "rnn-tagger",
     "book": "gpt-char",
     "digits": "vit-tiny",
     "shapes": "caption-attention",

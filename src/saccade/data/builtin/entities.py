@@ -126,7 +126,7 @@ class _Sentence:
 
     def _add(self, pattern: str) -> None:
         """Add the words of a pattern, with a choice for each [one|another] and names in slots."""
-        text = re.sub(r"\[([^]]*)\]", lambda match: self._one_of(match[1].split("|")), pattern)
+        text = re.sub(r"\[([^][]*)\]", lambda match: self._one_of(match[1].split("|")), pattern)
         for word in text.split():
             if SLOT.fullmatch(word) is None:
                 self._words.append(word)
