@@ -44,7 +44,7 @@ def place(tmp_path_factory):
     for name, text in texts.items():
         (folder / name).write_text(text)
     (folder / "latin.csv").write_bytes(texts["good.csv"].encode() + "caf\xe9,a\n".encode("latin-1"))
-    (folder / "binary.csv").write_bytes(bytes(range(256)) * 20)
+    (folder / "binary.csv").write_bytes(bytes(range(128, 256)) * 20)
     (folder / "photo.csv").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(500))
     (folder / "sheet.csv").write_bytes(b"PK\x03\x04" + bytes(500))
     (folder / "sheet.xlsx").write_bytes(b"PK\x03\x04" + bytes(500))
@@ -66,7 +66,7 @@ TRAININGS = {
     "one label": ("one_label.csv", (), "label"),
     "a folder without images": ("no_images", ("cnn-small",), "image"),
     "an empty folder": ("nothing", (), "nothing"),
-    "a binary file": ("binary.csv", (), "a binary file"),
+    "a binary file": ("binary.csv", (), "not UTF-8 at byte offset 0"),
     "an image as a table": ("photo.csv", (), "an image"),
     "a spreadsheet as CSV": ("sheet.csv", (), ".xlsx"),
     "a damaged spreadsheet": ("sheet.xlsx", (), ".xlsx"),

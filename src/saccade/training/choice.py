@@ -45,8 +45,8 @@ OPENED = 64
 LARGE_PAIRS, HUGE_PAIRS, LARGE_LABELS, LARGE_IMAGES = 100_000, 500_000, 50_000, 50_000
 LARGE_TAGS = 50_000
 LEAST_EPOCHS = 3.0
-"""Times that a budget in minutes must read the data for a large recipe to be chosen: below, a small
-one that reads it more often learns more."""
+"""Times that a budget in minutes must read the data for a large recipe to be chosen: a rule of
+thumb, the epochs below which recipes need no dropout."""
 LARGE_TEXT = 2_000_000
 """Characters of plain text from which on a model of subwords learns more than one of characters."""
 SMALL_IMAGE = 40

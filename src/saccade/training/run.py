@@ -277,8 +277,10 @@ class Run:
     def languages(self) -> tuple[str, str] | None:
         """Return the source and target language of the training data, if run.json records them."""
         codes = self.about().get("languages")
-        texts = isinstance(codes, list) and all(isinstance(code, str) for code in codes)
-        return (codes[0], codes[1]) if texts and len(codes) == 2 else None
+        match codes:
+            case [str() as source, str() as target]:
+                return source, target
+        return None
 
     def splitting(self, valid_fraction: float | None = None) -> dict[str, Any]:
         """Return the options of `open_corpus` by which the run's validation set was held out.

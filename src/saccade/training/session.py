@@ -189,7 +189,7 @@ def train(
 
 def _initialisation(
     run: Run, init: str | Path | None, *, resumed: bool
-) -> tuple[WarmStart | None, dict[str, Any] | None]:
+) -> tuple[WarmStart | None, Mapping[str, Any] | None]:
     """Return what training starts from, and the options of its model; None of a new model."""
     if resumed and "init" in run.about():  # the run folder holds all that it started from
         return None, config.plain(run.recipe().options)["model"]

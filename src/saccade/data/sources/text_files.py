@@ -151,5 +151,3 @@ def _require_text(path: Path, raw: bytes) -> None:
     halves = raw[:UTF_16_CHECKED]
     if len(halves) > 1 and max(halves[::2].count(0), halves[1::2].count(0)) > len(halves) // 4:
         raise DataError(f"{path} is not plain text but UTF-16 without a mark; save it as UTF-8")
-    if sum(byte < 32 and byte not in b"\t\n\v\f\r\x1b" for byte in raw) > len(raw) // 10:
-        raise DataError(f"{path} is not plain text but a binary file; use a file of text")

@@ -235,12 +235,10 @@ def _in_colour(model: nn.Module) -> nn.Module:
     grey = stem.project
     with torch.no_grad():
         stem.channels = 3
-        stem.project = nn.Conv2d(
-            3, grey.out_channels, grey.kernel_size, grey.stride, bias=grey.bias is not None
-        ).to(grey.weight)
+        size = stem.patch_size
+        stem.project = nn.Conv2d(3, grey.out_channels, size, size).to(grey.weight)
         stem.project.weight.copy_(grey.weight * torch.tensor(LUMINANCE).view(1, 3, 1, 1))
-        if grey.bias is not None:
-            stem.project.bias.copy_(grey.bias)
+        stem.project.bias = grey.bias
     return model
 
 
