@@ -105,7 +105,10 @@ def member(choice: tuple) -> Callable[[str], bool]:
         return lambda c: ord(c) == value
     if kind is codes.RANGE:
         return lambda c: value[0] <= ord(c) <= value[1]
-    tests = {"0": str.isdecimal, " ": str.isspace, "a": str.isalnum}
+    tests: dict[str, Callable[[str], bool]] = {
+        **{"0": str.isdecimal, " ": str.isspace, "a": str.isalnum},
+        "!": lambda c: not (c.isalnum() or c == "_"),
+    }
     return tests[CATEGORIES[value]]
 
 

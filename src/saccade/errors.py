@@ -16,7 +16,8 @@ without a traceback and exits with 2 (74 for `DiskFullError`, 130 for `StoppedEr
      ├─ InteropError     ValueError   a model or folder of another tool without a counterpart here
      ├─ EngineError                   an engine that is unknown, not installed or not usable here
      ├─ DataError        ValueError   data files that are missing, damaged or not as expected
-     │   └─ BrokenImagesError         images that are missing, damaged or in an unknown format
+     │   ├─ WrongTaskError            a file whose format is for another task
+     │   └─ BrokenImagesError         images or vector files that are missing or damaged
      ├─ MetricError      ValueError   predictions and references that cannot be compared
      ├─ RecipeError      ValueError   an unknown recipe or key, or an invalid value of a key
      ├─ RunError                      a run folder that is missing, in use, damaged or incompatible

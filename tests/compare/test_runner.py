@@ -272,7 +272,7 @@ def test_raises_on_invalid_options(tmp_path):
         ({"seeds": (1, 1)}, RecipeError, "seeds must be one or more different"),
         ({"data": folder / "no"}, DataError, "does not exist"),
         ({"out": "data"}, RunError, "is not empty .* and not a comparison"),
-        ({"out": "tiny.toml"}, RunError, "is a file"),
+        ({"out": "tiny.toml"}, RunError, "a file has this name"),
     ):
         with pytest.raises(error, match=message):
             run(folder, perform=fail, **options)

@@ -19,6 +19,7 @@ RUNS = {
     "book": "gpt-char",
     "digits": "vit-tiny",
     "shapes": "caption-attention",
+    "tones": "vector-classifier",
 }
 GOLD = "0-0 1-1\n"
 

@@ -16,7 +16,7 @@ from saccade.errors import BrokenImagesError, DataError, RunError, SaccadeError,
 from saccade.lens.record import AttentionRecord, StripSide
 from saccade.tasks import VectorInput
 from saccade.tasks._shared.vectors import padded, read_scale
-from saccade.tasks.measures.erasing import measure_erasure
+from saccade.tasks.measures.erasing import measure_erasure, probabilities_of
 from saccade.training import recipe as recipes
 from saccade.training import session
 from saccade.training.choice import choose_recipe
@@ -163,7 +163,7 @@ def test_erased_steps_become_the_mean(data, classifier):
     assert np.array_equal(kept[2], array[2])
     assert np.allclose(kept[0], classifier.vectors.scale.mean)
     items = list(classifier.items(created(data)[2]))
-    findings = measure_erasure(classifier, items, classifier.probability)
+    findings = measure_erasure(classifier, items, probabilities_of(classifier))
     assert "steps it looked at most" in findings[0].meaning
 
 

@@ -100,7 +100,7 @@ def test_a_killed_beginning_is_not_a_run(place, forks):
         ({"changes": ["model.dimm=3"]}, RecipeError, "dimm"),
         ({"out": "taken"}, RunError, "already holds a run; resume it with --resume"),
         ({"out": "mine"}, RunError, "is not empty"),
-        ({"out": "tiny.toml"}, RunError, "is a file"),
+        ({"out": "tiny.toml"}, RunError, "a file has this name"),
         ({"init": "data"}, RunError, "--init takes a run folder"),
         ({"precision": "float8"}, RecipeError, "precision cannot be 'float8'"),
     ],

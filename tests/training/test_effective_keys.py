@@ -46,9 +46,19 @@ def tables():
             }
             yield f"{encoder}-{decoder}", {"task": "text_to_text", "model": model}
         vectors = {"dim": 48, "encoder": {"kind": encoder, **SMALL[encoder]}}
-        yield f"vectors-{encoder}", {"task": "vector_classification", "model": vectors}
-        captioner = {**vectors, "decoder": {"kind": "transformer", **writer}}
-        yield f"vectors-{encoder}-text", {"task": "vector_to_text", "model": captioner}
+        short = {"max_length": 100}
+        for task, parts in (
+            ("vector_classification", {}),
+            ("vector_to_text", {"decoder": {"kind": "transformer", **writer}}),
+        ):
+            yield (
+                f"{task}-{encoder}",
+                {
+                    "task": task,
+                    "model": {**vectors, **parts},
+                    "vectors": short,
+                },
+            )
         for task in ("masked_language_modeling", "text_classification", "tagging"):
             model = {"dim": 48, "encoder": {"kind": encoder, **SMALL[encoder]}}
             if task == "masked_language_modeling" and encoder == "recurrent":

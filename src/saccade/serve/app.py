@@ -52,7 +52,7 @@ def build(
         metrics: Metrics of the server.
         log_text: Whether the log includes what users write.
     """
-    if any(model.task.describe().reads.nested for model in models):
+    if any(model.task.reads == "vectors" for model in models):
         limits = replace(limits, json_values=max(limits.json_values, NESTED_VALUES))
     app = FastAPI(
         title="Saccade",

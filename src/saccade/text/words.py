@@ -40,10 +40,11 @@ class WordSplitter:
     def learn(cls, words: Iterable[str]) -> "WordSplitter":
         """Return the splitter that divides text as these words are divided.
 
-        >>> splitter = WordSplitter.learn(["@ann", "did", "n't", "call", ",", "did", "he", "?"])
-        >>> text = "@bob hadn't, really?"
-        >>> [text[start:end] for start, end in splitter.split(text)]
-        ['@bob', 'had', "n't", ',', 'really', '?']
+        Example:
+            >>> splitter = WordSplitter.learn(["@ann", "did", "n't", "call", ",", "did", "he", "?"])
+            >>> text = "@bob hadn't, really?"
+            >>> [text[start:end] for start, end in splitter.split(text)]
+            ['@bob', 'had', "n't", ',', 'really', '?']
         """
         counts = Counter(words)
         alone, first, last, middle = (Counter[str]() for _ in range(4))

@@ -7,7 +7,6 @@ minutes, a large recipe that would read the data too few times on this machine i
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -504,13 +503,15 @@ def _unreadable(data: str | Path, errors: Mapping[str, DataError]) -> DataError:
     if len(messages) == 1:
         return DataError(messages.pop())
     detail = errors.get("text, label") or next(iter(errors.values()))
-    beginning = re.search(r'(The first line is ".*?"|Its columns are .*?)\.( |$)', str(detail))
+    sentences = str(detail).removesuffix(".").split(". ")
+    starts = ("The first line is", "Its columns are")
+    beginning = next((sentence for sentence in sentences if sentence.startswith(starts)), None)
     expected = "; or ".join(errors)
     if beginning is None:  # not a table
         return DataError(str(detail))
     return DataError(
         f"no recipe can be chosen for {data}: it has none of these columns: {expected}. "
-        f"{beginning[1]}. Name its columns, as in --columns source=NAME,target=NAME for text pairs "
+        f"{beginning}. Name its columns, as in --columns source=NAME,target=NAME for text pairs "
         "or --columns text=NAME,label=NAME for labelled texts (numbers from 1 instead of names if "
         "there is no header)"
     )

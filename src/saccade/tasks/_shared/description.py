@@ -31,14 +31,12 @@ class Input:
         kind: The name of such inputs in the HTTP API.
         unit: The plural of what the length of an input counts.
         suffixes: The suffixes of the files that inputs may be; none if they are texts.
-        nested: Whether an input in JSON is a list of lists of numbers.
         part: The part of an input that is read if it is too long, with "{}" for its length.
     """
 
     kind: ClassVar[str]
     unit: ClassVar[str] = "tokens"
     suffixes: ClassVar[tuple[str, ...]] = ()
-    nested: ClassVar[bool] = False
     part: ClassVar[str] = "only {} are read"
 
 
@@ -138,7 +136,6 @@ class VectorInput(Input):
     kind: ClassVar[str] = "vectors"
     unit: ClassVar[str] = "steps"
     suffixes: ClassVar[tuple[str, ...]] = VECTOR_SUFFIXES
-    nested: ClassVar[bool] = True
     part: ClassVar[str] = "only the first {} are read (vectors.max_length)"
 
     width: int
