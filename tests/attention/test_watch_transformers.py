@@ -1,0 +1,235 @@
+"""Tests of watch on models of transformers: equal to the attentions that they give themselves."""
+
+import pytest
+import torch
+import transformers as hf
+
+import saccade
+
+TEXT = {"vocab_size": 40, "pad_token_id": 0, "max_position_embeddings": 32}
+BERT = {
+    **TEXT,
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 24,
+}
+LLAMA = {**BERT, "num_key_value_heads": 2}
+BART = {
+    **TEXT,
+    "d_model": 16,
+    "encoder_layers": 2,
+    "decoder_layers": 2,
+    "encoder_attention_heads": 4,
+    "decoder_attention_heads": 2,
+    "encoder_ffn_dim": 24,
+    "decoder_ffn_dim": 24,
+    "decoder_start_token_id": 2,
+    "eos_token_id": 2,
+    "bos_token_id": 1,
+    "forced_eos_token_id": None,
+}
+IMAGE = {
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 24,
+    "image_size": 8,
+    "patch_size": 4,
+}
+T5 = {
+    "vocab_size": 40,
+    "d_model": 16,
+    "d_kv": 4,
+    "d_ff": 24,
+    "num_layers": 2,
+    "num_heads": 4,
+    "decoder_start_token_id": 0,
+}
+MODELS = {
+    "bert": (hf.BertModel, hf.BertConfig, BERT, "text"),
+    "bert that decodes": (hf.BertModel, hf.BertConfig, {**BERT, "is_decoder": True}, "text"),
+    "roberta": (hf.RobertaModel, hf.RobertaConfig, BERT, "text"),
+    "xlm-roberta": (hf.XLMRobertaModel, hf.XLMRobertaConfig, BERT, "text"),
+    "electra": (hf.ElectraModel, hf.ElectraConfig, {**BERT, "embedding_size": 16}, "text"),
+    "albert": (hf.AlbertModel, hf.AlbertConfig, {**BERT, "embedding_size": 8}, "text"),
+    "distilbert": (
+        hf.DistilBertModel,
+        hf.DistilBertConfig,
+        {**TEXT, "dim": 16, "n_layers": 2, "n_heads": 4, "hidden_dim": 24},
+        "text",
+    ),
+    "deberta": (hf.DebertaV2Model, hf.DebertaV2Config, {**BERT, "relative_attention": True, "pos_att_type": ["c2p", "p2c"]}, "text"),
+    "modernbert": (hf.ModernBertModel, hf.ModernBertConfig, {**BERT, "global_attn_every_n_layers": 2, "local_attention": 4, "cls_token_id": 1, "sep_token_id": 2, "bos_token_id": 1, "eos_token_id": 2}, "text"),
+    "gpt2": (
+        hf.GPT2Model,
+        hf.GPT2Config,
+        {"vocab_size": 40, "n_positions": 32, "n_embd": 16, "n_layer": 2, "n_head": 4, "bos_token_id": 1, "eos_token_id": 2},
+        "text",
+    ),
+    "gpt-neox": (hf.GPTNeoXModel, hf.GPTNeoXConfig, {**BERT, "bos_token_id": 1, "eos_token_id": 2}, "text"),
+    "opt": (hf.OPTModel, hf.OPTConfig, {**TEXT, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "ffn_dim": 24, "word_embed_proj_dim": 16, "bos_token_id": 1, "eos_token_id": 2}, "text"),
+    "llama": (hf.LlamaModel, hf.LlamaConfig, LLAMA, "text"),
+    "mistral": (hf.MistralModel, hf.MistralConfig, {**LLAMA, "head_dim": 4, "sliding_window": 3}, "text"),
+    "qwen2": (hf.Qwen2Model, hf.Qwen2Config, LLAMA, "text"),
+    "qwen3": (hf.Qwen3Model, hf.Qwen3Config, {**LLAMA, "head_dim": 4}, "text"),
+    "gemma2 (soft cap, eager only)": (
+        hf.Gemma2Model,
+        hf.Gemma2Config,
+        {**LLAMA, "head_dim": 4, "sliding_window": 3, "attn_logit_softcapping": 2.0},
+        "text",
+    ),
+    "t5": (hf.T5Model, hf.T5Config, T5, "texts"),
+    "bart": (hf.BartModel, hf.BartConfig, BART, "texts"),
+    "marian": (hf.MarianModel, hf.MarianConfig, BART, "texts"),
+    "vit": (hf.ViTModel, hf.ViTConfig, IMAGE, "image"),
+    "deit": (hf.DeiTModel, hf.DeiTConfig, IMAGE, "image"),
+    "clip": (
+        hf.CLIPModel,
+        hf.CLIPConfig,
+        {"text_config": {**BERT, "projection_dim": 8}, "vision_config": {**IMAGE, "projection_dim": 8}, "projection_dim": 8},
+        "both",
+    ),
+    "whisper": (
+        hf.WhisperModel,
+        hf.WhisperConfig,
+        {**{k: v for k, v in BART.items() if k != "max_position_embeddings"}, "num_mel_bins": 4, "max_source_positions": 6, "max_target_positions": 32},
+        "sound",
+    ),
+}  # fmt: skip
+
+
+def build(name, implementation=None):
+    model, config, options, kind = MODELS[name]
+    torch.manual_seed(0)
+    built = model(
+        config(**options, **({"attn_implementation": implementation} if implementation else {}))
+    )
+    with torch.no_grad():  # far from uniform attention
+        for parameter in built.parameters():
+            if parameter.ndim > 1:
+                parameter.mul_(8)
+    return built.eval(), kind
+
+
+def inputs_of(kind):
+    generator = torch.Generator().manual_seed(0)
+    tokens = torch.randint(3, 40, (2, 6), generator=generator)
+    mask = torch.tensor([[1] * 6, [1] * 4 + [0] * 2])
+    texts = {"input_ids": tokens, "attention_mask": mask}
+    pixels = {"pixel_values": torch.randn(2, 3, 8, 8, generator=generator)}
+    decoded = {"decoder_input_ids": tokens[:, :4]}
+    return {
+        "text": texts,
+        "texts": {**texts, **decoded},
+        "image": pixels,
+        "both": {**texts, **pixels},
+        "sound": {"input_features": torch.randn(2, 4, 12, generator=generator), **decoded},
+    }[kind]
+
+
+def attentions_of(output):
+    """Return all attentions that an output holds, each once."""
+    arrays = {}
+    for key, value in output.items():
+        if "attentions" in key and value is not None:
+            arrays[key] = list(value)
+        elif key.endswith("_model_output"):
+            arrays[key] = list(value.attentions)
+    return arrays
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_weights_equal_the_attentions_of_the_eager_model(name):
+    eager, kind = build(name, "eager")
+    model, _ = build(name)
+    inputs = inputs_of(kind)
+    with torch.no_grad():
+        theirs = attentions_of(eager(**inputs, output_attentions=True))
+        expected = model(**inputs)[0]
+        with saccade.watch(model) as seen:
+            output = model(**inputs)[0]
+        with saccade.watch(eager) as seen_in_eager:
+            eager(**inputs)
+    assert torch.equal(output, expected)
+    assert seen.unseen == []
+    assert list(seen) == list(seen_in_eager)
+    flat = [weights for watched in seen.values() for weights in watched.calls]
+    in_eager = [weights for watched in seen_in_eager.values() for weights in watched.calls]
+    known = [weights for layers in theirs.values() for weights in layers]
+    assert len(flat) == len(known) > 0
+    real = inputs.get("attention_mask")
+    for weights, twin in zip(flat, in_eager, strict=True):
+        same = [other for other in known if other.shape == weights.shape]
+        differences = []
+        for other in same:
+            gap = (weights - other).abs()
+            if real is not None and gap.shape[-2] == real.shape[1]:
+                gap = gap * real[:, None, :, None]  # a padded query attends to anything
+            differences.append(gap.max())
+        assert min(differences) < 1e-6
+        gap = (weights - twin).abs()
+        if real is not None and gap.shape[-2] == real.shape[1]:
+            gap = gap * real[:, None, :, None]
+        assert gap.max() < 1e-6
+        assert weights.std() > 0.05
+
+
+def test_names_are_those_of_the_modules():
+    for name, expected in {
+        "bert": "encoder.layer.0.attention.self",
+        "gpt2": "h.1.attn",
+        "llama": "layers.0.self_attn",
+        "t5": "decoder.block.1.layer.1.EncDecAttention",
+        "clip": "vision_model.encoder.layers.1.self_attn",
+        "marian": "decoder.layers.0.encoder_attn",
+    }.items():
+        model, kind = build(name)
+        with saccade.watch(model) as seen, torch.no_grad():
+            model(**inputs_of(kind))
+        assert expected in seen
+        model.get_submodule(expected)
+
+
+def test_generation_with_a_cache_records_its_calls_in_order():
+    _, config, options, _ = MODELS["llama"]
+    model = hf.LlamaForCausalLM(config(**options, eos_token_id=None)).eval()
+    tokens = torch.randint(3, 40, (1, 5))
+    with saccade.watch(model, layers="*.1.self_attn") as seen:
+        text = model.generate(tokens, max_new_tokens=4, do_sample=False)
+    calls = seen["model.layers.1.self_attn"].calls
+    assert [tuple(w.shape[2:]) for w in calls] == [(5, 5), (1, 6), (1, 7), (1, 8)]
+    with saccade.watch(model, layers="*.1.self_attn") as whole, torch.no_grad():
+        model(text[:, :-1])
+    at_once = whole["model.layers.1.self_attn"].weights
+    for row, weights in zip(range(5, 8), calls[1:], strict=True):
+        torch.testing.assert_close(weights[:, :, 0], at_once[:, :, row, : row + 1])
+
+
+def test_weights_during_training_are_those_before_dropout():
+    options = {**BERT, "attention_probs_dropout_prob": 0.5}
+    for implementation in ("eager", "sdpa"):
+        model = hf.BertModel(hf.BertConfig(**options, attn_implementation=implementation)).train()
+        inputs = inputs_of("text")
+        torch.manual_seed(1)
+        expected = model(**inputs)[0]
+        torch.manual_seed(1)
+        with saccade.watch(model, detach=False) as seen:
+            output = model(**inputs)[0]
+        assert torch.equal(output, expected)
+        weights = seen["encoder.layer.1.attention.self"].weights
+        torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]))
+        assert weights.requires_grad
+
+
+def test_other_kernels_of_transformers_are_switched_to_eager_and_back():
+    model, kind = build("bert")
+    model.config._attn_implementation_internal = "flash_attention_2"
+    with saccade.watch(model) as seen, torch.no_grad():
+        assert model.config._attn_implementation == "eager"
+        model(**inputs_of(kind))
+    assert len(seen) == 2
+    assert model.config._attn_implementation == "flash_attention_2"
+    with pytest.raises(RuntimeError, match="on purpose"), saccade.watch(model):
+        raise RuntimeError("on purpose")
+    assert model.config._attn_implementation == "flash_attention_2"
