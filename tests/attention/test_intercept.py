@@ -47,6 +47,19 @@ class CustomAttention(nn.Module):
         return value.gather(-2, (query @ key.mT).argmax(-1, keepdim=True).expand(*query.shape))
 
 
+class Several(nn.ModuleDict):
+    """Modules that are called one after the other, except those with a name that begins with _."""
+
+    def forward(self, *inputs):
+        return [part(*inputs) for name, part in self.items() if not name.startswith("_")]
+
+
+def watched(module, *inputs, **options):
+    with saccade.watch(module, **options) as seen:
+        module(*inputs)
+    return seen
+
+
 def qkv(q=Q, k=K, heads=H, kv_heads=H, dtype=torch.float32):
     generator = torch.Generator().manual_seed(0)
     shapes = [(B, heads, q, D), (B, kv_heads, k, D), (B, kv_heads, k, D)]
@@ -154,23 +167,18 @@ def test_the_gradient_is_kept_if_requested_only():
 
 
 def test_only_chosen_layers_and_heads_are_recorded():
-    model = nn.ModuleDict({"a": Kernel(), "b": Kernel()})
-    query, key, value = qkv()
-    exact = with_values_as_weights(query, key)
-    with saccade.watch(model, layers="b", heads=[3, 0], device="cpu") as seen:
-        for part in model.values():
-            part(query, key, value)
+    model = Several({"a": Kernel(), "b": Kernel()})
+    inputs = qkv()
+    exact = with_values_as_weights(*inputs[:2])
+    seen = watched(model, *inputs, layers="b", heads=[3, 0], device="cpu")
     assert list(seen) == ["b"]
     torch.testing.assert_close(seen["b"].weights, exact[:, [3, 0]], **CLOSE)
     with pytest.raises(WatchError, match=r"heads=\[9\] do not exist in 'a'"):
-        with saccade.watch(model, heads=[9]):
-            model["a"](query, key, value)
+        watched(model, *inputs, heads=[9])
     with pytest.raises(WatchError, match=r"'c'; choose from: '', 'a', 'b'"):
-        with saccade.watch(model, layers="c"):
-            pass
-    with pytest.raises(WatchError, match=r"no attention matches 'a'; choose from: 'b'"):
-        with saccade.watch(model, layers="a"):
-            model["b"](query, key, value)
+        watched(model, *inputs, layers="c")
+    with pytest.raises(WatchError, match=r"no attention matches ''; choose from: 'a', 'b'"):
+        watched(model, *inputs, layers="")
 
 
 # nn.MultiheadAttention and nn.Transformer
@@ -257,6 +265,7 @@ def test_multihead_attention_with_a_fully_masked_query_and_without_a_batch():
         torch.testing.assert_close(seen[""].weights[0, :, 2].sum(-1), torch.ones(H))
 
 
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 @pytest.mark.parametrize("training", [True, False])
 def test_torch_transformer(training):
     model = nn.Transformer(16, H, 2, 2, 32, dropout=0.0, batch_first=True).train(training)
@@ -287,6 +296,7 @@ def test_torch_transformer(training):
     assert seen["decoder.layers.0.self_attn"].weights.triu(1).sum() == 0
 
 
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 @pytest.mark.parametrize("norm", [None, nn.LayerNorm(16)])
 def test_padding_that_the_fast_path_leaves_out_stays_left_out(norm):
     layer = nn.TransformerEncoderLayer(16, H, 32, batch_first=True)
@@ -309,18 +319,9 @@ def test_padding_that_the_fast_path_leaves_out_stays_left_out(norm):
 
 
 def test_attention_written_by_hand_is_listed_or_recorded():
-    class Model(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.fused, self.hand = Kernel(), ByHand(0.5)
-
-        def forward(self, *qkv):
-            return self.fused(*qkv) + self.hand(*qkv)
-
-    model, inputs = Model(), qkv()
+    model, inputs = Several({"fused": Kernel(), "hand": ByHand(0.5)}), qkv()
     with pytest.warns(WatchWarning, match=r"'hand' could not be seen; pass by_hand=True"):
-        with saccade.watch(model) as seen:
-            model(*inputs)
+        seen = watched(model, *inputs)
     assert (list(seen), seen.unseen) == (["fused"], ["hand"])
     with saccade.watch(model, by_hand=True) as seen:
         model(*inputs)
@@ -328,11 +329,7 @@ def test_attention_written_by_hand_is_listed_or_recorded():
     exact = with_values_as_weights(*inputs[:2], scale=1.0)
     torch.testing.assert_close(seen["hand"].weights, exact, **CLOSE)
     with pytest.raises(WatchError, match=r"no attention of ByHand was seen: '' .*by_hand=True"):
-        with saccade.watch(ByHand()) as seen:
-            ByHand()  # another module, which is not watched
-            seen_module = ByHand()
-            with saccade.watch(seen_module):
-                seen_module(*inputs)
+        watched(ByHand(), *inputs)
 
 
 @pytest.mark.parametrize("write", [
@@ -364,22 +361,17 @@ def test_a_softmax_that_is_no_attention_is_ignored():
         def forward(self, query, key, value):
             return self.fused(query.softmax(-1) @ self.codes, key, value) * query.softmax(-1)
 
-    with saccade.watch(Mixture(), by_hand=True) as seen, warnings.catch_warnings():
-        pass_through = seen._interceptor
-        module = next(iter(pass_through.names))
-        module(*qkv())
+    model = Mixture()
+    with saccade.watch(model, by_hand=True) as seen:
+        model(*qkv())
     assert (list(seen), seen.unseen) == (["fused"], [])
 
 
 def test_kernels_that_show_no_weights_are_listed():
-    model = nn.ModuleDict(
-        {"a": Kernel(), "b": CustomAttention(), "never called": CustomAttention()}
-    )
+    model = Several({"a": Kernel(), "b": CustomAttention(), "_uncalled": CustomAttention()})
     query, key, value = qkv(q=K)
     with pytest.warns(WatchWarning, match="the attention of 'b' could not be seen"):
-        with saccade.watch(model) as seen:
-            model["a"](query, key, value)
-            model["b"](query, key, value)
+        seen = watched(model, query, key, value)
     assert seen.unseen == ["b"]
 
     class Direct(nn.Module):
@@ -387,8 +379,7 @@ def test_kernels_that_show_no_weights_are_listed():
             return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(*qkv)[0]
 
     with pytest.raises(WatchError, match="no attention of Direct was seen: '' cannot be watched"):
-        with saccade.watch(module := Direct()):
-            module(query, key, value)
+        watched(Direct(), query, key, value)
 
 
 def test_raises_if_nothing_is_seen():
@@ -397,12 +388,10 @@ def test_raises_if_nothing_is_seen():
             return x.tanh()
 
     with pytest.raises(WatchError, match="no attention of Plain was seen: it contains none"):
-        with saccade.watch(plain := Plain()):
-            plain(torch.ones(2))
+        watched(Plain(), torch.ones(2))
     for module in (nn.Sequential(nn.Linear(2, 2), nn.ReLU()), nn.GRU(2, 2)):
         with pytest.raises(WatchError, match="contains no attention to watch"):
-            with saccade.watch(module):
-                pass
+            watched(module)
     with pytest.raises(WatchError, match="none was called"), saccade.watch(Kernel()) as seen:
         _ = seen[""]
 

@@ -18,7 +18,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from types import FrameType, FunctionType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import nn
@@ -37,6 +37,7 @@ _PARTS = re.compile(
 _UNWATCHABLE = re.compile(r"flash|flex|paged|/")  # attn_implementation of transformers
 
 
+@runtime_checkable
 class Sink(Protocol):
     """Receiver of the weights that an `Interceptor` sees."""
 
@@ -215,9 +216,12 @@ class Interceptor(TorchFunctionMode):
         source = args[0] if args else None
         if source in self._softmaxes and output is not source and isinstance(output, Tensor):
             weights = self._softmaxes[source]
-            self._softmaxes[output] = (
-                None if weights is None else func(weights, *args[1:], **kwargs)
-            )
+            before = source if weights is None else weights
+            if before.ndim == 4 != output.ndim and before.shape[-2:] == output.shape[-2:]:
+                weights = before  # (b, h, q, k), before heads were joined with the batch
+            elif weights is not None:
+                weights = func(weights, *args[1:], **kwargs)
+            self._softmaxes[output] = weights
         return output
 
     def _matmul(self, func: Any, args: Any, kwargs: Any) -> Any:
@@ -349,7 +353,6 @@ def _flex_call(
     value: Tensor,
     score_mod: Any,
     block_mask: Any,
-    scale: float,
     *rest: Any,
 ) -> Tensor:
     """Return the weights of a call of the higher-order operator behind flex_attention."""

@@ -164,7 +164,7 @@ def watch(
         )
     patterns = None if layers is None else [layers] if isinstance(layers, str) else list(layers)
     if patterns is not None:
-        _check_patterns(patterns, module, {*named.values()}, foreign=foreign)
+        _check_patterns(patterns, module, list(named.values()), foreign=foreign)
         named = {attend: name for attend, name in named.items() if _matches(name, patterns)}
     entries = {name: Watched(name) for name in named.values()}
     recorder = _Recorder(
@@ -187,16 +187,16 @@ def watch(
 
 
 def _check_patterns(
-    patterns: list[str], module: nn.Module, attends: set[str], *, foreign: bool
+    patterns: list[str], module: nn.Module, attends: list[str], *, foreign: bool
 ) -> None:
     """Raise if a pattern matches no attention; modules that are not ours are known by name only."""
-    candidates = {*attends, *(names_of(module).values() if foreign else ())}
+    candidates = [*attends, *(names_of(module).values() if foreign else ())]
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in candidates):
             likely = [n for m, n in names_of(module).items() if looks_like_attention(m)]
             raise WatchError(
                 f"no attention matches {pattern!r}; choose from: "
-                f"{_listed(sorted(attends) or likely or sorted(candidates))}"
+                f"{_listed(attends or likely or candidates)}"
             )
 
 
