@@ -237,5 +237,5 @@ def test_no_pickle_is_read_and_no_code_of_the_folder_is_run(bert_folder, tmp_pat
     with pytest.raises(InteropError, match="transformers cannot read"):
         read_model(custom)
     assert not (tmp_path / "ran").exists()
-    with pytest.raises(InteropError, match="no config.json"):
+    with pytest.raises(InteropError, match=r"no config\.json"):
         read_model(tmp_path)

@@ -7,6 +7,7 @@ projection  the learned maps from inputs to queries, keys and values
 multihead   several attentions in parallel
 cache       keys and values kept between the steps of generation
 watch       record the exact weights of every attention below a module
+intercept   the weights of modules that are not ours, for watch
 """
 
 from saccade.attention import masks
