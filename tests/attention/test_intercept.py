@@ -1,7 +1,9 @@
 """Tests of watch on modules of torch: exact weights, the same output, restored afterwards."""
 
+import gc
 import threading
 import warnings
+import weakref
 
 import pytest
 import torch
@@ -406,6 +408,17 @@ def test_exceptions_leave_nothing_behind():
     assert not torch.overrides.has_torch_function((torch.ones(1),))
 
 
+def test_records_do_not_keep_the_model_alive():
+    model = Several({"fused": Kernel(), "custom": CustomAttention()})
+    with pytest.warns(WatchWarning):
+        seen = watched(model, *qkv(q=K))
+    reference = weakref.ref(model)
+    del model
+    gc.collect()
+    assert reference() is None
+    assert seen.unseen == ["custom"]
+
+
 def test_an_unwatched_model_runs_the_same_operators_as_before():
     layer = nn.TransformerEncoderLayer(16, H, 32, batch_first=True)
     model = nn.Sequential(nn.TransformerEncoder(layer, 2)).eval()
@@ -523,6 +536,20 @@ def test_recomputation_for_the_backward_pass_is_not_recorded():
         output = torch.utils.checkpoint.checkpoint(module, *inputs, use_reentrant=False)
         output.sum().backward()
     assert len(seen[""].calls) == 1
+
+
+def test_nested_tensors_are_padded_with_zeros():
+    lengths = (3, 5)
+    parts = [torch.randn(n, H, D) for n in lengths]
+    nested = torch.nested.nested_tensor(parts, layout=torch.jagged).transpose(1, 2)
+    seen = watched(Kernel(), nested, nested, nested)
+    weights = seen[""].weights
+    assert weights.shape == (2, H, 5, 5)
+    for row, (part, n) in enumerate(zip(parts, lengths, strict=True)):
+        alone = part.transpose(0, 1)[None]
+        exact = with_values_as_weights(alone, alone)
+        torch.testing.assert_close(weights[row : row + 1, :, :n, :n], exact, **CLOSE)
+    assert weights[0, :, 3:].abs().sum() == weights[0, :, :, 3:].abs().sum() == 0
 
 
 def test_flex_attention():

@@ -29,7 +29,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 from saccade.attention.attend import Attend, masked_softmax
 from saccade.shapes import Bool, Float, Tensor
 
-LIKE_ATTENTION = re.compile(r"attention|attn|MHA", re.IGNORECASE)
+LIKE_ATTENTION = re.compile(r"(?i:attention|attn)|MHA")
 _PARTS = re.compile(
     r"(output|projection|norm|bias|loss|map|mlp|mask|dropout|adapterlayer|structure|embeddings?)\d*$",
     re.I,
@@ -313,9 +313,9 @@ def names_of(module: nn.Module) -> dict[nn.Module, str]:
 def may_attend(module: nn.Module) -> bool:
     """Return whether parts of `module` that are not of this package could be attention."""
     return any(
-        _root(part) not in ("torch", "saccade") or looks_like_attention(part)
+        _root(part) not in ("torch", "saccade")
+        or (_root(part) == "torch" and looks_like_attention(part))
         for part in module.modules()
-        if not isinstance(part, Attend)
     )
 
 
@@ -344,7 +344,15 @@ def _dot_product_call(
     del value, dropout_p, enable_gqa
     if hasattr(attn_mask, "_materialize"):  # CausalBias of torch.nn.attention.bias
         attn_mask = attn_mask._materialize(query.device)
-    return dot_product_weights(query, key, attn_mask, is_causal=is_causal, scale=scale)
+    if not query.is_nested:
+        return dot_product_weights(query, key, attn_mask, is_causal=is_causal, scale=scale)
+    rows = [
+        dot_product_weights(q, k, is_causal=is_causal, scale=scale)
+        for q, k in zip(query.unbind(), key.unbind(), strict=True)
+    ]
+    most = [max(row.shape[axis] for row in rows) for axis in (-1, -2)]
+    pads = [(0, most[0] - row.shape[-1], 0, most[1] - row.shape[-2]) for row in rows]
+    return torch.stack([F.pad(row, pad) for row, pad in zip(rows, pads, strict=True)])
 
 
 def _flex_call(

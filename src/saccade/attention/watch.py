@@ -70,6 +70,7 @@ class Seen(Mapping[str, Watched]):
     def __init__(self, entries: dict[str, Watched], interceptor: Interceptor | None = None) -> None:
         self._entries = entries
         self._interceptor = interceptor
+        self._unseen: list[str] = []
 
     @property
     def unseen(self) -> list[str]:
@@ -78,7 +79,11 @@ class Seen(Mapping[str, Watched]):
         Such a module runs a kernel that gives no weights, or a softmax written by hand, which
         `watch(..., by_hand=True)` records.
         """
-        return [] if self._interceptor is None else self._interceptor.unseen()
+        return self._unseen if self._interceptor is None else self._interceptor.unseen()
+
+    def close(self) -> None:
+        """Keep the records, and let go of the model."""
+        self._unseen, self._interceptor = self.unseen, None
 
     def __getitem__(self, name: str) -> Watched:
         if name not in self._entries:
@@ -176,12 +181,14 @@ def watch(
         patterns=patterns,
     )
     interceptor = Interceptor(module, recorder, by_hand=by_hand) if foreign else None
+    seen = Seen(entries, interceptor)
     token = watchers.set((*watchers.get(), recorder))
     try:
         with nullcontext() if interceptor is None else interceptor.active():
-            yield Seen(entries, interceptor)
+            yield seen
     finally:
         watchers.reset(token)
+        seen.close()
     if interceptor is not None:
         _report(module, interceptor, entries, patterns or ())
 
