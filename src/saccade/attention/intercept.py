@@ -34,6 +34,7 @@ _PARTS = re.compile(
     r"(output|projection|norm|bias|loss|map|mlp|mask|dropout|adapterlayer|structure|embeddings?)\d*$",
     re.I,
 )
+BY_HAND = "its softmax is written by hand"
 _UNWATCHABLE = re.compile(r"flash|flex|paged|/")  # attn_implementation of transformers
 
 
@@ -145,11 +146,8 @@ class Interceptor(TorchFunctionMode):
     def unseen(self) -> list[str]:
         """Return the names of called modules that look like attention but could not be seen."""
         suspects = {name: None for name in self.hidden if self._sink.wants_named(name)}
-        known = {
-            *self.visible,
-            *self.hidden,
-            *(n for m, n in self.names.items() if isinstance(m, Attend)),
-        }
+        ours = (name for module, name in self.names.items() if isinstance(module, Attend))
+        known = {*self.visible, *self.hidden, *ours}
         for module in self._called:
             name = self.names[module]
             prefix = f"{name}." if name else ""
@@ -189,10 +187,7 @@ class Interceptor(TorchFunctionMode):
         if not isinstance(func, FunctionType):
             return func(*args, **kwargs)
         values = {**func.__globals__, "has_torch_function": lambda _: False}
-        copy = FunctionType(
-            func.__code__, values, func.__name__, func.__defaults__, func.__closure__
-        )
-        copy.__kwdefaults__ = func.__kwdefaults__
+        copy = FunctionType(func.__code__, values, func.__name__, func.__defaults__)
         with self:
             return copy(*args, **kwargs)
 
@@ -243,11 +238,11 @@ class Interceptor(TorchFunctionMode):
             if factor not in self._softmaxes or any(isinstance(r, nn.Parameter) for r in right):
                 continue
             owner = self._owner()
-            if owner is None or _root(owner.module) == "saccade":
+            if owner is None or _ours(owner.module):
                 continue
             by_hand = owner.num_heads is None and _root(owner.module) != "transformers"
             if by_hand and not self.by_hand:
-                self.hidden[owner.name] = "its softmax is written by hand"
+                self.hidden[owner.name] = BY_HAND
             elif self._sees(owner):
                 weights = self._softmaxes[factor]
                 weights = factor if weights is None else weights
@@ -258,14 +253,14 @@ class Interceptor(TorchFunctionMode):
 
     def _sees(self, owner: _Owner) -> bool:
         """Note that the attention of `owner` is visible; return whether to record it."""
-        if _root(owner.module) == "saccade" or torch._C._current_graph_task_id() != -1:
+        if _ours(owner.module) or torch._C._current_graph_task_id() != -1:
             return False  # left to `Attend`; computed again for the backward pass
         self.visible.add(owner.name)
         return self._sink.wants_named(owner.name)
 
     def _hide(self, reason: str) -> None:
         owner = self._owner()
-        if owner is not None and _root(owner.module) != "saccade":
+        if owner is not None and not _ours(owner.module):
             self.hidden[owner.name] = reason
 
     def _owner(self) -> _Owner | None:
@@ -297,9 +292,9 @@ class Interceptor(TorchFunctionMode):
         if padding is None:
             return None
         blank = output.new_zeros(output.shape[-1])
-        return torch.where(
-            padding[..., None], blank if encoder.norm is None else encoder.norm(blank), output
-        )
+        if encoder.norm is not None:
+            blank = encoder.norm(blank)
+        return torch.where(padding[..., None], blank, output)
 
 
 def names_of(module: nn.Module) -> dict[nn.Module, str]:
@@ -323,6 +318,10 @@ def looks_like_attention(module: nn.Module) -> bool:
     """Return whether the name of the module's class is that of an attention."""
     name = getattr(module, "original_name", type(module).__name__)
     return bool(LIKE_ATTENTION.search(name)) and not _PARTS.search(name)
+
+
+def _ours(module: nn.Module) -> bool:
+    return isinstance(module, Attend) or _root(module) == "saccade"
 
 
 def _root(module: nn.Module) -> str:

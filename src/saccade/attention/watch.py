@@ -21,7 +21,13 @@ import torch
 from torch import nn
 
 from saccade.attention.attend import Attend, watchers
-from saccade.attention.intercept import Interceptor, looks_like_attention, may_attend, names_of
+from saccade.attention.intercept import (
+    BY_HAND,
+    Interceptor,
+    looks_like_attention,
+    may_attend,
+    names_of,
+)
 from saccade.errors import WatchError
 from saccade.shapes import Float, Tensor
 
@@ -215,8 +221,8 @@ def _report(
 ) -> None:
     """Raise if nothing was seen, and warn of what looks like attention and was not."""
     unseen = interceptor.unseen()
-    reasons = {*map(interceptor.hidden.get, unseen)}
-    advice = "; pass by_hand=True to record softmax written by hand" if reasons - {None} else ""
+    by_hand = any(interceptor.hidden.get(name) == BY_HAND for name in unseen)
+    advice = "; pass by_hand=True to record softmax written by hand" if by_hand else ""
     if not entries and interceptor.visible:
         raise WatchError(
             f"no attention matches {', '.join(map(repr, patterns))}; choose from: "
