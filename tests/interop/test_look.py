@@ -3,6 +3,7 @@
 import json
 import shutil
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from saccade.cli import app
 from saccade.errors import InteropError, WatchError, WeightsError
 from saccade.interop.look import read_model
 from saccade.lens.record import AttentionRecord
-from tests.interop.test_watch import BART, BERT, CLIP, GPT2, IMAGE, T5
+from tests.interop.test_watch import BART, BERT, CLIP, GPT2, IMAGE, T5, WHISPER
 
 WORDS = [
     "[PAD]",
@@ -166,14 +167,30 @@ def test_an_image_model_gives_the_attention_of_its_patches(kind, extra):
         np.testing.assert_allclose(array.weights[name], expected, atol=1e-6)
 
 
+def test_a_captioner_gives_the_attention_of_words_to_patches(tokenizer):
+    torch.manual_seed(0)
+    config = transformers.VisionEncoderDecoderConfig.from_encoder_decoder_configs(
+        transformers.ViTConfig(**IMAGE),
+        transformers.GPT2Config(**{**GPT2, "vocab_size": len(WORDS)}, add_cross_attention=True),
+        decoder_start_token_id=2,
+        pad_token_id=0,
+    )
+    model = transformers.VisionEncoderDecoderModel(config)
+    processor = SimpleNamespace(tokenizer=tokenizer, image_processor=image_processor())
+    for count in (3, 5):  # 5 is also the number of tokens of the image
+        model.generation_config.min_new_tokens = count
+        (record,) = saccade.look(
+            model, processor, [Image.new("RGB", (8, 8), "blue")], max_new_tokens=count
+        )
+        assert len(record.wrote.tokens) == count
+        assert (record.read.grid, record.read.class_token) == ((2, 2), True)
+        assert record.layers == tuple(f"decoder.transformer.h.{i}.crossattention" for i in (0, 1))
+        np.testing.assert_allclose(record.weights[record.layers[0]].sum(-1), 1, atol=1e-5)
+
+
 def test_a_model_of_texts_and_images_looks_with_the_right_encoder(tokenizer):
     model = transformers.CLIPModel(transformers.CLIPConfig(**CLIP))
-
-    class Processor:
-        pass
-
-    processor = Processor()
-    processor.tokenizer, processor.image_processor = tokenizer, image_processor()
+    processor = SimpleNamespace(tokenizer=tokenizer, image_processor=image_processor())
     text, image = saccade.look(model, processor, ["a dog", Image.new("RGB", (9, 7), "red")])
     assert text.layers[0] == "text_model.encoder.layers.0.self_attn"
     assert image.layers[0] == "vision_model.encoder.layers.0.self_attn"
@@ -184,6 +201,9 @@ def test_raises_on_inputs_that_the_processor_cannot_read(bert, tokenizer):
         saccade.look(bert, image_processor(), ["a"])
     with pytest.raises(InteropError, match="does not read images"):
         saccade.look(bert, tokenizer, [Image.new("RGB", (8, 8))])
+    whisper = transformers.WhisperModel(transformers.WhisperConfig(**{**BART, **WHISPER}))
+    with pytest.raises(InteropError, match="WhisperModel reads input_features, neither texts nor"):
+        saccade.look(whisper, tokenizer, ["a dog"])
     with pytest.raises(InteropError, match="put it into a list"):
         saccade.look(bert, tokenizer, "a dog")
     with pytest.raises(InteropError, match="BartModel cannot generate a text; load the class"):

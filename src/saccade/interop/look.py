@@ -12,6 +12,7 @@ Every input is run by itself, so no padding is seen. What is recorded depends on
     texts and images        that of the encoder which reads the input
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,6 +31,8 @@ from saccade.lens.record import AttentionRecord, ImageSide, Side
 from saccade.shapes import Tensor
 
 MAX_NEW_TOKENS = 20
+MOST_SPECIAL_TOKENS = 16
+"""Class tokens, registers and the like of an image encoder, at most."""
 
 Place = tuple[int, int, int]
 """The number of a text, and the first and last character of a token in it."""
@@ -102,11 +105,9 @@ def look(
 
     Examples:
         >>> import saccade
-        >>> from transformers import AutoModel, AutoTokenizer
-        >>> name = "bert-base-uncased"
-        >>> model = AutoModel.from_pretrained(name)              # doctest: +SKIP
-        >>> tokenizer = AutoTokenizer.from_pretrained(name)      # doctest: +SKIP
-        >>> record, = saccade.look(model, tokenizer, ["A text"])  # doctest: +SKIP
+        >>> model = AutoModel.from_pretrained("bert-base-uncased")  # doctest: +SKIP
+        >>> tokenizer = AutoTokenizer.from_pretrained("bert-base-uncased")  # doctest: +SKIP
+        >>> saccade.look(model, tokenizer, ["A text"])[0].save("text.html")  # doctest: +SKIP
     """
     if isinstance(inputs, str | bytes | Path):
         raise InteropError("look takes several inputs, got one: put it into a list")
@@ -126,11 +127,14 @@ class _Eye:
 
     def record(self, item: Any) -> AttentionRecord:
         """Return the record of one input."""
+        if self.model.main_input_name not in ("input_ids", "pixel_values"):
+            raise InteropError(
+                f"{type(self.model).__name__} reads {self.model.main_input_name}, neither texts "
+                "nor images; call it inside saccade.watch to see its weights"
+            )
         is_text = isinstance(item, str | tuple | list)
         inputs, side = self._read_text(item) if is_text else (self._read_image(item), None)
-        if getattr(self.model.config, "is_encoder_decoder", False) or hasattr(
-            self.model, "decoder"
-        ):
+        if self.model.config.is_encoder_decoder:
             return self._cross(inputs, side)
         if side is not None and self.max_new_tokens and self._can_generate():
             ids = self._generate(inputs)
@@ -150,10 +154,14 @@ class _Eye:
         ids = self._generate(inputs)
         written = self._side_of(ids[0, 1:].tolist())
         count = len(written.tokens)
-        # one token more than the source has, at least: only cross-attention is not square
-        length = max(count, 0 if side is None else len(side.tokens) + 1)
-        fill = ids[:, -1:].expand(-1, length - count)
-        entered = torch.cat([ids[:, :-1], fill], 1)  # causal: later tokens change nothing
+        if side is None:
+            cells = math.prod(self._grid(inputs["pixel_values"]))
+            lengths = range(cells, cells + MOST_SPECIAL_TOKENS)
+        else:
+            lengths = range(len(side.tokens), len(side.tokens) + 1)
+        # only self-attention may be square; tokens after the last change nothing before them
+        length = lengths.stop if count in lengths else count
+        entered = torch.cat([ids[:, :-1], ids[:, -1:].expand(-1, length - count)], 1)
         weights = self._watch(lambda: self.model(**inputs, decoder_input_ids=entered))
         cross = {n: w[:, :count] for n, w in weights.items() if w.shape[1] == length != w.shape[2]}
         if side is None:
@@ -254,16 +262,10 @@ class _Eye:
         pixels = processor(images=image, return_tensors="pt")["pixel_values"]
         return {"pixel_values": pixels.to(self.model.device)}
 
-    def _image_side(
-        self, pixels: Tensor, weights: Mapping[str, np.ndarray]
-    ) -> tuple[ImageSide, dict[str, np.ndarray]]:
-        """Return the image that the model read, and the weights of its class token and patches.
-
-        Other tokens, such as the distillation token of DeiT, are left out: rows sum to less than 1.
-        """
-        config = getattr(self.model.config, "vision_config", None) or getattr(
-            self.model.config, "encoder", self.model.config
-        )
+    def _grid(self, pixels: Tensor) -> tuple[int, int]:
+        """Return the number of patches of an image, down and across."""
+        config = self.model.config
+        config = getattr(config, "vision_config", None) or getattr(config, "encoder", config)
         size = getattr(config, "patch_size", None)
         down, across = size if isinstance(size, list | tuple) else (size, size)
         if not down or not across:
@@ -271,8 +273,18 @@ class _Eye:
                 f"{type(self.model).__name__} has no patches of one size (no patch_size in its "
                 "config); read its weights with saccade.watch"
             )
-        grid = (pixels.shape[-2] // down, pixels.shape[-1] // across)
-        cells, after = grid[0] * grid[1], getattr(config, "num_detection_tokens", 0)
+        return pixels.shape[-2] // down, pixels.shape[-1] // across
+
+    def _image_side(
+        self, pixels: Tensor, weights: Mapping[str, np.ndarray]
+    ) -> tuple[ImageSide, dict[str, np.ndarray]]:
+        """Return the image that the model read, and the weights of its class token and patches.
+
+        Other tokens, such as the distillation token of DeiT, are left out: rows sum to less than 1.
+        """
+        grid = self._grid(pixels)
+        cells = math.prod(grid)
+        after = getattr(self.model.config, "num_detection_tokens", 0)  # of YOLOS
         lengths = {w.shape[2] for w in weights.values() if w.shape[2] >= cells}
         before = min(lengths, default=0) - cells - after
         if before < 0:
