@@ -208,7 +208,7 @@ class Interceptor(TorchFunctionMode):
 
     def _reshape(self, func: Any, args: Any, kwargs: Any) -> Any:
         output = func(*args, **kwargs)
-        source = args[0] if args else None
+        source: Any = args[0] if args else None
         if source in self._softmaxes and output is not source and isinstance(output, Tensor):
             weights = self._softmaxes[source]
             before = source if weights is None else weights
@@ -341,8 +341,9 @@ def _dot_product_call(
 ) -> Tensor:
     """Return the weights of a call, whose arguments are those of the function."""
     del value, dropout_p, enable_gqa
-    if hasattr(attn_mask, "_materialize"):  # CausalBias of torch.nn.attention.bias
-        attn_mask = attn_mask._materialize(query.device)
+    materialize = getattr(attn_mask, "_materialize", None)  # CausalBias of torch.nn.attention.bias
+    if materialize is not None:
+        attn_mask = materialize(query.device)
     if not query.is_nested:
         return dot_product_weights(query, key, attn_mask, is_causal=is_causal, scale=scale)
     rows = [

@@ -26,7 +26,11 @@ def run(
     ],
     inputs: Annotated[
         list[str],
-        typer.Argument(metavar="INPUT...", help="Texts, or paths of images.", show_default=False),
+        typer.Argument(
+            metavar="INPUT...",
+            help="Inputs to look at: texts, or paths of images.",
+            show_default=False,
+        ),
     ],
     *,
     out: Annotated[
@@ -62,7 +66,7 @@ def run(
     ] = 20,
     device: Device = "auto",
 ) -> None:
-    """Show where a model looks: a run, or any model that transformers can read.
+    """Show where a run, or any model of transformers, looks.
 
     A text encoder gives the self-attention of the text, a decoder that of the text and its
     continuation, a translator the attention of the translation to the source, an image model that
@@ -75,7 +79,6 @@ def run(
     with record_writer(out) as save:
         for number, record in enumerate(_records(model, items, layer, max_length, device), 1):
             save(record, number)
-            print(record)
     print(f"wrote {out}")
 
 
@@ -102,7 +105,7 @@ def _foreign_records(
     from saccade.interop.look import look, read_model
     from saccade.training.precision import pick_device
 
-    model, processor = read_model(folder)
+    model, processor = read_model(folder, quiet=True)
     items = [
         Path(item) if isinstance(item, str) and item.lower().endswith(SUFFIXES) else item
         for item in items

@@ -38,13 +38,14 @@ Place = tuple[int, int, int]
 """The number of a text, and the first and last character of a token in it."""
 
 
-def read_model(folder: str | Path) -> tuple[nn.Module, Any]:
+def read_model(folder: str | Path, *, quiet: bool = False) -> tuple[nn.Module, Any]:
     """Read a model of transformers and its tokenizer or processor from a folder.
 
     Weights are read from safetensors only, no code of the folder is run, and nothing is downloaded.
 
     Args:
         folder: A folder as `transformers` saves it.
+        quiet: Turn the progress bars and remarks of transformers off, for the rest of the process.
 
     Raises:
         InteropError: If transformers is not installed or cannot read the folder.
@@ -60,6 +61,9 @@ def read_model(folder: str | Path) -> tuple[nn.Module, Any]:
             "looking into a Hugging Face folder needs the package transformers; install it: "
             "pip install transformers"
         ) from None
+    if quiet:
+        transformers.utils.logging.disable_progress_bar()
+        transformers.utils.logging.set_verbosity_error()
     name = next(iter(config.get("architectures") or ()), "AutoModel")
     kind = getattr(transformers, str(name), transformers.AutoModel)
     if not (isinstance(kind, type) and issubclass(kind, transformers.PreTrainedModel)):
