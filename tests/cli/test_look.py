@@ -18,7 +18,7 @@ def test_a_run_gives_the_records_of_predict(saccade, run, tmp_path):
     name = record.layers[0]
     saccade("look", run, "a b c", "--layer", f"{name[:3]}*", "--out", tmp_path / "one.npz")
     one = AttentionRecord.load(tmp_path / "one.npz")
-    assert np.array_equal(one.weights[name], record.weights[name])
+    np.testing.assert_allclose(one.weights[name], record.weights[name], atol=1e-6)
 
 
 def test_raises_on_unusable_arguments(saccade, run, tmp_path):

@@ -27,7 +27,7 @@ def run(
     inputs: Annotated[
         list[str],
         typer.Argument(
-            metavar="INPUT...",
+            metavar="INPUT",
             help="Inputs to look at: texts, or paths of images.",
             show_default=False,
         ),
