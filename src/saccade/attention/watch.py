@@ -4,13 +4,16 @@
         model(source, target)
     seen["decoder.layers.0.cross"].weights        # (b, h, q, k)
 
-The explicit softmax is computed only inside the block and only on the thread that opened it;
-everything else runs on the fused kernel. Blocks may be nested.
+Attention of this package hands over its weights; that of other modules, such as nn.Transformer or
+models of transformers and timm, is seen by `saccade.attention.intercept`. The explicit softmax is
+computed only inside the block and only on the thread that opened it; everything else runs on the
+fused kernel. Blocks may be nested.
 """
 
+import warnings
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
@@ -18,8 +21,19 @@ import torch
 from torch import nn
 
 from saccade.attention.attend import Attend, watchers
+from saccade.attention.intercept import (
+    BY_HAND,
+    Interceptor,
+    looks_like_attention,
+    may_attend,
+    names_of,
+)
 from saccade.errors import WatchError
 from saccade.shapes import Float, Tensor
+
+
+class WatchWarning(UserWarning):
+    """Warning that attention of some modules could not be seen."""
 
 
 @dataclass
@@ -54,13 +68,36 @@ class Watched:
 
 
 class Seen(Mapping[str, Watched]):
-    """A mapping from dotted module names to the weights that `watch` recorded."""
+    """A mapping from dotted module names to the weights that `watch` recorded.
 
-    def __init__(self, entries: dict[str, Watched]) -> None:
+    Attention of this package is listed from the start, that of other modules from its first call.
+    """
+
+    def __init__(self, entries: dict[str, Watched], interceptor: Interceptor | None = None) -> None:
         self._entries = entries
+        self._interceptor = interceptor
+        self._unseen: list[str] = []
+
+    @property
+    def unseen(self) -> list[str]:
+        """Names of modules that were called and look like attention, but could not be seen.
+
+        Such a module runs a kernel that gives no weights, or a softmax written by hand, which
+        `watch(..., by_hand=True)` records.
+        """
+        return self._unseen if self._interceptor is None else self._interceptor.unseen()
+
+    def close(self) -> None:
+        """Keep the records, and let go of the model."""
+        self._unseen, self._interceptor = self.unseen, None
 
     def __getitem__(self, name: str) -> Watched:
         if name not in self._entries:
+            if not self._entries:
+                raise WatchError(
+                    f"no attention named {name!r} was recorded, because none was called; call the "
+                    "model inside the `with` block"
+                )
             raise WatchError(
                 f"no attention named {name!r} is watched; choose one of: {_listed(self._entries)}"
             )
@@ -84,25 +121,36 @@ def watch(
     device: torch.device | str | None = None,
     layers: str | Collection[str] | None = None,
     heads: Collection[int] | None = None,
+    by_hand: bool = False,
 ) -> Iterator[Seen]:
     """Record the weights of every attention below `module` while the block runs.
 
-    The records can be read inside the block and after it. Each has the dotted name of the module
-    that owns the attention; the watched module itself has the name "".
+    Works for models of this package, for nn.MultiheadAttention and nn.Transformer, and for every
+    module that calls `F.scaled_dot_product_attention` or flex_attention, such as models of
+    transformers and timm. The output of the model does not change. The records can be read inside
+    the block and after it. Each has the dotted name of the module that owns the attention; the
+    watched module itself has the name "".
+
+    Modules that look like attention but could not be seen are listed in `seen.unseen` and in a
+    `WatchWarning` at the end of the block.
 
     Args:
-        module: Any module that contains attention of this package, however deep.
+        module: Any module that contains attention, however deep.
         detach: Cut the weights from the gradient. False keeps it, for a loss on the weights.
         device: Device to keep the weights on ("cpu" saves memory of an accelerator); None leaves
             them where they are.
         layers: Record only these: a dotted name, a pattern such as "decoder.*.cross", or several.
         heads: Keep only these heads, in this order.
+        by_hand: Also record attention written by hand: a softmax over the last axis whose result is
+            multiplied with a matrix. False lists it in `seen.unseen`, because such a product may be
+            something else. Models of transformers need no `by_hand`.
 
     Yields:
         A mapping from names to `Watched` records.
 
     Raises:
-        WatchError: If `module` contains no attention, or no layer or head matches.
+        WatchError: If `module` contains no attention, no layer or head matches, or, at the end of
+            the block, no attention was seen.
 
     Examples:
         >>> import torch, saccade
@@ -112,37 +160,87 @@ def watch(
         ...     context = attention(torch.randn(1, 5, 8))
         >>> list(seen), seen[""].weights.shape
         ([''], torch.Size([1, 2, 5, 5]))
+        >>> encoder = torch.nn.TransformerEncoderLayer(8, 2, batch_first=True)
+        >>> with saccade.watch(encoder) as seen:
+        ...     states = encoder(torch.randn(1, 5, 8))
+        >>> list(seen), seen["self_attn"].weights.shape
+        (['self_attn'], torch.Size([1, 2, 5, 5]))
     """
     named = _names(module)
-    if not named:
+    foreign = may_attend(module)
+    if not named and not foreign:
         raise WatchError(
             f"{type(module).__name__} contains no attention to watch; pass a module that contains "
             "one"
         )
-    if layers is not None:
-        patterns = [layers] if isinstance(layers, str) else list(layers)
-        for pattern in patterns:
-            if not any(fnmatchcase(name, pattern) for name in named.values()):
-                raise WatchError(
-                    f"no attention matches {pattern!r}; choose from: {_listed(named.values())}"
-                )
-        named = {
-            attend: name
-            for attend, name in named.items()
-            if any(fnmatchcase(name, pattern) for pattern in patterns)
-        }
+    patterns = None if layers is None else [layers] if isinstance(layers, str) else list(layers)
+    if patterns is not None:
+        _check_patterns(patterns, module, list(named.values()), foreign=foreign)
+        named = {attend: name for attend, name in named.items() if _matches(name, patterns)}
     entries = {name: Watched(name) for name in named.values()}
     recorder = _Recorder(
+        entries,
         {attend: entries[name] for attend, name in named.items()},
         detach=detach,
         device=None if device is None else torch.device(device),
         heads=None if heads is None else list(heads),
+        patterns=patterns,
     )
+    interceptor = Interceptor(module, recorder, by_hand=by_hand) if foreign else None
+    seen = Seen(entries, interceptor)
     token = watchers.set((*watchers.get(), recorder))
     try:
-        yield Seen(entries)
+        with nullcontext() if interceptor is None else interceptor.active():
+            yield seen
     finally:
         watchers.reset(token)
+        seen.close()
+    if interceptor is not None:
+        _report(module, interceptor, entries, patterns or ())
+
+
+def _check_patterns(
+    patterns: list[str], module: nn.Module, attends: list[str], *, foreign: bool
+) -> None:
+    """Raise if a pattern matches no attention; modules that are not ours are known by name only."""
+    candidates = [*attends, *(names_of(module).values() if foreign else ())]
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in candidates):
+            likely = [n for m, n in names_of(module).items() if looks_like_attention(m)]
+            raise WatchError(
+                f"no attention matches {pattern!r}; choose from: "
+                f"{_listed(attends or likely or candidates)}"
+            )
+
+
+def _report(
+    module: nn.Module,
+    interceptor: Interceptor,
+    entries: Mapping[str, Watched],
+    patterns: Collection[str],
+) -> None:
+    """Raise if nothing was seen, and warn of what looks like attention and was not."""
+    unseen = interceptor.unseen()
+    by_hand = any(interceptor.hidden.get(name) == BY_HAND for name in unseen)
+    advice = "; pass by_hand=True to record softmax written by hand" if by_hand else ""
+    if not entries and interceptor.visible:
+        raise WatchError(
+            f"no attention matches {', '.join(map(repr, patterns))}; choose from: "
+            f"{_listed(sorted(interceptor.visible))}"
+        )
+    if not entries:
+        why = (
+            f"{_listed(unseen)} cannot be watched, because of a kernel or a softmax of their own"
+            if unseen
+            else "it contains none, or was not called inside the `with` block on the same thread"
+        )
+        raise WatchError(f"no attention of {type(module).__name__} was seen: {why}{advice}")
+    if unseen:
+        warnings.warn(
+            f"the attention of {_listed(unseen)} could not be seen{advice}",
+            WatchWarning,
+            stacklevel=4,
+        )
 
 
 def count_heads(module: nn.Module, layers: Collection[str] | None = None) -> int:
@@ -162,13 +260,17 @@ def count_heads(module: nn.Module, layers: Collection[str] | None = None) -> int
 class _Recorder:
     def __init__(
         self,
+        named: dict[str, Watched],
         entries: dict[Attend, Watched],
         *,
         detach: bool,
         device: torch.device | None,
         heads: list[int] | None,
+        patterns: list[str] | None,
     ) -> None:
+        self.named = named
         self.entries = entries
+        self.patterns = patterns
         self.detach = detach
         self.device = device
         self.heads = heads
@@ -177,7 +279,15 @@ class _Recorder:
         return attend in self.entries
 
     def record(self, attend: Attend, weights: Float[Tensor, "*b q k"]) -> None:
-        entry = self.entries[attend]
+        self._keep(self.entries[attend], weights)
+
+    def wants_named(self, name: str) -> bool:
+        return self.patterns is None or _matches(name, self.patterns)
+
+    def record_named(self, name: str, weights: Float[Tensor, "*b q k"]) -> None:
+        self._keep(self.named.setdefault(name, Watched(name)), weights)
+
+    def _keep(self, entry: Watched, weights: Float[Tensor, "*b q k"]) -> None:
         if self.detach:
             weights = weights.detach()
         weights = _with_heads(weights)
@@ -214,6 +324,10 @@ def _names(module: nn.Module) -> dict[Attend, str]:
     owners = {part: name.rpartition(".")[0] for part, name in own.items()}
     times = Counter(owners.values())
     return {part: name if times[name] == 1 else own[part] for part, name in owners.items()}
+
+
+def _matches(name: str, patterns: Collection[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def _listed(names: Collection[str]) -> str:

@@ -24,6 +24,7 @@ from saccade.cli.evaluate import run as evaluate
 from saccade.cli.export import run as export
 from saccade.cli.import_ import run as import_
 from saccade.cli.inspect import run as inspect
+from saccade.cli.look import run as look
 from saccade.cli.predict import run as predict
 from saccade.cli.recipes import run as recipes
 from saccade.cli.runs import run as runs
@@ -38,6 +39,7 @@ VERBS: dict[str, Callable[..., None]] = {
     "train": train,
     "evaluate": evaluate,
     "predict": predict,
+    "look": look,
     "compare": compare,
     "serve": serve,
     "export": export,

@@ -2,8 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,10 +13,10 @@ from saccade.cli.alignments import WordAligner, alignment_json, predict_lines, p
 from saccade.cli.inputs import FILES, InputFolder, broken_files, input_chunks, read_inputs
 from saccade.cli.options import BatchSize, Beam, Device, OptionalEngine, RunFolder
 from saccade.cli.output import LineWriter, prediction_progress
-from saccade.errors import BrokenImagesError, DataError, DecodingError, FigureError
+from saccade.cli.record_files import record_writer, require_record_file
+from saccade.errors import BrokenImagesError, DataError, DecodingError
 
 if TYPE_CHECKING:
-    from saccade.lens.record import AttentionRecord
     from saccade.tasks import Answer, Task
 
 CHUNK = 4096
@@ -213,15 +212,11 @@ def run(
             "--n-best, --align, --markup or --attention"
         )
 
-    from saccade.lens.record import SUFFIXES
     from saccade.tasks import Streams
     from saccade.training import session
 
-    if attention is not None and attention.suffix not in SUFFIXES:
-        raise FigureError(
-            f"--attention {attention}: unknown file type {attention.suffix!r}; use one of "
-            f"{', '.join(SUFFIXES)}"
-        )
+    if attention is not None:
+        require_record_file(attention, "--attention")
     task = _load(run_folder, device, engine)
     if (folder := InputFolder.of(inputs, input_, task.reads)) is not None:
         single = None
@@ -243,7 +238,7 @@ def run(
     with (
         LineWriter(output) as writer,
         prediction_progress(shown=bool(total), total=total) as progress,
-        _attention_writer(attention) as save_attention,
+        record_writer(attention) as save_attention,
     ):
         for lines in chain([first] if first else [], chunks):
             answers = (predict_markup if markup else predict_lines)(
@@ -369,34 +364,6 @@ def _output_lines(
     yield from ([best, *others] if name is None else (f"{name}\t{x}" for x in (best, *others)))
 
 
-@contextmanager
-def _attention_writer(
-    path: Path | None,
-) -> Iterator[Callable[["AttentionRecord", int], object]]:
-    """Give a function that saves the record of the input with this number, from 1."""
-    if path is None:
-        yield lambda record, number: None
-    elif path.suffix == ".html":
-        with _page_writer(path) as add:
-            yield lambda record, number: add(record)
-    else:
-        yield lambda record, number: record.save(_numbered(path, number))
-
-
-@contextmanager
-def _page_writer(path: Path) -> Iterator[Callable[["AttentionRecord"], None]]:
-    """Collect records and write one page of all, also if an interruption ends the predictions."""
-    from saccade.lens.page import page_of, view_model
-
-    models: list[list[Any]] = []  # smaller than the records themselves
-    try:
-        yield lambda record: models.append([view_model(record)])
-    finally:
-        if models:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(page_of(models).encode())
-
-
 def _total(path: Path | None, output: Path | None) -> int | None:
     """Return the number of lines of the input file, if a progress bar is shown.
 
@@ -413,8 +380,3 @@ def _on_terminal() -> bool:
 
 def _same_file(one: Path, other: Path) -> bool:
     return one.exists() and other.exists() and one.samefile(other)
-
-
-def _numbered(path: Path, number: int) -> Path:
-    """Return x.png for the first input, x-2.png for the second."""
-    return path if number == 1 else path.with_name(f"{path.stem}-{number}{path.suffix}")

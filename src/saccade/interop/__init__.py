@@ -3,6 +3,7 @@
 ctranslate2    folders of translators and language models, written and run
 huggingface    folders of bert, gpt2, vit and marian, read and written
 onnx           graphs of every task, written, and run in onnxruntime
+look           attention records of models of transformers
 export         a task in any of these formats
 advice         what could be exported instead of a task that cannot be
 model_card     the README.md of an export
