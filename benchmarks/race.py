@@ -3,21 +3,20 @@
     SACCADE_DATA=... python benchmarks/race.py [TASK ...] [--minutes 20] [--out runs/race] [--test]
 
 Every contestant trains on the same data for the same minutes on the same cores, in a process of its
-own, with nothing beside it. Ours is `saccade train RECIPE --data DATA --minutes M` and nothing else;
-its clock runs from the start of the command, with preparation, validation and report. The clock of
-the others counts their training steps only: preparation and validation are free. All have a model
-of the same shape. Every curve is measured on the same validation data.
+own, with nothing beside it. Ours is `saccade train RECIPE --data DATA --minutes M`; its clock runs
+from the start of the command, with preparation, validation and report. The clock of the others
+counts their training steps only: preparation and validation are free. All have a model of the same
+shape, and all curves are measured on the same validation data.
 
-Contestants:
-
-- huggingface: `Trainer` and `Seq2SeqTrainer` with Marian, GPT-2, BERT or ViT, as their documentation
-  shows it
+- huggingface: `Trainer` and `Seq2SeqTrainer` with Marian, GPT-2, BERT or ViT, as documented
 - huggingface-grouped: the same with batches of texts of similar length
 - torch: `nn.Transformer` in a plain loop
-- nanogpt: a plain GPT with the settings of nanoGPT's character model for CPUs
+- nanogpt: a plain GPT with the settings of nanoGPT's character model for CPUs; nanogpt-large: the
+  same with the shape of ours
 
-Finished contestants are kept under --out and not trained again. The table tells after which minute
-we reach what each of the others reaches at the end. --test shows the results on the test data, with beam search of 5; use it once, at the end. The Hugging Face contestants need `pip install accelerate`.
+Finished contestants are kept under --out and not trained again. The table shows the minute at which
+ours reaches what each of the others reaches at the end. --test shows the results on test data, with
+a beam of 5: use it once, at the end. Hugging Face's contestants need `pip install accelerate`.
 """
 
 from __future__ import annotations
@@ -255,7 +254,7 @@ def trainer_of(
     """Return a `Trainer` that ends with the curve; a linear schedule falls with the clock."""
     import transformers
 
-    class Clock(transformers.TrainerCallback):
+    class Clock(transformers.TrainerCallback):  # type: ignore[misc]
         def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> Any:
             training = model.training
             control.should_training_stop = curve.over
@@ -745,7 +744,8 @@ def main() -> None:
     parser.add_argument("--contest", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.contest:
-        contest(*options.contest, options.minutes, options.out)
+        name, contestant = options.contest
+        contest(name, contestant, options.minutes, options.out)
         return
     for name in options.tasks or RACES:
         for contestant in ("ours", *RACES[name].others):
