@@ -1,11 +1,11 @@
-"""AdamW, the learning rate over time, and the running average of the weights."""
+"""The optimizer, the learning rate over time, and the running average of the weights."""
 
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from annotated_types import Gt, Le
@@ -14,6 +14,7 @@ from torch import nn
 from saccade.config import Conflict, Count, Fraction, NotNegative, Positive, Whole, without_effect
 from saccade.errors import RecipeError
 from saccade.shapes import Tensor
+from saccade.training.muon import Muon, hidden_matrices
 
 LATEST = 0.1
 """The fraction of the budget at which a warm-up is over at the latest."""
@@ -21,8 +22,12 @@ LATEST = 0.1
 
 @dataclass(frozen=True, kw_only=True)
 class OptimConfig:
-    """AdamW (Loshchilov and Hutter 2019) and the learning rate over time.
+    """The optimizer and the learning rate over time.
 
+    kind           "adamw" (Loshchilov and Hutter 2019), or "muon" (Jordan et al. 2024), which
+                   learns more per update: it updates the matrices of hidden layers by orthogonal
+                   directions, and all other weights by AdamW
+    momentum       with "muon", fraction of the average of gradients that is kept per update
     betas          decay rates of AdamW's averages of the gradient and of its square, per update;
                    a second value nearer to 1 suits small batches
     eps            added to the square root that AdamW divides by; raise it (1e-6) if the loss
@@ -47,6 +52,8 @@ class OptimConfig:
                    fine-tuning with little data
     """
 
+    kind: Literal["adamw", "muon"] = "adamw"
+    momentum: Fraction = 0.95
     betas: tuple[Fraction, Fraction] = (0.9, 0.98)
     eps: Positive = 1e-9
     weight_decay: NotNegative = 0.01
@@ -58,13 +65,15 @@ class OptimConfig:
     freeze: tuple[str, ...] = ()
 
     def conflicts(self) -> Iterator[Conflict]:
-        """Yield `final_rate` if the schedule does not fall."""
+        """Yield `final_rate` if the schedule does not fall, and `momentum` without Muon."""
+        if self.kind != "muon":
+            yield from without_effect(self, ["momentum"], f'with kind = "{self.kind}"')
         if self.schedule not in ("cosine", "linear"):
             reason = f'with schedule = "{self.schedule}"'
             yield from without_effect(self, ["final_rate"], reason)
 
     def build(self, model: nn.Module, learning_rate: float) -> torch.optim.Optimizer:
-        """Return AdamW over the weights that learn.
+        """Return the optimizer over the weights that learn.
 
         Each group of weights has a `scale`, its fraction of the learning rate.
 
@@ -72,28 +81,34 @@ class OptimConfig:
             RecipeError: if no weight learns.
         """
         fractions = layer_fractions(model, self.layer_decay)
-        groups: dict[tuple[float, bool], list[nn.Parameter]] = {}
+        matrices = hidden_matrices(model) if self.kind == "muon" else {}
+        groups: dict[tuple[float, bool, bool], list[nn.Parameter]] = {}
         for name, parameter in model.named_parameters():
             if parameter.requires_grad:
-                groups.setdefault((fractions[name], parameter.ndim <= 1), []).append(parameter)
+                kind = fractions[name], parameter.ndim <= 1, parameter in matrices
+                groups.setdefault(kind, []).append(parameter)
         if not groups:
             raise RecipeError(
                 f"optim.freeze = {list(self.freeze)} leaves nothing to learn; freeze fewer parts"
             )
-        return torch.optim.AdamW(
-            [
-                {
-                    "params": parameters,
-                    "weight_decay": 0.0 if is_vector else self.weight_decay,
-                    "scale": fraction,
-                }
-                for (fraction, is_vector), parameters in groups.items()
-            ],
-            lr=learning_rate,
-            betas=self.betas,
-            eps=self.eps,
-            fused=True,
-        )
+        options: dict[str, Any] = {
+            "lr": learning_rate,
+            "betas": self.betas,
+            "eps": self.eps,
+            "fused": True,
+        }
+        described: list[dict[str, Any]] = [
+            {
+                "params": parameters,
+                "weight_decay": 0.0 if is_vector else self.weight_decay,
+                "scale": fraction,
+                "parts": [matrices[weight] for weight in parameters] if is_matrix else None,
+            }
+            for (fraction, is_vector, is_matrix), parameters in groups.items()
+        ]
+        if self.kind == "muon":
+            return Muon(described, momentum=self.momentum, **options)
+        return torch.optim.AdamW(described, **options)
 
     def factor(self, step: int, progress: float) -> float:
         """Return what the learning rate is multiplied by in an update.

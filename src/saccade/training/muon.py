@@ -1,0 +1,142 @@
+"""Muon for the matrices of hidden layers, AdamW for all other weights."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from saccade.attention.projection import Packed
+from saccade.shapes import Float, Tensor
+
+COEFFICIENTS = (3.4445, -4.7750, 2.0315)
+"""Coefficients of the quintic polynomial (Jordan 2024), steep at 0."""
+ITERATIONS = 5
+SMALLEST = 16
+"""Rows and columns below which a matrix is updated by AdamW."""
+Parts = tuple[int, ...]
+
+
+def hidden_matrices(model: nn.Module) -> dict[nn.Parameter, Parts]:
+    """Return the matrices that Muon updates, with the numbers of rows of their parts.
+
+    These are the weights of linear layers, convolutions (a row per output channel) and recurrent
+    layers. Tables (embeddings, positions), the output layer over a vocabulary or over labels, and
+    matrices with few rows or columns are left to AdamW. A packed projection has the parts query,
+    key and value, a recurrent layer one part per gate.
+
+    Example:
+        >>> [parts] = hidden_matrices(nn.GRU(32, 64, bias=False)).values()
+        >>> parts
+        (64, 64, 64)
+    """
+    matrices = {weight: parts for module in _hidden(model) for weight, parts in _weights(module)}
+    return {
+        weight: parts
+        for weight, parts in matrices.items()
+        if weight.requires_grad and min(*parts, weight[0].numel()) >= SMALLEST
+    }
+
+
+def _hidden(model: nn.Module) -> Iterator[nn.Module]:
+    for name, module in model.named_modules():
+        if name.rpartition(".")[2] != "head":
+            yield module
+
+
+def _weights(module: nn.Module) -> Iterator[tuple[nn.Parameter, Parts]]:
+    match module:
+        case Packed():
+            yield module.weight, module.widths
+        case nn.Linear(weight=weight) | nn.Conv1d(weight=weight) | nn.Conv2d(weight=weight):
+            if isinstance(weight, nn.Parameter):
+                yield weight, (len(weight),)
+        case nn.RNNBase():
+            for weight in module.parameters(recurse=False):
+                if weight.ndim > 1:
+                    yield weight, (module.hidden_size,) * (len(weight) // module.hidden_size)
+
+
+def orthogonalize(matrices: Float[Tensor, "n r c"]) -> Float[Tensor, "n r c"]:
+    r"""Return matrices with nearly the same singular vectors, whose singular values are near 1.
+
+    Five Newton-Schulz iterations $X \leftarrow aX + (bXX^\top + c(XX^\top)^2)X$ bring all singular
+    values into about [0.7, 1.2] (Jordan et al. 2024, "Muon: an optimizer for hidden layers in
+    neural networks").
+    """
+    x = matrices.mT if matrices.shape[-2] > matrices.shape[-1] else matrices
+    x = x / torch.linalg.matrix_norm(x, keepdim=True).clamp_min(1e-7)
+    a, b, c = COEFFICIENTS
+    for _ in range(ITERATIONS):
+        gram = x @ x.mT
+        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+    return x.mT if matrices.shape[-2] > matrices.shape[-1] else x
+
+
+class Muon(torch.optim.AdamW):
+    r"""Muon for the groups of weights with "parts", AdamW for the others.
+
+    The update of a matrix is its momentum, orthogonalised and scaled to the size that an update by
+    AdamW has ($0.2\sqrt{\max(r, c)}$; Liu et al. 2025, "Muon is scalable for LLM training"), so
+    that both can have the same learning rate and weight decay. `torch.optim.Muon` computes the same
+    for one matrix after the other, in bfloat16; here, matrices of equal shape are one batch, in the
+    precision of the weights.
+
+    Args:
+        groups: groups of weights as AdamW takes them. A group for Muon also has "parts", the
+            numbers of rows of the parts of each of its weights.
+        momentum: fraction of the running average of gradients that is kept per update.
+        options: options of AdamW.
+    """
+
+    def __init__(
+        self, groups: Sequence[Mapping[str, Any]], *, momentum: float = 0.95, **options: Any
+    ) -> None:
+        super().__init__([dict(group) for group in groups], **options)
+        for group in self.param_groups:
+            group.setdefault("parts", None)
+            group["momentum"] = momentum
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        """Update all weights. Gradients of matrices are gone afterwards."""
+        for group in self.param_groups:
+            if group["parts"] is not None:
+                self._update_matrices(group)
+        super().step(closure)
+
+    def _update_matrices(self, group: Mapping[str, Any]) -> None:
+        learned = [
+            (weight, rows)
+            for weight, rows in zip(group["params"], group["parts"], strict=True)
+            if weight.grad is not None
+        ]
+        if not learned:
+            return
+        weights = [weight for weight, _ in learned]
+        gradients = [weight.grad for weight in weights]
+        for weight in weights:
+            if not self.state[weight]:  # AdamW wants a step from every state that is restored
+                self.state[weight] |= {
+                    "step": torch.zeros(()),
+                    "momentum": torch.zeros_like(weight),
+                }
+        momenta = [self.state[weight]["momentum"] for weight in weights]
+        torch._foreach_lerp_(momenta, gradients, 1 - group["momentum"])
+        directions = torch._foreach_lerp(gradients, momenta, group["momentum"])  # Nesterov
+        torch._foreach_mul_(weights, 1 - group["lr"] * group["weight_decay"])
+        batches: dict[torch.Size, list[tuple[Tensor, Tensor]]] = {}
+        for (weight, rows), direction in zip(learned, directions, strict=True):
+            weight.grad = None  # so that AdamW leaves it alone
+            for part, towards in zip(weight.split(rows), direction.split(rows), strict=True):
+                matrix = towards.flatten(1)
+                batches.setdefault(matrix.shape, []).append((part, matrix))
+        for shape, pairs in batches.items():
+            updates = orthogonalize(torch.stack([matrix for _, matrix in pairs]))
+            rate = group["lr"] * 0.2 * math.sqrt(max(shape))
+            parts = [part for part, _ in pairs]
+            changes = [u.view(p.shape) for u, p in zip(updates.unbind(), parts, strict=True)]
+            torch._foreach_add_(parts, changes, alpha=-rate)
