@@ -85,7 +85,11 @@ TRAININGS = {
     "an unknown device": ("good.csv", ("--device", "gpu"), "gpu"),
     "a fraction above 1": ("good.csv", ("--valid-fraction", "10"), "--valid-fraction 0.1"),
     "--init of nothing": ("good.csv", ("--init", "nowhere"), "nowhere"),
-    "--skip-broken of texts": ("good.csv", ("--skip-broken",), "--skip-broken is for files"),
+    "--skip-broken of texts": (
+        "good.csv",
+        ("--skip-broken",),
+        "--skip-broken is for images and vector files",
+    ),
 }
 
 
@@ -147,7 +151,10 @@ def test_a_file_as_a_folder_of_a_run(saccade, place):
         (["predict", "{run}", "--beem", "3", "x"], "No such option"),
         (["predict", "{run}", "--input", "{place}/missing.txt"], "missing.txt does not exist"),
         (["predict", "{run}", "--beam", "0", "x"], "greater than or equal to 1"),
-        (["predict", "{run}", "--skip-broken", "x"], "--skip-broken is for files"),
+        (
+            ["predict", "{run}", "--skip-broken", "x"],
+            "--skip-broken is for images and vector files",
+        ),
         (["evaluate", "{run}", "--data", "{place}/good.csv"], "source"),
         (["evaluate", "{run}", "--data", "{pairs}", "--split", "tests"], "tests"),
         (["export", "{run}", "--to", "tflite", "{place}/out"], "tflite"),

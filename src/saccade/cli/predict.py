@@ -276,7 +276,9 @@ def _usable_images(
     Return None if the inputs are no files. Those from stdin are checked when they are predicted.
     """
     if skip and reads not in FILES:
-        raise DataError("--skip-broken is for files, and this run reads text; leave it out")
+        raise DataError(
+            "--skip-broken is for images and vector files, and this run reads neither; leave it out"
+        )
     if reads not in FILES or (folder is None and not inputs and path is None):
         return None
     names = inputs or (list(read_inputs(path)) if folder is None and path is not None else [])
