@@ -8,6 +8,11 @@ from typing import Any
 from saccade.cancellation import Cancelled, raise_if_cancelled
 from saccade.errors import DataError
 from saccade.tasks import Answer, Task
+from saccade.tasks._shared.description import Description, Input, Output
+
+
+class PlainText(Input):
+    kind = "text"
 
 
 class Echo(Task):
@@ -17,8 +22,6 @@ class Echo(Task):
     """
 
     name = "echo"
-    reads = "text"
-    generation = None
 
     def __init__(self) -> None:
         super().__init__()
@@ -26,6 +29,9 @@ class Echo(Task):
         self.options: list[dict[str, Any]] = []
         self.began, self.go = threading.Event(), threading.Event()
         self.stopped = 0
+
+    def describe(self) -> Description:
+        return Description(reads=PlainText(), writes=Output(), model=None)
 
     def from_json(self, value: Any) -> Any:
         return value
