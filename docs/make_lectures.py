@@ -2,8 +2,8 @@
 
     python docs/make_lectures.py
 
-Three pictures come from trained models, by commands that the page shows: map.svg, words.png and
-where.png.
+Pictures of trained models come from commands that the page shows: map.svg, circle.png, words.png
+and where.png.
 """
 
 import os
