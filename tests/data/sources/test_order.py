@@ -5,7 +5,7 @@ import pytest
 from saccade.data.sources import open_corpus
 from saccade.data.sources.columns import Column
 from saccade.errors import DataError
-from saccade.training.choice import choose_recipe
+from saccade.training.choice import choose_recipe, fitting_tasks
 
 PAIR = Column("source", ("src", "question"), in_order=True), Column("target", in_order=True)
 SENTENCES = [(f"the bird number {i} sings", f"der Vogel Nummer {i} singt") for i in range(30)]
@@ -81,6 +81,12 @@ def test_a_known_text_beside_an_unknown_column_is_no_pair(tmp_path):
 def test_languages_are_recognised(tmp_path, header, languages):
     corpus = open_corpus(write(tmp_path / "x.csv", header, SENTENCES[:2]), PAIR)
     assert corpus.languages == languages
+
+
+@pytest.mark.parametrize("header", [("English", "French"), ("en", "de")])
+def test_languages_are_a_pair_for_translators_only(tmp_path, header):
+    path = write(tmp_path / "x.csv", header, SENTENCES)
+    assert [task.name for task in fitting_tasks(path)] == ["text_to_text"]
 
 
 def test_languages_among_other_columns(tmp_path):

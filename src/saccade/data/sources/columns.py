@@ -322,7 +322,7 @@ def _found_as(names: Sequence[str], request: ColumnRequest) -> dict[str, str]:
     for column in request.columns:
         if column.name not in request.renamed and column.name in simple:
             assigned.setdefault(column.name, simple[column.name])
-    if not assigned and len(unmatched) == 2:
+    if not assigned and len(unmatched) == 2 and all(column.in_order for column in unmatched):
         both = len(names) == 2 and all(map(language_code, names))
         languages = names if both else [x for x in names if x.strip().lower() in NAMES]
         if len(languages) == 2:  # the codes of languages are also other words
