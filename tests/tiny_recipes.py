@@ -38,6 +38,7 @@ SMALL = {
 NAMES = recipes.names()
 WORDS = ["ash", "bay", "cot", "dew", "elm", "fir", "gum", "hay", "ivy", "jay", "keg", "log"]
 COLOURS = {"red": (220, 30, 30), "green": (30, 200, 30), "blue": (30, 30, 220)}
+VECTOR_WIDTH = 24  # that of builtin:tones
 ROWS = 12
 
 
@@ -105,7 +106,7 @@ def data() -> Path:
     (folder / "vectors").mkdir()
     sounds, spoken = [], []
     for i in range(ROWS):
-        high = np.random.default_rng(i).normal(i % 2, 1.0, (3 + i, 5))
+        high = np.random.default_rng(i).normal(i % 2, 1.0, (3 + i, VECTOR_WIDTH))
         np.save(folder / "vectors" / f"{i}.npy", high)
         sounds.append(f"{i}.npy\t{'ab'[i % 2]}")
         spoken.append(f"{i}.npy\t{WORDS[i % 2]} {WORDS[2]}")

@@ -29,9 +29,8 @@ def hidden_matrices(model: nn.Module) -> dict[nn.Parameter, Parts]:
     key and value, a recurrent layer one part per gate.
 
     Example:
-        >>> [parts] = hidden_matrices(nn.GRU(32, 64, bias=False)).values()
-        >>> parts
-        (64, 64, 64)
+        >>> list(hidden_matrices(nn.GRU(32, 64)).values())
+        [(64, 64, 64), (64, 64, 64)]
     """
     matrices = {weight: parts for module in _hidden(model) for weight, parts in _weights(module)}
     return {

@@ -80,6 +80,11 @@ class Column:
     in_order: bool = False
 
     @property
+    def is_text(self) -> bool:
+        """Whether the values are texts, not labels, numbers, lists or names of files."""
+        return not (self.names_files or self.label or self.numbers or self.sequence)
+
+    @property
     def names_files(self) -> bool:
         """Whether the values name files."""
         return self.image or self.vectors
@@ -322,7 +327,7 @@ def _found_as(names: Sequence[str], request: ColumnRequest) -> dict[str, str]:
     for column in request.columns:
         if column.name not in request.renamed and column.name in simple:
             assigned.setdefault(column.name, simple[column.name])
-    if not assigned and len(unmatched) == 2 and all(column.in_order for column in unmatched):
+    if not assigned and len(unmatched) == 2 and all(column.is_text for column in unmatched):
         both = len(names) == 2 and all(map(language_code, names))
         languages = names if both else [x for x in names if x.strip().lower() in NAMES]
         if len(languages) == 2:  # the codes of languages are also other words
