@@ -1,0 +1,195 @@
+"""Which settings learn more per update: one change at a time, on several tasks and seeds.
+
+    SACCADE_DATA=... python benchmarks/settings.py [TASK ...] [--out runs/settings] [--seeds 2]
+        [--only NAME ...]
+
+Every setting is trained for the same number of updates with one thread, so that its result does not
+depend on what else the machine does. Results are measured on validation data only. Finished
+trainings are kept in results.json and not repeated. The table shows the difference to the first
+setting of the task; the seconds per update are a hint only, since nothing keeps the machine quiet.
+"""
+
+import argparse
+import json
+import shutil
+import statistics
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import race
+import torch
+
+from saccade.training import session
+from saccade.training.console import Console
+
+
+class Task(NamedTuple):
+    """A recipe, the updates of its trainings, what is measured, and the settings to compare."""
+
+    recipe: str
+    data: str
+    updates: int
+    measure: str
+    settings: dict[str, tuple[str, ...]]
+
+
+def both(key: str, value: object) -> tuple[str, str]:
+    """Return a change of encoder and decoder."""
+    return f"model.encoder.{key}={value}", f"model.decoder.{key}={value}"
+
+
+def muon(rate: float, *more: str) -> tuple[str, ...]:
+    """Return the changes for Muon with a learning rate."""
+    return "training.optim.kind=muon", f"training.learning_rate={rate}", *more
+
+
+TASKS = {
+    "translation": Task(
+        "transformer-tiny",
+        "translation",
+        1000,
+        "valid_loss",
+        {
+            "AdamW 2e-3": (),
+            "Muon 4e-3": muon(4e-3),
+            "Muon 8e-3": muon(8e-3),
+            "Muon 4e-3, query/key norm": muon(4e-3, *both("qk_norm", "true")),
+            "Muon 4e-3, gated": muon(
+                4e-3, *both("feed_forward", "gated"), *both("hidden_dim", 176)
+            ),
+            "Muon 4e-3, RMS norm": muon(4e-3, *both("norm", "rms")),
+            "Muon 4e-3, warm-up 100": muon(4e-3, "training.optim.warmup=100"),
+            "Muon 4e-3, batches of 512": muon(4e-3, "training.batch_tokens=512"),
+            "Muon 4e-3, betas 0.9, 0.95": muon(4e-3, "training.optim.betas=[0.9,0.95]"),
+            "Muon 4e-3, linear": muon(4e-3, "training.optim.schedule=linear"),
+            "Muon 4e-3, no clipping": muon(4e-3, "training.optim.clip=0"),
+            "Muon 4e-3, weight decay 0.1": muon(4e-3, "training.optim.weight_decay=0.1"),
+            "AdamW 4e-3": ("training.learning_rate=4e-3",),
+        },
+    ),
+    "language": Task(
+        "gpt-char",
+        "language",
+        800,
+        "valid_loss",
+        {
+            "AdamW 2e-3": (),
+            "Muon 1e-2": muon(1e-2),
+            "Muon 5e-3": muon(5e-3),
+            "Muon 1e-2, query/key norm": muon(1e-2, "model.decoder.qk_norm=true"),
+            "Muon 1e-2, gated": muon(
+                1e-2, "model.decoder.feed_forward=gated", "model.decoder.hidden_dim=344"
+            ),
+            "Muon 1e-2, RMS norm": muon(1e-2, "model.decoder.norm=rms"),
+            "Muon 1e-2, warm-up 50": muon(1e-2, "training.optim.warmup=50"),
+            "Muon 1e-2, betas 0.9, 0.95": muon(1e-2, "training.optim.betas=[0.9,0.95]"),
+            "Muon 1e-2, linear": muon(1e-2, "training.optim.schedule=linear"),
+            "Muon 1e-2, no clipping": muon(1e-2, "training.optim.clip=0"),
+            "Muon 1e-2, weight decay 0.1": muon(1e-2, "training.optim.weight_decay=0.1"),
+        },
+    ),
+    "sentences": Task(
+        "bert-mini",
+        "sentences",
+        600,
+        "valid_loss",
+        {
+            "AdamW 3e-4": (),
+            "Muon 1e-3": muon(1e-3),
+            "Muon 2e-3": muon(2e-3),
+            "Muon 1e-3, batches of 1024": muon(1e-3, "training.batch_tokens=1024"),
+            "Muon 4e-3": muon(4e-3),
+        },
+    ),
+    "images": Task(
+        "vit-tiny",
+        "images",
+        500,
+        "valid_loss",
+        {
+            "AdamW 2e-3": (),
+            "Muon 2e-3": muon(2e-3),
+            "Muon 5e-3": muon(5e-3),
+            "Muon 1e-2": muon(1e-2),
+        },
+    ),
+}
+
+
+def train(out: Path, task: Task, name: str, seed: int) -> dict[str, float]:
+    """Train with a setting; return the last validation and the seconds per update."""
+    folder = out / "training"
+    shutil.rmtree(folder, ignore_errors=True)
+    start = time.monotonic()
+    session.train(
+        task.recipe,
+        data=out / "data" / task.data,
+        out=folder,
+        changes=(*task.settings[name], f"training.validate_every={task.updates // 2}"),
+        max_steps=task.updates,
+        seed=seed,
+        cache=out / "cache",
+        console=Console(quiet=True),
+    )
+    seconds = time.monotonic() - start
+    lines = (folder / "metrics.jsonl").read_text("utf-8").splitlines()
+    last = [row for line in lines if task.measure in (row := json.loads(line))][-1]
+    values = {key: value for key, value in last.items() if isinstance(value, int | float)}
+    return {**values, "seconds": seconds / task.updates}
+
+
+def table(task: Task, results: dict[str, dict[str, float]], seeds: int) -> str:
+    """Return the mean of each setting and its difference to the first, per seed."""
+    head, first = f"| {task.recipe}, {task.updates} updates | loss |", next(iter(task.settings))
+    lines = [f"{head} difference | seconds per update |", "|---|---|---|---|"]
+    for name in task.settings:
+        done = [seed for seed in range(seeds) if f"{task.recipe}, {name}, {seed}" in results]
+        if not done:
+            continue
+        mine, base = (
+            [results[f"{task.recipe}, {which}, {seed}"] for seed in done] for which in (name, first)
+        )
+        loss = statistics.mean(row[task.measure] for row in mine)
+        changes = ", ".join(
+            f"{a[task.measure] - b[task.measure]:+.3f}" for a, b in zip(mine, base, strict=True)
+        )
+        seconds = statistics.median(row["seconds"] for row in mine)
+        lines.append(f"| {name} | {loss:.3f} | {changes} | {seconds:.3f} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("tasks", nargs="*", metavar="TASK", default=list(TASKS))
+    parser.add_argument("--out", type=Path, default=Path("runs/settings"))
+    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--only", nargs="*", help="names of settings")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    out: Path = options.out
+    out.mkdir(parents=True, exist_ok=True)
+    path = out / "results.json"
+    results = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    writers = {
+        "translation": race.pairs,
+        "language": race.characters,
+        "sentences": race.sentences,
+        "images": race.images,
+    }
+    for chosen in options.tasks:
+        task = TASKS[chosen]
+        if not (out / "data" / task.data).exists():
+            writers[chosen](out)
+        for seed in range(options.seeds):
+            for name in options.only or task.settings:
+                key = f"{task.recipe}, {name}, {seed}"
+                if key not in results:
+                    results[key] = train(out, task, name, seed)
+                    path.write_text(json.dumps(results, indent=1), "utf-8")
+                    print(key, json.dumps(results[key]), flush=True)
+        print(table(task, results, options.seeds), flush=True)
+
+
+if __name__ == "__main__":
+    main()
