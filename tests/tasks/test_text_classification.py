@@ -93,6 +93,8 @@ def test_weights_and_focal_loss_apply_in_training_only(tmp_path):
     rows = ROWS[:5]  # four good, one bad
     task = build(tmp_path, rows, "loss.class_weights=balanced", "loss.focal_gamma=2")
     assert task.class_weights.tolist() == pytest.approx([5 / 2, 5 / 8])
+    assert task.largest_weight == pytest.approx(5 / 2)
+    assert build(tmp_path, rows).largest_weight == 1.0
     batch = task.force(["a good day", "bad"], ["good", "bad"])
     p = task.model(batch.tokens, batch.mask, batch.segments).softmax(-1)[[0, 1], batch.truth]
     torch.testing.assert_close(task(batch).total, -p.log().sum())

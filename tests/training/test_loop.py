@@ -43,8 +43,10 @@ def trainer(place, monkeypatch, *changes, **options):
     return ready
 
 
-@pytest.mark.parametrize("clip", [0.0, 0.05])
-def test_batches_of_an_update_are_weighted_by_their_tokens(place, monkeypatch, clip):
+@pytest.mark.parametrize(("clip", "weight"), [(0.0, 1.0), (0.05, 1.0), (0.05, 3.0)])
+def test_batches_of_an_update_are_weighted_by_their_tokens(place, monkeypatch, clip, weight):
+    """Examples with a weight in the loss may have gradients that are longer by it."""
+    monkeypatch.setattr(TextToText, "largest_weight", weight)
     changes = ("training.optim.weight_decay=0", f"training.optim.clip={clip}")
     ready = trainer(place, monkeypatch, *STILL, *changes)
     task, before = ready.task, {n: p.detach().clone() for n, p in ready.task.named_parameters()}
@@ -56,7 +58,7 @@ def test_batches_of_an_update_are_weighted_by_their_tokens(place, monkeypatch, c
     mean = sum(loss.total for loss in losses) / count
     gradients = torch.autograd.grad(mean, list(task.parameters()))
     length = math.sqrt(sum(g.square().sum().item() for g in gradients))
-    shorter = min(1.0, clip / length) if clip else 1.0
+    shorter = min(1.0, clip * weight / length) if clip else 1.0
     assert not clip or shorter < 1.0
     _, update = ready.update(TrainingProgress())
     assert update.loss == pytest.approx(mean.item(), rel=1e-6)

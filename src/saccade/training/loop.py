@@ -237,10 +237,14 @@ class Trainer:
         return total, count
 
     def scale_gradient(self, factor: float) -> float:
-        """Multiply the gradient and clip it; return its length before clipping."""
+        """Multiply the gradient and clip it; return its length before clipping.
+
+        Clipping would undo the weights of rare classes, whose gradients are longer by design, so
+        the limit grows with the largest weight of an example.
+        """
         gradients = [p.grad for p in self.task.model.parameters() if p.grad is not None]
         length = float(torch.nn.utils.get_total_norm(gradients)) * factor
-        clip = self.config.optim.clip
+        clip = self.config.optim.clip * self.task.largest_weight
         shorter = clip / length if clip and length > clip else 1.0
         torch._foreach_mul_(gradients, factor * shorter)
         return length

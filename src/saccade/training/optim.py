@@ -44,7 +44,8 @@ class OptimConfig:
                    jumps in the first updates
     final_rate     learning rate at the end of "cosine" and "linear", as a fraction of the highest
     clip           longest gradient (Euclidean norm over all weights): a longer one is scaled down
-                   to it; 0 clips nothing
+                   to it; 0 clips nothing. With `loss.class_weights` the limit is multiplied by the
+                   largest weight, or clipping would undo the weights
     layer_decay    learning rate of a layer as a fraction of that of the layer above, so that
                    embeddings learn slowest (Howard and Ruder 2018); 1 is the same rate for all.
                    Try 0.9 when fine-tuning

@@ -114,6 +114,11 @@ class Task(nn.Module, ABC):
     def describe(self) -> Description:
         """Return what the task reads and writes, and the options of its model."""
 
+    @property
+    def largest_weight(self) -> float:
+        """The largest weight that the loss gives to an example, where their mean is 1."""
+        return 1.0
+
     @abstractmethod
     def forward(self, batch: Any) -> Loss:
         """Return the loss of a batch."""

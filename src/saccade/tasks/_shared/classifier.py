@@ -113,6 +113,11 @@ class LabelTask(Task):
         )
         self.register_buffer("class_weights", weights, persistent=False)
 
+    @property
+    def largest_weight(self) -> float:
+        """The largest weight of a class, at least 1."""
+        return 1.0 if self.class_weights is None else max(1.0, float(self.class_weights.max()))
+
     @abstractmethod
     def logits_of(self, examples: Encoded) -> Float[Tensor, "n c"]:
         """Return the logits of all examples."""
