@@ -158,7 +158,7 @@ def test_a_label_with_one_row_stays_in_training_with_a_remark():
     assert record.remarks == (
         'the label "rare" has only one row, which stays in training: validation cannot measure it',
     )
-    with pytest.raises(DataError, match=r"each label has only one row .*--columns label=NAME"):
+    with pytest.raises(DataError, match=r"each label has only one input .*--columns label=NAME"):
         sides(labelled({"a": 1, "b": 1, "c": 1}))
 
 

@@ -298,7 +298,9 @@ def test_raises_on_a_missing_image_when_its_row_is_read(tmp_path):
     path = table(tmp_path / "t.tsv", [("a.png", "x"), ("gone.png", "x")])
     rows = iter(open_all(path))
     assert next(rows).values[0] == f"{tmp_path}/images/a.png"
-    message = rf't\.tsv:3: the image "gone\.png" is not in {tmp_path} or {tmp_path}/images. Correct'
+    message = (
+        rf't\.tsv:3: the image "gone\.png" is not in "{tmp_path}" or "{tmp_path}/images". Correct'
+    )
     with pytest.raises(DataError, match=message):
         next(rows)
 

@@ -173,14 +173,15 @@ class IntactFiles(Table):
     def __init__(self, table: Table, column: Column) -> None:
         self._table, self._place = table, table.columns.index(column.name)
         self.columns, self.base, self.noun = table.columns, table.base, column.noun
-        names = list(dict.fromkeys(row.values[self._place] for row in table.rows()))
+        places = {row.values[self._place]: row.where for row in table.rows()}
+        names = list(places)
         read = _vector_width if column.vectors else _intact_image
         results = dict(zip(names, in_threads(_tried(read), names, WORKERS), strict=True))
         widths = Counter(result for result in results.values() if not isinstance(result, str))
         if widths:
             [(usual, _)] = widths.most_common(1)
             results |= {
-                name: wrong_width(name, width, usual)
+                name: f"{places[name]}: {wrong_width(name, width, usual)}"
                 for name, width in results.items()
                 if not isinstance(width, str) and width != usual
             }
@@ -282,7 +283,7 @@ class FileFinder:
     def _missing(self, name: str) -> str:
         if os.path.isabs(name):
             return f"the {self.noun} {name} does not exist. Correct the path."
-        places = " or ".join(base.rstrip("/") for base in self._bases)
+        places = " or ".join(quoted(base.rstrip("/"), 200) for base in self._bases)
         advice = "Correct the path or add the file."
         if len(self._zips) > 1:
             advice = "There are several zip files: write photos.zip/name.jpg."
