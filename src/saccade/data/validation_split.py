@@ -440,8 +440,8 @@ def _nothing_left(where: str, table: _Table, groups: _Groups) -> str:
         return _too_few(where, table.total)
     return (
         f"{where}: no row can be held out for validation, because each label has only one "
-        f"input that differs from the others (rows: {table.total}). Name the right column with --columns label=NAME, or use a folder "
-        "with train.* and valid.*"
+        f"input that differs from the others (rows: {table.total}). Name the right column with "
+        "--columns label=NAME, or use a folder with train.* and valid.*"
     )
 
 
