@@ -3,9 +3,9 @@
     SACCADE_DATA=... python benchmarks/settings.py [TASK ...] [--out runs/settings] [--seeds 2]
         [--only NAME ...]
 
-Every setting is trained for the same number of updates with one thread, so that its result does not
-depend on what else the machine does. Results are measured on validation data only. Finished
-trainings are kept in results.json and not repeated. The table shows the difference to the first
+Every setting is trained on the same number of batches with one thread, so that its result does not
+depend on what else the machine does. Results are measured on validation data only, and kept in
+results-TASK.json, so that no training is repeated. The table shows the difference to the first
 setting of the task; the seconds per update are a hint only, since nothing keeps the machine quiet.
 """
 
@@ -20,12 +20,13 @@ from typing import NamedTuple
 import race
 import torch
 
+from saccade.training import recipe as recipes
 from saccade.training import session
 from saccade.training.console import Console
 
 
 class Task(NamedTuple):
-    """A recipe, the updates of its trainings, what is measured, and the settings to compare."""
+    """A recipe, the batches of its trainings, what is measured, and the settings to compare."""
 
     recipe: str
     data: str
@@ -33,10 +34,19 @@ class Task(NamedTuple):
     measure: str
     settings: dict[str, tuple[str, ...]]
 
+    def source(self, out: Path) -> str:
+        """Return what the recipe is trained on."""
+        return self.data if ":" in self.data else str(out / "data" / self.data)
+
 
 def both(key: str, value: object) -> tuple[str, str]:
     """Return a change of encoder and decoder."""
     return f"model.encoder.{key}={value}", f"model.decoder.{key}={value}"
+
+
+def adamw(rate: float, *more: str) -> tuple[str, ...]:
+    """Return the changes for AdamW with a learning rate."""
+    return "training.optim.kind=adamw", f"training.learning_rate={rate}", *more
 
 
 def muon(rate: float, *more: str) -> tuple[str, ...]:
@@ -51,21 +61,16 @@ TASKS = {
         1000,
         "valid_loss",
         {
-            "AdamW 2e-3": (),
+            "AdamW 2e-3": adamw(2e-3),
             "Muon 4e-3": muon(4e-3),
-            "Muon 8e-3": muon(8e-3),
+            "Muon 4e-3, updates of 2048": muon(4e-3, "training.update_tokens=2048"),
+            "Muon 6e-3, updates of 2048": muon(6e-3, "training.update_tokens=2048"),
             "Muon 4e-3, query/key norm": muon(4e-3, *both("qk_norm", "true")),
             "Muon 4e-3, gated": muon(
                 4e-3, *both("feed_forward", "gated"), *both("hidden_dim", 176)
             ),
-            "Muon 4e-3, RMS norm": muon(4e-3, *both("norm", "rms")),
-            "Muon 4e-3, warm-up 100": muon(4e-3, "training.optim.warmup=100"),
-            "Muon 4e-3, batches of 512": muon(4e-3, "training.batch_tokens=512"),
-            "Muon 4e-3, betas 0.9, 0.95": muon(4e-3, "training.optim.betas=[0.9,0.95]"),
-            "Muon 4e-3, linear": muon(4e-3, "training.optim.schedule=linear"),
-            "Muon 4e-3, no clipping": muon(4e-3, "training.optim.clip=0"),
+            "Muon 4e-3, no label smoothing": muon(4e-3, "loss.label_smoothing=0"),
             "Muon 4e-3, weight decay 0.1": muon(4e-3, "training.optim.weight_decay=0.1"),
-            "AdamW 4e-3": ("training.learning_rate=4e-3",),
         },
     ),
     "language": Task(
@@ -74,18 +79,14 @@ TASKS = {
         800,
         "valid_loss",
         {
-            "AdamW 2e-3": (),
+            "AdamW 2e-3": adamw(2e-3),
             "Muon 1e-2": muon(1e-2),
-            "Muon 5e-3": muon(5e-3),
+            "Muon 1e-2, updates of 2048": muon(1e-2, "training.update_tokens=2048"),
             "Muon 1e-2, query/key norm": muon(1e-2, "model.decoder.qk_norm=true"),
+            "Muon 7e-3": muon(7e-3),
             "Muon 1e-2, gated": muon(
                 1e-2, "model.decoder.feed_forward=gated", "model.decoder.hidden_dim=344"
             ),
-            "Muon 1e-2, RMS norm": muon(1e-2, "model.decoder.norm=rms"),
-            "Muon 1e-2, warm-up 50": muon(1e-2, "training.optim.warmup=50"),
-            "Muon 1e-2, betas 0.9, 0.95": muon(1e-2, "training.optim.betas=[0.9,0.95]"),
-            "Muon 1e-2, linear": muon(1e-2, "training.optim.schedule=linear"),
-            "Muon 1e-2, no clipping": muon(1e-2, "training.optim.clip=0"),
             "Muon 1e-2, weight decay 0.1": muon(1e-2, "training.optim.weight_decay=0.1"),
         },
     ),
@@ -95,11 +96,11 @@ TASKS = {
         600,
         "valid_loss",
         {
-            "AdamW 3e-4": (),
+            "AdamW 3e-4": adamw(3e-4),
             "Muon 1e-3": muon(1e-3),
+            "Muon 1e-3, pre-norm": muon(1e-3, "model.encoder.norm_order=pre"),
+            "Muon 1e-3, mean pooling": muon(1e-3, "model.pooling=mean", "model.pooler=false"),
             "Muon 2e-3": muon(2e-3),
-            "Muon 1e-3, batches of 1024": muon(1e-3, "training.batch_tokens=1024"),
-            "Muon 4e-3": muon(4e-3),
         },
     ),
     "images": Task(
@@ -108,10 +109,23 @@ TASKS = {
         500,
         "valid_loss",
         {
-            "AdamW 2e-3": (),
-            "Muon 2e-3": muon(2e-3),
+            "AdamW 2e-3": adamw(2e-3),
             "Muon 5e-3": muon(5e-3),
             "Muon 1e-2": muon(1e-2),
+            "Muon 5e-3, batches of 64": muon(
+                5e-3, "training.batch_tokens=3136", "training.update_tokens=6272"
+            ),
+        },
+    ),
+    "letters": Task(
+        "pronounce",
+        "builtin:pronounce",
+        1000,
+        "valid_loss",
+        {
+            "AdamW 2e-3": adamw(2e-3),
+            "Muon 4e-3": muon(4e-3),
+            "Muon 8e-3": muon(8e-3),
         },
     ),
 }
@@ -119,15 +133,17 @@ TASKS = {
 
 def train(out: Path, task: Task, name: str, seed: int) -> dict[str, float]:
     """Train with a setting; return the last validation and the seconds per update."""
-    folder = out / "training"
+    folder = out / f"training-{task.recipe}"
     shutil.rmtree(folder, ignore_errors=True)
     start = time.monotonic()
+    one = recipes.load(task.recipe, task.settings[name]).training.batches_per_update()
+    updates = task.updates // one
     session.train(
         task.recipe,
-        data=out / "data" / task.data,
+        data=task.source(out),
         out=folder,
-        changes=(*task.settings[name], f"training.validate_every={task.updates // 2}"),
-        max_steps=task.updates,
+        changes=(*task.settings[name], f"training.validate_every={updates // 2}"),
+        max_steps=updates,
         seed=seed,
         cache=out / "cache",
         console=Console(quiet=True),
@@ -136,12 +152,12 @@ def train(out: Path, task: Task, name: str, seed: int) -> dict[str, float]:
     lines = (folder / "metrics.jsonl").read_text("utf-8").splitlines()
     last = [row for line in lines if task.measure in (row := json.loads(line))][-1]
     values = {key: value for key, value in last.items() if isinstance(value, int | float)}
-    return {**values, "seconds": seconds / task.updates}
+    return {**values, "seconds": seconds / updates}
 
 
 def table(task: Task, results: dict[str, dict[str, float]], seeds: int) -> str:
     """Return the mean of each setting and its difference to the first, per seed."""
-    head, first = f"| {task.recipe}, {task.updates} updates | loss |", next(iter(task.settings))
+    head, first = f"| {task.recipe}, {task.updates} batches | loss |", next(iter(task.settings))
     lines = [f"{head} difference | seconds per update |", "|---|---|---|---|"]
     for name in task.settings:
         done = [seed for seed in range(seeds) if f"{task.recipe}, {name}, {seed}" in results]
@@ -169,8 +185,6 @@ def main() -> None:
     torch.set_num_threads(1)
     out: Path = options.out
     out.mkdir(parents=True, exist_ok=True)
-    path = out / "results.json"
-    results = json.loads(path.read_text("utf-8")) if path.exists() else {}
     writers = {
         "translation": race.pairs,
         "language": race.characters,
@@ -179,7 +193,9 @@ def main() -> None:
     }
     for chosen in options.tasks:
         task = TASKS[chosen]
-        if not (out / "data" / task.data).exists():
+        path = out / f"results-{chosen}.json"
+        results = json.loads(path.read_text("utf-8")) if path.exists() else {}
+        if chosen in writers and not Path(task.source(out)).exists():
             writers[chosen](out)
         for seed in range(options.seeds):
             for name in options.only or task.settings:

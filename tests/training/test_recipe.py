@@ -1,5 +1,6 @@
 """Recipes: the built-in ones, every choice of a key, and the errors they raise."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -222,3 +223,46 @@ def test_options_of_another_model_replace_the_recipes_own():
     other = load("cnn-small", model={"kind": "vit", "dim": 48, "patch_size": 7})
     assert other.table()["model"]["kind"] == "vit"
     assert other.table()["model"]["patch_size"] == 7
+
+
+# the size of an update
+
+
+@pytest.mark.parametrize(
+    ("changes", "processes", "batches"),
+    [
+        ((), 1, 1),
+        ((), 3, 3),
+        (("accumulate=2",), 3, 6),
+        (("update_tokens=400",), 1, 4),
+        (("update_tokens=400",), 2, 4),
+        (("update_tokens=400",), 4, 4),
+        (("update_tokens=301",), 1, 4),
+        (("update_tokens=400",), 3, 6),  # every process needs a batch
+        (("update_tokens=50",), 1, 1),
+        (("update_tokens=400", "accumulate=3"), 2, 6),
+    ],
+)
+def test_batches_of_an_update(changes, processes, batches):
+    changes = ["training.batch_tokens=100", *(f"training.{change}" for change in changes)]
+    training = load("rnn-classifier", ["training.update_tokens=0", *changes]).training
+    assert training.batches_per_update(processes) == batches
+    lengths = np.full((37, 1), 10)
+    plan = training.plan(lengths, rank=processes - 1, processes=processes)
+    assert plan.size == batches
+    assert len(plan.update(0)) == batches // processes
+
+
+def test_the_number_of_processes_does_not_change_an_update():
+    training = load(
+        "rnn-classifier", ["training.batch_tokens=100", "training.update_tokens=400"]
+    ).training
+    lengths = np.random.default_rng(0).integers(1, 40, (300, 1))
+    alone = training.plan(lengths)
+    for processes in (2, 4):
+        plans = [training.plan(lengths, rank=r, processes=processes) for r in range(processes)]
+        for read in range(0, 40, 4):
+            together = [batch for plan in plans for batch in plan.update(read)]
+            assert sorted(index for index, _ in together) == list(range(read, read + 4))
+            rows = {index: rows.tolist() for index, rows in together}
+            assert rows == {index: rows.tolist() for index, rows in alone.update(read)}

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,11 +12,13 @@ import torch
 
 import saccade
 from saccade import cli, files
+from saccade import recipes as builtin
 from saccade.data import sources
 from saccade.errors import RecipeError, RunError, TrainingError
 from saccade.files import write_pieces
 from saccade.tasks.text_to_text import TextToText
 from saccade.training import checkpoint, manifest, run, session
+from saccade.training.console import Console
 from saccade.training.run import Run
 from tests import tiny_recipes
 from tests.training.runs import arguments, everything, outcome, prepare, same, train
@@ -161,7 +164,8 @@ def test_warns_about_changes_of_recipe_data_and_threads(place, caplog, monkeypat
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("world", 3, "the number of processes has changed from 3 to 1, and with it the size of"),
+        ("world", 3, "the number of processes has changed from 3 to 1"),
+        ("batches_per_update", 6, "the number of batches of an update has changed from 6 to 2"),
         ("device", "cuda", "the device has changed from cuda to cpu"),
         ("precision", "bfloat16", "the precision has changed from bfloat16 to float32"),
     ],
@@ -172,6 +176,37 @@ def test_warns_about_changes_of_the_machine(place, caplog, name, value, message)
     path.write_text(json.dumps(json.loads(path.read_text()) | {name: value}))
     train(place, "run", max_steps=1, resume=True)
     assert message in caplog.text
+
+
+def test_a_run_keeps_its_recipe_when_the_built_in_one_has_changed(place, monkeypatch, caplog):
+    """Only keys set by hand and the budget come from the command that resumes it."""
+
+    def train_builtin(*changes, **options):
+        small = ("model.dim=12", "model.encoder.dim=8", "model.decoder.dim=12", *changes)
+        session.train(
+            "rnn-attention",
+            data=place / "data",
+            out=place / "old",
+            changes=(*small, "training.validate_items=2"),
+            cache=place / "cache",
+            device="cpu",
+            console=Console(quiet=True),
+            **options,
+        )
+        return Run(place / "old").recipe()
+
+    before = train_builtin(max_steps=2, minutes=50.0)
+    newer = builtin.text("rnn-attention").replace("2e-3", "7e-3").replace("0.2", "0.6")
+    assert newer.count("7e-3") == 1
+    assert newer.count("0.6") == 2
+    monkeypatch.setattr(builtin, "text", lambda name: newer)
+    after = train_builtin("training.log_every=2", max_steps=3, resume=True)
+    assert "the recipe has changed: training.log_every was 10, is 2" in caplog.text
+    assert after.options == before.options
+    expected = replace(before.training, max_steps=3, minutes=None, log_every=2)
+    assert after.training == expected
+    with pytest.raises(RunError, match=r"begun with another recipe: model\.encoder\.dropout was"):
+        train_builtin("model.encoder.dropout=0.5", max_steps=4, resume=True)
 
 
 def test_a_changed_kind_of_average_starts_again(place):

@@ -7,7 +7,11 @@ codes and Ctrl-C behave as with a single process.
 import os
 import sys
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from saccade import recipes
 
 if TYPE_CHECKING:
     from subprocess import Popen
@@ -15,6 +19,68 @@ if TYPE_CHECKING:
 
 STOP_SECONDS = 15.0
 """Time that the other processes have to exit after one has failed."""
+
+GPUS = ("/dev/nvidiactl", "/dev/kfd")
+"""Files of the drivers of GPUs, which train in one process each."""
+LAUNCHER = "SACCADE_LAUNCHER"
+"""Environment variable with the id of the process that has started this one."""
+DIVIDED = 2
+"""Batches of an update of the recipes that are chosen by the data."""
+
+
+def usual_count(recipe: str | None, changes: Sequence[str], *, device: str) -> int:
+    """Return how many processes train a recipe fastest on this machine.
+
+    On the cores of a CPU, small models train faster in processes of one thread each. Their recipes
+    divide an update into batches (`training.update_tokens`), so that it stays the same in one
+    process and in several. Nothing heavy is imported.
+
+    Args:
+        recipe: the recipe; None if it is chosen by the data.
+        changes: assignments to its keys.
+        device: what it is trained on.
+    """
+    on_cpu = device == "cpu" or (device == "auto" and not any(Path(gpu).exists() for gpu in GPUS))
+    if not on_cpu or not sys.platform.startswith("linux"):
+        return 1
+    cores = len(os.sched_getaffinity(0))
+    cores = min(cores, int(os.environ.get("OMP_NUM_THREADS") or cores))
+    batches = DIVIDED if recipe is None else _batches_per_update(recipe, changes)
+    return max(n for n in range(1, max(1, min(cores, batches)) + 1) if batches % n == 0)
+
+
+def _batches_per_update(recipe: str, changes: Sequence[str]) -> int:
+    """Return the batches of an update; 1 if that cannot be read, which training reports."""
+    import tomllib
+
+    try:
+        builtin = recipe in recipes.names()
+        text = recipes.text(recipe) if builtin else Path(recipe).read_text(encoding="utf-8")
+        training: dict[str, Any] = dict(tomllib.loads(text).get("training", {}))
+        for change in changes:
+            key, _, value = change.partition("=")
+            if key.strip().startswith("training."):
+                training[key.strip().removeprefix("training.")] = value.strip()
+        if int(training.get("accumulate", 1)) > 1:
+            return 1
+        update = int(training.get("update_tokens", 0))
+        return max(1, -(-update // int(training["batch_tokens"])))
+    except (OSError, ValueError, TypeError, LookupError, ArithmeticError):
+        return 1
+
+
+def end_with_launcher() -> None:
+    """Let Linux end this process when the one that has started it dies, even by SIGKILL."""
+    launcher = os.environ.get(LAUNCHER)
+    if launcher is None or not sys.platform.startswith("linux"):
+        return
+    import ctypes
+    import signal
+
+    parent_death_signal = 1  # PR_SET_PDEATHSIG
+    ctypes.CDLL(None).prctl(parent_death_signal, signal.SIGKILL)
+    if os.getppid() != int(launcher):  # it died before that
+        sys.exit(1)
 
 
 def launch(count: int, arguments: list[str]) -> int:
@@ -42,6 +108,7 @@ def launch(count: int, arguments: list[str]) -> int:
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(port),
         "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(threads)),
+        LAUNCHER: str(os.getpid()),
     }
     ranks: list[Popen[bytes]] = []
 

@@ -78,14 +78,15 @@ def run(
     cache: Cache = None,
     threads: Threads = None,
     processes: Annotated[
-        int,
+        int | None,
         typer.Option(
             min=1,
             metavar="N",
-            help="Processes that train together, each with its part of the cores and a batch of "
-            "its own in every update. Faster than threads for small models on a CPU.",
+            help="Processes that train together, each with its part of the cores and of the "
+            "batches of an update. Default: on a CPU, one per core for recipes whose updates have "
+            "several batches (training.update_tokens), else 1.",
         ),
-    ] = 1,
+    ] = None,
     no_samples: NoSamples = False,
     quiet: Quiet = False,
 ) -> None:
@@ -95,10 +96,15 @@ def run(
     checkpoint and prints the command that resumes the training.
     """
     began = time.monotonic()
-    if processes > 1 and "RANK" not in os.environ:
-        from saccade.cli.processes import launch
+    from saccade.cli.processes import end_with_launcher, launch, usual_count
 
-        raise typer.Exit(launch(processes, sys.argv[1:]))
+    if "RANK" not in os.environ:
+        if processes is None:
+            usual = usual_count(recipe, set_ or (), device=device)
+            processes = usual if threads is None else 1
+        if processes > 1:
+            raise typer.Exit(launch(processes, sys.argv[1:]))
+    end_with_launcher()
     try:
         with Interruption():  # also while torch is being imported, SIGTERM acts like Ctrl-C
             import torch

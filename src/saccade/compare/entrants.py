@@ -46,7 +46,7 @@ class TrainingBudget:
             steps = UNLIMITED_STEPS if self.max_steps is None else self.max_steps
             minutes = self.minutes
         if self.tokens is not None:
-            update = training.batch_tokens * training.accumulate
+            update = training.batch_tokens * training.batches_per_update()
             steps = min(steps, math.ceil(self.tokens / update))
         return {"max_steps": steps} | ({} if minutes is None else {"minutes": minutes})
 

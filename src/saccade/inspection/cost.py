@@ -174,12 +174,7 @@ def perform(trial: Trial) -> Cost:
     task = options.create(learned)
     with tempfile.TemporaryDirectory() as folder:
         examples = task.encode(encoded, Path(folder))
-        plan = Plan(
-            lengths=task.sizes(examples),
-            budget=recipe.training.batch_tokens,
-            seed=recipe.training.seed,
-            accumulate=recipe.training.accumulate,
-        )
+        plan = recipe.training.plan(task.sizes(examples))
         data = TrainingData(examples, plan, examples, [])
         times = _timed(task, data, recipe, trial.seconds, Path(folder))
     seconds = sum(times) / len(times)

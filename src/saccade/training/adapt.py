@@ -114,19 +114,12 @@ def adapt(recipe: Recipe, facts: TrainingFacts) -> Adaptation:
 
 
 def repeated(recipe: Recipe, changes: Mapping[str, int | float]) -> Recipe:
-    """Return a recipe with the changes that a run recorded, except those of keys set by hand."""
+    """Return a recipe with changes, except those of keys set by hand."""
     table = recipe.table()
     for key, value in changes.items():
         if not recipe.sets(key):
             set_key(table, f"{key}={value!r}")
     return recipes.from_table(table, "the adapted recipe", recipe.by_hand)
-
-
-def recorded_changes(about: Mapping[str, Any]) -> Mapping[str, int | float]:
-    """Return the changes that a run.json records; none if the run is older or they are damaged."""
-    adapted = about.get("adapted")
-    changes = adapted.get("changes") if isinstance(adapted, Mapping) else None
-    return changes if isinstance(changes, Mapping) else {}
 
 
 def adaptable(recipe: Recipe) -> bool:
@@ -165,11 +158,12 @@ def _vocabulary(table: Mapping[str, Any], facts: TrainingFacts) -> Iterator[Chan
 def _batch(table: Mapping[str, Any], facts: TrainingFacts) -> Iterator[Change]:
     if facts.updates_per_epoch is None or facts.updates_per_epoch >= UPDATES_PER_EPOCH:
         return
-    key = "training.batch_tokens"
     fraction = max(SMALLEST_BATCH, facts.updates_per_epoch / UPDATES_PER_EPOCH)
     often = round(facts.updates_per_epoch, 1)
     updates = "one update reads" if often <= 1 else f"{often:g} updates read"
-    yield Change(key, max(1, round(table[key] * fraction)), f"{updates} all training data")
+    for key in ("training.batch_tokens", "training.update_tokens"):
+        value = table[key] and max(1, round(table[key] * fraction))  # 0 stays 0
+        yield Change(key, value, f"{updates} all training data")
 
 
 def _dropout(table: Mapping[str, Any], facts: TrainingFacts) -> Iterator[Change]:

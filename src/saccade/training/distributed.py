@@ -47,6 +47,7 @@ class World:
         rank: its number, from 0.
         size: how many processes there are.
         local_rank: its number among those on this machine.
+        local_size: how many of them are on this machine.
         attempt: how often torchrun has restarted the processes.
         device: what it computes on.
         store: holds the keys that the processes of one attempt wait for.
@@ -56,6 +57,7 @@ class World:
     rank: int = 0
     size: int = 1
     local_rank: int = 0
+    local_size: int = 1
     attempt: int = 0
     device: torch.device = torch.device("cpu")
     store: Store | None = field(default=None, compare=False)
@@ -90,6 +92,18 @@ class World:
         distributed.all_reduce(sums)
         return sums.tolist()
 
+    @contextmanager
+    def all_threads(self) -> Iterator[None]:
+        """Use the threads of all processes on this machine inside the block."""
+        own, more = torch.get_num_threads(), self.local_size > 1
+        if more:
+            torch.set_num_threads(own * self.local_size)
+        try:
+            yield
+        finally:
+            if more:
+                torch.set_num_threads(own)
+
     def wait(self) -> None:
         """Wait until all processes are here; for the first one without a timeout."""
         self.from_first(lambda: None)
@@ -98,7 +112,7 @@ class World:
     def from_first(self, work: Callable[[], Result]) -> Result:
         """Let the first process do some work, and return its result in every process.
 
-        The others wait without a timeout.
+        The others wait without a timeout, and leave their threads to it.
 
         Args:
             work: returns plain values, which pass through JSON to the other processes.
@@ -111,7 +125,8 @@ class World:
         assert self.store is not None, "the processes have not joined"
         key = f"saccade/meeting/{next(self.meetings)}"
         if self.first:
-            result = work()
+            with self.all_threads():
+                result = work()
             self.store.set(key, json.dumps(result))
             return result
         try:
@@ -133,6 +148,7 @@ def from_environment() -> World:
         rank=int(get("RANK", "0")),
         size=int(get("WORLD_SIZE", "1")),
         local_rank=int(get("LOCAL_RANK", "0")),
+        local_size=int(get("LOCAL_WORLD_SIZE", "1")),
         attempt=int(get("TORCHELASTIC_RESTART_COUNT", "0")),
     )
 

@@ -10,6 +10,7 @@ A recipe is built in (by its name) or a file. `--set a.b=v` changes single keys.
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
@@ -21,6 +22,8 @@ from annotated_types import Ge, Lt
 from saccade import config, tasks
 from saccade import recipes as builtin
 from saccade.config import Count, Positive, Whole
+from saccade.data.batches.plan import Plan
+from saccade.data.store.ragged import Integers
 from saccade.errors import RecipeError, brief
 from saccade.files import read_text
 from saccade.tasks import TaskConfig
@@ -45,10 +48,13 @@ class TrainingConfig:
                        whichever of steps and minutes runs out first
     learning_rate      highest learning rate, reached after the warm-up; lower it (by 3 to 10 times)
                        if the loss jumps or becomes NaN, and for fine-tuning
-    batch_tokens       tokens of a batch on all sides, padding included; lower it if memory runs
-                       out, and raise `accumulate` by the same factor
-    accumulate         batches per update and process; raise it for larger updates in the same
-                       memory
+    batch_tokens       most tokens of a batch on all sides, padding included; lower it if memory
+                       runs out
+    update_tokens      tokens of an update over all processes, rounded up to batches of
+                       `batch_tokens`, so that 1 and 2 processes make the same updates; 0: every
+                       process reads `accumulate` batches for an update. Raise it if the loss is
+                       noisy
+    accumulate         batches per update and process; above 1 it replaces `update_tokens`
     validate_every     updates between validations; 0 is about every 2 % of the budget, less often
                        where validation would take more than a tenth of the time, and measures the
                        loss on 1000 validation examples at most
@@ -72,6 +78,7 @@ class TrainingConfig:
     minutes: Positive | None = None
     learning_rate: Positive = 1e-3
     batch_tokens: Count = 4096
+    update_tokens: Whole = 0
     accumulate: Count = 1
     validate_every: Whole = 0
     validate_items: Whole = 200
@@ -91,6 +98,28 @@ class TrainingConfig:
                 'select_by = "metric" needs predictions to measure: set validate_items above 0, '
                 'or select_by = "loss"'
             )
+
+    def batches_per_update(self, processes: int = 1) -> int:
+        """Return the number of batches of an update over all processes, a multiple of them.
+
+        Example:
+            >>> TrainingConfig(batch_tokens=1000, update_tokens=4000).batches_per_update(2)
+            4
+        """
+        if not self.update_tokens or self.accumulate > 1:
+            return self.accumulate * processes
+        return math.ceil(self.update_tokens / self.batch_tokens / processes) * processes
+
+    def plan(self, lengths: Integers, *, rank: int = 0, processes: int = 1) -> Plan:
+        """Return the plan of the batches that a process reads of examples of these lengths."""
+        return Plan(
+            lengths=lengths,
+            budget=self.batch_tokens,
+            seed=self.seed,
+            rank=rank,
+            world=processes,
+            accumulate=self.batches_per_update(processes) // processes,
+        )
 
 
 FINE_TUNING = TrainingConfig(learning_rate=5e-5)

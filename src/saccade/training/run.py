@@ -484,6 +484,24 @@ class Run:
         with disk_errors(self.metrics), self.metrics.open("ab") as file:
             file.write(line.encode() + b"\n")
 
+    def recipe_for_resuming(self, recipe: Recipe) -> Recipe:
+        """Return the run's own recipe with the budget and the keys set by hand of another.
+
+        Recipes get better from version to version and adapt to data and budget; a run keeps those
+        values that it was begun with.
+        """
+        table, free = self.recipe().table(), [f"training.{name}" for name in FREE]
+        for name in FREE:
+            table["training"].pop(name, None)
+        for key, value in flat(recipe.table()).items():
+            if key in free or recipe.sets(key):
+                *path, name = key.split(".")
+                inner = table
+                for part in path:
+                    inner = inner.setdefault(part, {})
+                inner[name] = value
+        return recipes.from_table(table, str(self.folder), recipe.by_hand)
+
     def resume_with(self, recipe: Recipe, facts: Mapping[str, object]) -> None:
         """Check a recipe against the run's own, warn about changes, and keep it as the run's.
 
@@ -558,8 +576,8 @@ _CHANGES = {
     "data": "the data has changed since the run began; training resumes with the new data",
     "threads": "the number of threads has changed from {before} to {now}: the last bits of sums "
     "may differ",
-    "world": "the number of processes has changed from {before} to {now}, and with it the size of "
-    "an update",
+    "world": "the number of processes has changed from {before} to {now}",
+    "batches_per_update": "the number of batches of an update has changed from {before} to {now}",
     "device": "the device has changed from {before} to {now}",
     "precision": "the precision has changed from {before} to {now}",
 }

@@ -15,7 +15,6 @@ import torch
 from saccade import config
 from saccade.allocator import keep_freed_memory
 from saccade.data import sources
-from saccade.data.batches.plan import Plan
 from saccade.data.corpus import Corpus, Item, Split
 from saccade.data.sources.columns import Column, ColumnNames, counted, parse_columns
 from saccade.data.sources.layout import SPLITS
@@ -36,8 +35,6 @@ from saccade.training.adapt import (
     adapt,
     adaptable,
     count_words,
-    recorded_changes,
-    repeated,
 )
 from saccade.training.baselines import DataPlace, baseline_remarks, keep_baselines
 from saccade.training.choice import RecipeChoice, choose_recipe
@@ -158,6 +155,8 @@ def train(
             recipe, changes = choice.recipe, (*choice.changes, *changes)
         initial, model = _initialisation(run, init, resumed=resumed)
         chosen = recipes.load(recipe, [*changes, *overrides], model)
+        if resumed and str(recipe) == run.about().get("recipe"):
+            chosen = run.recipe_for_resuming(chosen)
         if by_hand is not None:
             chosen = replace(chosen, by_hand=frozenset(by_hand))
         place = precisions.pick_device(device, world.local_rank if world.size > 1 else None)
@@ -477,6 +476,7 @@ class _Job:
             "data": {name: split.digest() for name, split in splits.items() if name != "test"},
             "threads": torch.get_num_threads(),
             "world": self.world.size,
+            "batches_per_update": self.recipe.training.batches_per_update(self.world.size),
             "device": self.world.device.type,
             "precision": self.precision.name,
         }
@@ -484,8 +484,7 @@ class _Job:
             if not checkpoint.steps(self.run.checkpoints):
                 self.run.require_start()
                 self.notify(f"{self.run.folder} has no checkpoint yet; training starts from step 0")
-            recipe = repeated(self.recipe, recorded_changes(self.run.about()))
-            self.run.resume_with(recipe, facts)
+            self.run.resume_with(self.recipe, facts)
             return None
         facts |= self.survey()
         torch.manual_seed(self.recipe.training.seed)
@@ -532,7 +531,7 @@ class _Job:
         data = self.encode(task, adaptation.recipe, quiet=True)
         adaptation = adaptation.to(TrainingFacts(updates_per_epoch=data.plan.updates_per_epoch))
         training = adaptation.recipe.training
-        data = replace(data, plan=replace(data.plan, budget=training.batch_tokens))
+        data = replace(data, plan=training.plan(data.plan.lengths, processes=self.world.size))
         updates: int | float = training.max_steps
         if training.minutes is not None:
             timed = True
@@ -613,7 +612,8 @@ class _Job:
             f"{progress.best_step}, in {self.run.weights}"
         )
         if self.world.first and report_due(self.run):
-            self.finish(task, data)
+            with self.world.all_threads():
+                self.finish(task, data)
         return task
 
     def finish(self, task: Task, data: TrainingData) -> None:
@@ -661,14 +661,8 @@ class _Job:
                     f"no row of {name} can be used: all are empty or too long. Check the columns, "
                     "or raise the recipe's limit of length"
                 )
-        plan = Plan(
-            lengths=task.sizes(encoded["train"]),
-            budget=config.batch_tokens,
-            seed=config.seed,
-            rank=self.world.rank,
-            world=self.world.size,
-            accumulate=config.accumulate,
-        )
+        lengths, world = task.sizes(encoded["train"]), self.world
+        plan = config.plan(lengths, rank=world.rank, processes=world.size)
         items = spread(list(task.items(self.corpus.splits["valid"])), config.validate_items)
         return TrainingData(encoded["train"], plan, encoded["valid"], items)
 

@@ -7,7 +7,6 @@ import time
 from pathlib import Path
 from statistics import median
 
-from saccade.data.batches.plan import Plan
 from saccade.data.corpus import Split
 from saccade.data.sample import sample
 from saccade.tasks import Task
@@ -71,12 +70,7 @@ def epochs_within(recipe: Recipe, train: Split, minutes: float) -> float:
     device = precisions.pick_device("auto")
     with tempfile.TemporaryDirectory() as folder:
         examples = task.encode(rows, Path(folder))
-        plan = Plan(
-            lengths=task.sizes(examples),
-            budget=config.batch_tokens,
-            seed=config.seed,
-            accumulate=config.accumulate,
-        )
+        plan = config.plan(task.sizes(examples))
         data = TrainingData(examples, plan, examples, [])
         precision = precisions.choose("auto", device)
         seconds = seconds_per_update(task, data, config, World(device=device), precision)
