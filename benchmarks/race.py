@@ -672,12 +672,18 @@ def run_ours(race: Race, name: str, minutes: float, out: Path) -> list[tuple[flo
     folder = out / name / "ours" / "run"
     command = [sys.executable, "-m", "saccade", "train", race.recipe]
     command += ["--data", str(out / "data" / name), "--minutes", str(minutes), "--out", str(folder)]
-    started = time.monotonic()
-    subprocess.run(command, check=True)
-    overhead = time.monotonic() - started
-    records = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    points = [(r["seconds"], r[race.metric]) for r in records if race.metric in r]
-    print(f"the whole command took {overhead:.0f} s")
+    started, prepared, log = time.monotonic(), None, folder / "metrics.jsonl"
+    with subprocess.Popen(command) as process:
+        while process.poll() is None:
+            if prepared is None and log.exists():  # updates begin
+                prepared = time.monotonic() - started
+            time.sleep(0.05)
+    if process.returncode or prepared is None:
+        raise SystemExit(f"the command failed: {' '.join(command)}")
+    seconds = time.monotonic() - started
+    print(f"preparation took {prepared:.0f} s, the complete command {seconds:.0f} s")
+    records = [json.loads(line) for line in log.read_text("utf-8").splitlines()]
+    points = [(prepared + r["seconds"], r[race.metric]) for r in records if race.metric in r]
     if race.metric != "valid_loss":
         command = [sys.executable, "-m", "saccade", "evaluate", str(folder), "--json"]
         command += ["--data", str(out / "data" / name), "--split", "test"]
