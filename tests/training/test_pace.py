@@ -2,11 +2,12 @@
 
 import dataclasses
 import math
+from types import SimpleNamespace
 
 import pytest
 
 from saccade.data.sources import open_corpus
-from saccade.training import checkpoint, report, session
+from saccade.training import checkpoint, loop, report, session
 from saccade.training.console import Console
 from saccade.training.loop import GENERATED, READ, VALIDATED, Trainer, spread, validation_interval
 from saccade.training.progress import TAIL
@@ -130,6 +131,17 @@ def test_the_minutes_include_the_preparation(place, monkeypatch):
     clock.now = 0.0
     train(place, "apart", *changes, elapsed=None, **options)
     assert clock.now == pytest.approx(120, abs=1)
+
+
+def test_the_preparation_is_no_part_of_the_updates(place, monkeypatch):
+    now = [5.0]
+    monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(
+        session, "measure_baselines", lambda *_, **__: now.append(now.pop() + 99) or []
+    )
+    train(place, "run", max_steps=2)
+    assert now == [104.0]
+    assert everything_saved(place)["seconds"] == 0.0
 
 
 def test_a_long_preparation_leaves_half_of_the_minutes(place, monkeypatch, capsys):

@@ -141,7 +141,7 @@ class Trainer:
         self.optimizer = config.optim.build(task.model, config.learning_rate)
         self.average = Average(config.average, task.model)
         self.learner = world.wrap(task)
-        self.began = time.monotonic()  # less the seconds of earlier sessions
+        self.began = time.monotonic()  # of the updates, less the seconds of earlier sessions
         self.stopping = False
 
     def fit(self) -> TrainingProgress:
@@ -181,6 +181,7 @@ class Trainer:
         if progress.end(self.config):
             return progress
         prepared = self.world.from_first(self.prepare)
+        self.began = time.monotonic() - progress.seconds
         progress = replace(progress, prepared=progress.prepared + prepared)
         minutes = self.config.minutes
         if minutes is not None and self.world.first:

@@ -589,6 +589,13 @@ class _Job:
                 f"{self.run.folder} was imported, not trained here, so it has nothing to resume "
                 f"from; start a new run from it with --init {self.run.folder} --out OTHER"
             )
+        before, now = self.run.recipe().task, self.recipe.task
+        if before != now:
+            raise RunError(
+                f"{self.run.folder} was begun for the task {before}, and {self.origin['recipe']} is "
+                f"a recipe for {now}; resume it without a recipe, or train into another folder "
+                "with --out"
+            )
 
     def fit(self, task: Task) -> Task:
         """Train the task; return it with its best weights."""
