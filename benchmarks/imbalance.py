@@ -101,7 +101,8 @@ def main() -> None:
         cells = []
         for name in names:
             values = [100 * results[f"{loss}-{seed}"][name] for seed in range(options.seeds)]
-            cells.append(f"{statistics.mean(values):.1f} ± {statistics.stdev(values):.1f}")
+            spread = f" ± {statistics.stdev(values):.1f}" if len(values) > 1 else ""
+            cells.append(f"{statistics.mean(values):.1f}{spread}")
         print(f"| {loss} | {' | '.join(cells)} |")
 
 

@@ -592,8 +592,8 @@ class _Job:
         before, now = self.run.recipe().task, self.recipe.task
         if before != now:
             raise RunError(
-                f"{self.run.folder} was begun for the task {before}, and {self.origin['recipe']} is "
-                f"a recipe for {now}; resume it without a recipe, or train into another folder "
+                f"{self.run.folder} was begun for the task {before}, and {self.origin['recipe']} "
+                f"is a recipe for {now}; resume it without a recipe, or train into another folder "
                 "with --out"
             )
 
