@@ -14,6 +14,7 @@ from saccade.errors import SaccadeError
 from saccade.training import recipe as recipes
 from saccade.training.console import Console
 from saccade.training.run import Run
+from tests.cli.conftest import begin
 
 LONGEST = 520
 """Characters of a message without the paths in it."""
@@ -32,6 +33,7 @@ def place(tmp_path_factory):
         + "".join(f"{i},{row}\n" for i, row in enumerate(labelled.splitlines())),
         "empty.csv": "",
         "header.csv": "text,label\n",
+        "no_labels.csv": "text,label\n" + "".join(f"{row},\n" for row in ROWS),
         "one_label.csv": "text,label\n" + "".join(f"{row},a\n" for row in ROWS),
         "twice.csv": "text,label,text\n" + "".join(f"{row},a,b\n" for row in ROWS),
         "quotes.csv": f'text,label\n{labelled}"never closed,a\n',
@@ -51,6 +53,11 @@ def place(tmp_path_factory):
     (folder / "no_images" / "cats").mkdir(parents=True)
     (folder / "no_images" / "cats" / "a.txt").write_text("a cat")
     (folder / "nothing").mkdir()
+    for name in ("cat", "dog"):
+        (folder / "photos" / name).mkdir(parents=True)
+        Image.new("L", (9, 7)).save(folder / "photos" / name / "1.png")
+    (folder / "no_splits").mkdir()
+    (folder / "no_splits" / "mine.csv").write_text(texts["good.csv"])
     return folder
 
 
@@ -64,7 +71,10 @@ TRAININGS = {
     "an empty file": ("empty.csv", (), "is empty"),
     "a header only": ("header.csv", (), "has no rows"),
     "one label": ("one_label.csv", (), "label"),
-    "a folder without images": ("no_images", ("cnn-small",), "image"),
+    "labels that are all empty": ("no_labels.csv", (), "each of its 40 rows has an empty column"),
+    "a folder without images": ("no_images", ("cnn-small",), "None of its files is one of .png"),
+    "images for a recipe of texts": ("photos", ("bert-mini",), "a recipe for images, such as"),
+    "a folder of one table": ("no_splits", ("bert-mini",), "Rename mine.csv to train.csv, or"),
     "an empty folder": ("nothing", (), "nothing"),
     "a binary file": ("binary.csv", (), "not UTF-8 at byte offset 0"),
     "an image as a table": ("photo.csv", (), "an image"),
@@ -142,6 +152,12 @@ def test_a_file_as_a_folder_of_a_run(saccade, place):
     assert_helpful(result, str(out.parent))
 
 
+@pytest.fixture(scope="module")
+def unfinished(pairs, tmp_path_factory):
+    """A run that has not been validated yet."""
+    return begin(tmp_path_factory.mktemp("runs") / "begun", "reverse", pairs, weights=False)
+
+
 @pytest.mark.parametrize(
     ("arguments", "fragment"),
     [
@@ -157,6 +173,13 @@ def test_a_file_as_a_folder_of_a_run(saccade, place):
         ),
         (["evaluate", "{run}", "--data", "{place}/good.csv"], "source"),
         (["evaluate", "{run}", "--data", "{pairs}", "--split", "tests"], "tests"),
+        (["evaluate", "{unfinished}", "--data", "{pairs}"], "--resume"),
+        (["predict", "{unfinished}", "x"], "has no weights yet"),
+        (["export", "{photos}/run", "--to", "ctranslate2", "{place}/out"], "such as onnx"),
+        (
+            ["train", "bert-mini", "--data", "{pairs}", "--out", "{run}", "--resume"],
+            "was begun for the task text_to_text",
+        ),
         (["export", "{run}", "--to", "tflite", "{place}/out"], "tflite"),
         (["export", "{run}", "--to", "onnx", "{place}"], "is not empty"),
         (["compare", "rnn", "rnnn", "--data", "{pairs}", "--out", "{place}/c"], "rnnn"),
@@ -169,8 +192,9 @@ def test_a_file_as_a_folder_of_a_run(saccade, place):
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_a_command_with(arguments, fragment, saccade, run, pairs, place):
-    places = {"run": run, "pairs": pairs, "place": place}
+def test_a_command_with(arguments, fragment, saccade, run, unfinished, photos, pairs, place):
+    places = {"run": run, "pairs": pairs, "place": place, "photos": photos}
+    places["unfinished"] = unfinished
     result = saccade(*(argument.format(**places) for argument in arguments))
     assert_helpful(result, fragment.format(**places))
 

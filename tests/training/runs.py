@@ -108,7 +108,14 @@ def outcome(run: Path) -> dict:
     digests = {str(f.relative_to(run)): hashlib.sha256(f.read_bytes()).hexdigest() for f in files}
     newest = max(run.glob("checkpoints/step-*"), key=lambda path: int(path.name[5:]))
     state = json.loads((newest / "state.json").read_text())
-    for name in ("seconds", "prepared", "validated_at", "validation_seconds", "metrics_size"):
+    for name in (
+        "seconds",
+        "prepared",
+        "validated_at",
+        "validation_seconds",
+        "report_seconds",
+        "metrics_size",
+    ):
         del state[name]
     return {"files": digests, "state": state, "metrics": metrics(run)}
 

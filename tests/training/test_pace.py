@@ -2,23 +2,30 @@
 
 import dataclasses
 import math
+from types import SimpleNamespace
 
 import pytest
 
-from saccade.training import checkpoint
+from saccade.data.sources import open_corpus
+from saccade.training import checkpoint, loop, report, session
 from saccade.training.console import Console
 from saccade.training.loop import GENERATED, READ, VALIDATED, Trainer, spread, validation_interval
 from saccade.training.progress import TAIL
 from saccade.training.recipe import TrainingConfig
-from tests.training.runs import metrics, outcome, train, write_rows
+from saccade.training.report import rehearse_report
+from saccade.training.run import Run
+from tests.training.runs import everything, metrics, outcome, train, write_rows
 
 AUTOMATIC = "training.validate_every=0"
 
 
 class Clock:
-    """A clock on which an update takes a second, and a validation `validation` seconds."""
+    """A clock on which an update takes a second, a validation `validation` and a report `report`.
 
-    def __init__(self, patch, validation):
+    `rehearsals` has the times at which the report was rehearsed, which takes two seconds.
+    """
+
+    def __init__(self, patch, validation, report=0.0):
         self.now, self.validation, self.validations = 0.0, validation, 0
         update, measure, seconds = Trainer.update, Trainer.measure, self
 
@@ -31,6 +38,14 @@ class Clock:
             seconds.validations += 1
             return measure(self, progress)
 
+        self.rehearsals = []
+
+        def rehearsed(*_):
+            seconds.rehearsals.append(seconds.now)
+            seconds.now += 2.0
+            return report
+
+        patch.setattr(session, "rehearse_report", rehearsed)
         patch.setattr(Trainer, "update", updated)
         patch.setattr(Trainer, "measure", measured)
         patch.setattr(Trainer, "seconds", lambda self: seconds.now)
@@ -39,7 +54,7 @@ class Clock:
 def test_minutes_are_validated_fifty_times(place, monkeypatch):
     clock = Clock(monkeypatch, validation=0.0)
     train(place, "run", AUTOMATIC, "training.validate_items=0", "training.select_by=loss",
-          "training.average.kind=none", minutes=3.0, max_steps=10**6)  # fmt: skip
+          "training.average.kind=none", minutes=3.0, max_steps=10**6, elapsed=None)  # fmt: skip
     assert 45 <= clock.validations <= 50
     assert clock.now == pytest.approx(180, abs=1)
 
@@ -65,6 +80,38 @@ def test_slow_validations_take_a_tenth_and_the_tail_stays_in_the_budget(
     assert len(rates) == state["step"]
 
 
+@pytest.mark.parametrize("report", [pytest.param(0.0, marks=pytest.mark.slow), 15.0])
+def test_the_time_of_the_report_stays_in_the_budget(place, monkeypatch, report):
+    clock = Clock(monkeypatch, 0.5, report)
+    train(place, "run", AUTOMATIC, "training.validate_items=0", "training.select_by=loss",
+          minutes=1.0, max_steps=10**6, elapsed=None)  # fmt: skip
+    [rehearsed] = clock.rehearsals
+    assert rehearsed == pytest.approx(30, abs=3)
+    assert clock.now + (TAIL - 1) * 0.5 + report == pytest.approx(60, rel=0.1)
+    assert everything_saved(place)["report_seconds"] == report
+
+
+def test_steps_have_no_rehearsal_and_a_resumed_run_has_one(place, monkeypatch):
+    clock = Clock(monkeypatch, validation=0.0, report=5.0)
+    train(place, "run", AUTOMATIC, max_steps=8)
+    assert clock.rehearsals == []
+    options = {"max_steps": 10**6, "resume": True, "elapsed": None}
+    train(place, "run", AUTOMATIC, minutes=0.5, **options)
+    train(place, "run", AUTOMATIC, minutes=1.0, **options)
+    assert len(clock.rehearsals) == 1
+
+
+def test_a_rehearsal_estimates_a_report_and_writes_nothing(place, monkeypatch):
+    train(place, "run", max_steps=4)
+    run, seconds = Run(place / "run"), iter([0.0, 2.0, 2.5])
+    monkeypatch.setattr(report, "monotonic", lambda: next(seconds))
+    task, before = run.task(), everything(run.folder)
+    corpus = open_corpus(place / "data", task.columns)
+    items = list(task.items(corpus.splits["valid"]))  # 12 of them, of which 3 are measured
+    assert rehearse_report(run, task, items, []) == 4 * 2.0 + 0.5
+    assert everything(run.folder) == before
+
+
 def test_a_validation_that_outlasts_the_budget_ends_the_training(place, monkeypatch):
     clock = Clock(monkeypatch, validation=600.0)
     train(place, "run", AUTOMATIC, minutes=1.0, max_steps=10**6)
@@ -84,6 +131,17 @@ def test_the_minutes_include_the_preparation(place, monkeypatch):
     clock.now = 0.0
     train(place, "apart", *changes, elapsed=None, **options)
     assert clock.now == pytest.approx(120, abs=1)
+
+
+def test_the_preparation_is_no_part_of_the_updates(place, monkeypatch):
+    now = [5.0]
+    monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(
+        session, "measure_baselines", lambda *_, **__: now.append(now.pop() + 99) or []
+    )
+    train(place, "run", max_steps=2)
+    assert now == [104.0]
+    assert everything_saved(place)["seconds"] == 0.0
 
 
 def test_a_long_preparation_leaves_half_of_the_minutes(place, monkeypatch, capsys):

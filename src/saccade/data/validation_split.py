@@ -436,6 +436,11 @@ def _labels(names: Sequence[str]) -> str:
 
 
 def _nothing_left(where: str, table: _Table, groups: _Groups) -> str:
+    if table.total and not len(groups.hashes):
+        return (
+            f"{where}: each of its {table.total:,} rows has an empty column. Name the right "
+            "columns with --columns, or fill them in"
+        )
     if len(groups.hashes) < 2:
         return _too_few(where, table.total)
     return (

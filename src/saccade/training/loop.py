@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import asdict, dataclass, replace
 from typing import TypeVar
@@ -106,7 +106,9 @@ class Trainer:
         precision: the precision of the forward pass.
         console: where progress is shown.
         interruption: whether a signal has requested a stop.
-        prepared: seconds before the training that a budget in minutes includes.
+        prepare: makes the last preparations, unless the run has ended before; returns the seconds
+            before the first update that a budget in minutes includes.
+        rehearse: returns an estimate of the seconds that the report will take.
     """
 
     def __init__(
@@ -120,9 +122,11 @@ class Trainer:
         precision: Precision,
         console: Console,
         interruption: Interruption,
-        prepared: float = 0.0,
+        prepare: Callable[[], float] = float,
+        rehearse: Callable[[], float] = float,
     ) -> None:
-        self.task, self.data, self.run, self.prepared = task, data, run, prepared
+        self.task, self.data, self.run = task, data, run
+        self.prepare, self.rehearse = prepare, rehearse
         self.config = (
             config
             if config.minutes
@@ -137,7 +141,7 @@ class Trainer:
         self.optimizer = config.optim.build(task.model, config.learning_rate)
         self.average = Average(config.average, task.model)
         self.learner = world.wrap(task)
-        self.began = time.monotonic()  # less the seconds of earlier sessions
+        self.began = time.monotonic()  # of the updates, less the seconds of earlier sessions
         self.stopping = False
 
     def fit(self) -> TrainingProgress:
@@ -152,6 +156,8 @@ class Trainer:
                     if validation is not None and self.world.first:
                         log.note(validation.record)
                         bar.validated(validation)
+                elif progress.rehearsal_due(config):
+                    progress = self.rehearsed(progress)
                 else:
                     progress, update = self.update(progress)
                     if self.world.first:
@@ -172,10 +178,13 @@ class Trainer:
 
     def budgeted(self, progress: TrainingProgress) -> TrainingProgress:
         """Count the preparation, by the clock of the first process; report a long one."""
-        [prepared] = self.world.sum([self.prepared if self.world.first else 0.0])
+        if progress.end(self.config):
+            return progress
+        prepared = self.world.from_first(self.prepare)
+        self.began = time.monotonic() - progress.seconds
         progress = replace(progress, prepared=progress.prepared + prepared)
         minutes = self.config.minutes
-        if minutes is not None and self.world.first and not progress.end(self.config):
+        if minutes is not None and self.world.first:
             counted = counted_preparation(self.config, progress.prepared)
             if counted < progress.prepared:
                 self.console.notify(
@@ -184,6 +193,19 @@ class Trainer:
                     "training takes longer"
                 )
         return progress
+
+    def rehearsed(self, progress: TrainingProgress) -> TrainingProgress:
+        """Let the first process estimate the time of the report; a signal ends that at once."""
+
+        def rehearse() -> float:
+            try:
+                with self.interruption.cancelling():
+                    return self.rehearse()
+            except StoppedError:
+                return 0.0  # the next update sees the signal
+
+        self.task.eval()
+        return replace(progress, report_seconds=self.world.from_first(rehearse))
 
     def update(self, progress: TrainingProgress) -> tuple[TrainingProgress, Update]:
         """Make one update, by the gradient of the mean loss over the predictions of its batches."""

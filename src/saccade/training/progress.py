@@ -14,7 +14,9 @@ VALIDATION_COST = 0.1
 """Largest fraction of the time that such validations take."""
 TAIL = 3.0
 """Time to reserve after the last update, in validations: the last one, the calibration on the same
-data, and the report with its measurements."""
+data, and the scores of the report. Its other parts are timed by a rehearsal."""
+REHEARSED = 0.5
+"""Fraction of a budget in minutes after which the report is rehearsed, to know its time."""
 PREPARED = 0.5
 """Largest fraction of a budget in minutes that reading and encoding the data take of it."""
 
@@ -31,6 +33,7 @@ class TrainingProgress:
     in words, or empty. `seconds` count from the beginning of the updates. `validated_at` is when
     the last validation ended, and `validation_seconds` how long it took. `prepared` is the time
     before the updates, such as for encoding the data, which a budget in minutes includes.
+    `report_seconds` is the estimated time of the report, or negative before its rehearsal.
     """
 
     step: int = 0
@@ -46,6 +49,7 @@ class TrainingProgress:
     validated_at: float = 0.0
     validation_seconds: float = 0.0
     prepared: float = 0.0
+    report_seconds: float = -1.0
 
     def fraction(self, config: TrainingConfig) -> float:
         """Return the fraction of the budget used: of the steps or the minutes, the larger."""
@@ -57,7 +61,8 @@ class TrainingProgress:
         if config.minutes is None:
             return math.inf
         seconds = 60 * config.minutes - counted_preparation(config, self.prepared)
-        return seconds - min(seconds / 2, TAIL * self.validation_seconds)
+        tail = TAIL * self.validation_seconds + max(0.0, self.report_seconds)
+        return seconds - min(seconds / 2, tail)
 
     def end(self, config: TrainingConfig) -> str:
         """Return why the run has ended, or an empty string."""
@@ -85,6 +90,12 @@ class TrainingProgress:
         used = max(steps / config.max_steps, seconds / self.time_limit(config))
         cheap = VALIDATION_COST * (seconds + self.validation_seconds) >= self.validation_seconds
         return used >= VALIDATE_EVERY and cheap
+
+    def rehearsal_due(self, config: TrainingConfig) -> bool:
+        """Return whether the report is to be rehearsed, so that its time can be reserved."""
+        if config.minutes is None or self.report_seconds >= 0 or not self.step:
+            return False
+        return self.seconds >= REHEARSED * self.time_limit(config) and not self.end(config)
 
     def checkpoint_due(self, config: TrainingConfig) -> bool:
         """Return whether to save; a validation comes first, and the end saves by itself."""

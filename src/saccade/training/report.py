@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from time import monotonic
 from typing import Any
 
 from saccade.data.corpus import Item
@@ -16,8 +17,8 @@ from saccade.training.run import Run
 
 PREDICTIONS = 12
 """Items whose predictions are shown."""
-MEASURED = 24
-"""Items by which attention is measured."""
+MEASURED, REHEARSED = 24, 3
+"""Items by which attention is measured: for the report, and for its rehearsal."""
 VALIDATIONS = 20
 """The last validations that are listed."""
 
@@ -53,6 +54,51 @@ def write_report(
         remarks: sentences about the result.
         samples: whether the report may quote inputs, references and predictions.
     """
+    if evaluation is not None:
+        evaluation = _measured(task, evaluation, MEASURED)
+    page = _page(run, task, evaluation, baselines, remarks, samples=samples)
+    write_file(run.folder / "report.html", page.encode(), "the run itself is kept")
+
+
+def rehearse_report(
+    run: Run, task: Task, items: Sequence[Item], baselines: Sequence[Baseline]
+) -> float:
+    """Estimate the seconds of `write_report` by making a page with a few items.
+
+    Args:
+        run: the run folder; nothing is written into it.
+        task: the task, in training.
+        items: the validation items.
+        baselines: the baselines on the same items.
+    """
+    few = items[:: -(-len(items) // REHEARSED)] if items else []
+    evaluation = validated(task, few)
+    began = monotonic()
+    if evaluation is not None:
+        evaluation = _measured(task, evaluation, REHEARSED)
+    measured = monotonic()
+    _page(run, task, evaluation, baselines, (), samples=True)
+    times = min(MEASURED, len(items)) / max(1, len(few))
+    return times * (measured - began) + monotonic() - measured
+
+
+def _measured(task: Task, evaluation: Evaluation, most: int) -> Evaluation:
+    """Return the evaluation with measures of attention, if the model has any."""
+    with suppress(WatchError):
+        return with_attention(task, evaluation, most=most)
+    return evaluation
+
+
+def _page(
+    run: Run,
+    task: Task,
+    evaluation: Evaluation | None,
+    baselines: Sequence[Baseline],
+    remarks: Sequence[str],
+    *,
+    samples: bool,
+) -> str:
+    """Return report.html."""
     records = read_metrics(run)
     validations = [record for record in records if "valid_loss" in record]
     last = validations[-1] if validations else {}
@@ -61,15 +107,13 @@ def write_report(
     tables: dict[str, Sequence[Mapping[str, Any]]] = {}
     if evaluation is not None:
         tables = _results(evaluation, baselines)
-        with suppress(WatchError):  # a model without attention
-            evaluation = with_attention(task, evaluation, most=MEASURED)
         if samples:
             predictions = _predictions(evaluation)
         else:
             evaluation = evaluation.without_samples()
         tables |= {**evaluation.tables, **_attention_tables(evaluation)}
     remarks = [*(() if evaluation is None else evaluation.remarks), *remarks]
-    page = report_page(
+    return report_page(
         title=f"Saccade: {run.folder.resolve().name}",
         summary=f"{type(task.model).__name__}, {parameters:,} parameters; "
         f"{last.get('step', 0):,} steps, {last.get('seconds', 0) / 60:.1f} minutes."
@@ -79,7 +123,6 @@ def write_report(
         tables={**tables, "Validations": validations[-VALIDATIONS:]},
         recipe=(run.folder / "recipe.toml").read_text(encoding="utf-8"),
     )
-    write_file(run.folder / "report.html", page.encode(), "the run itself is kept")
 
 
 def read_metrics(run: Run) -> list[dict[str, Any]]:

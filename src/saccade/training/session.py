@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,14 @@ from saccade.data.validation_split import GIVEN, STRATIFIED
 from saccade.errors import BrokenImagesError, DataError, RunError, joined
 from saccade.interfaces import HasEngine
 from saccade.lens.alignment.gold import Gold, GoldFile, SentencePair, parse_gold
-from saccade.tasks import Aligns, Evaluation, Task, measure_baselines
+from saccade.tasks import (
+    Aligns,
+    Baseline,
+    Evaluation,
+    Task,
+    best_baseline,
+    measure_baselines,
+)
 from saccade.tasks.measures import require_measurable, with_attention
 from saccade.training import checkpoint, distributed
 from saccade.training import precision as precisions
@@ -44,7 +51,7 @@ from saccade.training.interruption import Interruption
 from saccade.training.loop import Trainer, TrainingData, spread
 from saccade.training.progress import counted_preparation
 from saccade.training.recipe import Recipe
-from saccade.training.report import report_due, validated, write_report
+from saccade.training.report import rehearse_report, report_due, validated, write_report
 from saccade.training.run import Run, tensors_of
 from saccade.training.speed import TRAINED, seconds_per_update
 from saccade.training.summary import keep_scores
@@ -581,6 +588,13 @@ class _Job:
                 f"{self.run.folder} was imported, not trained here, so it has nothing to resume "
                 f"from; start a new run from it with --init {self.run.folder} --out OTHER"
             )
+        before, now = self.run.recipe().task, self.recipe.task
+        if before != now:
+            raise RunError(
+                f"{self.run.folder} was begun for the task {before}, and {self.origin['recipe']} "
+                f"is a recipe for {now}; resume it without a recipe, or train into another folder "
+                "with --out"
+            )
 
     def fit(self, task: Task) -> Task:
         """Train the task; return it with its best weights."""
@@ -593,6 +607,14 @@ class _Job:
             f"{len(data.plan.lengths):,} training examples, {len(data.valid):,} for validation · "
             f"{self.world.device}, {self.precision.name}, threads: {torch.get_num_threads()}"
         )
+        baselines = cache(partial(self.baselines, task, data))
+
+        def prepare() -> float:
+            """Measure the baselines; return the seconds of all preparation."""
+            if (best := best_baseline(baselines(), task.comparison_metric)) is not None:
+                self.notify(f"baseline to beat: {best.sentence(task.comparison_metric)}")
+            return self.prepared()
+
         progress = Trainer(
             task=task,
             data=data,
@@ -602,7 +624,8 @@ class _Job:
             precision=self.precision,
             console=self.console,
             interruption=self.interruption,
-            prepared=self.prepared(),
+            prepare=prepare,
+            rehearse=lambda: rehearse_report(self.run, task, data.items, baselines()),
         ).fit()
         self.world.wait()
         self.run.load_best(task.model)
@@ -613,10 +636,15 @@ class _Job:
         )
         if self.world.first and report_due(self.run):
             with self.world.all_threads():
-                self.finish(task, data)
+                self.finish(task, data, baselines())
         return task
 
-    def finish(self, task: Task, data: TrainingData) -> None:
+    def baselines(self, task: Task, data: TrainingData) -> list[Baseline]:
+        """Measure the baselines on the validation items."""
+        train = self.corpus.splits["train"]
+        return measure_baselines(task, train, data.items, split="valid", notify=self.notify)
+
+    def finish(self, task: Task, data: TrainingData, baselines: Sequence[Baseline]) -> None:
         """Calibrate the task, measure it beside its baselines, and write its report.
 
         Some items are kept to compare engines by.
@@ -626,8 +654,7 @@ class _Job:
         if remark := task.finish(data.valid):
             self.run.keep_parts(task)
             self.notify(remark)
-        evaluation, train = validated(task, data.items), self.corpus.splits["train"]
-        baselines = measure_baselines(task, train, data.items, split="valid", notify=self.notify)
+        evaluation = validated(task, data.items)
         keep_baselines(self.run, baselines, self.place)
         if evaluation is not None:
             counts = {"train": len(data.plan.lengths), "valid": len(data.valid)}

@@ -40,6 +40,7 @@ from saccade.data.sources.plain_text import open_document
 from saccade.data.sources.text_files import (
     DAMAGE,
     LONGEST,
+    empty_file,
     file_digest,
     first_line,
     open_bytes,
@@ -165,7 +166,7 @@ class SeparatedTable(FileTable):
     def _match(self, request: ColumnRequest) -> ColumnMatch:
         self._first = next((fields for _, fields in self._fields()), [])
         if not self._first:
-            raise DataError(f"{self.path} is empty; at least one example is expected")
+            raise empty_file(self.path)
         return self._match_fields(self._first, request)
 
     def _match_fields(self, fields: list[str], request: ColumnRequest) -> ColumnMatch:

@@ -12,7 +12,7 @@ from saccade.data.sources.columns import ColumnMatch, ColumnRequest, match_names
 from saccade.data.sources.formats import Record, texts_of
 from saccade.data.sources.generated import GeneratedTable
 from saccade.data.sources.layout import SPLITS
-from saccade.errors import DataError
+from saccade.errors import DataError, brief
 
 HUGGING_FACE = "hf:"
 
@@ -50,7 +50,10 @@ def _load(name: str) -> Mapping[str, Iterable[Record]]:
             dataset, _, config = name.partition(":")
             loaded = datasets.load_dataset(dataset, config or None)
     except Exception as error:  # the hub, the network and the files each have their own errors
-        raise DataError(f"datasets cannot load {name}: {error}") from error
+        raise DataError(
+            f"datasets cannot load {name}: {brief(error)}. Check the name and the network, or "
+            "give a file or folder instead"
+        ) from error
     return loaded if isinstance(loaded, Mapping) else {"train": loaded}
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import cast
 
 from saccade.data.sources.columns import quoted
-from saccade.data.sources.text_files import LONGEST, read_chunks
+from saccade.data.sources.text_files import LONGEST, empty_file, read_chunks
 from saccade.errors import DataError
 
 SHAPE = 'an array of objects: [{"text": "…"}, …] or {"data": [{"text": "…"}, …]}'
@@ -32,7 +32,7 @@ def read_objects(path: Path) -> Iterator[tuple[int, Mapping[str, object]]]:
     if start == "{":
         _enter_array(scanner)
     elif not start:
-        raise DataError(f"{path} is empty; at least one example is expected")
+        raise empty_file(path)
     elif start != "[":
         raise scanner.unexpected()
     scanner.skip("[")

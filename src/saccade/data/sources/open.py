@@ -18,8 +18,9 @@ from saccade.data.sources.columns import (
 from saccade.data.sources.formats import FORMATS
 from saccade.data.sources.generated import builtin_tables
 from saccade.data.sources.huggingface import HUGGING_FACE, huggingface_tables, is_saved
-from saccade.data.sources.image_tables import IntactFiles
+from saccade.data.sources.image_tables import IntactFiles, Tree, suffixes_of
 from saccade.data.sources.layout import SPLITS, contents, find_places
+from saccade.data.sources.text_files import suffix_of
 from saccade.data.validation_split import (
     ENOUGH,
     GIVEN,
@@ -267,8 +268,22 @@ def _missing(split: str, data: str | Path, there: list[str], request: ColumnRequ
         other = f", or parallel text such as {split}.en and {split}.de"
     return (
         f"{data} has no {names} ({' '.join(FORMATS)}, also followed by .gz or .xz{other}); it "
-        f"holds {contents(Path(data))}"
+        f"holds {contents(Path(data))}. {_remedy(split, Path(data), request)}"
     )
+
+
+def _remedy(split: str, path: Path, request: ColumnRequest) -> str:
+    """Return what to do about a folder or a zip that has no files of a split."""
+    if not request.file_column and Tree.of(path).classes:
+        return "Its sub-folders hold images: choose a recipe for images, such as cnn-small"
+    if request.classes:
+        suffixes = suffixes_of(request.required[0])
+        if not Tree.of(path, suffixes).examples:
+            return f"None of its files is one of {' '.join(suffixes)}: check the path"
+    if path.is_dir() and (files := [name for name in path.iterdir() if suffix_of(name) in FORMATS]):
+        first = min(files)
+        return f"Rename {first.name} to {split}{suffix_of(first)}, or give {first} itself"
+    return f"Check the path, or add {split} data"
 
 
 def _require_same_columns(tables: Mapping[str, Table]) -> None:

@@ -126,7 +126,15 @@ def first_line(path: Path) -> str:
     """Return the first line; raise a DataError if the file is empty."""
     for line in read_lines(path):
         return line
-    raise DataError(f"{path} is empty; at least one example is expected")
+    raise empty_file(path)
+
+
+def empty_file(path: Path) -> DataError:
+    """Return the error of a file without content."""
+    return DataError(
+        f"{path} is empty; at least one example is expected. Check the path, or write the file "
+        "again"
+    )
 
 
 def file_digest(path: Path) -> str:

@@ -88,7 +88,10 @@ def require_runnable(task: Task) -> Runnable:
                 tip = advice("ctranslate2", task.name, changes_of(obstacles))
                 raise InteropError(f"CTranslate2 cannot run this model: {reasons}{tip}")
             return Runnable(task, host, reads, writes, model)
-    raise InteropError(f"CTranslate2 runs translators and language models, not {task.name}")
+    raise InteropError(
+        f"CTranslate2 runs translators and language models, not {task.name}; use another format, "
+        "such as onnx"
+    )
 
 
 def _obstacles(model: TranslatorConfig | LanguageModelConfig) -> Iterator[Obstacle]:

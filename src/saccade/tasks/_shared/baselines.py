@@ -101,6 +101,11 @@ class Baseline:
         """Return the numbers, by the names of their metrics."""
         return {name: score.value for name, score in self.scores.items()}
 
+    def sentence(self, metric: str) -> str:
+        """Return one of its scores, and what it was measured on."""
+        value = self.scores[metric].value
+        return f"{self.name}, {metric} {value:.4g} on {self.items:,} {self.split} items"
+
     def as_json(self) -> dict[str, Any]:
         """Return plain values, without the time, which differs from one measurement to the next."""
         return {
@@ -299,17 +304,25 @@ class Standing:
         return f"the model is not significantly better than a {self.baseline.kind} baseline: {both}"
 
 
+def best_baseline(baselines: Iterable[Baseline], metric: str) -> Baseline | None:
+    """Return the baseline with the best score; None if none has this metric."""
+
+    def goodness(baseline: Baseline) -> float:
+        score = baseline.scores[metric]
+        return score.value if score.higher_is_better else -score.value
+
+    return max((one for one in baselines if metric in one.scores), key=goodness, default=None)
+
+
 def standing(
     scores: Mapping[str, MetricScore], baselines: Iterable[Baseline], metric: str
 ) -> Standing | None:
     """Return a model's score beside its best baseline; None if they have no such metric."""
-    measured = [baseline for baseline in baselines if metric in baseline.scores]
-    if metric not in scores or not measured:
+    best = best_baseline(baselines, metric)
+    if metric not in scores or best is None:
         return None
-    model = scores[metric]
+    model, other = scores[metric], best.scores[metric]
     sign = 1.0 if model.higher_is_better else -1.0
-    best = max(measured, key=lambda baseline: sign * baseline.scores[metric].value)
-    other = best.scores[metric]
     gain = sign * (model.value - other.value)
     if model.resamples and len(model.resamples) == len(other.resamples):
         differences = sign * (np.array(model.resamples) - np.array(other.resamples))

@@ -795,7 +795,8 @@ def _number(text: str, where: str) -> float:
 def _known(name: str, number: Mapping[str, int], where: str) -> int:
     if name not in number:
         raise DataError(
-            f"{where}: the label {name[:40]!r} was not in the training data: {_some(list(number))}"
+            f"{where}: the label {name[:40]!r} was not in the training data: "
+            f"{_some(list(number))}. Correct or remove the row, or train a new run with this label"
         )
     return number[name]
 
