@@ -81,7 +81,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/imbalance"))
     parser.add_argument("--recipe", default="cnn-small")
     parser.add_argument("--steps", type=int, default=1500, help="updates of each training")
-    parser.add_argument("--seeds", type=int, default=3, help="trainings per loss")
+    parser.add_argument("--seeds", type=int, default=3, help="training runs per loss")
     options = parser.parse_args()
     out: Path = options.out
     (out / "data").mkdir(parents=True, exist_ok=True)

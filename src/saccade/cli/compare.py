@@ -69,7 +69,9 @@ def run(
     seed: Annotated[
         int,
         typer.Option(
-            min=0, metavar="N", help="First random seed; further trainings use the next integers."
+            min=0,
+            metavar="N",
+            help="First random seed; further training runs use the next integers.",
         ),
     ] = 0,
     device: Device = "auto",

@@ -38,7 +38,7 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingCost:
-    """Cost of a training.
+    """Cost of training.
 
     ended               why it ended
     tokens_per_second   median over the training, in `unit`; None if it was too short to measure
@@ -76,7 +76,7 @@ class Sample:
 
 @dataclass(frozen=True, kw_only=True)
 class Measurements:
-    """All measurements of a training.
+    """All measurements of a training run.
 
     split               split they were taken on
     comparison_metric   metric that ranks the recipes

@@ -53,7 +53,7 @@ class MeasuredRecipe(Protocol):
 
     @property
     def qualities(self) -> Mapping[str, Quality]:
-        """Every metric over all trainings."""
+        """Every metric over all training runs."""
         ...
 
 
@@ -140,7 +140,7 @@ def disagreements(comparison: Contest[MeasuredRecipe]) -> dict[str, str]:
 
 
 def improving(contender: MeasuredRecipe, metric: str) -> bool:
-    """Return whether a training of a recipe was still improving steeply when it ended."""
+    """Return whether a training run of a recipe was still improving steeply when it ended."""
     baseline = best_baseline(contender, metric, trivial=True)
     return any(
         still_improving(

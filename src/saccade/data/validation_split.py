@@ -3,7 +3,7 @@
 A row is known by a hash of the seed and of its inputs. Rows with equal inputs therefore fall on the
 same side, and their order does not matter. Only hashes and label numbers are held in memory.
 
-stratified   the rule of new trainings: every label has its fraction of the held-out rows
+stratified   the rule of new training runs: every label has its fraction of the held-out rows
 hash         the rule of runs that record no split: the smallest hashes, whatever their labels
 given        the data has a validation set of its own
 """
@@ -91,7 +91,7 @@ class RowSelection:
 
 @dataclass(frozen=True)
 class SplitRecord:
-    """How the validation set of a training came about, as run.json keeps it.
+    """How the validation set of a training run came about, as run.json keeps it.
 
     Attributes:
         rule: "stratified", "hash", or "given" if the data has a validation set of its own.

@@ -8,9 +8,9 @@ from typing import Any
 FEWEST = 5
 """The number of validations below which a curve is too short to judge."""
 LAST = 0.2
-"""The last part of a training, as a fraction of its steps."""
+"""The last part of training, as a fraction of its steps."""
 STEEP = 0.1
-"""The fraction of all improvement in the last part above which a training was still improving."""
+"""The fraction of all improvement in the last part above which training was still improving."""
 
 
 def still_improving(

@@ -1,4 +1,4 @@
-"""The time that an update takes, measured by a few updates before a training begins."""
+"""The time that an update takes, measured by a few updates before training begins."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def seconds_per_update(
 
 
 def epochs_within(recipe: Recipe, train: Split, minutes: float) -> float:
-    """Estimate how often a training reads its data in some minutes, by a trial of a few seconds.
+    """Estimate how many times training reads its data in some minutes, by a trial of a few seconds.
 
     Args:
         recipe: the recipe.
