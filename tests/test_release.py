@@ -93,7 +93,7 @@ def test_archives_hold_the_package_and_nothing_else(archives):
     with tarfile.open(archives[1]) as source:
         parts = {Path(name).parts[1] for name in source.getnames() if len(Path(name).parts) > 1}
     assert not parts & {"tests", "benchmarks", "tools", ".ci"}
-    assert {"src", "README.md", "LICENSE", "pyproject.toml"} <= parts
+    assert {"src", "README.md", "LICENSE", "pyproject.toml", "setup.py"} <= parts
 
 
 def links(description):
@@ -110,7 +110,8 @@ def test_metadata_without_an_address_has_no_links(archives):
     description = metadata.get_payload()
     assert metadata["Description-Content-Type"] == "text/markdown"
     assert metadata.get_all("Project-URL") is None
-    assert description.startswith("# Saccade") and "](" not in description
+    assert description.startswith("# Saccade")
+    assert "](" not in description
     readme = (ROOT / "README.md").read_text()
     assert CODE.findall(description) == CODE.findall(readme)
 
@@ -123,7 +124,8 @@ def test_metadata_with_an_address_has_absolute_links_to_files(archives):
     assert urls["Homepage"] == ADDRESS
     pages, images = links(metadata.get_payload())
     pages += [urls["Documentation"], urls["Changelog"]]
-    assert len(pages) > 10 and len(images) == 1
+    assert len(pages) > 10
+    assert len(images) == 1
     for kind, addresses in (("blob", pages), ("raw", images)):
         start = f"{ADDRESS}/{kind}/v{saccade.__version__}/"
         assert [to for to in addresses if not to.startswith(start)] == []

@@ -37,8 +37,8 @@ def run(
         Path,
         typer.Option(
             metavar="FILE",
-            help="File to write: .html is one page with all inputs; .png, .svg, .json and .npz have "
-            "one file per input (FILE-2 for the second).",
+            help="File to write: .html is one page with all inputs; .png, .svg, .json and .npz "
+            "have one file per input (FILE-2 for the second).",
         ),
     ] = Path("attention.html"),
     pair: Annotated[

@@ -86,7 +86,7 @@ class Contender:
         return rows
 
     def mean(self, part: str, name: str) -> float | None:
-        """Return the mean of a number ("training" or "answering") over training runs that have it."""
+        """Return the mean of a number ("training" or "answering") over the runs that have it."""
         values = [getattr(getattr(m, part), name) for m in self.measured.values()]
         known = [value for value in values if value is not None]
         return fmean(known) if known else None

@@ -122,7 +122,7 @@ def verdict(one: Quality, other: Quality) -> Verdict:
 def _resampled_means(
     resamples: Sequence[Sequence[float]], seed: int
 ) -> Float[np.ndarray, " samples"]:
-    """Return the mean over training runs, which are sampled again for each resample of the items."""
+    """Return the mean over training runs, resampling them for each resample of the items."""
     table = np.array(resamples, dtype=np.float64)
     count, samples = table.shape
     mean = table.mean(0)

@@ -65,7 +65,7 @@ class TrainingJob:
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetUsed:
-    """The budget that a training run has used up, if it has, and its peak memory in bytes so far."""
+    """The budget that a training run has used up, if any, and its peak memory in bytes so far."""
 
     budget: list[Limit] | None = None
     peak_memory: int | None = None

@@ -68,8 +68,8 @@ def survey(
 ) -> Survey:
     """Read the rows of a corpus and return the facts about them.
 
-    Broken rows that a tolerant corpus leaves out are reported. In any other corpus, and in a damaged
-    file, the first broken row ends the reading of its split.
+    Broken rows that a tolerant corpus leaves out are reported. In any other corpus, and in a
+    damaged file, the first broken row ends the reading of its split.
 
     Args:
         corpus: The corpus.
@@ -328,7 +328,7 @@ class _VectorColumn:
         if len(widths) > 1:
             usual, *others = widths
             count = sum(widths[width] for width in others)
-            faults.append(f"{count} have another width than {usual}: {others[0]}")
+            faults.append(f"{count} have a width other than {usual}: {others[0]}")
         broken = Fault(len(self.broken) + sum(list(widths.values())[1:]), tuple(faults))
         return VectorFacts(count=len(self.names), widths=widths, broken=broken)
 

@@ -268,8 +268,8 @@ class VectorTask(Task):
         most = self.vectors.config.max_length
         if cut := int((self.steps(examples) > most).sum()):
             yield (
-                f"{cut:,} of {len(examples):,} sequences have more than the {most:,} steps of "
-                "vectors.max_length; only their beginning is read"
+                f"{cut:,} of {len(examples):,} sequences have more than {most:,} steps "
+                "(vectors.max_length); only their beginning is read"
             )
 
     def examples_of(self, inputs: Sequence[object], first: int = 0) -> list[VectorExample]:
