@@ -6,7 +6,7 @@
 Every setting is trained on the same number of batches with one thread, so that its result does not
 depend on what else the machine does. Results are measured on validation data only, and kept in
 results-TASK.json, so that no training run is repeated. The table shows the difference to the first
-setting of the task; the seconds per update are a hint only, since nothing keeps the machine quiet.
+setting of the task; seconds per update are only a hint, because other work may be running.
 """
 
 import argparse

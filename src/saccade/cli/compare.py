@@ -63,7 +63,7 @@ def run(
     seeds: Annotated[
         int,
         typer.Option(
-            min=1, metavar="N", help="Trainings per recipe, each with another random seed."
+            min=1, metavar="N", help="Training runs per recipe, each with a different random seed."
         ),
     ] = 1,
     seed: Annotated[
