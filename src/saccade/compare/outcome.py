@@ -81,7 +81,13 @@ class Contest(Protocol[RecipeT_co]):
 
 
 def best_baseline(contender: MeasuredRecipe, metric: str, *, trivial: bool) -> Baseline | None:
-    """Return the best baseline of a recipe by a metric, among all or among the trivial ones."""
+    """Return the best baseline of a recipe by a metric, among all or among the trivial ones.
+
+    Args:
+        contender: The recipe.
+        metric: The metric.
+        trivial: Consider trivial baselines only.
+    """
     measured = [
         baseline
         for baseline in contender.first.baselines

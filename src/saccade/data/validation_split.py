@@ -232,7 +232,14 @@ def compare_given(
     row_key: RowKey,
     label: LabelValues | None = None,
 ) -> SplitRecord:
-    """Count the rows of a training and a validation set, and the inputs that both contain."""
+    """Count the rows of a training and a validation set, and the inputs that both contain.
+
+    Args:
+        train: The rows of the training set.
+        valid: The rows of the validation set.
+        row_key: The hash of the input of a row.
+        label: The column of the labels; None if there are none.
+    """
     tables = [_Table(rows, row_key, label) for rows in (train, valid)]
     shared = int(np.isin(tables[1].hashes, tables[0].hashes).sum())
     counts = _by_side(*(table.label_counts() for table in tables))

@@ -91,6 +91,11 @@ def scheme_of(tags: Iterable[str]) -> Scheme:
 def tags_of(spans: Iterable[WordSpan], length: int, scheme: Scheme = "BIO") -> list[str]:
     """Return the tags that mark spans in a sentence of `length` words.
 
+    Args:
+        spans: The spans.
+        length: The number of words.
+        scheme: The scheme of the tags.
+
     >>> tags_of([WordSpan(0, 2, "PER"), WordSpan(3, 4, "LOC")], 4, "BIOES")
     ['B-PER', 'E-PER', 'O', 'S-LOC']
     """
@@ -108,6 +113,11 @@ def tags_of(spans: Iterable[WordSpan], length: int, scheme: Scheme = "BIO") -> l
 
 def may_follow(before: str, tag: str, scheme: Scheme) -> bool:
     """Return whether a tag may come after another; "" stands for both ends of a sentence.
+
+    Args:
+        before: The tag of the word before.
+        tag: The tag.
+        scheme: The scheme of both.
 
     >>> may_follow("O", "I-PER", "BIO"), may_follow("B-PER", "", "BIOES")
     (False, False)

@@ -125,7 +125,14 @@ def _training_data(
 def baseline_remarks(
     run: Run, task: Task, scores: Mapping[str, MetricScore], baselines: Sequence[Baseline]
 ) -> tuple[Standing | None, list[str]]:
-    """Return a model beside its best baseline, and sentences about it for people."""
+    """Return a model beside its best baseline, and sentences about it for people.
+
+    Args:
+        run: The run of the model.
+        task: Its task.
+        scores: The scores of the model.
+        baselines: The baselines, measured on the same items.
+    """
     result = standing(scores, baselines, task.comparison_metric)
     if result is None:
         return None, []
