@@ -13,21 +13,19 @@ from pathlib import Path
 from setuptools import setup
 
 ROOT = Path(__file__).parent
-LINK = re.compile(r"(!?)\[([^\]]*)\]\((?![a-z]+:)([^)\s]+)\)")
-"""An image or a link to a relative address: the mark of an image, the text, the address."""
+LINK = re.compile(r"\[([^\]]*)\]\((?![a-z]+:)([^)\s]+)\)")
+"""A link to a relative address: its text and the address."""
+IMAGE = re.compile(r'<img src="(?![a-z]+:)([^"]+)"([^>]*)>')
+"""An image with a relative address: the address, and its other attributes."""
 
 
 def long_description(page: str, repository: str, tag: str) -> str:
     """Return the README as it reads without the files around it."""
 
-    def outside(link: re.Match[str]) -> str:
-        mark, text, path = link.groups()
-        if not repository:
-            return "" if mark else text
-        return f"{mark}[{text}]({repository}/{'raw' if mark else 'blob'}/{tag}/{path})"
-
+    link = rf"[\1]({repository}/blob/{tag}/\2)" if repository else r"\1"
+    image = rf'<img src="{repository}/raw/{tag}/\1"\2>' if repository else ""
     prose_and_code = re.split(r"(^```.*?^```$)", page, flags=re.MULTILINE | re.DOTALL)
-    prose_and_code[::2] = [LINK.sub(outside, prose) for prose in prose_and_code[::2]]
+    prose_and_code[::2] = [LINK.sub(link, IMAGE.sub(image, prose)) for prose in prose_and_code[::2]]
     return re.sub(r"\n{3,}", "\n\n", "".join(prose_and_code))
 
 
