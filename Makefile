@@ -19,7 +19,7 @@ check: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/codespell src tests docs examples benchmarks tools *.md
+	$(BIN)/codespell src tests docs examples benchmarks tools setup.py *.md
 	$(BIN)/python tools/voice.py
 	$(BIN)/python tools/checklist.py
 	tools/javascript/check

@@ -3,8 +3,8 @@
     SACCADE_DATA=... python benchmarks/imbalance.py [--out runs/imbalance] [--recipe cnn-small]
         [--losses none balanced focal] [--steps 1500] [--seeds 3]
 
-The training images are those of Fashion-MNIST, of whose shirts only every hundredth is kept: 54 of
-48 654, with 6 more among the 5 406 for validation. For each seed, the recipe is trained for the
+The training images are those of Fashion-MNIST with every hundredth shirt only: 54 of 48 654, with
+6 more among the 5 406 for validation. For each seed, the recipe is trained for the
 same number of updates with each of the losses: plain cross-entropy, balanced class weights,
 and focal loss with a gamma of 2. The best weights are those with the largest macro F1 on the
 validation images; every other setting is the recipe's, and none was chosen by test results. All
@@ -81,8 +81,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/imbalance"))
     parser.add_argument("--recipe", default="cnn-small")
     parser.add_argument("--losses", nargs="+", choices=LOSSES, default=[*LOSSES])
-    parser.add_argument("--steps", type=int, default=1500, help="updates of each training")
-    parser.add_argument("--seeds", type=int, default=3, help="trainings per loss")
+    parser.add_argument("--steps", type=int, default=1500, help="updates per training run")
+    parser.add_argument("--seeds", type=int, default=3, help="training runs per loss")
     options = parser.parse_args()
     out: Path = options.out
     (out / "data").mkdir(parents=True, exist_ok=True)

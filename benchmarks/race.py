@@ -1,11 +1,11 @@
-"""A race: quality against minutes, ours by the plain command, others as users would set them up.
+"""A race: quality against minutes, Saccade by its plain command, others as users set them up.
 
     SACCADE_DATA=... python benchmarks/race.py [TASK ...] [--minutes 20] [--out runs/race] [--test]
 
 Every contestant trains on the same data for the same minutes on the same cores, in a process of its
-own, with nothing beside it. Ours is `saccade train RECIPE --data DATA --minutes M`; its clock runs
-from the start of the command, with preparation, validation and report. The clock of the others
-counts their training steps only: preparation and validation are free. All have a model of the same
+own, with nothing else running. Saccade runs as `saccade train RECIPE --data DATA --minutes M`; its
+clock starts with the command and includes preparation, validation and report. The clock of the
+others counts training steps only: preparation and validation are free. All models have the same
 shape, and all curves are measured on the same validation data.
 
 - huggingface: `Trainer` and `Seq2SeqTrainer` with Marian, GPT-2, BERT or ViT, as documented

@@ -5,8 +5,8 @@
 
 Every setting is trained on the same number of batches with one thread, so that its result does not
 depend on what else the machine does. Results are measured on validation data only, and kept in
-results-TASK.json, so that no training is repeated. The table shows the difference to the first
-setting of the task; the seconds per update are a hint only, since nothing keeps the machine quiet.
+results-TASK.json, so that no training run is repeated. The table shows the difference to the first
+setting of the task; seconds per update are only a hint, because other work may be running.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from saccade.training.console import Console
 
 
 class Task(NamedTuple):
-    """A recipe, the batches of its trainings, what is measured, and the settings to compare."""
+    """A recipe, the batches of its training runs, what is measured, and the settings to compare."""
 
     recipe: str
     data: str

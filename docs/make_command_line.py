@@ -21,10 +21,10 @@ saccade VERB [OPTIONS] [ARGUMENTS]
 | exit code | meaning |
 |---|---|
 | 0 | done |
-| 1 | a training of a comparison failed; the others were kept |
+| 1 | a training run of a comparison failed; the others were kept |
 | 2 | invalid input: one line on stderr names what is wrong, what would be right, and what to do |
 | 74 | the disk is full; the previous checkpoint is intact |
-| 130 | interrupted; a training was saved and can be resumed |
+| 130 | interrupted; a training run was saved and can be resumed |
 
 """
 

@@ -1,6 +1,8 @@
 """The wheel and the source archive: what they hold, and that they work without the repository."""
 
+import email
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -15,6 +17,19 @@ import pytest
 import saccade
 
 ROOT = Path(__file__).parents[1]
+CODE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+ADDRESS = "https://example.org/saccade"
+BUILD = f"""
+import pathlib
+from setuptools import build_meta
+build_meta.build_wheel("dist")
+build_meta.build_sdist("dist")
+settings = pathlib.Path("pyproject.toml")
+text = settings.read_text()
+assert 'repository = ""' in text
+settings.write_text(text.replace('repository = ""', 'repository = "{ADDRESS}"'))
+build_meta.prepare_metadata_for_build_wheel("with_address")
+"""
 
 
 @pytest.fixture(scope="module")
@@ -32,10 +47,10 @@ def archives(tmp_path_factory):
         if (ROOT / name).is_file() and not name.startswith(("docs/", "benchmarks/")):
             (work / "tree" / name).parent.mkdir(parents=True, exist_ok=True)
             (work / "tree" / name).write_bytes((ROOT / name).read_bytes())
-    build = "from setuptools import build_meta as b; b.build_wheel('dist'); b.build_sdist('dist')"
     (work / "tree" / "dist").mkdir()
+    (work / "tree" / "with_address").mkdir()
     subprocess.run(
-        [sys.executable, "-c", build], cwd=work / "tree", check=True, capture_output=True
+        [sys.executable, "-c", BUILD], cwd=work / "tree", check=True, capture_output=True
     )
     [wheel], [source] = ((work / "tree" / "dist").glob(end) for end in ("*.whl", "*.tar.gz"))
     return wheel, source
@@ -78,7 +93,42 @@ def test_archives_hold_the_package_and_nothing_else(archives):
     with tarfile.open(archives[1]) as source:
         parts = {Path(name).parts[1] for name in source.getnames() if len(Path(name).parts) > 1}
     assert not parts & {"tests", "benchmarks", "tools", ".ci"}
-    assert {"src", "README.md", "LICENSE", "pyproject.toml"} <= parts
+    assert {"src", "README.md", "LICENSE", "pyproject.toml", "setup.py"} <= parts
+
+
+def links(description):
+    """Return the addresses of links, and those of images, outside of blocks of code."""
+    prose = CODE.sub("", description)
+    return re.findall(r"\]\(([^)]+)\)", prose), re.findall(r'src="([^"]+)"', prose)
+
+
+def test_metadata_without_an_address_has_no_links(archives):
+    with zipfile.ZipFile(archives[0]) as wheel:
+        [name] = (name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
+        metadata = email.message_from_bytes(wheel.read(name))
+    description = metadata.get_payload()
+    assert metadata["Description-Content-Type"] == "text/markdown"
+    assert metadata.get_all("Project-URL") is None
+    assert description.startswith("# Saccade")
+    assert links(description) == ([], [])
+    readme = (ROOT / "README.md").read_text()
+    assert CODE.findall(description) == CODE.findall(readme)
+
+
+def test_metadata_with_an_address_has_absolute_links_to_files(archives):
+    [path] = (archives[0].parents[1] / "with_address").rglob("METADATA")
+    metadata = email.message_from_bytes(path.read_bytes())
+    urls = dict(url.split(", ") for url in metadata.get_all("Project-URL"))
+    assert list(urls) == ["Homepage", "Documentation", "Changelog", "Issues"]
+    assert urls["Homepage"] == ADDRESS
+    pages, images = links(metadata.get_payload())
+    pages += [urls["Documentation"], urls["Changelog"]]
+    assert len(pages) > 10
+    assert len(images) == 1
+    for kind, addresses in (("blob", pages), ("raw", images)):
+        start = f"{ADDRESS}/{kind}/v{saccade.__version__}/"
+        assert [to for to in addresses if not to.startswith(start)] == []
+        assert [to for to in addresses if not (ROOT / to.removeprefix(start)).is_file()] == []
 
 
 def test_a_wheel_in_a_new_environment_lists_recipes_and_trains(installed, tmp_path):

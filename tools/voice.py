@@ -1,7 +1,8 @@
 """Check the project's English: patterns that docs/decisions and reviews agreed to avoid.
 
 Docstrings, comments and string literals of the package, its tests, examples and benchmarks are
-checked, and every Markdown page. Each pattern has a plain replacement.
+checked, and every Markdown page. Each pattern has a plain replacement. Functions of the Python
+API with many parameters must list them.
 
     python tools/voice.py            # exit code 1 if a pattern occurs
     python tools/voice.py --counts   # occurrences per pattern
@@ -15,6 +16,7 @@ import sys
 import tokenize
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -32,6 +34,10 @@ PROSE = {
 DOCSTRING = {
     r"^(What|Who|Whose|Of|That) ": "begin with a verb in the imperative, or a noun phrase",
 }
+REFERENCE = re.compile(r"src/saccade/(?!cli/)([a-z0-9]\w*/)*[a-z0-9]\w*\.py$")
+"""Modules of the Python API in the documentation."""
+MANY = 4
+"""Public functions with at least this many parameters list them under Args:."""
 LOCALS = {"found", "told", "said", "asked"}
 SKIP = ("docs/claims/", "tests/training/format_", "CHANGELOG.md")
 
@@ -43,7 +49,9 @@ def main() -> int:
         if name.startswith(SKIP) or name == "tools/voice.py":
             continue
         text = (ROOT / name).read_text(encoding="utf-8")
-        places = _python(text) if name.endswith(".py") else _markdown(text)
+        places = _markdown(text) if name.endswith(".md") else _python(text)
+        if REFERENCE.match(name):
+            places = chain(places, _arguments(text))
         for line, pattern, advice in places:
             counts[pattern] += 1
             if "--counts" not in sys.argv:
@@ -84,6 +92,14 @@ def _python(text: str) -> Iterator[tuple[int, str, str]]:
         if token.type in {tokenize.STRING, tokenize.COMMENT}:
             for offset, line in enumerate(token.string.splitlines()):
                 yield from ((token.start[0] + offset, *hit) for hit in _prose(line))
+
+
+def _arguments(text: str) -> Iterator[tuple[int, str, str]]:
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+            many = len(node.args.posonlyargs + node.args.args + node.args.kwonlyargs) >= MANY
+            if many and "Args:" not in (ast.get_docstring(node) or ""):
+                yield node.lineno, f"{MANY} parameters", "list them under Args:"
 
 
 def _prose(line: str) -> Iterator[tuple[str, str]]:

@@ -109,7 +109,7 @@ def judged(holds: bool) -> Verdict:  # noqa: FBT001
 
 @dataclass(frozen=True, kw_only=True)
 class Trials:
-    """The number of trainings (with seeds 0, 1, ...) and of updates of each."""
+    """The number of training runs (with seeds 0, 1, ...) and of updates of each."""
 
     seeds: int
     steps: int

@@ -5,8 +5,8 @@ Source: Xiong et al. 2020, "On layer normalization in the Transformer architectu
 Measured: the recipe `gpt-char` (8 layers of width 64, blocks of 64) on `builtin:pydoc` with
 `norm_order` "pre" and "post", at a constant learning rate from the first update (no warm-up, no
 clipping), at three learning rates and with three seeds. A model counts as trained if its loss on
-the test texts is at least 0.3 nats below the entropy of single characters; a training whose loss
-becomes NaN gets the loss of the uniform distribution.
+the test texts is at least 0.3 nats below the entropy of single characters; a training run whose
+loss becomes NaN gets the loss of the uniform distribution.
 
 Holds if: the highest learning rate at which all seeds train is higher with pre-norm than with
 post-norm.

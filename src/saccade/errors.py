@@ -90,11 +90,11 @@ class RunError(SaccadeError):
 
 
 class TrainingError(SaccadeError):
-    """Raised if a training cannot continue; checkpoints saved before are kept."""
+    """Raised if training cannot continue; checkpoints saved before are kept."""
 
 
 class StoppedError(SaccadeError):
-    """Raised if a training was interrupted and has saved its state."""
+    """Raised if training was interrupted and its state was saved."""
 
 
 class ServeError(SaccadeError, ValueError):

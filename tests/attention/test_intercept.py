@@ -354,7 +354,7 @@ def test_usual_ways_to_write_attention_by_hand(write):
     torch.testing.assert_close(weights.reshape(exact.shape), exact, **CLOSE)
 
 
-def test_a_softmax_that_is_no_attention_is_ignored():
+def test_a_softmax_that_is_not_attention_is_ignored():
     class Mixture(nn.Module):
         def __init__(self):
             super().__init__()
@@ -461,7 +461,7 @@ def test_nested_blocks_of_foreign_modules_record_separately():
     assert torch.equal(outer["layers.1.self_attn"].weights, inner["self_attn"].weights)
 
 
-def test_ours_and_theirs_in_one_model():
+def test_modules_of_saccade_and_torch_in_one_model():
     model = nn.ModuleDict(
         {"ours": MultiHeadAttention(16, 2), "theirs": nn.MultiheadAttention(16, 4)}
     )

@@ -1,4 +1,4 @@
-"""How many processes a training has, and what becomes of them."""
+"""The number of processes of a training run, and how they end."""
 
 import os
 import signal

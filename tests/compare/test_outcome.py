@@ -136,7 +136,7 @@ def test_metrics_that_disagree_are_named():
     assert "The metrics disagree: BLEU ranks rnn first, chrF ranks luong first" in table["summary"]
 
 
-def test_uncertain_order_of_another_metric_is_no_disagreement():
+def test_uncertain_order_of_another_metric_is_not_a_disagreement():
     one = contender(0, "a", {"bleu": 30.0, "chrf": 40.0}, baselines=[COPY], noise=3.0)
     other = contender(1, "b", {"bleu": 29.9, "chrf": 40.1}, baselines=[COPY], noise=3.0)
     assert compared(one, other).as_json()["disagreements"] == {}

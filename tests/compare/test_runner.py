@@ -9,7 +9,7 @@ import torch
 
 from saccade.compare.comparison import verdicts_of
 from saccade.compare.folder import ComparisonFolder
-from saccade.compare.trainings import perform
+from saccade.compare.training_job import perform
 from saccade.data import sources
 from saccade.errors import DataError, RecipeError, RunError, StoppedError
 from saccade.metrics import paired_bootstrap
@@ -123,7 +123,7 @@ def test_progress_reports_what_is_left(complete):
 def test_complete_trainings_are_not_repeated(copy):
     before = everything(copy / "out" / "runs")
     _, lines = run(copy, seeds=(0, 1), perform=fail)
-    assert "4 of 4 trainings are complete already" in lines
+    assert "4 of 4 training runs are complete already" in lines
     assert everything(copy / "out" / "runs") == before
 
 
@@ -138,7 +138,7 @@ def test_recipes_and_seeds_can_be_added(copy):
     both = ("looks={folder}/tiny.toml", "wide={folder}/tiny.toml")
     comparison, lines = run(copy, *both, changes=["wide:model.dim=20"], seeds=(0, 2), perform=note)
     assert done == [("wide", 0), ("looks", 2), ("wide", 2)]
-    assert "not compared this time: plain; their trainings are kept" in lines
+    assert "not compared this time: plain; their training runs are kept" in lines
     assert "new in this comparison: wide" in lines
     assert [contender.name for contender in comparison.contenders] == ["looks", "wide"]
     assert (copy / "out" / "runs" / "plain-0" / "model.safetensors").exists()
@@ -197,7 +197,7 @@ def test_interrupted_comparison_resumes_to_the_same_result(complete, tmp_path, m
         run(folder, perform=interrupted)
     assert not (folder / "out" / "compare.html").exists()
     comparison, lines = run(folder)
-    assert "1 of 2 trainings are complete already" in lines
+    assert "1 of 2 training runs are complete already" in lines
     for name in ("looks-0", "plain-0"):
         mine, theirs = (root / "out" / "runs" / name for root in (folder, complete[0]))
         assert metrics(mine) == metrics(theirs)
@@ -213,7 +213,7 @@ def test_nothing_is_trained_again_after_an_interrupted_measurement(copy, monkeyp
     (copy / "out" / "measured" / "looks-1" / "measured.json").unlink()
     monkeypatch.setattr(training, "train", lambda *_, **__: pytest.fail("trained again"))
     comparison, lines = run(copy, seeds=(0, 1))
-    assert "3 of 4 trainings are complete already" in lines
+    assert "3 of 4 training runs are complete already" in lines
     assert comparison.contenders[0].measured.keys() == {0, 1}
 
 
@@ -229,7 +229,7 @@ def test_failed_training_does_not_lose_the_others(tmp_path):
     table = json.loads((folder / "out" / "compare.json").read_text())
     assert table["failed"] == [{"name": "bad", "seed": 0, "reason": why}]
     page = (folder / "out" / "compare.html").read_text()
-    assert "Failed trainings" in page
+    assert "Failed training runs" in page
     assert why in page
 
 

@@ -1,4 +1,4 @@
-"""A training in a process of its own: killed, resumed, failed, and interrupted."""
+"""A training run in a process of its own: killed, resumed, failed, and interrupted."""
 
 import json
 import os
@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from saccade.compare.trainings import TrainingJob, completed
+from saccade.compare.training_job import TrainingJob, completed
 from saccade.compare.worker import perform_in_worker
 from saccade.errors import TrainingError
 from saccade.training import checkpoint

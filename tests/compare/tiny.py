@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from saccade.compare import compare
-from saccade.compare.trainings import perform
+from saccade.compare.training_job import perform
 from saccade.lens.drawing.chart import Chart
 from saccade.training import session as training
 from saccade.training.console import Console
@@ -51,7 +51,7 @@ def run(folder: Path, *recipes: str, changes=(), out="out", **options):
     if not recipes:
         changes = (PLAIN, *changes)
     options = {"data": folder / "data", "max_steps": 6, "perform": perform_here, **options}
-    with pytest.MonkeyPatch.context() as patch:  # reports take longer than such trainings
+    with pytest.MonkeyPatch.context() as patch:  # reports take longer than such training runs
         patch.setattr(training, "write_report", lambda *_, **__: None)
         comparison = compare(
             specs,

@@ -22,7 +22,7 @@ NOT_HERE = (
     "fashion-mnist",
     "flickr8k",
     "runs/captions",
-    "runs/pairs --input pairs.tsv",
+    "runs/paraphrases",
     "runs/fr-en",
     "all-MiniLM-L6-v2/",
 )

@@ -86,7 +86,7 @@ def test_a_rehearsal_runs(path, tmp_path):
     assert printed[0] in ("holds", "does not hold", "reported")
     result = require_files(tmp_path / "out", path.stem)
     assert (result["key"], result["verdict"], result["figures"]) == (key, *printed)
-    assert [path.name for path in tmp_path.iterdir()] == ["out"]  # trainings leave no files
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]  # training runs leave no files
 
 
 # arithmetic
@@ -140,7 +140,7 @@ def test_three_vectors_of_subwords_do_not_hold():
     assert module.measure(module.Size(words=40_000)).verdict == "does not hold"
 
 
-# rules of claims with trainings, whose results are set by hand
+# rules of claims with training runs, whose results are set by hand
 
 
 def verdict(monkeypatch, name: str, part: str, replacement, **size) -> str:

@@ -88,7 +88,7 @@ def test_text_begins_lines_with_numbers(inspection):
     assert "train.csv:62 repeats" in inspection.summary()
 
 
-def test_json_holds_all_of_it(inspection):
+def test_json_contains_everything(inspection):
     table = json.loads(json.dumps(inspection.as_json()))
     train = table["survey"]["splits"]["train"]
     assert train["duplicates"]["count"] == 5
@@ -99,7 +99,7 @@ def test_json_holds_all_of_it(inspection):
     assert table["complete"]
 
 
-def test_page_needs_nothing_else_and_escapes_labels(planted, tmp_path):
+def test_page_is_self_contained_and_escapes_labels(planted, tmp_path):
     path = tmp_path / "x.tsv"
     path.write_text("text\tlabel\n" + "".join(f"text {i}\t<b>{i % 2}</b>\n" for i in range(9)))
     page = inspect(path, trial=0.0).page()

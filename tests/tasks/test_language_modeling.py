@@ -62,7 +62,7 @@ def documents(folder: Path, texts=DOCUMENTS):
 
 
 def build(split, *changes: str, name: str = "gpt-mini") -> LanguageModeling:
-    """An untrained task; louder weights than at the start of a training tell tokens apart."""
+    """An untrained task; louder weights than at the start of training tell tokens apart."""
     torch.manual_seed(3)
     task = recipes.load(name, [*SMALL, *changes]).options.create(split).eval()
     with torch.no_grad():

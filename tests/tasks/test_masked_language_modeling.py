@@ -58,7 +58,7 @@ def corpus(folder, texts=TEXTS):
 
 
 def louder(task):
-    """Weights that tell tokens apart, as those at the start of a training do not."""
+    """Weights that tell tokens apart, as those at the start of training do not."""
     with torch.no_grad():
         for name, parameter in task.model.named_parameters():
             if parameter.dim() > 1:

@@ -217,7 +217,7 @@ def test_cut_words_are_reported_and_count_as_outside(tmp_path):
     cut = 5 - len(answer.tags)
     assert cut > 0
     assert answer.truncated
-    assert f"{cut} of 5 words are cut and not read" in remarks[0]
+    assert f"{cut} of 5 words are cut off" in remarks[0]
     assert f"{cut} of 5 words are cut" in evaluation.remarks[0]
     assert evaluation.answers[0].split()[-cut:] == ["O"] * cut
 

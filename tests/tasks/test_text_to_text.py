@@ -56,7 +56,7 @@ def corpus(folder: Path, pairs=PAIRS):
 
 
 def build(folder: Path, name: str, *changes: str) -> TextToText:
-    """An untrained task; louder weights than at the start of a training tell tokens apart."""
+    """An untrained task; louder weights than at the start of training tell tokens apart."""
     small = ("text.source.size=290", "generation.max_length=9", *NO_DROPOUT, *MODELS[name])
     torch.manual_seed(3)
     task = recipes.load(name, [*small, *changes]).options.create(corpus(folder)).eval()

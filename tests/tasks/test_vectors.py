@@ -96,7 +96,7 @@ def test_batches_hold_sequences_of_similar_length_with_a_mask(data, tmp_path):
 def test_cut_sequences_are_reported(data, tmp_path, caplog):
     _, task, split = created(data)
     remarks = list(task.remarks(task.encode(split, tmp_path)))
-    assert any("2 of 8 sequences have more than the 9 steps" in text for text in remarks)
+    assert any("2 of 8 sequences have more than 9 steps" in text for text in remarks)
     answers = task.predict([str(data / "2.npy"), str(data / "0.npy")])
     assert [answer.truncated for answer in answers] == [True, False]
     assert "of its 12 steps, only the first 9 are read (vectors.max_length)" in caplog.text

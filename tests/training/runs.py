@@ -1,4 +1,4 @@
-"""Tiny trainings: a recipe, its data, a call that trains it, and what equal runs share."""
+"""Tiny training runs: a recipe, its data, a call that trains it, and what equal runs share."""
 
 import hashlib
 import json

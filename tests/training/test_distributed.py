@@ -75,7 +75,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="finds the workers in
 
 @pytest.fixture(scope="module")
 def complete(tmp_path_factory):
-    """A training by one process with two batches per update and dropout."""
+    """A training run by one process with two batches per update and dropout."""
     torch.set_num_threads(1)
     folder = prepare(tmp_path_factory.mktemp("two") / "it")
     train(folder, "one")

@@ -123,7 +123,7 @@ def test_raises_on_an_absurd_learning_rate(place, forks):
     assert "Traceback" not in output
 
 
-# the end of a training
+# the end of training
 
 
 def test_patience_stops_after_validations_without_improvement(place, monkeypatch, capsys):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from saccade.compare import compare
-from saccade.compare.trainings import perform
+from saccade.compare.training_job import perform
 from saccade.training import session
 from saccade.training.console import Console
 from saccade.training.run import Run

@@ -1,4 +1,4 @@
-"""When a training validates and when it ends, unless the recipe sets `validate_every`."""
+"""When training validates and when it ends, unless the recipe sets `validate_every`."""
 
 import dataclasses
 import math

@@ -30,7 +30,7 @@ class Crash(BaseException):
 
 @pytest.fixture(scope="module")
 def reference(tmp_path_factory):
-    """The outcomes of uninterrupted trainings."""
+    """The outcomes of uninterrupted training runs."""
     import torch
 
     torch.set_num_threads(1)

@@ -1,4 +1,4 @@
-"""Splits of trainings: the record in run.json, old runs, evaluation of held-out rows, images."""
+"""Splits of training runs: the record in run.json, old runs, held-out rows, images."""
 
 import json
 import logging

@@ -1,15 +1,15 @@
-"""Attention weights of modules that are not ours, observed while torch functions are called.
+"""Record attention weights of any module by observing calls of torch functions.
 
-A `TorchFunctionMode` sees every torch function that runs on the thread. Three kinds are attention:
+A `TorchFunctionMode` sees every torch function called on the thread. Three kinds are attention:
 
     scaled_dot_product_attention, flex_attention    weights from their query, key, mask and scale
-    multi_head_attention_forward                    torch's own code, run so that its parts are seen
-    softmax(…) multiplied with a matrix             attention written by hand
+    multi_head_attention_forward                    torch's code, run so that calls in it are seen
+    softmax(…) multiplied with a matrix             handwritten attention
 
-The functions themselves run unchanged, so the model gives the same output to the last bit, with the
-same random numbers. torch leaves the fast paths of nn.TransformerEncoder and nn.MultiheadAttention
-while a mode is active. The owner of a call is the innermost watched module on the call stack; no
-module is changed to find it.
+The functions themselves run unchanged, so the output of the model is the same to the last bit, with
+the same random numbers. While a mode is active, torch does not take the fast paths of
+nn.TransformerEncoder and nn.MultiheadAttention. A call belongs to the innermost watched module on
+the call stack, so no module has to be changed.
 """
 
 import re
@@ -73,15 +73,15 @@ def dot_product_weights(
 
         a = softmax(scale · query · keyᵀ + mask),    scale = 1/√d unless given
 
-    Half precisions are computed in float32, as the fused kernels do. The weights of a query that
-    may see no key are 0. Grouped heads of the keys are expanded.
+    Half precision is computed in float32, as in the fused kernels. A query without visible keys has
+    weights of 0. Grouped key heads are expanded.
 
     Args:
         query: Queries (..., q, d).
         key: Keys (..., k, d), with as many heads as the queries or a divisor of them.
-        attn_mask: Boolean, True = may be seen, or numbers to add to the scores.
+        attn_mask: Boolean (True = visible), or numbers to add to the scores.
         is_causal: Query i sees keys 0 to i, aligned at the start.
-        scale: Factor of the scores.
+        scale: Factor of the scores. Default: 1/√d.
     """
     scale = query.shape[-1] ** -0.5 if scale is None else scale
     precise = torch.promote_types(query.dtype, torch.float32)
@@ -106,10 +106,10 @@ class Interceptor(TorchFunctionMode):
     """Mode that records the attention of the modules below one module.
 
     Args:
-        module: The module whose attention is recorded; parts of this package are left to `Attend`.
+        module: The module to watch; modules of this package record through `Attend` instead.
         sink: Receiver of the weights.
-        by_hand: Record every softmax that is multiplied with a matrix. If False, only those of
-            torch and transformers are recorded, and others are listed in `unseen`.
+        by_hand: Also record softmax that is multiplied with a matrix outside of torch and
+            transformers. If False, `unseen` lists the modules that do so.
     """
 
     def __init__(self, module: nn.Module, sink: Sink, *, by_hand: bool) -> None:
@@ -117,9 +117,9 @@ class Interceptor(TorchFunctionMode):
         self.names = names_of(module)
         self.by_hand = by_hand
         self.visible: set[str] = set()
-        """Names of modules whose attention could be seen."""
+        """Names of modules whose attention was seen."""
         self.hidden: dict[str, str] = {}
-        """Names of modules whose attention could not be seen, and why."""
+        """Reasons why attention could not be seen, by the name of the module."""
         self._sink = sink
         self._thread = threading.get_ident()
         self._called: dict[nn.Module, None] = {}
@@ -183,7 +183,7 @@ class Interceptor(TorchFunctionMode):
         return output
 
     def _multi_head(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """Run the code of multi_head_attention_forward so that the calls in it are seen."""
+        """Run the code of multi_head_attention_forward such that its calls are seen."""
         if not isinstance(func, FunctionType):
             return func(*args, **kwargs)
         values = {**func.__globals__, "has_torch_function": lambda _: False}
@@ -195,7 +195,7 @@ class Interceptor(TorchFunctionMode):
         output = func(*args, **kwargs)
         dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
         if dim in (-1, output.ndim - 1) and output.ndim > 1:
-            self._softmaxes[output] = None  # itself
+            self._softmaxes[output] = None  # None: the tensor itself
         return output
 
     def _dropout(self, func: Any, args: Any, kwargs: Any) -> Any:
@@ -252,7 +252,7 @@ class Interceptor(TorchFunctionMode):
                 self._sink.record_named(owner.name, weights.masked_fill(blind, 0.0))
 
     def _sees(self, owner: _Owner) -> bool:
-        """Note that the attention of `owner` is visible; return whether to record it."""
+        """Return whether to record the attention of `owner`, which counts as visible."""
         if _ours(owner.module) or torch._C._current_graph_task_id() != -1:
             return False  # left to `Attend`; computed again for the backward pass
         self.visible.add(owner.name)
@@ -285,7 +285,7 @@ class Interceptor(TorchFunctionMode):
     def _blank_padding(
         self, encoder: nn.TransformerEncoder, args: Any, kwargs: Any, output: Tensor
     ) -> Tensor | None:
-        """Return the output with zeros where the fast path, which is switched off, leaves them."""
+        """Return the output with the zeros that the fast path writes at padding."""
         if threading.get_ident() != self._thread:
             return None
         padding = _blanked(encoder, *args, **kwargs)
@@ -298,7 +298,7 @@ class Interceptor(TorchFunctionMode):
 
 
 def names_of(module: nn.Module) -> dict[nn.Module, str]:
-    """Return the dotted name of every module; those inside a compiled module have their own."""
+    """Return the dotted name of every module, without the prefixes of compiled modules."""
     names: dict[nn.Module, str] = {}
     for name, part in module.named_modules():
         names[part] = ".".join(piece for piece in name.split(".") if piece != "_orig_mod")
@@ -306,7 +306,7 @@ def names_of(module: nn.Module) -> dict[nn.Module, str]:
 
 
 def may_attend(module: nn.Module) -> bool:
-    """Return whether parts of `module` that are not of this package could be attention."""
+    """Return whether `module` contains possible attention from outside this package."""
     return any(
         _root(part) not in ("torch", "saccade")
         or (_root(part) == "torch" and looks_like_attention(part))
@@ -315,7 +315,7 @@ def may_attend(module: nn.Module) -> bool:
 
 
 def looks_like_attention(module: nn.Module) -> bool:
-    """Return whether the name of the module's class is that of an attention."""
+    """Return whether the name of the module's class sounds like attention."""
     name = getattr(module, "original_name", type(module).__name__)
     return bool(LIKE_ATTENTION.search(name)) and not _PARTS.search(name)
 
@@ -339,7 +339,7 @@ def _dot_product_call(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """Return the weights of a call, whose arguments are those of the function."""
+    """Return the weights of a call of scaled_dot_product_attention, from its arguments."""
     del value, dropout_p, enable_gqa
     materialize = getattr(attn_mask, "_materialize", None)  # CausalBias of torch.nn.attention.bias
     if materialize is not None:
@@ -378,7 +378,7 @@ def _blanked(
     src_key_padding_mask: Tensor | None = None,
     is_causal: object = None,
 ) -> Bool[Tensor, "b s"] | None:
-    """Return which tokens the fast path on nested tensors would leave out, if it would be taken."""
+    """Return the padding that the fast path on nested tensors would skip; None if not taken."""
     del is_causal
     if (
         src_key_padding_mask is None
@@ -399,7 +399,7 @@ def _blanked(
 
 @contextmanager
 def _eager_transformers(modules: Mapping[nn.Module, str]) -> Iterator[None]:
-    """Let models of transformers that run a flash or flex kernel run their plain attention."""
+    """Switch models of transformers from flash and flex kernels to plain attention."""
     configs = {id(c): c for m in modules if (c := getattr(m, "config", None)) is not None}
     before = [
         (config, name)
@@ -435,4 +435,4 @@ _OBSERVERS: dict[str, Callable[[Interceptor, Any, Any, Any], Any]] = {
     **dict.fromkeys(("matmul", "__matmul__", "bmm"), Interceptor._matmul),
     "einsum": Interceptor._einsum,
 }
-"""What to do with each torch function, by its name: torch, Tensor and F have one of each."""
+"""Observers of torch functions by name, which torch, Tensor and F share."""

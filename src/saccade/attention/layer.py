@@ -1,4 +1,4 @@
-"""The general attention layer: queries from anywhere, keys and values from one set of vectors."""
+"""The general attention layer: any queries, keys and values from one set of vectors."""
 
 from torch import nn
 
@@ -14,15 +14,15 @@ class AttentionLayer(nn.Module):
 
         K = X W_k,    V = Y W_v,    a_j = softmax_i(e(q_j, k_i)),    y_j = Σ_i a_ji v_i
 
-    The queries come in as they are, of any origin; with q = X W_q the layer is self-attention. The
-    keys get the width of the queries, so that every score fits. Use `MultiHeadAttention` for heads,
-    positions and caches.
+    Queries are used unchanged and may come from anywhere; with q = X W_q, the layer is
+    self-attention. Keys are projected to the width of the queries, so that every score fits. Use
+    `MultiHeadAttention` for heads, positions and caches.
 
     Args:
         query_dim: Width of the queries, and of the keys after W_k.
-        key_dim: Width of the memory X as it comes in; default: `query_dim`.
-        value_dim: Width of the values Y as they come in; default: `key_dim`.
-        out_dim: Width of the values after W_v, which is that of the output; default: `value_dim`.
+        key_dim: Width of the memory X. Default: `query_dim`.
+        value_dim: Width of the values Y. Default: `key_dim`.
+        out_dim: Width of the values after W_v, and of the output. Default: `value_dim`.
         score: A score for queries and keys of width `query_dim`, or the kind of one, such as
             "additive".
         dropout: Probability with which a weight is set to 0, in training mode only.

@@ -20,9 +20,9 @@ def run(
 ) -> None:
     """Remove the files that a run does not need to predict.
 
-    These are checkpoints, engines and the weights that --init copied. Prints them with their sizes,
-    and asks. The run then predicts, serves and exports as before, but cannot be resumed; a new run
-    can start from it with `train --init RUN`.
+    These are checkpoints, engines and the weights that --init copied. Prints them with their sizes
+    and asks for confirmation. The run then predicts, serves and exports as before, but cannot be
+    resumed; a new run can start from it with `train --init RUN`.
     """
     from saccade.training.run import Run
 

@@ -63,13 +63,15 @@ def run(
     seeds: Annotated[
         int,
         typer.Option(
-            min=1, metavar="N", help="Trainings per recipe, each with another random seed."
+            min=1, metavar="N", help="Training runs per recipe, each with a different random seed."
         ),
     ] = 1,
     seed: Annotated[
         int,
         typer.Option(
-            min=0, metavar="N", help="First random seed; further trainings use the next integers."
+            min=0,
+            metavar="N",
+            help="First random seed; further training runs use the next integers.",
         ),
     ] = 0,
     device: Device = "auto",

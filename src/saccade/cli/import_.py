@@ -27,7 +27,7 @@ def run(
 ) -> None:
     """Import a Hugging Face model as a run.
 
-    The run can be used for predict, evaluate and serve, and as the start of a training (train
+    The run can be used for predict, evaluate and serve, and to start training from (train
     --init).
     """
     from saccade.interop.huggingface.task_import import read_task

@@ -1,4 +1,4 @@
-"""saccade inspect: report what data holds, which recipes fit, and what a training would cost."""
+"""saccade inspect: report what data holds, which recipes fit, and what training would cost."""
 
 from pathlib import Path
 from typing import Annotated
@@ -21,7 +21,7 @@ def run(
         str | None,
         typer.Argument(
             metavar="RECIPE",
-            help="Recipe whose columns are read and whose cost is measured. Default: chosen from "
+            help="Recipe whose columns are read and whose cost is estimated. Default: chosen from "
             "the columns and the size of the data.",
         ),
     ] = None,
@@ -36,7 +36,7 @@ def run(
         typer.Option(
             min=0,
             metavar="SECONDS",
-            help="Seconds of training by which the cost is measured; 0 measures none.",
+            help="Seconds of training to estimate the cost from; 0 skips the estimate.",
         ),
     ] = 10.0,
     json_: Annotated[
@@ -48,10 +48,10 @@ def run(
     ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Report what your data holds before you train on it.
+    """Report the contents and faults of data before you train on it.
 
-    Prints files, columns, rows, lengths, labels, scripts, image sizes, duplicates, rows that are in
-    two splits, empty and broken rows; which recipes fit; and what a training would cost here.
+    Prints files, columns, rows, lengths, labels, scripts and image sizes; duplicates, rows in two
+    splits, empty and broken rows; the recipes that fit; and the cost of training on this machine.
     """
     from saccade.files import write_file
     from saccade.inspection import inspect

@@ -1,4 +1,4 @@
-"""saccade look: where a run, or any model of transformers, looks for given inputs."""
+"""saccade look: the attention of a run or of a Hugging Face model for given inputs."""
 
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -19,8 +19,8 @@ def run(
         Path,
         typer.Argument(
             metavar="MODEL",
-            help="Run folder, or Hugging Face folder that transformers can read: an encoder, "
-            "decoder, translator, image encoder, or one like CLIP, with weights in safetensors.",
+            help="Run folder, or Hugging Face folder of an encoder, decoder, translator, image "
+            "encoder or a model like CLIP, with weights in safetensors.",
             show_default=False,
         ),
     ],
@@ -28,7 +28,7 @@ def run(
         list[str],
         typer.Argument(
             metavar="INPUT",
-            help="Inputs to look at: texts, or paths of images.",
+            help="Inputs: texts, or paths of images.",
             show_default=False,
         ),
     ],
@@ -37,21 +37,21 @@ def run(
         Path,
         typer.Option(
             metavar="FILE",
-            help="File to write: .html is one page with all inputs; .png, .svg, .json and .npz are "
-            "one file per input (FILE-2 for the second).",
+            help="File to write: .html is one page with all inputs; .png, .svg, .json and .npz "
+            "have one file per input (FILE-2 for the second).",
         ),
     ] = Path("attention.html"),
     pair: Annotated[
         bool,
         typer.Option(
-            "--pair", help="The two INPUTs are one pair of texts, such as premise and hypothesis."
+            "--pair", help="Read the two INPUTs as one pair of texts. Default: as separate texts."
         ),
     ] = False,
     layer: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Look at this layer only: a dotted name or a pattern such as 'encoder.layer.0.*'; "
+            help="Layer to record: a dotted name or a pattern such as 'encoder.layer.0.*'; "
             "repeatable. Default: all layers.",
         ),
     ] = None,
@@ -60,17 +60,17 @@ def run(
         typer.Option(
             min=0,
             metavar="N",
-            help="Tokens that a Hugging Face model generates at most; 0 looks at the input of a "
-            "decoder only.",
+            help="Maximum number of tokens that a Hugging Face model generates; 0 shows the prompt "
+            "of a decoder alone.",
         ),
     ] = 20,
     device: Device = "auto",
 ) -> None:
-    """Show where a run, or any model of transformers, looks.
+    """Show the attention of a run or of a Hugging Face model.
 
-    A text encoder gives the self-attention of the text, a decoder that of the text and its
-    continuation, a translator the attention of the translation to the source, an image model that
-    of its patches. No code of a Hugging Face folder is run.
+    A text encoder shows the self-attention of the text, a decoder that of the text and its
+    continuation, a translator the attention from the translation to the source, and an image model
+    the self-attention of its patches. No code from a Hugging Face folder is run.
     """
     require_record_file(out, "--out")
     if pair and len(inputs) != 2:

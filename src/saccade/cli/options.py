@@ -67,7 +67,7 @@ MaxSteps = Annotated[
     int | None,
     typer.Option(
         metavar="N",
-        help="Stop a training after N updates of the weights. Default: training.max_steps of the "
+        help="Stop training after N updates of the weights. Default: training.max_steps of the "
         "recipe.",
     ),
 ]
@@ -75,7 +75,7 @@ Minutes = Annotated[
     float | None,
     typer.Option(
         metavar="M",
-        help="Stop a training after M minutes, including the preparation of the data (of a "
+        help="Stop training after M minutes, including the preparation of the data (of a "
         "comparison: from the first update on). Default: training.minutes of the recipe.",
     ),
 ]

@@ -25,7 +25,7 @@ def require_record_file(path: Path, option: str) -> None:
 def record_writer(
     path: Path | None,
 ) -> Iterator[Callable[["AttentionRecord", int], object]]:
-    """Give a function that saves the record of the input with this number, from 1."""
+    """Yield a function that saves the record of an input, numbered from 1."""
     if path is None:
         yield lambda record, number: None
     elif path.suffix == ".html":

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 WIDTH = 40
-"""Characters of a learning curve at most."""
+"""Maximum width of a learning curve, in characters."""
 
 
 def run(run_folder: RunFolder, *, as_json: AsJson = False) -> None:
@@ -88,9 +88,9 @@ def _print_curves(summary: "RunSummary") -> None:
 
 
 def sparkline(values: Sequence[float], width: int = WIDTH) -> str:
-    """Return numbers as a line of blocks, the lowest number as the lowest block.
+    """Return numbers as a line of block characters, scaled from the lowest to the highest.
 
-    Of more numbers than `width`, evenly spread ones are drawn, the first and the last among them.
+    If there are more than `width` numbers, evenly spaced ones are drawn, including both ends.
 
     Examples:
         >>> sparkline([3.0, 2.0, 1.0, 1.0])

@@ -2,7 +2,7 @@
 
 entrants       the recipes of a comparison, their names and their common budget
 folder         layout of the output folder, and checks before a comparison is resumed
-trainings      one training and its measurements
+training_job   one training run and its measurements
 worker         the same in a process of its own
 measurements   quality, cost and speed of a trained model, and its predictions for some inputs
 statistics     means over seeds, and significance of differences

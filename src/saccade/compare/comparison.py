@@ -47,7 +47,7 @@ class Contender:
 
     number     position among the recipes as given, from 0
     measured   measurements by seed
-    failed     reasons of failed trainings by seed
+    failed     reasons of failed training runs by seed
     shown      samples of its first training
     """
 
@@ -59,7 +59,7 @@ class Contender:
 
     @cached_property
     def qualities(self) -> dict[str, Quality]:
-        """Every metric over all trainings."""
+        """Every metric over all training runs."""
         return {
             name: quality({s: m.scores[name] for s, m in self.measured.items()}, self.number)
             for name in self.first.scores
@@ -76,7 +76,7 @@ class Contender:
         return self.first.parameters
 
     def by_length(self) -> list[Record]:
-        """Return quality by input length, as means over the trainings."""
+        """Return quality by input length, as means over the training runs."""
         rows = []
         for buckets in zip(*(m.by_length for m in self.measured.values()), strict=True):
             row = dict(buckets[0])
@@ -86,7 +86,7 @@ class Contender:
         return rows
 
     def mean(self, part: str, name: str) -> float | None:
-        """Return the mean of a number ("training" or "answering") over trainings that have it."""
+        """Return the mean of a number ("training" or "answering") over the runs that have it."""
         values = [getattr(getattr(m, part), name) for m in self.measured.values()]
         known = [value for value in values if value is not None]
         return fmean(known) if known else None
@@ -126,7 +126,7 @@ class Comparison:
         data: The data, as it was given.
         budget: Limits of each training in words.
         seeds: Random seeds with which each recipe was trained.
-        entrants: All recipes, also those whose trainings failed.
+        entrants: All recipes, also those whose training runs failed.
     """
 
     task: str
@@ -142,7 +142,7 @@ class Comparison:
 
     @property
     def failures(self) -> list[tuple[str, int, str]]:
-        """Failed trainings: name, seed and reason."""
+        """Failed training runs: name, seed and reason."""
         return [(e.name, seed, reason) for e in self.entrants for seed, reason in e.failed.items()]
 
     @property

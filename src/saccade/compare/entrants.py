@@ -66,6 +66,11 @@ def entrants(
 
     A change "key=value" applies to all of them, "name:key=value" to one. All get the budget, and
     the metrics of the first.
+
+    Args:
+        specs: The recipes.
+        changes: Changes to their keys.
+        budget: The common budget; None for that of the first recipe.
     """
     sources = _by_name(specs)
     own = _changes_by_name(changes, list(sources))

@@ -44,11 +44,11 @@ class ComparisonFolder:
         return self.path / "recipes" / f"{name}.toml"
 
     def run(self, name: str, seed: int) -> Path:
-        """Return the run folder of a training."""
+        """Return the run folder of a training run."""
         return self.path / "runs" / f"{name}-{seed}"
 
     def measured(self, name: str, seed: int) -> Path:
-        """Return the folder of a training's measurements."""
+        """Return the folder of a training run's measurements."""
         return self.path / "measured" / f"{name}-{seed}"
 
     def split_rule(self) -> str:
@@ -63,7 +63,7 @@ class ComparisonFolder:
         """Write pages by name, and remove pages of an earlier call that are not among them."""
         for name in (PAGE, ATTENTION):
             if name in pages:
-                write_file(self.path / name, pages[name].encode(), "all trainings are kept")
+                write_file(self.path / name, pages[name].encode(), "all training runs are kept")
             else:
                 (self.path / name).unlink(missing_ok=True)
 
@@ -96,7 +96,7 @@ class ComparisonFolder:
         names = {entrant.name for entrant in entrants}
         before = {path.stem for path in self.path.glob("recipes/*.toml")}
         if left_out := sorted(before - names):
-            notify(f"not compared this time: {', '.join(left_out)}; their trainings are kept")
+            notify(f"not compared this time: {', '.join(left_out)}; their training runs are kept")
         if before and (new := sorted(names - before)):
             notify(f"new in this comparison: {', '.join(new)}")
         self._write_plan(entrants, data, corpus)

@@ -38,7 +38,7 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingCost:
-    """Cost of a training.
+    """Cost of training.
 
     ended               why it ended
     tokens_per_second   median over the training, in `unit`; None if it was too short to measure
@@ -76,7 +76,7 @@ class Sample:
 
 @dataclass(frozen=True, kw_only=True)
 class Measurements:
-    """All measurements of a training.
+    """All measurements of a training run.
 
     split               split they were taken on
     comparison_metric   metric that ranks the recipes
@@ -118,6 +118,17 @@ def measure(
     """Measure a trained run on the test split of the data, or without one on the validation split.
 
     The attention of the samples is written into `folder`; there are none if `samples` is false.
+
+    Args:
+        run: The run folder.
+        folder: The folder for the attention of the samples.
+        data: The data of the comparison.
+        pair: The two languages of parallel text files, such as "en-de".
+        columns: The columns of the data, by the names that the task gives them.
+        skip_broken: Leave out broken images and vector files.
+        device: The device to measure on.
+        samples: Keep predictions and attention for some inputs.
+        peak_memory: Peak memory of training in bytes; None if unknown.
     """
     task = session.load(run, device=device)
     corpus = sources.open_corpus(

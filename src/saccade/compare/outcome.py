@@ -53,7 +53,7 @@ class MeasuredRecipe(Protocol):
 
     @property
     def qualities(self) -> Mapping[str, Quality]:
-        """Every metric over all trainings."""
+        """Every metric over all training runs."""
         ...
 
 
@@ -81,7 +81,13 @@ class Contest(Protocol[RecipeT_co]):
 
 
 def best_baseline(contender: MeasuredRecipe, metric: str, *, trivial: bool) -> Baseline | None:
-    """Return the best baseline of a recipe by a metric, among all or among the trivial ones."""
+    """Return the best baseline of a recipe by a metric, among all or among the trivial ones.
+
+    Args:
+        contender: The recipe.
+        metric: The metric.
+        trivial: Consider trivial baselines only.
+    """
     measured = [
         baseline
         for baseline in contender.first.baselines
@@ -140,7 +146,7 @@ def disagreements(comparison: Contest[MeasuredRecipe]) -> dict[str, str]:
 
 
 def improving(contender: MeasuredRecipe, metric: str) -> bool:
-    """Return whether a training of a recipe was still improving steeply when it ended."""
+    """Return whether a training run of a recipe was still improving steeply when it ended."""
     baseline = best_baseline(contender, metric, trivial=True)
     return any(
         still_improving(

@@ -11,7 +11,7 @@ from saccade.compare.entrants import UNLIMITED_STEPS, Entrant, TrainingBudget, e
 from saccade.compare.folder import ComparisonFolder
 from saccade.compare.measurements import Measurements
 from saccade.compare.page import pages
-from saccade.compare.trainings import TrainingJob, completed
+from saccade.compare.training_job import TrainingJob, completed
 from saccade.compare.worker import perform_in_worker
 from saccade.data import sources
 from saccade.data.sources.columns import ColumnNames, parse_columns
@@ -54,7 +54,7 @@ def compare(
     Each recipe is trained once per seed, all with the same budget: the smallest of `max_steps`,
     `minutes` and `tokens`, or without any of them the budget of the first recipe. `compare.html`
     and `compare.json` in `out` hold the results. Call it again with the same `out` to resume:
-    complete trainings are not repeated, and recipes, seeds and budget can be added.
+    complete training runs are not repeated, and recipes, seeds and budget can be added.
 
     Args:
         recipes: Built-in names or .toml files; "name=recipe" gives a recipe another name.
@@ -146,7 +146,7 @@ def compare(
             entrants=[_contender(i, entrant, jobs, failed) for i, entrant in enumerate(chosen)],
         )
         content = readable_json(comparison.as_json()).encode()
-        write_file(folder.json, content, "all trainings are kept")
+        write_file(folder.json, content, "all training runs are kept")
         folder.write_pages(pages(comparison))
     return comparison
 
@@ -155,7 +155,7 @@ def _perform_all(jobs: Sequence[TrainingJob], perform: Perform, console: Console
     """Perform the jobs that are not complete; return the reasons of failures by run folder."""
     todo = [job for job in jobs if completed(job) is None]
     if len(todo) < len(jobs):
-        console.notify(f"{len(jobs) - len(todo)} of {len(jobs)} trainings are complete already")
+        console.notify(f"{len(jobs) - len(todo)} of {len(jobs)} training runs are complete already")
     failed: dict[str, str] = {}
     start = time.monotonic()
     for number, job in enumerate(todo, 1):

@@ -3,8 +3,8 @@
 Every training of a comparison predicts the same items, and its metrics are computed on the same
 resamples of them. So the difference of two scores in one resample is that of two models on the same
 items: the paired bootstrap (Koehn 2004). With several seeds, each resample also samples the
-trainings of each recipe with replacement, so a difference that other seeds would reverse is not
-significant. Means of n sampled trainings vary too little by the factor √((n - 1) / n); they are
+training runs of each recipe with replacement, so a difference that other seeds would reverse is not
+significant. Means of n sampled training runs vary too little by the factor √((n - 1) / n); they are
 widened by its inverse.
 """
 
@@ -27,7 +27,7 @@ SIGNIFICANCE = 0.05
 
 @dataclass(frozen=True, kw_only=True)
 class Quality:
-    """A metric of a recipe over its trainings.
+    """A metric of a recipe over its training runs.
 
     by_seed    value of each training
     spread     standard deviation over seeds, None for a single training
@@ -89,10 +89,10 @@ class Verdict:
 
 
 def quality(scores: Mapping[int, MetricScore], seed: int) -> Quality:
-    """Combine the scores of a recipe's trainings, by seed, into one metric.
+    """Combine the scores of a recipe's training runs, by seed, into one metric.
 
-    `seed` is the random seed for resampling trainings. It must differ between recipes, whose
-    trainings are resampled independently.
+    `seed` is the random seed for resampling training runs. It must differ between recipes, whose
+    training runs are resampled independently.
     """
     any_score = next(iter(scores.values()))
     values = {number: score.value for number, score in scores.items()}
@@ -122,7 +122,7 @@ def verdict(one: Quality, other: Quality) -> Verdict:
 def _resampled_means(
     resamples: Sequence[Sequence[float]], seed: int
 ) -> Float[np.ndarray, " samples"]:
-    """Return the mean over trainings, which are sampled again for each resample of the items."""
+    """Return the mean over training runs, resampling them for each resample of the items."""
     table = np.array(resamples, dtype=np.float64)
     count, samples = table.shape
     mean = table.mean(0)

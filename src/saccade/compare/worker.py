@@ -16,7 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
 
-from saccade.compare.trainings import TrainingJob, perform
+from saccade.compare.training_job import TrainingJob, perform
 from saccade.errors import SaccadeError, StoppedError, TrainingError
 from saccade.training.interruption import Interruption
 

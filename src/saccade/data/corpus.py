@@ -98,7 +98,7 @@ class Split:
     def broken(self) -> Sequence[str]:
         """One sentence per row of the table that the last reading left out.
 
-        Of two splits of one table, the training set has them.
+        If two splits come from one table, they are listed with the training set.
         """
         return () if self._selection is not None and self.name != "train" else self._table.broken
 

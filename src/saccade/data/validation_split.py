@@ -3,7 +3,7 @@
 A row is known by a hash of the seed and of its inputs. Rows with equal inputs therefore fall on the
 same side, and their order does not matter. Only hashes and label numbers are held in memory.
 
-stratified   the rule of new trainings: every label has its fraction of the held-out rows
+stratified   the rule of new training runs: every label has its fraction of the held-out rows
 hash         the rule of runs that record no split: the smallest hashes, whatever their labels
 given        the data has a validation set of its own
 """
@@ -91,7 +91,7 @@ class RowSelection:
 
 @dataclass(frozen=True)
 class SplitRecord:
-    """How the validation set of a training came about, as run.json keeps it.
+    """How the validation set of a training run came about, as run.json keeps it.
 
     Attributes:
         rule: "stratified", "hash", or "given" if the data has a validation set of its own.
@@ -232,7 +232,14 @@ def compare_given(
     row_key: RowKey,
     label: LabelValues | None = None,
 ) -> SplitRecord:
-    """Count the rows of a training and a validation set, and the inputs that both contain."""
+    """Count the rows of a training and a validation set, and the inputs that both contain.
+
+    Args:
+        train: The rows of the training set.
+        valid: The rows of the validation set.
+        row_key: The hash of the input of a row.
+        label: The column of the labels; None if there are none.
+    """
     tables = [_Table(rows, row_key, label) for rows in (train, valid)]
     shared = int(np.isin(tables[1].hashes, tables[0].hashes).sum())
     counts = _by_side(*(table.label_counts() for table in tables))

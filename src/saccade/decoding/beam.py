@@ -1,7 +1,7 @@
 """Beam search: the most likely beginnings are continued in parallel, several for each row.
 
-At each step every beam is continued with every token. Of the best `beam` continuations, those that
-end with the stop token are put aside as finished; the best of the others are the next beams. A row
+At each step every beam is continued with every token. Those of the best `beam` continuations that
+end with the stop token are set aside as finished; the best of the others are the next beams. A row
 ends when none of its beams can still beat its worst kept hypothesis (Huang et al. 2017, "When to
 finish?"), so the result is the same as if it were continued to the maximum length.
 """

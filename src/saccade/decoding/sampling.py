@@ -65,7 +65,16 @@ def sampler(
     top_k: int | None = None,
     top_p: float | None = None,
 ) -> Choose:
-    """Return the function that samples a token for each row; see `sample` for the arguments."""
+    """Return the function that samples a token for each row; see `sample` for the arguments.
+
+    Args:
+        first: The start token of each row.
+        limits: The limits of the generation.
+        seeds: One random seed per row.
+        temperature: Divisor of the logits; 0 is greedy search.
+        top_k: Sample from this many of the most likely tokens; None for all.
+        top_p: Sample from the smallest set of tokens with this total probability; None for all.
+    """
     _require_options(temperature, top_k, top_p)
     _require_seeds(seeds, len(first))
     if temperature == 0:

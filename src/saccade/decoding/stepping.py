@@ -80,7 +80,15 @@ def steps(
     limits: GenerationLimits,
     choose: Choose,
 ) -> Iterator[Step]:
-    """Generate token by token with `choose`; rows that have ended leave the batch."""
+    """Generate token by token with `choose`; rows that have ended leave the batch.
+
+    Args:
+        stepper: The model.
+        state: Its state after reading the inputs.
+        first: The start token of each row.
+        limits: The limits of the generation.
+        choose: Chooses the next token of each row from the log-probabilities.
+    """
     rows = torch.arange(len(first), device=first.device)
     tokens = first
     for step in range(limits.max_length):
@@ -108,7 +116,16 @@ def write(
     choose: Choose,
     length_penalty: float = 1.0,
 ) -> list[list[Hypothesis]]:
-    """Generate with `choose` and return one hypothesis for each row."""
+    """Generate with `choose` and return one hypothesis for each row.
+
+    Args:
+        stepper: The model.
+        state: Its state after reading the inputs.
+        first: The start token of each row.
+        limits: The limits of the generation.
+        choose: Chooses the next token of each row from the log-probabilities.
+        length_penalty: Exponent of the length by which the log-probability is divided.
+    """
     require_length_penalty(length_penalty)
     written = torch.full((len(first), limits.max_length), limits.stop, device=first.device)
     log_probability = torch.zeros(len(first), device=first.device)

@@ -59,7 +59,7 @@ def load(
 
 
 class _Weights:
-    """The weights of a run, which a training may replace at any time."""
+    """The weights of a run, which training may replace at any time."""
 
     def __init__(self, run: Run) -> None:
         self.run = run

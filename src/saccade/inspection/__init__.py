@@ -1,8 +1,8 @@
-"""Inspection: what data holds, which recipes fit it, and what a training would cost here.
+"""Inspect data: its contents and faults, the recipes that fit, and the cost of training here.
 
-record       inspect data, and the inspection that results
+record       `inspect` and the `Inspection` it returns
 findings     the findings of an inspection
-cost         the cost of a training, by a short trial in a child process
+cost         the cost of training, estimated by a short trial in a child process
 text         an inspection as lines of text
 page         an inspection as a page
 

@@ -1,8 +1,8 @@
-"""The cost of a training on this machine, by a few updates on a sample of the data.
+"""Estimate the cost of training on this machine from a few updates on a sample of the data.
 
-The trial runs in a child process, so its peak memory is that of a training. It makes updates with
-the training loop's own code. An epoch costs as much as the updates of the sample, times the rows of
-the data divided by those of the sample. Validations are not included.
+The trial runs in a child process, so its peak memory is that of training alone. Updates are made by
+the training loop itself. The time of an epoch is that of the sample, scaled by the number of rows.
+Validation is not included.
 """
 
 from __future__ import annotations
@@ -41,25 +41,25 @@ from saccade.training.recipe import Recipe
 from saccade.training.run import Run
 
 SECONDS = 10.0
-"""Seconds of updates that a trial takes at most, apart from its preparation."""
+"""Maximum time of the updates of a trial in seconds, without its preparation."""
 LONGEST = 120.0
-"""Seconds after which a trial is given up."""
+"""Timeout of a trial in seconds."""
 LEARNED, ENCODED, IMAGES = 50_000, 5_000, 512
-"""Rows that vocabularies are learned from, rows that are encoded, and rows that name files."""
+"""Maximum number of rows to learn vocabularies from, to encode, and to read files of."""
 WARM_UP, LEAST, MOST = 2, 3, 100
-"""Updates before the clock starts, and the fewest and most updates that are timed."""
+"""Number of warm-up updates, and minimum and maximum number of timed updates."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tokens:
-    """The lengths of inputs in tokens, and the recipe's limit.
+    """Lengths of the inputs in tokens, and the recipe's limit.
 
     Attributes:
-        median: The median.
-        p95: The length that 95 % of the inputs do not exceed.
-        longest: The longest.
-        limit: The most tokens that are read at once.
-        above: The fraction of rows above the limit, which are cut, read in windows or left out.
+        median: The median length.
+        p95: The 95th percentile.
+        longest: The maximum length.
+        limit: The maximum number of tokens that the model reads at once.
+        above: The fraction of inputs above the limit; they are cut, read in windows or left out.
     """
 
     median: int
@@ -71,22 +71,22 @@ class Tokens:
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """The cost of a training on this machine.
+    """The cost of training on this machine.
 
     Attributes:
         recipe: The name of the recipe.
         parameters: The number of parameters.
         seconds_per_update: The mean time of an update.
-        updates_per_epoch: Updates that read every row once.
-        minutes_per_epoch: Minutes of an epoch, without validations.
-        minutes: Minutes of the recipe's budget.
-        epochs: Epochs of the recipe's budget.
-        peak_memory: Bytes of main memory; None where the system does not report it.
+        updates_per_epoch: The number of updates that read every row once.
+        minutes_per_epoch: The time of an epoch, without validation.
+        minutes: The time until the recipe's budget is used up.
+        epochs: The number of epochs in that time.
+        peak_memory: Peak main memory in bytes; None where the system does not report it.
         device: The device, such as "cpu".
-        device_memory: Bytes of an accelerator's memory; None on a CPU.
-        threads: Processor threads.
-        updates: Updates that were timed.
-        tokens: The lengths of inputs in tokens; None if the recipe reads no texts with a limit.
+        device_memory: Peak memory of the accelerator in bytes; None on a CPU.
+        threads: The number of processor threads.
+        updates: The number of timed updates.
+        tokens: The lengths of the inputs in tokens; None unless the recipe limits them.
     """
 
     recipe: str
@@ -106,9 +106,9 @@ class Cost:
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """A trial: a recipe, its data, and the seconds that updates may take.
+    """A recipe, its data, and the time for updates in seconds.
 
-    Rows that cannot be read are left out, with `skip_broken` also broken images.
+    Rows that cannot be read are left out; with `skip_broken`, broken images are, too.
     """
 
     recipe: str
@@ -121,7 +121,7 @@ class Trial:
 
 
 def measure_cost(trial: Trial) -> Cost:
-    """Perform a trial in a child process.
+    """Run a trial in a child process.
 
     Raises:
         TrainingError: The trial failed; the message is the reason.
@@ -134,7 +134,7 @@ def measure_cost(trial: Trial) -> Cost:
     except subprocess.TimeoutExpired:
         raise TrainingError(f"the trial took more than {LONGEST:.0f} seconds") from None
     if child.returncode:
-        lines = child.stderr.strip().splitlines() or ["its process was ended"]
+        lines = child.stderr.strip().splitlines() or ["its process was killed"]
         raise TrainingError(lines[-1].removeprefix("error: "))
     facts = json.loads(child.stdout.splitlines()[-1])
     tokens = facts.pop("tokens")
@@ -142,7 +142,7 @@ def measure_cost(trial: Trial) -> Cost:
 
 
 def main() -> None:
-    """Perform the trial in the first argument, and print its cost as JSON."""
+    """Run the trial in the first argument, and print its cost as JSON."""
     facts: dict[str, Any] = json.loads(sys.argv[1])
     try:
         cost = perform(Trial(**{**facts, "changes": tuple(facts["changes"])}))
@@ -154,7 +154,7 @@ def main() -> None:
 
 
 def perform(trial: Trial) -> Cost:
-    """Make some updates on a sample of the data, and return what a training would cost."""
+    """Return the cost of training, estimated from some updates on a sample of the data."""
     recipe = recipes.load(trial.recipe, trial.changes)
     options = recipe.options
     corpus = sources.open_corpus(
@@ -205,7 +205,7 @@ def perform(trial: Trial) -> Cost:
 def _timed(
     task: Task, data: TrainingData, recipe: Recipe, seconds: float, folder: Path
 ) -> list[float]:
-    """Return the time of each update, after one with the longest rows and a few others."""
+    """Return the time of each update, after one with the longest rows and the warm-up."""
     device = precisions.pick_device("auto")
     task.to(device)
     trainer = Trainer(
@@ -218,7 +218,7 @@ def _timed(
         console=Console(quiet=True),
         interruption=Interruption(),
     )
-    trainer.backward([Assignment(0, _longest(data.plan))])  # its memory is the peak
+    trainer.backward([Assignment(0, _longest(data.plan))])  # the batch that sets the peak memory
     progress, times = TrainingProgress(), list[float]()
     ends = time.monotonic() + seconds
     while len(times) < WARM_UP + MOST:

@@ -20,19 +20,19 @@ class Fit:
 
 @dataclass(frozen=True, kw_only=True)
 class Findings:
-    """Facts about data, the recipes that fit it, and the cost of a training here.
+    """Facts about data, the recipes that fit, and the cost of training on this machine.
 
     Attributes:
-        data: The file or folder, as it was given.
+        data: The file or folder, as given.
         understood: The files and columns that were recognised, in one sentence.
         task: The name of the task that would be trained.
         survey: The facts about the rows.
-        notes: Sentences about faults of the data; empty if it has none.
-        recipe: The recipe that was given or chosen.
-        choice: The recipe that was chosen, and why; None if one was given.
+        notes: One sentence per fault of the data.
+        recipe: The given or chosen recipe.
+        choice: The chosen recipe with the reason; None if one was given.
         fits: The built-in recipes that can read the data.
-        cost: The cost of a training of `recipe`; None if it was not measured.
-        cost_error: Why the cost could not be measured, or an empty text.
+        cost: The cost of a training run of `recipe`; None if it was not measured.
+        cost_error: Why the cost could not be measured; empty if it could.
     """
 
     data: str

@@ -16,7 +16,7 @@ from saccade.lens.drawing.line_chart import SIZE, label
 from saccade.lens.page.document import document
 
 BARS = 30
-"""Labels that are drawn at most."""
+"""Maximum number of bars in the chart of labels."""
 
 
 def page(inspection: Findings) -> str:

@@ -1,4 +1,4 @@
-"""Inspect data: what was understood, its faults, the recipes that fit, the cost of a training."""
+"""Inspect data: its contents and faults, the recipes that fit, and the cost of training."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from saccade.training.console import Console
 
 
 class Inspection(Findings):
-    """Findings about data, which show themselves as text, JSON or a page."""
+    """Findings about data, as text, JSON or a page."""
 
     def summary(self) -> str:
         """Return the inspection as lines of text."""
@@ -51,22 +51,22 @@ def inspect(
 ) -> Inspection:
     """Inspect data: its rows, labels, lengths and faults, and the cost of training on it.
 
-    All rows are read once, and all images are decoded; broken ones are reported. The cost is
-    measured by a few updates in a child process.
+    All rows are read once and all images are decoded; broken ones are reported. The cost is
+    estimated from a few updates in a child process.
 
     Args:
         data: File or folder of data, `builtin:NAME` or `hf:NAME`.
         recipe: Name of a built-in recipe or path of a .toml file; chosen from the data if left out.
-        pair: For parallel text files, the two languages, such as "en-de".
-        columns: Names of columns in the data by the names that the task knows them by.
+        pair: The two languages of parallel text files, such as "en-de".
+        columns: The columns of the data, by the names that the task gives them.
         changes: Assignments to keys of the recipe, such as "model.dim=256".
         valid_fraction: Fraction of the rows to hold out for validation, as training would.
         skip_broken: Leave out images that are missing or damaged, as training would.
-        trial: Seconds of training by which the cost is measured; 0 measures none.
+        trial: Seconds of training to estimate the cost from; 0 for no estimate.
         console: Where progress is shown; nowhere if left out.
 
     Returns:
-        The inspection, which `summary()`, `as_json()` and `page()` show.
+        The inspection, with the methods `summary()`, `as_json()` and `page()`.
 
     Raises:
         DataError: The data does not exist, or its columns are not those of the recipe.
@@ -129,7 +129,7 @@ def inspect(
 
 
 def _tasks_or_none(data: str | Path, options: Mapping[str, Any]) -> list[FittingTask]:
-    """Return the tasks that fit; none if only a task of another package does."""
+    """Return the built-in tasks that fit; empty if only a task of another package does."""
     try:
         return fitting_tasks(data, **options)
     except DataError:

@@ -18,15 +18,15 @@ from saccade.inspection.cost import Cost, Tokens
 from saccade.inspection.findings import Findings
 
 WIDTH = 9
-"""Columns of the numbers."""
+"""Width of the column of numbers, in characters."""
 BAR = 24
-"""Characters of the longest bar."""
+"""Length of the longest bar, in characters."""
 RARE = 0.001
-"""The smallest fraction of letters of a script that is listed."""
+"""Minimum fraction of letters for a script to be listed."""
 EXAMPLES = 8
-"""Places of a fault that are listed."""
+"""Maximum number of examples listed per fault."""
 LABELS = 12
-"""Labels that are listed."""
+"""Maximum number of labels listed."""
 MEGABYTE = 1 << 20
 
 
@@ -51,13 +51,13 @@ def text(inspection: Findings) -> str:
 
 
 def line(number: object, words: str) -> str:
-    """Return a line with a number, aligned at its right end, and words."""
+    """Return a line with a right-aligned number, followed by words."""
     shown = spaced(number) if isinstance(number, int) else str(number)
     return f"  {shown:>{WIDTH}}  {words}".rstrip()
 
 
 def percent(fraction: float) -> str:
-    """Return a fraction as per cent, with a decimal where it matters.
+    """Return a fraction as a percentage, with decimals if it is below 1 %.
 
     >>> percent(0.123), percent(0.0004), percent(1.0)
     ('12 %', '0.04 %', '100 %')
@@ -82,7 +82,7 @@ def _rows(survey: Survey) -> list[str]:
         line(
             split.rows,
             f"{name}{', parts of running text' * split.running}"
-            f"{', not all were read' * (not split.complete)}",
+            f"{', of which not all were read' * (not split.complete)}",
         )
         for name, split in survey.splits.items()
     ]
@@ -186,7 +186,7 @@ def _faults(survey: Survey) -> list[str]:
 
 
 def _fault(fault: Fault, noun: str, words: str) -> list[str]:
-    """Return the number of rows with a fault, and the first of them."""
+    """Return the number of rows with a fault, and the first examples."""
     if not fault.count:
         return []
     shown = [f"{'':>{WIDTH + 4}}{example}" for example in fault.first[:EXAMPLES]]
@@ -218,7 +218,7 @@ def _cost(inspection: Findings) -> list[str]:
 
 
 def _fits(inspection: Findings) -> list[str]:
-    """Return the recipes of the task, and the names of those that read fewer columns."""
+    """Return the recipes of the task, and the names of recipes of other tasks."""
     lines = [
         f"  {'>' if fit.recipe == inspection.recipe else ' '} {fit.recipe:<20} {fit.description}"
         for fit in inspection.fits
@@ -249,7 +249,7 @@ def _tokens(tokens: Tokens) -> str:
 
 
 def duration(minutes: float) -> str:
-    """Return a time in the unit that fits: seconds, minutes or hours.
+    """Return a duration in seconds, minutes or hours.
 
     >>> duration(0.2), duration(12.34), duration(300.0)
     ('12 s', '12.3 min', '5.0 h')

@@ -1,15 +1,15 @@
-"""Attention records of models of transformers: texts, translations, continuations and images.
+"""Attention records of transformers models for texts, translations, continuations and images.
 
     model, processor = read_model("all-MiniLM-L6-v2")
     records = look(model, processor, ["Two men are talking."])
 
-Every input is run by itself, so no padding is seen. What is recorded depends on the model:
+Inputs run one at a time, so there is no padding. The record depends on the model:
 
     encoder of texts        self-attention of the text, or of a pair of texts
     decoder                 self-attention of the prompt and its continuation
     encoder and decoder     cross-attention of the generated text to the source text or image
-    encoder of images       self-attention of the patches, as the model was shown them
-    texts and images        that of the encoder which reads the input
+    encoder of images       self-attention of the patches
+    texts and images        self-attention of the encoder that reads the input
 """
 
 import math
@@ -32,10 +32,10 @@ from saccade.shapes import Tensor
 
 MAX_NEW_TOKENS = 20
 MOST_SPECIAL_TOKENS = 16
-"""Class tokens, registers and the like of an image encoder, at most."""
+"""Maximum number of class tokens, registers and the like of an image encoder."""
 
 Place = tuple[int, int, int]
-"""The number of a text, and the first and last character of a token in it."""
+"""The index of a text, and the start and end of a token in it."""
 
 
 def read_model(folder: str | Path, *, quiet: bool = False) -> tuple[nn.Module, Any]:
@@ -45,7 +45,7 @@ def read_model(folder: str | Path, *, quiet: bool = False) -> tuple[nn.Module, A
 
     Args:
         folder: A folder as `transformers` saves it.
-        quiet: Turn the progress bars and remarks of transformers off, for the rest of the process.
+        quiet: Silence progress bars and messages of transformers for the rest of the process.
 
     Raises:
         InteropError: If transformers is not installed or cannot read the folder.
@@ -89,15 +89,15 @@ def look(
     layers: str | Sequence[str] | None = None,
     max_new_tokens: int = MAX_NEW_TOKENS,
 ) -> list[AttentionRecord]:
-    """Return where a model of transformers looks for each input.
+    """Return the attention of a transformers model for each input.
 
     Args:
-        model: A model of transformers: an encoder, a decoder, an encoder with a decoder, an encoder
-            of images, or one like CLIP.
+        model: A transformers model: an encoder, a decoder, an encoder-decoder, an image encoder, or
+            one like CLIP.
         processor: Its tokenizer, image processor or processor.
         inputs: Texts, pairs of texts, or images: PIL images, arrays (height, width, 3), or paths.
-        layers: Record only these: a dotted name, a pattern, or several. Default: all.
-        max_new_tokens: Most tokens that a decoder generates; 0 looks at the prompt only.
+        layers: Layers to record: a dotted name, a pattern, or several. Default: all.
+        max_new_tokens: Maximum number of tokens to generate; 0 records the prompt only.
 
     Returns:
         One record per input, with words from the tokenizer's offsets. The weights of a generated
@@ -105,7 +105,7 @@ def look(
 
     Raises:
         InteropError: If the processor cannot read an input.
-        WatchError: If no attention between the tokens of an input can be seen.
+        WatchError: If there is no visible attention between the tokens of an input.
 
     Examples:
         >>> import saccade
@@ -122,7 +122,7 @@ def look(
 
 @dataclass
 class _Eye:
-    """A model with its processor: reads inputs, generates, and records one watched pass."""
+    """A model with its processor, which reads inputs, generates, and records a watched pass."""
 
     model: Any
     processor: Any
@@ -154,7 +154,7 @@ class _Eye:
         return AttentionRecord(side, side, self._of_shape(weights, len(side.tokens)))
 
     def _cross(self, inputs: dict[str, Tensor], side: Side | None) -> AttentionRecord:
-        """Return where each generated token looks at the source."""
+        """Return the attention of each generated token to the source."""
         ids = self._generate(inputs)
         written = self._side_of(ids[0, 1:].tolist())
         count = len(written.tokens)
@@ -163,7 +163,7 @@ class _Eye:
             lengths = range(cells, cells + MOST_SPECIAL_TOKENS)
         else:
             lengths = range(len(side.tokens), len(side.tokens) + 1)
-        # only self-attention may be square; tokens after the last change nothing before them
+        # only self-attention is square; later tokens do not change earlier ones
         length = lengths.stop if count in lengths else count
         entered = torch.cat([ids[:, :-1], ids[:, -1:].expand(-1, length - count)], 1)
         weights = self._watch(lambda: self.model(**inputs, decoder_input_ids=entered))
@@ -174,7 +174,7 @@ class _Eye:
         return AttentionRecord(side, written, self._of_shape(cross, count, len(side.tokens)))
 
     def _watch(self, run: Callable[[], object]) -> dict[str, np.ndarray]:
-        """Return the weights (heads, q, k) of all calls; those of a shared module are numbered."""
+        """Return the weights (heads, q, k) of all calls, numbered if a module was called twice."""
         with watch(self.model, layers=self.layers, device="cpu", by_hand=True) as seen:
             run()
         return {
@@ -184,7 +184,7 @@ class _Eye:
         }
 
     def _of_shape(self, weights: Mapping[str, np.ndarray], *shape: int) -> dict[str, np.ndarray]:
-        """Return the weights between so many tokens; raise if there are none."""
+        """Return the weights of this shape; raise if there are none."""
         kept = {name: w for name, w in weights.items() if w.shape[1:] == (shape[0], shape[-1])}
         if not kept:
             shapes = sorted({w.shape[1:] for w in weights.values()})
@@ -195,7 +195,7 @@ class _Eye:
         return kept
 
     def _forward(self, inputs: Mapping[str, Tensor]) -> None:
-        """Run the model, or the part of it that reads these inputs."""
+        """Run the model, or the encoder in it that reads these inputs."""
         name = "get_image_features" if "pixel_values" in inputs else "get_text_features"
         getattr(self.model, name, self.model)(**inputs)
 
@@ -237,7 +237,7 @@ class _Eye:
         return inputs, _text_side(texts, tokenizer.convert_ids_to_tokens(ids), places)
 
     def _side_of(self, ids: list[int]) -> Side:
-        """Return tokens and words of ids; a token is what it adds to the text before it."""
+        """Return tokens and words of ids; a token is the text that its id adds."""
         tokenizer = getattr(self.processor, "tokenizer", self.processor)
         special, kept, ends = set(tokenizer.all_special_ids), [], [0]
         text = ""

@@ -32,7 +32,7 @@ LABELS = 30
 
 @dataclass(frozen=True, kw_only=True)
 class CardFacts:
-    """Facts about a training for a card; every field but the name may be left out.
+    """Facts about a training run for a card; every field but the name may be left out.
 
     Attributes:
         name: The name of the model.

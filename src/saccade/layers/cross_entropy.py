@@ -58,7 +58,14 @@ def plain_cross_entropy(
     *,
     smoothing: float = 0.0,
 ) -> CrossEntropy:
-    """Return the same with all logits at once: the slow, obvious reference."""
+    """Return the same with all logits at once: the slow, obvious reference.
+
+    Args:
+        x: The states before the output projection.
+        output: The output projection.
+        labels: The token id to predict at each state.
+        smoothing: The label smoothing.
+    """
     logits = output(x)
     total = F.cross_entropy(logits, labels, label_smoothing=smoothing, reduction="sum")
     return CrossEntropy(total, F.cross_entropy(logits, labels, reduction="sum").detach())

@@ -17,7 +17,14 @@ Norm = Literal["layer", "rms", "batch"]
 
 
 def norm(kind: Norm, dim: int, eps: float = 1e-5, *, bias: bool = True) -> nn.Module:
-    """Build a norm for tokens of width `dim`; `bias` concerns layer norms only."""
+    """Build a norm for tokens of width `dim`; `bias` concerns layer norms only.
+
+    Args:
+        kind: The kind of norm.
+        dim: The width of the tokens.
+        eps: The number added to the variance.
+        bias: Whether a layer norm has a bias.
+    """
     match kind:
         case "layer":
             return nn.LayerNorm(dim, eps=eps, bias=bias)

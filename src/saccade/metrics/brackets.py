@@ -1,4 +1,4 @@
-"""Bracket F1 of constituency trees, which are written as text.
+"""Bracket F1 of constituency trees written as text.
 
     (S (NP (D the) (N dog)) (VP (V sleeps)))
 
@@ -7,7 +7,7 @@ of both trees are compared (PARSEVAL, Black et al. 1991) by the rules of EVALB: 
 single word, such as (N dog), is a part of speech and does not count, and neither does a bracket
 without a label or named TOP or ROOT. Punctuation counts as words.
 
-    F1 = 2 · brackets in both / (predicted brackets + right brackets)
+    F1 = 2 · matching brackets / (predicted brackets + reference brackets)
 """
 
 import re
@@ -23,11 +23,11 @@ from saccade.metrics.score import Tally, require_items, scored, signature_of
 
 _TOKEN = re.compile(r"[()]|[^\s()]+")
 _OUTSIDE = frozenset(("", "TOP", "ROOT"))
-"""The labels of brackets that do not count: those around a complete tree."""
+"""Labels of brackets that do not count, because they enclose a complete tree."""
 
 
 class Bracket(NamedTuple):
-    """A label, and the words it covers: those from `start` up to `end`, without `end`."""
+    """A label, and the words it covers: from `start` up to, not including, `end`."""
 
     label: str
     start: int
@@ -35,7 +35,7 @@ class Bracket(NamedTuple):
 
 
 class Brackets(NamedTuple):
-    """The words of a tree, and how often it has each bracket."""
+    """The words of a tree, and the counts of its brackets."""
 
     words: tuple[str, ...]
     brackets: Counter[Bracket]
@@ -44,8 +44,8 @@ class Brackets(NamedTuple):
 def bracket_f1_tally(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> Tally:
     """The F1 of labelled brackets, 0 to 1, over the brackets of all items.
 
-    A prediction that is not a tree has no brackets. A tree over other words than those of the
-    reference has no right bracket. Where an item has several references, the closest counts.
+    A prediction that is not a tree has no brackets. A tree over words that differ from those of the
+    reference has no matching bracket. Where an item has several references, the closest counts.
 
     Args:
         predictions: One tree per item, as text.
@@ -80,7 +80,7 @@ def parse_tree(text: str) -> Brackets | None:
     tokens = _TOKEN.findall(text)
     for place, token in enumerate(tokens):
         if place and not ancestors:
-            return None  # something follows the tree
+            return None  # text after the tree
         if token == "(":
             if ancestors:
                 ancestors[-1].nodes += 1

@@ -75,6 +75,11 @@ def length_buckets(
 ) -> list[tuple[int, int]]:
     """Return the shortest and the longest length of each bucket.
 
+    Args:
+        lengths: The length of each item.
+        buckets: The maximum number of buckets.
+        least: The minimum number of items in a bucket.
+
     >>> length_buckets([1, 1, 2, 3, 3, 9], buckets=2, least=2)
     [(1, 2), (3, 9)]
     """

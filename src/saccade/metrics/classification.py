@@ -236,7 +236,7 @@ def best_threshold(
 ) -> tuple[float, float]:
     """Return the threshold with the largest F1 of `probability > threshold`, and that F1.
 
-    Of several, the nearest to 0.5. Thresholds are midpoints of neighbouring probabilities.
+    Ties go to the threshold nearest to 0.5. Thresholds are midpoints of neighbouring probabilities.
 
     Args:
         probabilities: The probability of a label for each item.

@@ -87,7 +87,13 @@ def paired_bootstrap(
 def paired_difference(
     difference: float, resampled: Float[np.ndarray, " samples"], *, seed: int = SEED
 ) -> PairedDifference:
-    """Return the statistics of a difference of two scores and its values in resamples."""
+    """Return the statistics of a difference of two scores and its values in resamples.
+
+    Args:
+        difference: The difference of the two scores.
+        resampled: The difference in each resample.
+        seed: The seed of the resamples, which is recorded.
+    """
     # the tolerance counts a resample as far off as the difference itself despite rounding
     reached = np.abs(resampled - resampled.mean()) >= abs(difference) * (1 - 1e-9)
     one_sided = np.abs(resampled) - np.abs(resampled).mean() > abs(difference)
@@ -110,7 +116,13 @@ def _p_value(extreme: np.ndarray) -> float:
 def resampled_sums(
     counts: Float[np.ndarray, "items numbers"], samples: int, seed: int
 ) -> Float[np.ndarray, "samples numbers"]:
-    """Return the sums over `samples` corpora of the same size, sampled with replacement."""
+    """Return the sums over `samples` corpora of the same size, sampled with replacement.
+
+    Args:
+        counts: The counts of each item.
+        samples: The number of resamples.
+        seed: The random seed.
+    """
     items = len(counts)
     if items == 0 or samples < 0 or seed < 0:
         raise MetricError(

@@ -134,7 +134,13 @@ class IntervalsConfig:
 
 
 def scores_of(tallies: Mapping[str, Tally], samples: int, seed: int) -> dict[str, MetricScore]:
-    """Return the score of each tally, with its interval unless `samples` is 0."""
+    """Return the score of each tally, with its interval unless `samples` is 0.
+
+    Args:
+        tallies: The tallies, by metric.
+        samples: The number of resamples per confidence interval.
+        seed: The random seed of the resamples.
+    """
     return {name: tally.score(samples=samples, seed=seed) for name, tally in tallies.items()}
 
 

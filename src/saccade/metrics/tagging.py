@@ -1,9 +1,9 @@
-"""Metrics of tags, one per word: fractions.
+"""Metrics of tags, as fractions.
 
-    accuracy         words with the right tag
-    span_precision   predicted spans that are right, in their words and their type
-    span_recall      spans of the references that are predicted
-    span_f1          2 · right spans / (predicted spans + spans of the references)
+    accuracy         words with the correct tag
+    span_precision   predicted spans with the correct words and type
+    span_recall      reference spans that are predicted
+    span_f1          2 · correct spans / (predicted spans + reference spans)
 
 Spans are read from tags of the schemes BIO (B-TYPE begins a span, I-TYPE continues it, O is
 outside) and BIOES (also E-TYPE, the last word of a span, and S-TYPE, a span of one word), as
@@ -33,7 +33,7 @@ from saccade.metrics.score import (
 )
 
 Scheme = Literal["BIO", "BIOES", "none"]
-"""How tags mark spans; "none" if each word has a label of its own, such as its part of speech."""
+"""How tags mark spans; "none" if tags are plain labels, such as parts of speech."""
 TaggingMetric = Literal["accuracy", "span_precision", "span_recall", "span_f1"]
 OUTSIDE = "O"
 """The tag of words that belong to no span."""
@@ -45,8 +45,8 @@ class WordSpan(NamedTuple):
     """A span of words.
 
     Attributes:
-        start: Its first word, from 0.
-        end: The word after its last one.
+        start: The index of its first word.
+        end: The index of the word after its last one.
         label: Its type.
     """
 
@@ -56,7 +56,7 @@ class WordSpan(NamedTuple):
 
 
 def spans_of(tags: Tags, scheme: Scheme = "BIO") -> list[WordSpan]:
-    """Return the spans that tags mark; without a scheme, each word is a span.
+    """Return the spans marked by tags; without a scheme, each word is a span.
 
     >>> spans_of(["B-PER", "I-PER", "O", "I-LOC"])
     [WordSpan(start=0, end=2, label='PER'), WordSpan(start=3, end=4, label='LOC')]
@@ -77,7 +77,7 @@ def spans_of(tags: Tags, scheme: Scheme = "BIO") -> list[WordSpan]:
 
 
 def scheme_of(tags: Iterable[str]) -> Scheme:
-    """Return the scheme that different tags belong to.
+    """Return the scheme of a set of tags.
 
     >>> scheme_of(["O", "B-PER", "I-PER"]), scheme_of(["S-PER", "O"]), scheme_of(["NOUN", "VERB"])
     ('BIO', 'BIOES', 'none')
@@ -90,6 +90,11 @@ def scheme_of(tags: Iterable[str]) -> Scheme:
 
 def tags_of(spans: Iterable[WordSpan], length: int, scheme: Scheme = "BIO") -> list[str]:
     """Return the tags that mark spans in a sentence of `length` words.
+
+    Args:
+        spans: The spans.
+        length: The number of words.
+        scheme: The scheme of the tags.
 
     >>> tags_of([WordSpan(0, 2, "PER"), WordSpan(3, 4, "LOC")], 4, "BIOES")
     ['B-PER', 'E-PER', 'O', 'S-LOC']
@@ -109,6 +114,11 @@ def tags_of(spans: Iterable[WordSpan], length: int, scheme: Scheme = "BIO") -> l
 def may_follow(before: str, tag: str, scheme: Scheme) -> bool:
     """Return whether a tag may come after another; "" stands for both ends of a sentence.
 
+    Args:
+        before: The tag of the word before.
+        tag: The tag.
+        scheme: The scheme of both.
+
     >>> may_follow("O", "I-PER", "BIO"), may_follow("B-PER", "", "BIOES")
     (False, False)
     """
@@ -116,7 +126,7 @@ def may_follow(before: str, tag: str, scheme: Scheme) -> bool:
         return True
     (mark, label), (after, other) = (_parts(one) for one in (before, tag))
     inside = after in ("I", "E")
-    if scheme == "BIOES" and mark in ("B", "I"):  # the span must be ended
+    if scheme == "BIOES" and mark in ("B", "I"):  # the span must end first
         return inside and label == other
     return not inside or (mark in ("B", "I") and label == other)
 
@@ -127,7 +137,7 @@ def _parts(tag: str) -> tuple[str, str]:
 
 
 def accuracy_tally(predictions: Sequence[Tags], references: Sequence[Tags]) -> Tally:
-    """The fraction of words with the right tag.
+    """The fraction of words with the correct tag.
 
     Args:
         predictions: The predicted tags of each sentence.
@@ -144,7 +154,7 @@ def accuracy_tally(predictions: Sequence[Tags], references: Sequence[Tags]) -> T
 def span_precision_tally(
     predictions: Sequence[Tags], references: Sequence[Tags], scheme: Scheme = "BIO"
 ) -> Tally:
-    """The fraction of the predicted spans that are right.
+    """The fraction of the predicted spans that are correct.
 
     Args:
         predictions: The predicted tags of each sentence.
@@ -227,8 +237,8 @@ def span_scores(
 class TaggingMetricsConfig(IntervalsConfig):
     """The metrics of tags.
 
-    names     metrics to report; the first selects the best weights. Those of spans are left out if
-              the tags mark none, as parts of speech do: accuracy then selects
+    names     metrics to report; the first selects the best weights. Metrics of spans are skipped if
+              the tags mark none (parts of speech); accuracy then selects
     samples   number of resamples per confidence interval; 0 leaves the intervals out
     seed      seed of the resamples
     """
@@ -265,7 +275,7 @@ class TaggingMetricsConfig(IntervalsConfig):
 def _matches(
     predictions: Sequence[Tags], references: Sequence[Tags], scheme: Scheme
 ) -> list[tuple[int, int, int]]:
-    """Return the numbers of right, predicted and true spans of each sentence."""
+    """Return the numbers of correct, predicted and reference spans of each sentence."""
     _require_tags(predictions, references)
     counts = []
     for tags, truth in zip(predictions, references, strict=True):

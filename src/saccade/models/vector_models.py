@@ -36,7 +36,7 @@ class VectorClassifier(nn.Module):
     Args:
         encoder: A module `encoder(vectors, mask=mask) → Memory`.
         head: A module from the pooled vector to logits.
-        pooling: Which vector stands for the sequence: "mean" or "summary", or a module that pools
+        pooling: The vector that represents the sequence: "mean", "summary", or a module that pools
             by attention.
         dropout: Dropout before the head.
     """
@@ -145,7 +145,7 @@ class VectorReaderConfig:
 class VectorClassifierConfig(PoolingOptions, VectorReaderConfig):
     """Options of a classifier of sequences of vectors.
 
-    pooling   which vector stands for the sequence: "mean", the mean of all steps; "summary", the
+    pooling   vector that represents the sequence: "mean", the mean of all steps; "summary", the
               last state of a recurrent encoder; "attention", the steps weighted by learned queries,
               which shows the moments that matter
     dropout   dropout before the head, a fraction; raise it for small data

@@ -54,7 +54,13 @@ class Relative(Position):
 def by_distance(
     query: Float[Tensor, "*b q d"], table: Float[Tensor, "m e"], index: Int[Tensor, "*c q k"]
 ) -> Float[Tensor, "*b q k"]:
-    """Return query · table[index] / √d, without gathering the vectors themselves."""
+    """Return query · table[index] / √d, without gathering the vectors themselves.
+
+    Args:
+        query: The queries.
+        table: One vector per distance.
+        index: The row of the table for each pair of query and key.
+    """
     if query.shape[-1] != table.shape[-1]:
         raise ShapeError(
             f"relative positions of width {table.shape[-1]} do not fit heads of width "

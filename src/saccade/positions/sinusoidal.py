@@ -59,7 +59,14 @@ class Sinusoidal(Absolute):
 
 
 def waves(at: Places, dim: int, base: float, layout: Layout) -> Float[Tensor, "*b n d"]:
-    """Return the sines and cosines of places, in pairs or in halves."""
+    """Return the sines and cosines of places, in pairs or in halves.
+
+    Args:
+        at: The places of the tokens.
+        dim: The number of sines and cosines together.
+        base: The base of the wavelengths.
+        layout: "interleaved" (sine, cosine, sine, …) or "halves" (all sines, then all cosines).
+    """
     angle = angles(at, dim, base)
     parts = (angle.sin(), angle.cos())
     return torch.cat(parts, -1) if layout == "halves" else torch.stack(parts, -1).flatten(-2)

@@ -65,8 +65,8 @@ def open_files() -> int:
 def configure(middleware: RequestMiddleware, limits: RequestLimits) -> uvicorn.Config:
     """Return the configuration of uvicorn: h11 and asyncio, whatever else is installed.
 
-    Of the files that the process may open, half are for connections and an eighth for those that
-    are being accepted or closed: asyncio needs four rounds from one to the other, and in each of
+    Half of the files that the process may open are for connections, an eighth for those that are
+    being accepted or closed: asyncio needs four rounds from one to the other, and in each of
     them it accepts `backlog` connections.
     """
     files = open_files()

@@ -337,7 +337,7 @@ class LanguageModeling(GeneratingTask):
     def force(self, inputs: Sequence[str], outputs: Sequence[str]) -> Passages:
         """Return the batch in which each input continues with the output, which alone is predicted.
 
-        Of a text that is longer than a block, the end is read.
+        A text that is longer than a block is read from its end.
         """
         texts, given = [], []
         for context, output in zip(self._contexts(inputs), outputs, strict=True):

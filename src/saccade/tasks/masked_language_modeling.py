@@ -280,8 +280,8 @@ class MaskedLanguageModeling(Task):
 
         A hole is one token of the vocabulary, with the space before it. Several holes are filled
         independently of each other. The option `num_best` is the number of fillings; they are
-        sorted by the sum of their log-probabilities, the best first. Of an input that is too long,
-        only the tokens around its holes are read.
+        sorted by the sum of their log-probabilities, the best first. If an input is too
+        long, only the tokens around its holes are read.
         """
         others = {name: value for name, value in options.items() if name != "num_best"}
         require_no_options(others, ("num_best",))

@@ -1,4 +1,4 @@
-"""Tagging: a label for each word of a text, such as named entities or parts of speech."""
+"""Tagging: one label per word of a text, for named entities, parts of speech and the like."""
 
 from __future__ import annotations
 
@@ -65,24 +65,24 @@ TAGS = Column(
     sequence=True,
 )
 CONTROLS = 2
-"""The control tokens of an input: one before and one after the text."""
+"""Number of control tokens of an input: one before and one after the text."""
 AT_ONCE = 64
-"""The number of sentences that are read together."""
+"""Maximum number of sentences per batch."""
 NOT_FIRST = -100
-"""The tag of tokens that are not the first of a word."""
+"""The tag of every token of a word after its first."""
 FORMAT = 1
-"""The version of the encoding; it changes when the same row would be encoded differently."""
+"""Version of the encoding; raise it when the same row is encoded differently."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TaggingTextConfig:
-    """The reading of texts.
+    """How texts are read.
 
     vocabulary   the vocabulary
-    max_length   maximum number of tokens that are read of a text, control tokens included; words
-                 after them get no tag, and their number is reported
+    max_length   maximum number of tokens of a text, including control tokens; words beyond it get
+                 no tag, and Saccade reports how many
     """
 
     vocabulary: VocabularyConfig = VocabularyConfig()
@@ -94,7 +94,7 @@ class TaggingConfig(TaskConfig):
     """The options of a tagging recipe.
 
     model     the encoder of texts and its head
-    text      the vocabulary and the reading of texts
+    text      the vocabulary and how texts are read
     tags      the scheme of the tags
     loss      the loss of training
     metrics   the metrics of evaluations; the first one selects the best weights
@@ -117,14 +117,14 @@ class TaggingConfig(TaskConfig):
     def create(
         self, train: Split, progress: Progress | None = None, vocabulary: Path | None = None
     ) -> WordTagging:
-        """Return a task with new weights, with the tags and the vocabulary of this data."""
+        """Return an untrained task with the tags and the vocabulary of this data."""
         tags, counts, broken = learn_tags(train, self.tags)
         texts = (row.values[0] for row in train.read(progress))
         tokenizer = vocabulary_from(vocabulary, texts, self.text.vocabulary)
         return WordTagging(self, tokenizer, tags, AboutClassifier(counts=counts), broken)
 
     def restore(self, folder: Path) -> WordTagging:
-        """Return the task of a run folder, with new weights."""
+        """Return the untrained task of a run folder."""
         tokenizer = Tokenizer.load(folder / VOCABULARY_FILE)
         return WordTagging(self, tokenizer, read_tags(folder), read_about(folder))
 
@@ -141,13 +141,15 @@ class Tagged(Batch):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class WordsExample(Example):
-    """A text in words.
+    """A text divided into words.
 
     Attributes:
         text: The text.
-        places: The (start, end) characters of each word that is read.
-        ids: The token ids that are read.
-        starts: The first token of each word that is read.
+        places: The (start, end) characters of each word.
+        ids: The token ids.
+        starts: The index of the first token of each word.
+
+    Words and tokens beyond the maximum length are left out.
     """
 
     text: str
@@ -157,7 +159,7 @@ class WordsExample(Example):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The words that are read."""
+        """The words."""
         return tuple(self.text[start:end] for start, end in self.places)
 
 
@@ -168,7 +170,7 @@ class WordTagging(LabelTask):
         config: The options.
         tokenizer: The vocabulary.
         tags: The tags.
-        about: The facts of a run folder.
+        about: Facts from a run folder.
         broken: Tags of the training data that break the scheme.
     """
 
@@ -197,11 +199,11 @@ class WordTagging(LabelTask):
 
     @property
     def room(self) -> int:
-        """The number of tokens that are read of a text, without control tokens."""
+        """Maximum number of tokens of a text, without control tokens."""
         return self.config.text.max_length - CONTROLS
 
     def describe(self) -> Description:
-        """Return that it reads a text between control tokens and labels its words."""
+        """Describe the task: text between control tokens in, one label per word out."""
         return Description(
             reads=TextInput(
                 tokenizer=self.tokenizer,
@@ -222,7 +224,7 @@ class WordTagging(LabelTask):
         return Loss(self.label_loss(logits[first], truth), len(truth))
 
     def encode(self, split: Split, folder: Path, progress: Progress | None = None) -> Encoded:
-        """Return the token ids of each complete text, the first token and the tag of each word."""
+        """Encode complete texts: token ids, and the first token and the tag of each word."""
         broken = BrokenTags()
         known: dict[str, list[int]] = {}
 
@@ -244,13 +246,13 @@ class WordTagging(LabelTask):
         )
 
     def sizes(self, examples: Encoded) -> npt.NDArray[np.int64]:
-        """Return the number of tokens that are read of each text, with the control tokens."""
+        """Return the number of tokens of each text, control tokens included."""
         return np.minimum(examples.fields[0].lengths + CONTROLS, self.config.text.max_length)[
             :, None
         ]
 
     def remarks(self, examples: Encoded) -> Iterator[str]:
-        """Yield also how many words are cut, and once which tags of training were repaired."""
+        """Also yield the number of cut words and, once, the repaired training tags."""
         yield from super().remarks(examples)
         if self.broken is not None and self.broken.count:
             yield str(self.broken)
@@ -264,8 +266,8 @@ class WordTagging(LabelTask):
 
     def _about_cut(self, cut: int, words: int, texts: int, of: int) -> str:
         return (
-            f"{cut:,} of {words:,} words are cut and not read, in {texts:,} of {of:,} texts with "
-            f"more than the {self.config.text.max_length} tokens of text.max_length"
+            f"{cut:,} of {words:,} words are cut off, in {texts:,} of {of:,} texts with more than "
+            f"{self.config.text.max_length} tokens (text.max_length)"
         )
 
     def collate(self, examples: Encoded, rows: Rows) -> Tagged:
@@ -273,7 +275,7 @@ class WordTagging(LabelTask):
         return self._batch([self._example(examples, int(row)) for row in rows])
 
     def _example(self, examples: Encoded, row: int) -> tuple[npt.NDArray[np.int64], ...]:
-        """Return the token ids, first tokens and tags that are read of an example."""
+        """Return token ids, first tokens and tags of an example, cut to the maximum length."""
         ids, starts, tags = (np.asarray(field[row], dtype=np.int64) for field in examples.fields)
         count = int(np.searchsorted(starts, self.room))
         return ids[: self.room], starts[:count], tags[:count]
@@ -307,7 +309,7 @@ class WordTagging(LabelTask):
         *,
         first: int = 0,
     ) -> list[WordsExample]:
-        """Divide texts into words and encode them; a list of words is taken as it is."""
+        """Divide texts into words and encode them; lists of words are encoded unchanged."""
         require_no_options(options)
         known: dict[str, list[int]] = {}
         return [self._prepared(one, number, known) for number, one in enumerate(inputs, first)]
@@ -344,7 +346,7 @@ class WordTagging(LabelTask):
 
     @torch.no_grad()
     def answer(self, examples: Sequence[WordsExample]) -> list[Tagging]:
-        """Tag a batch: for each text the most likely tags that the scheme allows."""
+        """Tag a batch: return the most likely valid sequence of tags for each text."""
         self.ensure_eval()
         logits = self._word_logits([(x.ids, x.starts) for x in examples])
         return [
@@ -369,7 +371,7 @@ class WordTagging(LabelTask):
         tags: Sequence[str],
         log_p: FloatArray[np.ndarray, " n"],
     ) -> Tagging:
-        """Return the answer of tags and their log-probabilities."""
+        """Return an answer with these tags and their log-probabilities."""
 
         def located(span: WordSpan) -> TagSpan:
             start, end = places[span.start][0], places[span.end - 1][1]
@@ -393,7 +395,7 @@ class WordTagging(LabelTask):
     def look(
         self, examples: Sequence[WordsExample], answers: Sequence[Answer]
     ) -> list[AttentionRecord]:
-        """Return where each token looked, in every layer."""
+        """Return the self-attention of every layer."""
         batch = self._batch([(x.ids, x.starts) for x in examples]).to(self.device)
         return self_attention(
             self.model,
@@ -402,7 +404,7 @@ class WordTagging(LabelTask):
         )
 
     def force(self, inputs: Sequence[str | Sequence[str]], outputs: Sequence[str]) -> Tagged:
-        """Return the batch in which each input has the given tags, with spaces between them."""
+        """Return the batch in which each input has the given tags, separated by spaces."""
         triples = []
         for number, (example, output) in enumerate(
             zip(self.prepare(inputs), outputs, strict=True), 1
@@ -418,18 +420,18 @@ class WordTagging(LabelTask):
         return self._batch(triples)
 
     def truth(self, examples: Encoded, rows: Rows) -> Tensor:
-        """Return the tags of all words that are read of these examples."""
+        """Return the tags of all words of these examples."""
         tags = [self._example(examples, int(row))[2] for row in rows]
         return torch.from_numpy(np.concatenate([np.empty(0, np.int64), *tags]))
 
     def logits_of(self, examples: Encoded) -> Float[Tensor, "n c"]:
-        """Return the logits of all words that are read."""
+        """Return the logits of all words."""
         self.ensure_eval()
         parts = [self._example(examples, row) for row in range(len(examples))]
         return torch.cat(self._word_logits([(ids, starts) for ids, starts, _ in parts]))
 
     def measure(self, items: list[Item], answers: Sequence[Tagging], *, quick: bool) -> Evaluation:
-        """Return the metrics of the tags; a word that was not read counts as outside of spans."""
+        """Return the metrics of the tags; a word that was cut off counts as outside any span."""
         truths = [split_elements(item.references[0]) for item in items]
         missing = [len(truth) - len(x.tags) for truth, x in zip(truths, answers, strict=True)]
         tags = [
@@ -462,7 +464,7 @@ class WordTagging(LabelTask):
     def _confusions(
         self, tags: Sequence[Sequence[str]], truths: Sequence[Sequence[str]]
     ) -> dict[str, TableRows]:
-        """Return which types words have, and which were predicted; the most frequent types."""
+        """Return the confusion matrix of the most frequent types."""
         pairs = Counter(
             (self.labels.bare(right), self.labels.bare(tag))
             for of_text, truth in zip(tags, truths, strict=True)
@@ -485,7 +487,7 @@ class WordTagging(LabelTask):
         answers: Sequence[Tagging],
         truths: Sequence[Sequence[str]],
     ) -> TableRows:
-        """Return the wrong spans with the highest probabilities."""
+        """Return the most confident wrong spans."""
         wrong: list[tuple[float, Mapping[str, object]]] = []
         for item, answer, truth in zip(items, answers, truths, strict=True):
             gold = self.labels.spans(truth)
@@ -508,7 +510,7 @@ class WordTagging(LabelTask):
         return [row for _, row in wrong[:SHOWN]]
 
     def baselines(self, train: Split) -> Iterator[BaselineMethod]:
-        """Yield the most frequent tag of all words, and that of each word."""
+        """Yield two baselines: the most frequent tag overall, and the most frequent per word."""
         broken, overall = BrokenTags(), Counter[str]()
         by_word: dict[str, Counter[str]] = {}
         for row in train:
@@ -541,7 +543,7 @@ class WordTagging(LabelTask):
         yield method("most frequent tag of each word", by_word, simple=True)
 
     def files(self) -> dict[str, str]:
-        """Return the vocabulary, the tags and the temperature."""
+        """Return the files of the vocabulary, the tags and the temperature."""
         return {**self.describe().vocabulary_files(), **self.about()}
 
     def _pieces(
@@ -551,7 +553,7 @@ class WordTagging(LabelTask):
 
         Args:
             words: The words.
-            known: The token ids of words that were encoded before; others are added.
+            known: Cache of the token ids of words; new words are added to it.
         """
         new = [word for word in dict.fromkeys(words) if word not in known]
         unknown = self.tokenizer.controls.unknown
@@ -563,7 +565,7 @@ class WordTagging(LabelTask):
         return [id for ids in pieces for id in ids], starts
 
     def _batch(self, parts: Sequence[tuple[npt.NDArray[np.int64], ...]]) -> Tagged:
-        """Return texts as one batch: their token ids and first tokens and, if known, their tags."""
+        """Return texts as one batch, from their token ids, first tokens and, if known, tags."""
         before, after = [self.tokenizer.cls], [self.tokenizer.sep]
         texts = [np.concatenate([before, ids, after]) for ids, *_ in parts]
         tokens, mask = pad(texts, self.tokenizer.pad)
@@ -578,7 +580,7 @@ class WordTagging(LabelTask):
     def _word_logits(
         self, parts: Sequence[tuple[npt.NDArray[np.int64], ...]]
     ) -> list[Float[Tensor, "n c"]]:
-        """Return the logits of the words of each text, on the CPU, computed a few at a time."""
+        """Return the logits of the words of each text on the CPU, computed batch by batch."""
         logits: list[Tensor] = [torch.empty(0)] * len(parts)
         order = sorted(range(len(parts)), key=lambda i: len(parts[i][0]))
         for at in range(0, len(order), AT_ONCE):
@@ -593,7 +595,7 @@ class WordTagging(LabelTask):
         return logits
 
     def _side(self, example: WordsExample) -> Side:
-        """Return the tokens that were read, with control tokens, and their words."""
+        """Return the tokens of an example, including control tokens, with their words."""
         word_of = np.searchsorted(example.starts, np.arange(len(example.ids)), side="right") - 1
         pieces = self.tokenizer.pieces(example.ids.tolist())
         return Side(("[CLS]", *pieces, "[SEP]"), example.words, (None, *word_of.tolist(), None))

@@ -63,9 +63,9 @@ from saccade.tasks._shared.vectors import (
 )
 
 FORMAT = 1
-"""The version of the encoding; it changes when the same row would be encoded differently."""
+"""Version of the encoding; raise it when the same row is encoded differently."""
 AT_ONCE = 64
-"""The number of sequences that are read together."""
+"""Maximum number of sequences per batch."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,8 +73,8 @@ class VectorClassificationConfig(TaskConfig):
     """The options of a recipe that classifies sequences of vectors.
 
     model     the encoder of vectors and its head
-    vectors   the reading of vectors
-    augment   the random changes of vectors in training
+    vectors   how vectors are read
+    augment   augmentation: random changes of vectors in training
     labels    the kind of the labels
     loss      the loss of training
     metrics   the metrics of evaluations; the first one selects the best weights
@@ -102,13 +102,13 @@ class VectorClassificationConfig(TaskConfig):
     def create(
         self, train: Split, progress: Progress | None = None, vocabulary: Path | None = None
     ) -> VectorClassification:
-        """Return a task with new weights and the labels of this data; it has no vocabulary."""
+        """Return an untrained task with the labels of this data; it has no vocabulary."""
         labels = learn_labels(train, self.labels)
         about = AboutClassifier(counts=count_labels(train, labels))
         return VectorClassification(self, new_scale(self.vectors, train), labels, about)
 
     def restore(self, folder: Path) -> VectorClassification:
-        """Return the task of a run folder, with new weights."""
+        """Return the untrained task of a run folder."""
         scale = read_scale(folder)
         return VectorClassification(self, scale, read_labels(folder), read_about(folder))
 
@@ -142,7 +142,7 @@ class VectorClassification(VectorTask, Classifier):
         self.model: VectorClassifier = config.model.build(scale.width, labels.outputs)
 
     def describe(self) -> Description:
-        """Return that it reads vectors and labels them."""
+        """Describe the task: vectors in, a label out."""
         return Description(
             reads=self.vector_input(places_of(self.config.model.encoder)),
             writes=LabelOutput(labels=self.labels, temperature=self.temperature),
@@ -176,7 +176,7 @@ class VectorClassification(VectorTask, Classifier):
         )
 
     def sizes(self, examples: Encoded) -> npt.NDArray[np.int64]:
-        """Return the number of steps that are read of each sequence."""
+        """Return the number of steps of each sequence."""
         return np.minimum(self.steps(examples), self.config.vectors.max_length)[:, None]
 
     def collate(self, examples: Encoded, rows: Rows) -> LabelledVectors:
@@ -208,7 +208,7 @@ class VectorClassification(VectorTask, Classifier):
     def look(
         self, examples: Sequence[VectorExample], answers: Sequence[Answer]
     ) -> list[AttentionRecord]:
-        """Return where the queries of the pooling, or else all steps, looked in time."""
+        """Return the attention over time of the pooling queries, or else of all steps."""
         model = self.config.model
         if model.encoder.kind == "recurrent" and model.pooling != "attention":
             raise WatchError(
@@ -226,7 +226,7 @@ class VectorClassification(VectorTask, Classifier):
 
     @torch.no_grad()
     def logits_of(self, examples: Encoded) -> Float[Tensor, "n c"]:
-        """Return the logits of all examples, computed a few at a time, of similar length."""
+        """Return the logits of all examples, computed in batches of similar length."""
         self.ensure_eval()
         order = np.argsort(self.steps(examples), kind="stable")
         logits = torch.empty(len(examples), self.labels.outputs)

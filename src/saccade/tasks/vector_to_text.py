@@ -1,4 +1,4 @@
-"""Vectors to text: texts, such as captions or transcripts, of sequences of vectors."""
+"""Vectors to text: generate captions or transcripts for sequences of vectors."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ from saccade.text import Tokenizer
 
 TEXT = Column("text", ("caption", "transcript", "sentence", "description"))
 FORMAT = 1
-"""The version of the encoding; it changes when the same text would be encoded differently."""
+"""Version of the encoding; raise it when the same text is encoded differently."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,8 +64,8 @@ class VectorToTextConfig(TaskConfig):
     """The options of a recipe that generates texts from sequences of vectors.
 
     model        the encoder of vectors and the decoder
-    vectors      the reading of vectors
-    augment      the random changes of vectors in training
+    vectors      how vectors are read
+    augment      augmentation: random changes of vectors in training
     text         the texts
     loss         the loss of training
     generation   the default options of generation
@@ -100,13 +100,13 @@ class VectorToTextConfig(TaskConfig):
     def create(
         self, train: Split, progress: Progress | None = None, vocabulary: Path | None = None
     ) -> VectorToText:
-        """Return a task with new weights, and with the vocabulary of this data or of a folder."""
+        """Return an untrained task with the vocabulary of this data or of a folder."""
         texts = (row.values[1] for row in train.read(progress))
         tokenizer = vocabulary_from(vocabulary, texts, self.text.vocabulary)
         return VectorToText(self, new_scale(self.vectors, train), tokenizer)
 
     def restore(self, folder: Path) -> VectorToText:
-        """Return the task of a run folder, with new weights."""
+        """Return the untrained task of a run folder."""
         tokenizer = Tokenizer.load(folder / VOCABULARY_FILE)
         return VectorToText(self, read_scale(folder), tokenizer)
 
@@ -125,7 +125,7 @@ class Transcribed(Batch):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TranscriptExample(VectorExample, GenerationExample):
-    """A sequence of vectors whose text is generated."""
+    """A sequence of vectors to generate a text for."""
 
 
 class VectorToText(VectorTask, WritingTask):
@@ -145,7 +145,7 @@ class VectorToText(VectorTask, WritingTask):
         self.engine: Engine[list[Vectors], GenerationRequest, Hypothesis] = Eager(self._begin)
 
     def describe(self) -> Description:
-        """Return that it reads vectors and generates a text."""
+        """Describe the task: vectors in, a generated text out."""
         reads = self.vector_input(places_of(self.config.model.encoder))
         return Description(reads=reads, writes=self.writes, model=self.config.model)
 
@@ -182,7 +182,7 @@ class VectorToText(VectorTask, WritingTask):
         )
 
     def sizes(self, examples: Encoded) -> npt.NDArray[np.int64]:
-        """Return the numbers of steps that are read and of tokens of the text, with its stop."""
+        """Return the number of steps, and of tokens of the text with its stop token."""
         steps = np.minimum(self.steps(examples), self.config.vectors.max_length)
         return np.stack([steps, examples.fields[1].lengths + 1], 1)
 
@@ -227,7 +227,7 @@ class VectorToText(VectorTask, WritingTask):
     def look(
         self, examples: Sequence[VectorExample], answers: Sequence[Answer]
     ) -> list[AttentionRecord]:
-        """Return where in time each token of the texts looked, in one watched pass."""
+        """Return the attention over time of each generated token, from one watched pass."""
         texts, arrays = self.tokens_of(answers), self.arrays(examples)
         batch = self._forced(arrays, texts).to(self.device)
         vectors = self.scaled(batch.vectors, batch.mask)

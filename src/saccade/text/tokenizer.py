@@ -384,7 +384,7 @@ def _read(text: str, where: str) -> tuple[Backend, dict[str, Any]]:
         content = parse_json(text)
     except ValueError as error:
         raise TextError(
-            f"{where} is not a valid tokenizer.json, it is not complete JSON: {brief(error)}; save "
+            f"{where} is not a valid tokenizer.json: it is not complete JSON: {brief(error)}; save "
             "it again"
         ) from error
     if not (isinstance(content, dict) and isinstance(content.get("model"), dict)):

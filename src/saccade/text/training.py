@@ -30,6 +30,11 @@ def train(
 ) -> Backend:
     """Return the tokenizer of the texts.
 
+    Args:
+        texts: The texts to learn from.
+        config: The options of the vocabulary.
+        progress: Called with the number of texts read so far.
+
     Raises:
         TextError: If the texts are empty, or an item is not valid text.
     """

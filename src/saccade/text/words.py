@@ -1,4 +1,4 @@
-"""Words of plain text, divided as those of a data set are."""
+"""Divide plain text into words the way a data set does."""
 
 import re
 from collections import Counter
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 SEEN = 2
-"""The number of times that a word with punctuation at an end occurs at least, to stay one word."""
+"""Minimum count of a word that ends in punctuation, for it to stay one word."""
 MOST = 5000
 """The maximum number of such words."""
 INSIDE = "-–—/"

@@ -7,7 +7,7 @@ adapt         recipes that adapt to the size of the data and to the budget
 speed         the time that an update takes, by which minutes become updates
 upgrade       recipes of earlier formats
 loop          the training loop, on one screen
-progress      how far a training has come, and its measurements
+progress      the progress of training, and its measurements
 optim         AdamW, learning rates over time, averages of weights
 precision     devices, and precisions that work on this machine; `trial` tries them
 distributed   several processes that train one model

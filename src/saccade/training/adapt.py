@@ -1,8 +1,8 @@
 """Recipes that adapt to the size of the data and to the budget.
 
-A built-in recipe is tuned for data of a certain size and for long trainings. `adapt` changes a few
-of its keys where the data is smaller or the budget shorter. Keys that were set by hand are never
-changed. The run records what was changed, so that it resumes and repeats exactly.
+A built-in recipe is tuned for data of a certain size and for long training runs. `adapt` changes a
+few of its keys where the data is smaller or the budget shorter. Keys that were set by hand are
+never changed. The run records the changes, so that it resumes and repeats exactly.
 """
 
 from __future__ import annotations

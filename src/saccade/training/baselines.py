@@ -1,4 +1,4 @@
-"""Baselines beside the results of a run: measured when training ends, and again by `evaluate`."""
+"""Baselines of a run: measured when training ends, and again by `evaluate`."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ Notify = Callable[[str], None]
 
 @dataclass(frozen=True, kw_only=True)
 class DataPlace:
-    """Where data is and how it is opened, so that it can be opened again.
+    """The place of data and the options it was opened with, for opening it again.
 
     Attributes:
         data: A file or folder, `builtin:NAME` or `hf:NAME`.
         pair: The languages of parallel text files.
-        columns: Names of columns by the names that the task knows them by.
+        columns: The columns of the data, by the names that the task gives them.
     """
 
     data: str
@@ -77,8 +77,8 @@ def baselines_on(
 ) -> list[Baseline]:
     """Return the baselines of a run on other items.
 
-    They are fitted again to the training data of the run, if it is in the evaluated data or still
-    where it was; otherwise they are those of the validation set.
+    They are fitted again to the training data of the run if the evaluated data contains it or it is
+    still at its original place; otherwise the validation results are returned.
 
     Args:
         run: The run folder.
@@ -125,7 +125,14 @@ def _training_data(
 def baseline_remarks(
     run: Run, task: Task, scores: Mapping[str, MetricScore], baselines: Sequence[Baseline]
 ) -> tuple[Standing | None, list[str]]:
-    """Return a model beside its best baseline, and sentences about it for people."""
+    """Return a model beside its best baseline, and sentences about it for people.
+
+    Args:
+        run: The run of the model.
+        task: Its task.
+        scores: The scores of the model.
+        baselines: The baselines, measured on the same items.
+    """
     result = standing(scores, baselines, task.comparison_metric)
     if result is None:
         return None, []

@@ -1,4 +1,4 @@
-"""Checkpoints: everything to resume a training from a step, complete or not there.
+"""Checkpoints: everything needed to resume training from a step, complete or absent.
 
     checkpoints/step-40/  weights.safetensors  optimizer.safetensors  average.safetensors
                           state.json  MANIFEST.json (sizes and sha256 of the others)
@@ -41,7 +41,7 @@ STATE = "state.json"
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The state of a training after a step: tensors in named groups, and plain values."""
+    """The state of a training run after a step: tensors in named groups, and plain values."""
 
     step: int
     tensors: Mapping[str, Mapping[str, Tensor]]

@@ -1,8 +1,8 @@
 """Choose a recipe for data: by the columns that it has, then by its size.
 
-A task fits if its columns can be found in the data. Of several, the one that reads the most columns
-wins. `RULES` then decide among its recipes; docs/how-to/inspect.md explains them. With a budget in
-minutes, a large recipe that would read the data too few times on this machine is passed over.
+A task fits if the data has its columns; the fitting task that reads the most columns wins. `RULES`
+then decide among its recipes; docs/how-to/inspect.md explains them. With a budget in minutes, a
+large recipe that would read the data too few times on this machine is passed over.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from saccade.training.precision import pick_device
 from saccade.training.speed import epochs_within
 
 SURVEYED = 20_000
-"""Rows that are read to choose a recipe, apart from counting them."""
+"""Maximum number of rows read to choose a recipe, apart from counting."""
 COUNTED = 500_000
-"""Rows that are counted at most."""
+"""Maximum number of rows that are counted."""
 SAMPLED, FEWEST, DIFFERENT = 1000, 20, 0.25
 """Rows by which columns with unknown names are taken for texts, their fewest number, and the least
 fraction of different values."""
@@ -65,12 +65,12 @@ FROM_SCRATCH = (
 
 @dataclass(frozen=True, kw_only=True)
 class RecipeChoice:
-    """The recipe that was chosen for data.
+    """The recipe chosen for data.
 
     Attributes:
         recipe: Its name.
         task: The name of its task.
-        changes: Keys of the recipe that are changed for the data, such as "model.channels=3".
+        changes: Assignments to keys of the recipe, such as "model.channels=3".
         reason: Why, in one sentence.
     """
 

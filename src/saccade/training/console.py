@@ -1,4 +1,4 @@
-"""Progress of a training on the console: a bar on a terminal, a line now and then in a log.
+"""Training progress on the console: a bar on a terminal, a line now and then in a log.
 
 In a notebook a bar is one output that is updated in place.
 """
@@ -84,7 +84,7 @@ class Console:
 
 
 class TrainingBar:
-    """The progress of a training; see `Console.training`."""
+    """The progress of training; see `Console.training`."""
 
     def __init__(
         self, console: Console, progress: TrainingProgress, config: TrainingConfig, unit: str

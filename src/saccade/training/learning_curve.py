@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 FEWEST = 5
-"""The number of validations below which a curve is too short to judge."""
+"""Minimum number of validations to judge a curve."""
 LAST = 0.2
-"""The last part of a training, as a fraction of its steps."""
+"""The last part of training, as a fraction of its steps."""
 STEEP = 0.1
-"""The fraction of all improvement in the last part above which a training was still improving."""
+"""The fraction of all improvement in the last part above which training was still improving."""
 
 
 def still_improving(
@@ -22,8 +22,8 @@ def still_improving(
 ) -> bool | None:
     """Return whether a metric was still improving steeply when training ended.
 
-    That is so if the last fifth of the steps brought more than a tenth of the whole improvement of
-    the best value so far. An even improvement brings a fifth there.
+    It was if the last fifth of the steps brought more than a tenth of the total improvement of the
+    best value so far. Steady improvement would bring a fifth.
 
     Args:
         validations: The records of the validations, with `step` and the metric.

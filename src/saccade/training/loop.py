@@ -77,7 +77,7 @@ def spread(values: Sequence[Element], count: int) -> list[Element]:
 def validation_interval(config: TrainingConfig, data: TrainingData, task: Task) -> int:
     """Return the updates between validations of a budget in steps.
 
-    It depends on the sizes of the data, not on a clock, so that trainings repeat to the bit.
+    It depends on the sizes of the data, not on a clock, so that training runs repeat to the bit.
     """
     if config.validate_every:
         return config.validate_every

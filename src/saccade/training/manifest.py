@@ -31,7 +31,7 @@ from saccade.files import (
 
 MANIFEST = "MANIFEST.json"
 TRIES = 3
-"""Attempts at comparing a file while a training replaces it."""
+"""Attempts at comparing a file while training replaces it."""
 
 
 @dataclass(frozen=True)

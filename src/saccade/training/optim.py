@@ -123,7 +123,7 @@ class OptimConfig:
             0.5
         """
         risen = (step + 1) / max(1, self.warmup)
-        if self.schedule in ("cosine", "linear"):  # these know how long a training will be
+        if self.schedule in ("cosine", "linear"):  # these know how long training will be
             risen = max(risen, progress / LATEST)
         if risen < 1:
             return risen
@@ -191,10 +191,10 @@ class AverageConfig:
     """The weights that are validated and kept: the plain ones, or an average of recent ones.
 
     kind    "none": the weights of the moment; "ema": an exponential moving average over the
-            updates, good for most trainings; "last": the mean of the weights at the last `last`
+            updates, good for most training runs; "last": the mean of the weights at the last `last`
             validations (the checkpoints of Vaswani et al. 2017)
     decay   with "ema", the fraction of the average that is kept at each update; it starts lower.
-            Nearer to 1 for trainings of many thousand updates
+            Nearer to 1 for training runs of many thousand updates
     last    with "last", how many validations are averaged
     """
 

@@ -1,7 +1,7 @@
-"""The device and precision of a training, and whether this machine supports them.
+"""The device and precision of training, and whether this machine supports them.
 
 A processor may advertise a precision and crash when it is used. So every precision other than
-float32 is first tried in a process of its own, with what a training does (see `trial`).
+float32 is first tried in a process of its own, with what training does (see `trial`).
 """
 
 from __future__ import annotations

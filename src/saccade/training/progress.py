@@ -1,4 +1,4 @@
-"""The progress of a training, and the measurements of its updates and validations."""
+"""The progress of training, and the measurements of its updates and validations."""
 
 from __future__ import annotations
 

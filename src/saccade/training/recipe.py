@@ -1,4 +1,4 @@
-"""Recipes: all options of a training in one TOML file.
+"""Recipes: all options of a training run in one TOML file.
 
     task = "text_to_text"        the other tables, except [training], are that task's options
     [model] ...
@@ -40,7 +40,7 @@ LARGEST = 2**18
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
-    """The budget of a training, the size of its updates, and how often it validates and saves.
+    """The budget of a training run, the size of its updates, and how often it validates and saves.
 
     max_steps          updates at most; raise it and resume to train longer
     minutes            minutes at most, over all resumptions together, measured on the wall clock
@@ -128,7 +128,7 @@ FINE_TUNING = TrainingConfig(learning_rate=5e-5)
 
 @dataclass(frozen=True)
 class Recipe:
-    """All options of a training.
+    """All options of a training run.
 
     Args:
         task: name of the task, such as "text_to_text".

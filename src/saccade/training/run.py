@@ -377,7 +377,7 @@ class Run:
         predicts, exports and serves as before, but cannot be resumed.
 
         Raises:
-            RunError: if the run has no weights or is damaged, or a training is writing to it.
+            RunError: if the run has no weights or is damaged, or a training run is writing to it.
         """
         about = self.about()
         self._require_weights()

@@ -60,7 +60,7 @@ from saccade.training.warm_start import WarmStart, open_warm_start
 ALIGNMENT = Column("alignment", ("alignments", "links"), required=False)
 """The column of gold alignments, which an evaluation of attention may read."""
 SURVEYED = 50_000
-"""Rows of each split that are surveyed before a training."""
+"""Rows of each split that are surveyed before training."""
 ADAPTED = "the recipe was adapted to the data and the budget"
 
 
@@ -351,7 +351,7 @@ def assess(
 def _held_out(
     run: Run, data: str | Path, columns: Sequence[Column], reading: Mapping[str, Any]
 ) -> Corpus | None:
-    """Return the data with the rows that a training held out; None if it was trained on other data.
+    """Return the data with the rows that training held out; None if it was trained on other data.
 
     The data is that of the training if the held-out rows have the digest that the run recorded.
     """
@@ -418,7 +418,7 @@ def default_cache() -> Path:
 
 @dataclass(frozen=True, kw_only=True)
 class _Job:
-    """A training with all that it needs."""
+    """A training run and everything it needs."""
 
     run: Run
     recipe: Recipe

@@ -1,4 +1,4 @@
-"""The time that an update takes, measured by a few updates before a training begins."""
+"""Measure the time of an update with a few updates before training begins."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from saccade.training.precision import Precision
 from saccade.training.recipe import Recipe, TrainingConfig
 
 WARM, MEASURED = 1, 5
-"""Updates before time is measured, since the first ones are slower, and measured updates."""
+"""Number of warm-up updates, which are slower, and of timed updates."""
 SECONDS = 3.0
-"""Time after which no further update is measured."""
+"""Seconds after which no further update is timed."""
 TRAINED = 0.85
 """Fraction of a budget in minutes that updates take; the rest is validation and the report."""
 LEARNED, ENCODED, IMAGES = 20_000, 2_000, 256
-"""Rows of a trial that vocabularies are learned from, that are encoded, and that have images."""
+"""Maximum number of rows to learn vocabularies from, to encode, and to read images of."""
 
 
 def seconds_per_update(
@@ -56,7 +56,7 @@ def seconds_per_update(
 
 
 def epochs_within(recipe: Recipe, train: Split, minutes: float) -> float:
-    """Estimate how often a training reads its data in some minutes, by a trial of a few seconds.
+    """Estimate how many times training reads its data in some minutes, by a trial of a few seconds.
 
     Args:
         recipe: the recipe.

@@ -27,7 +27,7 @@ EVALUATION = "evaluation.json"
 """The file of a run folder with the scores of its best weights on the validation set."""
 FORMAT = 1
 DEPTH = 6
-"""Levels of folders below which runs are searched for."""
+"""Maximum depth of folders that are searched for runs."""
 NOT_METRICS = ("step", "epoch", "seconds", "train_loss", "valid_loss")
 """Names in the record of a validation that are not metrics of the task."""
 
@@ -104,9 +104,9 @@ class RunSummary:
         folder: The run folder.
         state: "finished", "unfinished" (also while it is being trained) or "imported".
         task: The name of its task.
-        recipe: The recipe as it was given to `train`; "" in runs of older versions.
-        data: The data as it was given to `train`; "" in runs of older versions.
-        started: When it was begun, in local time.
+        recipe: The recipe as given to `train`; "" in runs of older versions.
+        data: The data as given to `train`; "" in runs of older versions.
+        started: The time it was started, in local time.
         model: The class of the model.
         parameters: The number of weights; None if there are none yet.
         model_bytes: The size of the weights on the disk.
@@ -115,7 +115,7 @@ class RunSummary:
         baselines: The baselines, measured on the same items.
         curve: The validations during training.
         about: The content of run.json.
-        reads: The name of the first column, which tells the kind of an input.
+        reads: The name of the first column, which identifies the kind of input.
     """
 
     folder: Path

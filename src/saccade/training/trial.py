@@ -45,7 +45,14 @@ def write(
     device: torch.device,
     precision: Precision,
 ) -> None:
-    """Train a translator on random tokens for one update, then generate."""
+    """Train a translator on random tokens for one update, then generate.
+
+    Args:
+        model: The translator.
+        optimizer: Its optimizer.
+        device: The device to compute on.
+        precision: The precision of the forward pass.
+    """
     source = torch.randint(1, VOCABULARY, (ROWS, LENGTH), device=device)
     mask = torch.ones_like(source, dtype=torch.bool)
     mask[0, LENGTH // 2 :] = False
@@ -66,7 +73,14 @@ def label(
     device: torch.device,
     precision: Precision,
 ) -> None:
-    """Train a classifier on random images for one update, then predict."""
+    """Train a classifier on random images for one update, then predict.
+
+    Args:
+        model: The classifier.
+        optimizer: Its optimizer.
+        device: The device to compute on.
+        precision: The precision of the forward pass.
+    """
     image = torch.rand(ROWS, 1, SIZE, SIZE, device=device)
     labels = torch.randint(CLASSES, (ROWS,), device=device)
     with precision.autocast():

@@ -165,7 +165,7 @@ def test_updates_in_any_order_equal_updates_in_sequence():
 
 
 def test_updates_of_changing_sizes_read_every_batch_once():
-    """A training may be resumed with other processes and another `accumulate`."""
+    """A training run may be resumed with other processes and another `accumulate`."""
     lengths, read, seen = natural(200), 0, []
     for world, accumulate in ((1, 1), (2, 1), (1, 2), (3, 2), (1, 1), (2, 2)):
         for _ in range(5):

@@ -64,7 +64,7 @@ def test_no_recipe_is_chosen_if_a_column_is_not_text(tmp_path, value):
         choose_recipe(path)
 
 
-def test_a_known_text_beside_an_unknown_column_is_no_pair(tmp_path):
+def test_a_known_text_beside_an_unknown_column_is_not_a_pair(tmp_path):
     path = write(tmp_path / "x.csv", ("sentence", "other"), SENTENCES)
     with pytest.raises(DataError, match="If other is the label"):
         choose_recipe(path)

@@ -65,8 +65,8 @@ def test_packing_a_row_by_hand():
 
 
 def test_a_large_record_fits_into_ten_megabytes():
-    """12 layers of 12 heads of 256 × 256: 12 times the size of one layer. Of all rows that sum to
-    1, uniform noise is hardest to pack.
+    """12 layers of 12 heads of 256 × 256: 12 times the size of one layer. Uniform noise is the
+    hardest to pack of all rows that sum to 1.
     """
     noise = np.random.default_rng(0)
     for layer in (

@@ -44,7 +44,15 @@ def pad_rows(
     start: int | None = None,
     end: int | None = None,
 ) -> Padded:
-    """Pad rows of a `Ragged` as `pad` does, without copying each sequence."""
+    """Pad rows of a `Ragged` as `pad` does, without copying each sequence.
+
+    Args:
+        ragged: The sequences.
+        rows: The rows to take, in the order of the batch.
+        value: The token id of padding.
+        start: A token to put before each sequence; None for none.
+        end: A token to put after each sequence; None for none.
+    """
     flat, lengths = ragged.take(rows)
     return _filled(flat, lengths, value, start, end)
 

@@ -1,8 +1,8 @@
 """Synthetic English sentences about everyday things, labelled with the mood of their writer.
 
 Single words do not give the label away. Negation turns a mood into its opposite (not at all sad:
-happy; hardly angry: calm). Of two clauses, the one after `but`, or the one without `although`,
-decides; of two feelings, the stronger one; of two people, the writer.
+happy; hardly angry: calm). The clause after `but`, or the one without `although`, decides between
+two clauses; the stronger feeling decides between two feelings, the writer between two people.
 """
 
 from collections.abc import Iterator, Sequence

@@ -73,7 +73,7 @@ LIMIT = f"an image may have {MOST_PIXELS:,} pixels, and {LONGEST_SIDE:,} on a si
 def read_image(where: str | Path, *, named: str = "") -> Image.Image:
     """Read an image in RGB, rotated according to its EXIF data.
 
-    Of an animation the first frame is read. Transparent parts become white; colour profiles are
+    Animations are read as their first frame. Transparent parts become white; colour profiles are
     ignored.
 
     Args:

@@ -155,6 +155,14 @@ def sequences_once(
     """Prepare one sequence of vectors per name, or read them from the cache.
 
     It is `arrays_once` for arrays (steps, width) with different numbers of steps.
+
+    Args:
+        names: The names of the sequences.
+        make: Prepares the sequence of a name.
+        key: What the prepared sequences depend on, apart from their names.
+        folder: The folder of the cache.
+        workers: The number of threads that prepare sequences.
+        progress: Called with the number of sequences prepared so far.
     """
     write = _writing(names, make, SequenceWriter, workers, progress, "vector file")
     kind = _Kind("the vectors", write=write, read=_read_sequences, digest=sampled_digest)

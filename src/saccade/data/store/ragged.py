@@ -1,7 +1,7 @@
 """Sequences of different lengths in one memory-mapped file.
 
-NAME.tokens holds all numbers one after the other (uint16, or uint32 if one needs it);
-NAME.offsets the begin of each sequence (int64), and finally the end of the last one.
+NAME.tokens holds all numbers in sequence (uint16, or uint32 if needed);
+NAME.offsets holds the start of each sequence (int64), and last the end of the final one.
 """
 
 from array import array

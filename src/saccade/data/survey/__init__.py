@@ -1,9 +1,9 @@
 """Facts about the rows of a corpus: lengths, labels, scripts, images, and faults.
 
 facts      the records: a survey, its splits, their lengths, labels, images and faults
-reading    read a corpus once and survey it; only counts and hashes of its rows are kept
+reading    read a corpus once and survey it, keeping only counts and hashes of its rows
 notes      sentences about faults
-scripts    the scripts of a text, such as Latin or Cyrillic
+scripts    scripts of a text, such as Latin or Cyrillic
 """
 
 from saccade.data.survey.facts import (

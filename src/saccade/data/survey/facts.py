@@ -1,13 +1,13 @@
-"""Records of a survey; `dataclasses.asdict` returns them as values that JSON can hold."""
+"""Records of a survey; `dataclasses.asdict` turns them into JSON values."""
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 BINS = 8
-"""Bars of a histogram at most."""
+"""Maximum number of bars of a histogram."""
 FEW = 1000
-"""Different words that are counted; more are reported as None."""
+"""Maximum number of different words that are counted; above it, the count is None."""
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class Fault:
 
     Attributes:
         count: The number of rows, or of images.
-        first: The first of them, for people.
+        first: Descriptions of the first ones.
     """
 
     count: int = 0
@@ -29,16 +29,16 @@ class Lengths:
 
     Attributes:
         unit: "words", or "characters" where most texts are one word; "steps" of vectors.
-        median: The median.
-        p95: The length that 95 % of the texts do not exceed.
-        p99: The length that 99 % of the texts do not exceed.
-        longest: The longest.
-        mean: The mean.
-        histogram: Bars from the shortest to the longest: first length, last length, texts.
-        characters: All characters of the column.
-        one_word: The fraction of texts that are one word.
+        median: The median length.
+        p95: The 95th percentile.
+        p99: The 99th percentile.
+        longest: The maximum length.
+        mean: The mean length.
+        histogram: Bars (first length, last length, number of texts), shortest first.
+        characters: The number of characters in the column.
+        one_word: The fraction of texts that consist of one word.
         different_words: The number of different words, separated by spaces; None above 1000.
-        longest_word: The number of characters of the longest word.
+        longest_word: The number of characters in the longest word.
     """
 
     unit: str
@@ -55,7 +55,7 @@ class Lengths:
 
     @property
     def bars(self) -> list[tuple[str, int]]:
-        """The bars of the histogram with a name, such as "4–6"."""
+        """The number of texts per bar, by its range of lengths, such as "4–6"."""
         return [
             (f"{low}–{high}" if low < high else str(low), count)
             for low, high, count in self.histogram
@@ -70,7 +70,7 @@ class Lengths:
         longest_word: int,
         unit: str = "words",
     ) -> "Lengths":
-        """Return the lengths from how often each number of words and characters occurs."""
+        """Return the lengths, given the number of texts per count of words and characters."""
         texts = sum(words.values())
         one_word = words.get(1, 0) / texts
         counts = characters if one_word > 0.5 else words
@@ -97,7 +97,7 @@ class Lengths:
 
 
 def quantile(counts: Mapping[int, int], fraction: float) -> int:
-    """Return the smallest value that at least this fraction of the values does not exceed.
+    """Return the smallest value v such that at least `fraction` of the values are at most v.
 
     Args:
         counts: How often each value occurs.
@@ -117,15 +117,15 @@ class LabelFacts:
 
     Attributes:
         kind: "classes", or "numbers" if all labels are numbers and one is not an integer.
-        unit: What has a label: a "row", or a "word" if labels are tags. Below, rows are words then.
-        counts: The rows of each label, the most frequent first; empty for numbers, and for more
+        unit: The labelled unit: "row", or "word" for tags; then "rows" below means words.
+        counts: The number of rows per label, most frequent first; empty for numbers, and for more
             than 10 000 different labels.
-        imbalance: The rows of the largest class divided by those of the smallest.
+        imbalance: The size of the largest class divided by that of the smallest.
         largest: The fraction of the rows in the largest class.
-        single: The labels of only one row.
-        variants: Labels that differ only in case or spaces, the most frequent spelling of each
-            group first, with their rows.
-        range: The smallest label, their mean and the largest, if they are numbers.
+        single: Labels with only one row.
+        variants: Groups of labels that differ only in case or spaces, with their numbers of rows,
+            the most frequent spelling first.
+        range: Minimum, mean and maximum of the labels if they are numbers.
     """
 
     kind: str
@@ -139,7 +139,7 @@ class LabelFacts:
 
     @property
     def extra_spellings(self) -> int:
-        """The number of labels that are another spelling of a more frequent one."""
+        """The number of labels that differ from a more frequent one only in spelling."""
         return sum(len(group) - 1 for group in self.variants)
 
 
@@ -149,13 +149,13 @@ class Images:
 
     Attributes:
         count: The number of different images.
-        sizes: The most frequent sizes, as "width × height", with their images.
-        smallest: Width and height of the smallest.
-        median: The medians of width and height.
-        largest: Width and height of the largest.
-        modes: The images of each Pillow mode, such as "RGB" or "L" (grey).
-        grey: Whether all images are grey, also those in a mode for colour.
-        broken: The images that cannot be decoded, with the reasons.
+        sizes: The number of images of each of the most frequent sizes, as "width × height".
+        smallest: Width and height of the smallest image.
+        median: Median width and median height.
+        largest: Width and height of the largest image.
+        modes: The number of images per Pillow mode, such as "RGB" or "L" (grey).
+        grey: Whether all images are grey, including those stored as colour.
+        broken: Images that cannot be decoded, with the reasons.
     """
 
     count: int
@@ -174,8 +174,8 @@ class VectorFacts:
 
     Attributes:
         count: The number of different sequences.
-        widths: The sequences of each width, the number of numbers per vector.
-        broken: The sequences that cannot be read, with the reasons.
+        widths: The number of sequences by the width of their vectors.
+        broken: Sequences that cannot be read, with the reasons.
     """
 
     count: int
@@ -185,24 +185,24 @@ class VectorFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class SplitSurvey:
-    """A split as a survey read it.
+    """The facts about a split.
 
     Attributes:
-        rows: The number of rows that were read.
-        running: Whether rows are parts of a running text, not examples by themselves.
-        unread: The names of columns that were not read.
+        rows: The number of rows read.
+        running: Whether rows are parts of running text rather than separate examples.
+        unread: The names of columns that are not read.
         complete: Whether all rows were read.
         empty: Rows with an empty column, which training leaves out.
-        broken: Rows that cannot be read; training stops at the first. If not all rows were read
-            because of one, it is the last.
+        broken: Rows that cannot be read; training stops at the first. If one of them ended the
+            reading of the split, it is the last.
         duplicates: Rows that repeat an earlier row of the split in all columns.
         contradictions: Rows whose input also occurs with another label.
         lengths: The lengths of each column of text.
         scripts: The fraction of letters in each script, for each column of text.
-        labels: The labels, if the data has some.
-        images: The images, if the data has some and they were opened.
-        vectors: The sequences of vectors, if the data has some and they were opened; their numbers
-            of steps are in `lengths`.
+        labels: The labels, if any.
+        images: The images, if any were opened.
+        vectors: The sequences of vectors, if any were opened; `lengths` has their numbers of
+            steps.
     """
 
     rows: int
@@ -221,7 +221,7 @@ class SplitSurvey:
 
     @property
     def broken_files(self) -> tuple[Fault, str]:
-        """The images or vector files that cannot be read, and their kind."""
+        """Images or vector files that cannot be read, and the word for them."""
         if self.vectors is not None:
             return self.vectors.broken, "vector file"
         return (Fault() if self.images is None else self.images.broken), "image"
@@ -235,7 +235,7 @@ class Leak:
         split: The split for validation or testing.
         other: The split that holds the same inputs.
         count: The number of rows of `split`.
-        first: The first of them, with the places of both rows.
+        first: The places of both rows, for the first ones.
     """
 
     split: str
@@ -250,7 +250,7 @@ class Survey:
 
     Attributes:
         splits: The facts about each split, in the order train, valid, test.
-        leaks: Inputs that are in two splits, for each pair of splits that shares some.
+        leaks: Inputs that are in two splits, one record per pair of splits.
     """
 
     splits: Mapping[str, SplitSurvey]

@@ -1,4 +1,4 @@
-"""Sentences about what a survey shows: faults of the data that a user should know."""
+"""Sentences about the faults that a survey found in the data."""
 
 from collections.abc import Iterator
 
@@ -6,11 +6,11 @@ from saccade.data.sources.columns import counted, listed, quoted, spaced
 from saccade.data.survey.facts import Fault, LabelFacts, SplitSurvey, Survey
 
 IMBALANCED = 10
-"""The ratio of the largest to the smallest class from which on it is remarked."""
+"""The ratio of the largest to the smallest class above which the labels are imbalanced."""
 
 
 def notes(survey: Survey, *, training: bool = False) -> list[str]:
-    """Return one sentence per fault; none if the data has none.
+    """Return one sentence per fault.
 
     Args:
         survey: The survey.

@@ -1,8 +1,8 @@
 """Read a corpus once and survey it.
 
-Rows are read one after another. Of a row only two hashes of 64 bits remain, of its input and of all
-its columns, so a file of a million lines takes 16 MB. Spaces at the ends of a text, and how many
-there are between words, do not count when rows are compared. Images are compared by their content.
+Only two 64-bit hashes are kept of each row, one of its input and one of all its columns, so a file
+of a million lines takes 16 MB. Rows are compared without regard to spaces at the ends of a text or
+repeated spaces between words. Images are compared by their content.
 """
 
 import hashlib
@@ -46,15 +46,15 @@ Progress = Callable[[int], None]
 Hashes = npt.NDArray[np.int64]
 
 SHOWN = 3
-"""Places of a fault that are remembered."""
+"""Maximum number of places kept per fault."""
 SCRIPT_ROWS = 20_000
-"""Rows of a split whose letters are counted."""
+"""Maximum number of rows of a split whose letters are counted."""
 MOST_LABELS = 10_000
-"""Different labels that are counted."""
+"""Maximum number of different labels that are counted."""
 GREY = 4
-"""The largest difference between the channels of a grey pixel; JPEG rounds."""
+"""Maximum difference between the channels of a grey pixel, since JPEG rounds."""
 REPORTED = 500
-"""Rows between two calls of `progress`."""
+"""Number of rows between two calls of `progress`."""
 
 
 def survey(
@@ -68,17 +68,17 @@ def survey(
 ) -> Survey:
     """Read the rows of a corpus and return the facts about them.
 
-    Rows that a tolerant corpus leaves out are reported. Without that, or in a file that is damaged,
-    a row that cannot be read ends the reading of its split.
+    Broken rows that a tolerant corpus leaves out are reported. In any other corpus, and in a
+    damaged file, the first broken row ends the reading of its split.
 
     Args:
         corpus: The corpus.
-        columns: The columns that it was opened with: one with `numbers` holds labels, one with
-            `image` or `vectors` names files, the others hold text.
+        columns: The columns it was opened with: one with `numbers` holds labels, one with `image`
+            or `vectors` names files, the others hold text.
         separator: The text between several labels of one row; None if a row has one.
-        most: Rows of each split to read; all by default.
+        most: Maximum number of rows to read of each split. Default: all.
         open_images: Whether to decode the images, or to read the vectors, in threads.
-        progress: Called with the number of rows read so far, now and then.
+        progress: Called regularly with the number of rows read so far.
 
     Example:
         >>> from saccade.data.sources import open_corpus
@@ -111,7 +111,7 @@ def is_blank(row: Row) -> bool:
 
 
 class ImageFacts(NamedTuple):
-    """An image: width and height, Pillow's mode, whether it is grey, a hash of its content."""
+    """Size (width, height), Pillow mode, colour and content hash of an image."""
 
     size: tuple[int, int]
     mode: str
@@ -137,7 +137,7 @@ def image_facts(where: str) -> ImageFacts | DataError:
 
 
 class SequenceFacts(NamedTuple):
-    """A sequence of vectors: its number of steps, its width, a hash of its content."""
+    """Length, width and content hash of a sequence of vectors."""
 
     steps: int
     width: int
@@ -155,7 +155,7 @@ def sequence_facts(where: str) -> SequenceFacts | DataError:
 
 
 def _is_grey(image: Image.Image) -> bool:
-    """Return whether an RGB image has no colour, by some of its pixels."""
+    """Return whether a sample of the pixels of an RGB image has no colour."""
     pixels = np.asarray(image.resize((32, 32), Image.Resampling.NEAREST), np.int16)
     return int(np.ptp(pixels, axis=-1).max()) <= GREY
 
@@ -165,7 +165,7 @@ def _digest(data: bytes) -> str:
 
 
 OpenedFile = ImageFacts | SequenceFacts | DataError | None
-"""What a file that a row names holds, why it cannot be read, or None if it was not opened."""
+"""Facts about a file, the reason why it cannot be read, or None if it was not opened."""
 
 
 class _TextColumn:
@@ -194,7 +194,7 @@ class _TextColumn:
 
 
 class _LabelColumn:
-    """Counts of labels as they are written; numbers are also summed.
+    """Counts of labels as written; numbers are also summed.
 
     Args:
         separator: The text between several labels of one row; None if a row has one.
@@ -328,7 +328,7 @@ class _VectorColumn:
         if len(widths) > 1:
             usual, *others = widths
             count = sum(widths[width] for width in others)
-            faults.append(f"{count} have another width than {usual}: {others[0]}")
+            faults.append(f"{count} have a width other than {usual}: {others[0]}")
         broken = Fault(len(self.broken) + sum(list(widths.values())[1:]), tuple(faults))
         return VectorFacts(count=len(self.names), widths=widths, broken=broken)
 
@@ -342,14 +342,14 @@ def _side(sizes: Counter[tuple[int, int]], side: int) -> Counter[int]:
 
 @dataclass(frozen=True)
 class _Repeats:
-    """Places among the rows of a split that repeat an earlier one, and the place of that one."""
+    """Positions of rows that repeat an earlier row of the split, with the position of that row."""
 
     count: int
     pairs: tuple[tuple[int, int], ...]
 
 
 class _Reader:
-    """The reading of one split."""
+    """Reader of one split."""
 
     def __init__(
         self,
@@ -382,7 +382,7 @@ class _Reader:
         self._input_hashes, self._row_hashes = array("q"), array("q")
 
     def read(self, progress: Progress | None) -> None:
-        """Read the rows; an error that is not of one row ends it."""
+        """Read the rows; an error that does not belong to a single row ends the reading."""
         try:
             with closing(self._opened()) as rows:
                 for row, file in rows:
@@ -446,7 +446,7 @@ class _Reader:
         self._row_hashes.append(hash(tuple(key)))
 
     def is_blank(self, row: Row) -> bool:
-        """Return whether a column is empty that must not be."""
+        """Return whether a required column is empty."""
         if self.may_be_empty and self.label is not None:
             values = [value for i, value in enumerate(row.values) if i != self.label]
             row = row._replace(values=tuple(values))
@@ -477,7 +477,7 @@ class _Reader:
         )
 
     def contradictions(self) -> Fault:
-        """Return the rows whose input occurs with several labels."""
+        """Return the rows whose input occurs with different labels."""
         if self.label is None or self.may_be_empty:
             return Fault()
         _, first = np.unique(self.row_hashes, return_index=True)
@@ -493,7 +493,7 @@ class _Reader:
         return Fault(repeats.count, tuple(first))
 
     def places(self, numbers: Iterable[int]) -> dict[int, str]:
-        """Return the files and lines, or the files named, of rows by number; reads them again."""
+        """Return the places of rows by number, reading the split again."""
         wanted = sorted(set(numbers))
         if not wanted:
             return {}
@@ -502,14 +502,14 @@ class _Reader:
         return {number: self.place_of(row) for number, row in first if number in wanted}
 
     def place_of(self, row: Row) -> str:
-        """Return the file and line of a row, or the file that it names."""
+        """Return the place of a row: its file and line, or the file it names."""
         if self.file is None or is_inline(row.values[self.file]):
             return row.where
         return row.values[self.file]
 
 
 def _repeats(hashes: Hashes) -> _Repeats:
-    """Return how many hashes occurred before, and the first of them."""
+    """Return the number of hashes that occurred before, and the first ones."""
     values, first = np.unique(hashes, return_index=True)
     again = np.ones(len(hashes), dtype=bool)
     again[first] = False
@@ -520,7 +520,7 @@ def _repeats(hashes: Hashes) -> _Repeats:
 
 
 def _leaks(readers: dict[str, _Reader]) -> Iterator[Leak]:
-    """Yield the inputs of each split that are also in an earlier one."""
+    """Yield, for each pair of splits, the inputs that both contain."""
     names = list(readers)
     for i, name in enumerate(names):
         for other in names[:i]:

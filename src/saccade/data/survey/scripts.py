@@ -1,20 +1,20 @@
-"""The scripts of a text by the Unicode names of its letters."""
+"""Scripts of a text, from the Unicode names of its letters."""
 
 import unicodedata
 from collections import Counter
 from collections.abc import Mapping
 
 NAMES = {"CJK": "Han", "IDEOGRAPHIC": "Han", "KANGXI": "Han"}
-"""Scripts whose letters have names that begin with another word."""
+"""Scripts by the first word of their letters' names, where the two differ."""
 WIDTHS = ("FULLWIDTH", "HALFWIDTH")
 OTHER = ("MATHEMATICAL", "MODIFIER", "SUPERSCRIPT", "SUBSCRIPT", "FEMININE", "MASCULINE", "MICRO")
 
 
 def scripts_of(characters: Mapping[str, int]) -> dict[str, float]:
-    """Return the fraction of the letters in each script, the most frequent first.
+    """Return the fraction of letters in each script, most frequent first.
 
     Args:
-        characters: How often each character occurs; digits, spaces and signs do not count.
+        characters: The number of times each character occurs; only letters count.
 
     Example:
         >>> scripts_of(Counter("Москва 1"))

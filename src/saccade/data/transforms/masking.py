@@ -1,8 +1,8 @@
 """Masking: choose the tokens that a masked language model predicts, and replace them.
 
-A fraction of the tokens of a text is chosen, 15 %. Of these, 80 % become the mask token, 10 % a
-random token, and 10 % stay (Devlin et al. 2019, "BERT"). The units of choice are tokens, words, or
-spans of words (Joshi et al. 2020, "SpanBERT"), whose lengths are distributed as
+15 % of the tokens of a text are chosen; 80 % of these become the mask token, 10 % a random token,
+and 10 % stay (Devlin et al. 2019, "BERT"). The units of choice are tokens, words, or spans of words
+(Joshi et al. 2020, "SpanBERT"), whose lengths are distributed as
 
     P(l) = p (1 - p)^(l - 1) / (1 - (1 - p)^m)        l = 1 … m words, p = 0.2, m = 10
 

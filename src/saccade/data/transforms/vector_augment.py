@@ -28,7 +28,13 @@ class VectorAugmentConfig:
 def augment_vectors(
     vectors: Float[Tensor, "b n w"], mask: Bool[Tensor, "b n"], config: VectorAugmentConfig
 ) -> Float[Tensor, "b n w"]:
-    """Return scaled vectors with random changes; padding stays 0."""
+    """Return scaled vectors with random changes; padding stays 0.
+
+    Args:
+        vectors: The vectors, scaled.
+        mask: True at real steps.
+        config: The options of the augmentation.
+    """
     if config.noise:
         vectors = vectors + config.noise * torch.randn_like(vectors)
     if config.mask_steps:

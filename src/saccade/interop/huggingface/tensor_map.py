@@ -102,7 +102,14 @@ class Entry:
 
 
 def tensor(ours: str, theirs: str, form: TensorForm = SAME, *, optional: bool = False) -> Entry:
-    """Return the entry of a single tensor."""
+    """Return the entry of a single tensor.
+
+    Args:
+        ours: The name of our parameter.
+        theirs: The name of the tensor in the file.
+        form: The conversion between the two.
+        optional: Whether a file may lack the tensor; the parameter is then zero.
+    """
     return Entry(ours, (theirs,), form, optional)
 
 
@@ -116,7 +123,14 @@ def layer(ours: str, *theirs: str, form: TensorForm = SAME) -> tuple[Entry, Entr
 
 
 def repeated(count: int, ours: str, theirs: str, entries: tuple[Entry, ...]) -> Iterator[Entry]:
-    """Yield the entries of a block for each block of a stack."""
+    """Yield the entries of a block for each block of a stack.
+
+    Args:
+        count: The number of blocks.
+        ours: The name of our stack of blocks.
+        theirs: The name of the stack in the file.
+        entries: The entries of one block.
+    """
     for i in range(count):
         for entry in entries:
             yield entry.below(f"{ours}.{i}", f"{theirs}.{i}")

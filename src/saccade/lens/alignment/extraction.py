@@ -68,7 +68,7 @@ def strongest(
         threshold: leave a target word unaligned if its largest weight is smaller than this.
 
     Returns:
-        Links (source word, target word). Of equal weights the first counts; a target word whose
+        Links (source word, target word). The first of equal weights counts; a target word whose
         weights are all 0 stays unaligned.
     """
     if weights.ndim != 2:

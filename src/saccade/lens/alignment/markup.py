@@ -383,7 +383,7 @@ class _Translation:
     def _best(self, hits: list[int]) -> Range:
         """Return the range between two hits that holds most of them and crosses no other range.
 
-        Of ranges that hold equally many, it is the shortest, and of these the first.
+        Ties go to the shortest range, then to the first.
         """
         best, held = (hits[0], hits[0] + 1), 1
         for first, start in enumerate(hits):

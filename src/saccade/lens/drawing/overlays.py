@@ -43,7 +43,7 @@ def overlays(
     """Draw an image, then for each word the image in grey under the colours of its attention.
 
     The colours of a panel go from 0 to its largest weight, which is written below it. Cells are
-    interpolated. Of more than 60 words, the first 60 are drawn.
+    interpolated. At most the first 60 words are drawn.
 
     Args:
         pixels: the image as bytes (height, width, 3).

@@ -1,4 +1,4 @@
-"""The report of a training as a page: curves, predictions, tables and the recipe."""
+"""The report of a training run as a page: curves, predictions, tables and the recipe."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,6 +1,6 @@
-"""Long texts in pieces: split into lines, sentences or windows, answered, and joined again.
+"""Split long texts into lines, sentences or windows, answer each piece, and join the answers.
 
-Pieces are answered as examples of their own. Line breaks come back as they were written; between
+Each piece is a separate example. Line breaks are kept as they were; between
 the sentences of a line there is a space unless the script of the answer has none.
 """
 
@@ -68,8 +68,8 @@ def split_text(
 def join_answers(text: str, spans: Sequence[Span], answers: Sequence[Answer]) -> Answer:
     """Return the answer to a text from the answers to its pieces.
 
-    The score is the mean log-probability over all tokens. The alternatives differ from the best
-    answer in the pieces that lose least by it.
+    The score is the mean log-probability over all tokens. Alternatives differ from the best answer
+    in the pieces where that costs the least probability.
 
     Args:
         text: The text.
@@ -103,7 +103,7 @@ def links_in_text(
 
 
 def _best_combinations(answers: Sequence[Answer], count: int) -> list[tuple[Answer, ...]]:
-    """Return the choices of one answer per piece with the best scores, the best first."""
+    """Return the combinations of one answer per piece with the best scores, best first."""
     if count == 1:
         return [tuple(answers)]
     kept: list[tuple[float, tuple[Answer, ...]]] = [(0.0, ())]
@@ -118,7 +118,7 @@ def _best_combinations(answers: Sequence[Answer], count: int) -> list[tuple[Answ
 
 
 def _joined(text: str, spans: Sequence[Span], answers: Sequence[Answer]) -> Answer:
-    """Return one answer of the answers to pieces, without attention and alternatives."""
+    """Join the answers to pieces into one, without attention or alternatives."""
     parts, at, pieces = [text[: spans[0][0]]], spans[0][0], []
     gaps = [_gap(text, *pair) for pair in zip(pairwise(spans), pairwise(answers), strict=True)]
     for span, answer, gap in zip(spans, answers, [*gaps, text[spans[-1][1] :]], strict=True):

@@ -28,10 +28,10 @@ class EncodedFiles(Encoded, Generic[ArraysT]):
 
 
 class PreparedFiles(ABC, Generic[ArraysT]):
-    """The prepared files of a task: those of data from the cache, and those of a user.
+    """The prepared files of a task, from data through the cache or directly from a user.
 
-    Files of data that is not trained on are remembered by name, so that validations during
-    training read no files.
+    Files of data other than training data are kept by name, so validation during training reads
+    no files.
     """
 
     def __init__(self) -> None:

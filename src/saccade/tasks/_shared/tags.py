@@ -1,4 +1,4 @@
-"""Tags: a label per word, read from rows, checked, and decoded into valid sequences and spans."""
+"""Tags: one label per word, read from rows, validated, and decoded into spans."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from saccade.text import WordSplitter
 MARKS: Mapping[Scheme, str] = {"BIO": "BI", "BIOES": "BIES"}
 """The prefixes of the tags of each scheme."""
 MOST = 1000
-"""The maximum number of tags."""
+"""Maximum number of different tags."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,9 +42,9 @@ class TagsConfig:
     scheme   how tags mark spans: "BIO" (B-TYPE begins a span, I-TYPE continues it, O is outside);
              "BIOES" (also E-TYPE at its end, and S-TYPE for a span of one word); "none", each tag
              is a label of its own, such as a part of speech; "auto", by the tags of training
-    broken   what is done with a tag that breaks the scheme, such as I-TYPE after O: "repair", it
-             begins a span, as in conlleval, and the number of such tags is reported; "error", data
-             with such a tag is not accepted
+    broken   treatment of a tag that breaks the scheme, such as I-TYPE after O: "repair" lets it
+             begin a span, as in conlleval, and reports how many there are; "error" rejects the
+             data
     """
 
     scheme: Literal["auto", "BIO", "BIOES", "none"] = "auto"
@@ -56,12 +56,12 @@ class TagSpan:
     """A span of text with a label.
 
     Attributes:
-        start: Its first character in the input, from 0.
-        end: The character after its last one.
+        start: The index of its first character in the input.
+        end: The index of the character after its last one.
         label: Its type; without a scheme, the tag of the word.
         text: Its text.
         probability: The product of the probabilities of its tags.
-        words: Its first word, from 0, and the word after its last one.
+        words: The index of its first word, and of the word after its last one.
     """
 
     start: int
@@ -86,10 +86,10 @@ class Tagging(Answer):
         score: The mean log-probability of the tags.
         confidence: The geometric mean of the probabilities of the tags.
         spans: The spans; without a scheme, one per word.
-        words: The words that were read. If the input was too long, the last ones are missing.
+        words: The words; those beyond the maximum length of the input are missing.
         tags: The tag of each word.
         probabilities: The probability of each tag.
-        source: The input as text, which the characters of spans refer to.
+        source: The input as text, to which the characters of spans refer.
     """
 
     spans: tuple[TagSpan, ...] = ()
@@ -115,7 +115,7 @@ class Tagging(Answer):
 
 
 def inline(text: str, spans: Sequence[TagSpan], *, probabilities: bool = False) -> str:
-    """Return a text with its spans marked.
+    """Mark spans in a text.
 
     >>> inline("Ann sings", [TagSpan(0, 3, "person", "Ann", 0.97, (0, 1))])
     '[Ann](person) sings'
@@ -137,13 +137,13 @@ class TaggedWords(NamedTuple):
 
 @dataclass
 class BrokenTags:
-    """Tags that break the scheme: their number, and a sentence about the first."""
+    """The number of tags that break the scheme, and a description of the first."""
 
     count: int = 0
     first: str = ""
 
     def __str__(self) -> str:
-        """One sentence, with what is done."""
+        """One sentence about the tags and their treatment."""
         verb = "tag breaks" if self.count == 1 else "tags break"
         return (
             f"{self.count:,} {verb} the scheme and were repaired: a tag that cannot continue the "
@@ -203,7 +203,7 @@ class Tags(Classes):
         return spans_of(tags, self.scheme)
 
     def missing(self) -> str:
-        """Return what stands for the tag of a word that was not read."""
+        """Return the substitute for the tag of a word that was cut off."""
         return "" if self.scheme == "none" else OUTSIDE
 
     def bare(self, tag: str) -> str:
@@ -236,7 +236,7 @@ class Tags(Classes):
 
 
 def words_and_tags(row: Row) -> TaggedWords | None:
-    """Return the words and tags of a row as they are written; None if it has none.
+    """Return the words and tags of a row as written; None if it has none.
 
     Raises:
         DataError: The numbers of words and tags differ.
@@ -259,7 +259,7 @@ def repaired(
     broken: BrokenTags,
     how: Literal["repair", "error"],
 ) -> TaggedWords:
-    """Return the words with tags that follow the scheme, and count those that did not in `broken`.
+    """Repair tags that break the scheme, and count them in `broken`.
 
     Raises:
         DataError: A tag breaks the scheme, and that is an error.
@@ -282,9 +282,9 @@ def repaired(
 
 
 def learn_tags(train: Split, config: TagsConfig) -> tuple[Tags, LabelCounts, BrokenTags]:
-    """Return the tags of training data, how often each occurs, and those that break the scheme.
+    """Return the tags of training data, their counts, and the tags that break the scheme.
 
-    Types of the validation set are known as well.
+    Types that occur only in the validation set are included.
 
     Raises:
         DataError: There are no tags or too many, or they do not fit the scheme.
@@ -323,7 +323,7 @@ def _pairs(split: Split) -> Iterator[tuple[Row, TaggedWords]]:
 
 
 def _scheme(first: Mapping[str, tuple[Row, TaggedWords, int]], config: TagsConfig) -> Scheme:
-    """Return the scheme of tags, each with the place where it is first."""
+    """Return the scheme of tags, given the first place of each."""
     scheme: Scheme = scheme_of(first) if config.scheme == "auto" else config.scheme
     if scheme == "none":
         return scheme

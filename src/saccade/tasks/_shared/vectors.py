@@ -1,4 +1,4 @@
-"""Sequences of vectors as inputs: how they are read, scaled, cached and described."""
+"""Sequences of vectors as inputs: reading, scaling, caching and description."""
 
 from __future__ import annotations
 
@@ -46,16 +46,16 @@ VECTORS = Column("vectors", ("vector", "vectors_path", "npy", "npz"), vectors=Tr
 FILE = "vectors.json"
 """The file of a run folder with the width of vectors, their mean and their spread."""
 FORMAT = 1
-"""The version of the preparation; it changes when vectors would be prepared differently."""
+"""Version of the preparation; raise it when vectors are prepared differently."""
 SAMPLED = 5_000
-"""The maximum number of sequences that mean and spread are computed from."""
+"""Maximum number of sequences to compute mean and spread from."""
 SequenceInput = str | Path | bytes | npt.NDArray[Any] | list[list[float]]
 """A path, the contents of a .npy file, an array (steps, width), or lists of numbers."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class VectorsConfig:
-    """The reading of sequences of vectors.
+    """How sequences of vectors are read.
 
     max_length   maximum number of steps; of a longer sequence only the first steps are read
     scale        the scale of the numbers: "data": by the mean and the standard deviation of each
@@ -68,14 +68,14 @@ class VectorsConfig:
 
 @dataclass(frozen=True)
 class VectorScale:
-    """The scale (x - mean) / spread of each number of a vector."""
+    """Scale each number of a vector: (x - mean) / spread."""
 
     mean: tuple[float, ...]
     spread: tuple[float, ...]
 
     @property
     def width(self) -> int:
-        """The number of numbers per vector."""
+        """The width of a vector."""
         return len(self.mean)
 
     def __call__(
@@ -90,7 +90,7 @@ class VectorScale:
 
 
 def new_scale(config: VectorsConfig, train: Split) -> VectorScale:
-    """Return the scale of training data; the width is that of most of its sequences."""
+    """Return the scale of training data, with the most frequent width."""
     names = list(dict.fromkeys(row.values[0] for row in train))
     sums: dict[int, list[npt.NDArray[np.float64]]] = {}
     steps: Counter[int] = Counter()
@@ -115,7 +115,7 @@ def new_scale(config: VectorsConfig, train: Split) -> VectorScale:
         return VectorScale((0.0,) * width, (1.0,) * width)
     mean = sums[width][0] / steps[width]
     spread = np.sqrt(np.maximum(sums[width][1] / steps[width] - mean**2, 0.0))
-    # numbers that never change carry no information, whatever their scale
+    # constant numbers carry no information
     spread = np.where(spread > 1e-6 * np.maximum(1.0, np.abs(mean)), spread, 1.0)
     return VectorScale(tuple(mean.tolist()), tuple(spread.tolist()))
 
@@ -136,7 +136,7 @@ def read_scale(folder: Path) -> VectorScale:
 
 
 class VectorFiles(PreparedFiles[StackedSequences]):
-    """The vectors of a task: those of data from the cache, and those of a user."""
+    """Vectors of a task, from data through the cache or directly from a user."""
 
     def __init__(self, config: VectorsConfig, scale: VectorScale) -> None:
         super().__init__()
@@ -145,7 +145,7 @@ class VectorFiles(PreparedFiles[StackedSequences]):
     def prepare(
         self, names: list[str], *, split: Split, folder: Path, progress: Progress | None
     ) -> StackedSequences:
-        """Return the vectors of a split; of sequences that are too long, one step more is kept."""
+        """Return the vectors of a split, keeping one step more of sequences that are too long."""
         most = self.config.max_length + 1
         return sequences_once(
             names,
@@ -182,7 +182,7 @@ class VectorFiles(PreparedFiles[StackedSequences]):
         )
 
     def array(self, example: VectorExample) -> Vectors:
-        """Return the vectors of an example that are read."""
+        """Return the vectors of an example, up to the maximum length."""
         raise_if_cancelled()
         source, most = example.source, self.config.max_length
         if isinstance(source, np.ndarray):
@@ -214,14 +214,14 @@ class VectorTask(Task):
 
     Attributes:
         vectors: The files of the task, and the scale of their numbers.
-        augmentation: The random changes in training.
+        augmentation: Random changes in training.
     """
 
     vectors: VectorFiles
     augmentation: VectorAugmentConfig
 
     def vector_input(self, places: int | None) -> VectorInput:
-        """Return the description of the input; `places` are those of the encoder's positions."""
+        """Describe the input; `places` is the number of positions of the encoder."""
         scale = self.vectors.scale
         return VectorInput(
             width=scale.width,
@@ -251,25 +251,25 @@ class VectorTask(Task):
         return _npy(data)
 
     def steps(self, examples: Encoded) -> npt.NDArray[np.int64]:
-        """Return the number of steps of each example; one more than the limit if it is cut."""
+        """Return the number of steps of each example; limit + 1 means that it is cut."""
         assert isinstance(examples, EncodedFiles)
         lengths: npt.NDArray[np.int64] = examples.arrays.lengths
         return lengths[examples.numbers(range(len(examples)))]
 
     def sequences(self, examples: Encoded, rows: Rows) -> list[Vectors]:
-        """Return the vectors of these examples that are read."""
+        """Return the vectors of these examples, up to the maximum length."""
         assert isinstance(examples, EncodedFiles)
         most = self.vectors.config.max_length
         return [examples.arrays[number][:most] for number in examples.numbers(rows)]
 
     def remarks(self, examples: Encoded) -> Iterator[str]:
-        """Yield also how many sequences are read in part."""
+        """Also yield the number of sequences that are cut."""
         yield from super().remarks(examples)
         most = self.vectors.config.max_length
         if cut := int((self.steps(examples) > most).sum()):
             yield (
-                f"{cut:,} of {len(examples):,} sequences have more than the {most:,} steps of "
-                "vectors.max_length; only their beginning is read"
+                f"{cut:,} of {len(examples):,} sequences have more than {most:,} steps "
+                "(vectors.max_length); only their beginning is read"
             )
 
     def examples_of(self, inputs: Sequence[object], first: int = 0) -> list[VectorExample]:
@@ -304,7 +304,7 @@ def padded(sequences: Sequence[Vectors]) -> tuple[Float[Tensor, "b n w"], Bool[T
 
 
 def _npy(data: bytes) -> bytes:
-    """Return the bytes of a .npy file; an .npz file may be far larger than its bytes."""
+    """Return the bytes of a .npy file; reject .npz files, which may expand to any size."""
     if data.startswith(b"PK"):
         raise DataError("an input is a .npy file, got an .npz or zip file; send the array itself")
     return data

@@ -63,7 +63,14 @@ def measure_alignment(
     golds: Sequence[Gold] | None,
     back: Aligns | None,
 ) -> tuple[list[Finding], TableRows]:
-    """Return the error rate, if there are gold alignments, and a table of candidates."""
+    """Return the error rate, if there are gold alignments, and a table of candidates.
+
+    Args:
+        task: The task.
+        items: The items to align.
+        golds: The gold alignment of each item; None without any.
+        back: The task of the opposite direction, whose alignments are joined; None for none.
+    """
     sources, targets = [item.inputs[0] for item in items], [item.references[0] for item in items]
     records = _records(task, sources, targets)
     by = _aligned_by(task, records)

@@ -77,7 +77,16 @@ def against_random(
     *,
     better: int,
 ) -> Iterator[Finding]:
-    """Yield how far the probability falls, and how much further than with random parts."""
+    """Yield how far the probability falls, and how much further than with random parts.
+
+    Args:
+        name: The name of the measure.
+        falls: The fall of the probability of each item, for the attended, random and least attended
+            parts.
+        begin: The beginning of the sentence about the result.
+        parts: The name of the parts, such as "words".
+        better: 1 if a larger fall is better, -1 if a smaller one is.
+    """
     options = f"{parts}|shares:{','.join(map(str, FRACTIONS))}"
     own = mean(name, falls[:, 0], options, higher_is_better=better > 0)
     chance, least = falls[:, 1:].mean(0).tolist()

@@ -31,7 +31,14 @@ def mean(
     *,
     higher_is_better: bool = True,
 ) -> MetricScore:
-    """Return the mean over items, with its interval."""
+    """Return the mean over items, with its interval.
+
+    Args:
+        name: The name of the metric.
+        values: One value per item.
+        options: The options of the metric, for its signature.
+        higher_is_better: Whether a larger value is better.
+    """
     return Tally(
         name=name,
         counts=np.stack([values, np.ones(len(values))], 1),

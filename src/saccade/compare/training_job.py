@@ -1,4 +1,4 @@
-"""One training of a comparison and its measurements; what is complete is not repeated."""
+"""One training run of a comparison and its measurements; completed work is not repeated."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Limit = int | float | None
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingJob:
-    """A training: an entrant's recipe and a seed, with everything that training takes.
+    """A training run: an entrant's recipe and a seed, with everything that training takes.
 
     `recipe` is a file of the comparison's folder, in which every key is written out; the keys and
     tables in `by_hand` do not adapt to the data. `run` and `measured` are folders.
@@ -65,7 +65,7 @@ class TrainingJob:
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetUsed:
-    """The budget that a training has used up, if it has, and its peak memory in bytes so far."""
+    """The budget that a training run has used up, if any, and its peak memory in bytes so far."""
 
     budget: list[Limit] | None = None
     peak_memory: int | None = None
