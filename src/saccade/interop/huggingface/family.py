@@ -44,6 +44,7 @@ class Family(ABC):
         unnamed: The class of a folder that names none; None if that is an error.
         hint: What to do about a class that is not in `architectures`.
         conditions: Keys that are not fields and must have one value.
+        rank: Where several families have the same model, those of the lowest rank are written.
         num_labels: The number of outputs of a head with labels.
     """
 
@@ -52,6 +53,7 @@ class Family(ABC):
     unnamed: ClassVar[str | None] = None
     hint: ClassVar[str] = ""
     conditions: ClassVar[tuple[Condition, ...]] = ()
+    rank: ClassVar[int] = 0
 
     num_labels: Size = 2
 
@@ -85,6 +87,10 @@ class Family(ABC):
     def max_positions(self) -> int | None:
         """The number of learned positions; None if there is no limit."""
         return None
+
+    def written_with(self, more: Mapping[str, object]) -> "Family":
+        """Return the keys for a folder that also has the keys `more`, such as ids of tokens."""
+        return self
 
     @classmethod
     def rewrite(cls, model: nn.Module) -> nn.Module:

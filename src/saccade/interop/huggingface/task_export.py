@@ -132,6 +132,7 @@ def require_exportable(task: Task, family: str | None = None) -> ExportPlan:
         _require_fit(description.model, plan.model, family)
     except InteropError as error:
         known = candidates(type(plan.model), family)
+        known = [one for one in known if one[0].rank == 0 or family is not None]
         changes = recipe_changes(
             description.model, known, lambda options, model: _require_fit(options, model, family)
         )

@@ -84,6 +84,21 @@ class LeadingAxis(TensorForm):
 
 
 @dataclass(frozen=True)
+class UnusedRows(TensorForm):
+    """A table that has rows in front in the file which are never read."""
+
+    count: int
+
+    def join(self, theirs: tuple[Tensor, ...]) -> Tensor:
+        """Remove the rows."""
+        return theirs[0][self.count :].clone()
+
+    def split(self, ours: Tensor, count: int) -> tuple[Tensor, ...]:
+        """Put rows of zeros in front."""
+        return (torch.cat((ours.new_zeros(self.count, *ours.shape[1:]), ours)),)
+
+
+@dataclass(frozen=True)
 class Entry:
     """One of our parameters, and the tensors of a file that hold it.
 
