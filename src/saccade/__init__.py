@@ -3,8 +3,8 @@
     run = saccade.load("runs/en-de")
     answers = run.predict(["Two men are talking."], beam=5, attention=True)
 
-`train`, `load`, `evaluate`, `look` and `watch` are imported lazily: `import saccade` alone does not
-load torch.
+`train`, `load`, `evaluate`, `look`, `measure` and `watch` are imported lazily: `import saccade`
+alone does not load torch.
 """
 
 import os
@@ -17,18 +17,20 @@ if TYPE_CHECKING:
     from saccade.attention.watch import watch
     from saccade.engines import load
     from saccade.interop.look import look
+    from saccade.tasks.measures.any_model import measure
     from saccade.training.session import evaluate, train
 
 # Put large tensors in huge pages: saves up to 10 % of the time of small models on Linux. torch
 # reads the variable once, on import, so this has no effect if torch was imported first.
 os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 
-__all__ = ["SaccadeError", "__version__", "evaluate", "load", "look", "train", "watch"]
+__all__ = ["SaccadeError", "__version__", "evaluate", "load", "look", "measure", "train", "watch"]
 
 _LAZY = {
     "evaluate": "saccade.training.session",
     "load": "saccade.engines",
     "look": "saccade.interop.look",
+    "measure": "saccade.tasks.measures.any_model",
     "train": "saccade.training.session",
     "watch": "saccade.attention.watch",
 }

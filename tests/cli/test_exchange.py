@@ -627,7 +627,7 @@ def test_raises_on_folders_without_a_task(saccade, tmp_path):
     vit = transformers.ViTForImageClassification(transformers.ViTConfig(**sizes))
     vit.save_pretrained(tmp_path / "vit")
     message = error_of(saccade, "import", tmp_path / "vit", "--out", tmp_path / "run")
-    assert "no task has this model yet; these can be imported: BertForSequenceClass" in message
+    assert "has no preprocessor_config.json, which says how images are prepared" in message
     message = error_of(saccade, "import", tmp_path / "nowhere", "--out", tmp_path / "run")
     assert "nowhere does not exist" in message
     assert not (tmp_path / "run").exists()

@@ -34,7 +34,8 @@ def read_back(model: nn.Module, folder: Path, **options: Any) -> Any:
     """Save ours, load it with transformers, and check that no tensor is missing or unused."""
     huggingface.save(model, folder, **options)
     kind = getattr(transformers, huggingface.read_config(folder)["architectures"][0])
-    pooler = {"add_pooling_layer": False} if kind.__name__ in ("BertModel", "ViTModel") else {}
+    headless = kind.__name__ in ("BertModel", "ViTModel", "DeiTModel")
+    pooler = {"add_pooling_layer": False} if headless else {}
     theirs, info = kind.from_pretrained(folder, output_loading_info=True, **pooler)
     assert {key: value for key, value in info.items() if value} == {}
     return theirs.eval()

@@ -18,6 +18,7 @@ from saccade.errors import InteropError
 from saccade.interop import huggingface
 from saccade.interop.huggingface.model_rewrites import NEVER, with_rows
 from saccade.models import (
+    ImageClassifierConfig,
     LanguageModelConfig,
     MaskedLanguageModelConfig,
     TaggerConfig,
@@ -126,13 +127,25 @@ def test_describe_returns_options_of_a_recipe(architecture: str, folder: Path) -
 
 
 @pytest.mark.parametrize("architecture", ["ViTModel", "ViTForImageClassification"])
-def test_describe_returns_no_options_for_images(architecture: str, folder: Path) -> None:
+def test_describe_returns_the_options_of_images(architecture: str, folder: Path) -> None:
     config = transformers.ViTConfig(
         hidden_size=12, num_hidden_layers=1, num_attention_heads=2, image_size=6, patch_size=3
     )
     getattr(transformers, architecture)(config).save_pretrained(folder)
     described = huggingface.describe(folder)
-    assert described.config is None
+    assert described.config == ImageClassifierConfig(
+        encoder=TransformerEncoderConfig(
+            num_layers=1,
+            num_heads=2,
+            hidden_dim=3072,
+            activation="gelu",
+            dropout=0.0,
+            norm_eps=1e-12,
+            position=LearnedConfig(grid=(2, 2)),
+        ),
+        dim=12,
+        patch_size=3,
+    )
     assert described.vocabulary is None
     classes = ("LABEL_0", "LABEL_1") if "Classification" in architecture else ()
     assert described.labels == classes

@@ -50,7 +50,8 @@ def model(activation: str = "gelu_tanh", norm_order: str = "pre") -> LanguageMod
 
 def test_every_file_holds_one_family() -> None:
     names = [module.name for module in iter_modules(folder.__path__)]
-    assert sorted(families()) == names == ["bert", "gpt2", "marian", "vit"]
+    assert [name.replace("-", "_") for name in sorted(families())] == names
+    assert {"bert", "gpt2", "marian", "vit"} < set(names)
 
 
 def test_every_family_names_known_tasks_and_a_known_default() -> None:
@@ -100,7 +101,7 @@ def test_save_takes_the_only_family_that_fits(
 @pytest.mark.parametrize(
     ("family", "message"),
     [
-        ("gpt3", r"'gpt3' is not a known family; known are: bert, gpt2, marian, vit"),
+        ("gpt3", r"'gpt3' is not a known family; known are: bert, .*, vit"),
         ("bert", r"a LanguageModel has no counterpart .*of the family bert; these .*TextEncoder"),
     ],
 )

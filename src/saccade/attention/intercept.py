@@ -27,6 +27,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils.weak import WeakIdKeyDictionary
 
 from saccade.attention.attend import Attend, masked_softmax
+from saccade.errors import WatchError
 from saccade.shapes import Bool, Float, Tensor
 
 LIKE_ATTENTION = re.compile(r"(?i:attention|attn)|MHA")
@@ -50,6 +51,16 @@ class Sink(Protocol):
 
     def record_named(self, name: str, weights: Float[Tensor, "*b q k"]) -> None:
         """Record the weights of one call, before dropout, with all heads."""
+        ...
+
+    def changed(self, name: str, context: Float[Tensor, "*b q d"], heads: int) -> Tensor:
+        """Return what the queries of one call read, as it is or changed.
+
+        Args:
+            name: The name of the module.
+            context: What they read, (b, heads, q, d) if the heads could be told apart.
+            heads: The number of heads; 0 if they could not be told apart.
+        """
         ...
 
 
@@ -180,6 +191,10 @@ class Interceptor(TorchFunctionMode):
             with torch.set_grad_enabled(torch.is_grad_enabled() and not self._sink.detach):
                 weights = _KERNELS[func.__name__](*args, **kwargs)
             self._sink.record_named(owner.name, weights)
+            context, *rest = output if isinstance(output, tuple) else (output,)
+            heads = context.shape[1] if context.ndim == 4 else 0
+            changed = self._sink.changed(owner.name, context, heads)
+            return (changed, *rest) if isinstance(output, tuple) else changed
         return output
 
     def _multi_head(self, func: Any, args: Any, kwargs: Any) -> Any:
@@ -222,18 +237,27 @@ class Interceptor(TorchFunctionMode):
     def _matmul(self, func: Any, args: Any, kwargs: Any) -> Any:
         output = func(*args, **kwargs)
         operands = [arg for arg in (*args, *kwargs.values()) if isinstance(arg, Tensor)]
-        self._multiplied(operands[:1], operands[1:])
-        return output
+        return self._multiplied(operands[:1], operands[1:], output)
 
     def _einsum(self, func: Any, args: Any, kwargs: Any) -> Any:
         output = func(*args, **kwargs)
         operands = args[1] if len(args) == 2 and isinstance(args[1], (list, tuple)) else args[1:]
         operands = [operand for operand in operands if isinstance(operand, Tensor)]
-        self._multiplied(operands, operands)
-        return output
+        return self._multiplied(operands, operands, output, in_order=False)
 
-    def _multiplied(self, left: Sequence[Tensor], right: Sequence[Tensor]) -> None:
-        """Record the softmax among the left factors, unless it selects from parameters."""
+    def _multiplied(
+        self,
+        left: Sequence[Tensor],
+        right: Sequence[Tensor],
+        product: Tensor,
+        *,
+        in_order: bool = True,
+    ) -> Tensor:
+        """Record the softmax among the left factors, unless it selects from parameters.
+
+        Return the product, which the sink may change. `in_order` says whether its axes are those of
+        the left factor.
+        """
         for factor in left:
             if factor not in self._softmaxes or any(isinstance(r, nn.Parameter) for r in right):
                 continue
@@ -250,6 +274,13 @@ class Interceptor(TorchFunctionMode):
                     weights = weights.unflatten(0, (-1, owner.num_heads))
                 blind = weights.isnan().all(-1, keepdim=True)
                 self._sink.record_named(owner.name, weights.masked_fill(blind, 0.0))
+                heads = weights.shape[1] if weights.ndim == 4 and in_order else 0
+                if heads and product.ndim == 3:  # heads were joined with the batch
+                    apart = product.unflatten(0, (-1, heads))
+                    changed = self._sink.changed(owner.name, apart, heads)
+                    return product if changed is apart else changed.flatten(0, 1)
+                return self._sink.changed(owner.name, product, heads)
+        return product
 
     def _sees(self, owner: _Owner) -> bool:
         """Return whether to record the attention of `owner`, which counts as visible."""
@@ -295,6 +326,58 @@ class Interceptor(TorchFunctionMode):
         if encoder.norm is not None:
             blank = encoder.norm(blank)
         return torch.where(padding[..., None], blank, output)
+
+
+class _Ablation:
+    """Sink that removes a head: what it reads becomes zero."""
+
+    detach = True
+
+    def __init__(self, layer: str, head: int) -> None:
+        self.layer, self.head = layer, head
+        self.called = False
+
+    def wants_named(self, name: str) -> bool:
+        return name == self.layer
+
+    def record_named(self, name: str, weights: Tensor) -> None:
+        """Keep nothing."""
+
+    def changed(self, name: str, context: Tensor, heads: int) -> Tensor:
+        if not heads:
+            raise WatchError(
+                f"the heads of {name!r} cannot be told apart, because its context has the shape "
+                f"{tuple(context.shape)}; measure without the model, which leaves out their "
+                "importance"
+            )
+        if not 0 <= self.head < heads:
+            raise WatchError(f"attention {name!r} has no head {self.head}")
+        self.called = True
+        context = context.clone()
+        context[:, self.head] = 0.0
+        return context
+
+
+@contextmanager
+def ablated(module: nn.Module, layer: str, head: int) -> Iterator[None]:
+    """Ablate a head of a module that is not ours, inside a `with` block.
+
+    Args:
+        module: The module that holds the attention.
+        layer: The dotted name of the attention, as `watch` gives it.
+        head: The index of the head.
+
+    Raises:
+        WatchError: If the attention was not called in the block, or its heads cannot be told apart.
+    """
+    sink = _Ablation(layer, head)
+    with Interceptor(module, sink, by_hand=True).active():
+        yield
+    if not sink.called:
+        raise WatchError(
+            f"no attention named {layer!r} of {type(module).__name__} was called; choose a layer "
+            "that saccade.watch shows"
+        )
 
 
 def names_of(module: nn.Module) -> dict[nn.Module, str]:

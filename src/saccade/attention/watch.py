@@ -287,6 +287,9 @@ class _Recorder:
     def record_named(self, name: str, weights: Float[Tensor, "*b q k"]) -> None:
         self._keep(self.named.setdefault(name, Watched(name)), weights)
 
+    def changed(self, name: str, context: Tensor, heads: int) -> Tensor:
+        return context
+
     def _keep(self, entry: Watched, weights: Float[Tensor, "*b q k"]) -> None:
         if self.detach:
             weights = weights.detach()

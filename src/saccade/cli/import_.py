@@ -14,7 +14,8 @@ def run(
         Path,
         typer.Argument(
             metavar="FOLDER",
-            help="Hugging Face folder of a bert, gpt2 or marian model, with tokenizer.json.",
+            help="Hugging Face folder of a text, translation or image model, with "
+            "tokenizer.json or preprocessor_config.json; see docs/how-to/export.md.",
             show_default=False,
         ),
     ],

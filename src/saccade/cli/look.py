@@ -1,5 +1,6 @@
 """saccade look: the attention of a run or of a Hugging Face model for given inputs."""
 
+import json
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,6 +13,7 @@ from saccade.errors import DataError
 
 if TYPE_CHECKING:
     from saccade.lens.record import AttentionRecord
+    from saccade.tasks.measures.any_model import AttentionMeasures
 
 
 def run(
@@ -64,6 +66,15 @@ def run(
             "of a decoder alone.",
         ),
     ] = 20,
+    measured: Annotated[
+        bool,
+        typer.Option(
+            "--measure",
+            help="Also measure how far the attention can be believed: erase what it looked at "
+            "most, compare its heads and remove each of them. Give several INPUTs; the measures "
+            "are printed and written beside FILE (FILE-measures.json).",
+        ),
+    ] = False,
     device: Device = "auto",
 ) -> None:
     """Show the attention of a run or of a Hugging Face model.
@@ -76,42 +87,71 @@ def run(
     if pair and len(inputs) != 2:
         raise DataError(f"--pair needs two INPUTs, found {len(inputs)}; pass two texts")
     items: list[Any] = [(inputs[0], inputs[1])] if pair else list(inputs)
+    if (model / "recipe.toml").is_file():
+        records, measures = _look_of_run(model, items, layer, device, measured=measured)
+    else:
+        records, measures = _look_of_folder(
+            model, items, layer, max_length, device, measured=measured
+        )
     with record_writer(out) as save:
-        for number, record in enumerate(_records(model, items, layer, max_length, device), 1):
+        for number, record in enumerate(records, 1):
             save(record, number)
     print(f"wrote {out}")
+    if measures is not None:
+        path = out.with_name(f"{out.stem}-measures.json")
+        path.write_text(json.dumps(measures.as_json(), indent=1) + "\n", encoding="utf-8")
+        print(f"wrote {path}\n\n{measures}")
 
 
-def _records(
-    folder: Path, items: list[Any], layers: list[str] | None, max_length: int, device: str
-) -> "list[AttentionRecord]":
+Looked = tuple["list[AttentionRecord]", "AttentionMeasures | None"]
+
+
+def _look_of_run(
+    folder: Path, items: list[Any], layers: list[str] | None, device: str, *, measured: bool
+) -> Looked:
+    from saccade import engines
+    from saccade.tasks.measures import measure_answers, require_measurable
     from saccade.training.console import Console
 
     with Console().working(f"loading {folder}"):
-        if not (folder / "recipe.toml").is_file():
-            return _foreign_records(folder, items, layers, max_length, device)
-        from saccade import engines
-
         task = engines.load(folder, device=device, engine="eager")
+    if measured:
+        require_measurable(task)
     answers = task.predict(items, attention=True)
     records = [answer.attention for answer in answers if answer.attention is not None]
-    return records if layers is None else [_only(record, layers) for record in records]
+    if layers is not None:
+        records = [_only(record, layers) for record in records]
+    return records, measure_answers(task, items, answers, records) if measured else None
 
 
-def _foreign_records(
-    folder: Path, items: list[Any], layers: list[str] | None, max_length: int, device: str
-) -> "list[AttentionRecord]":
+def _look_of_folder(
+    folder: Path,
+    items: list[Any],
+    layers: list[str] | None,
+    max_length: int,
+    device: str,
+    *,
+    measured: bool,
+) -> Looked:
     from saccade.data.sources.archives import SUFFIXES
     from saccade.interop.look import look, read_model
+    from saccade.interop.look_measure import measure_look
+    from saccade.training.console import Console
     from saccade.training.precision import pick_device
 
-    model, processor = read_model(folder, quiet=True)
+    with Console().working(f"loading {folder}"):
+        model, processor = read_model(folder, quiet=True)
     items = [
         Path(item) if isinstance(item, str) and item.lower().endswith(SUFFIXES) else item
         for item in items
     ]
     model = model.to(pick_device(device))
-    return look(model, processor, items, layers=layers, max_new_tokens=max_length)
+    records = look(model, processor, items, layers=layers, max_new_tokens=max_length)
+    if not measured:
+        return records, None
+    with Console().working("measuring"):
+        measures = measure_look(model, processor, items, layers=layers, max_new_tokens=max_length)
+    return records, measures
 
 
 def _only(record: "AttentionRecord", patterns: list[str]) -> "AttentionRecord":

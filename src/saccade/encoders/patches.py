@@ -29,10 +29,17 @@ class PatchStem(nn.Module):
         patch_size: Side of a patch, in pixels.
         channels: Number of colour channels.
         class_token: Put a learned class token before the patches.
+        distillation_token: Put a second learned token after them (Touvron et al. 2021, DeiT).
     """
 
     def __init__(
-        self, dim: int, patch_size: int, channels: int = 3, *, class_token: bool = True
+        self,
+        dim: int,
+        patch_size: int,
+        channels: int = 3,
+        *,
+        class_token: bool = True,
+        distillation_token: bool = False,
     ) -> None:
         super().__init__()
         self.patch_size, self.channels = patch_size, channels
@@ -40,6 +47,9 @@ class PatchStem(nn.Module):
         self.class_token = nn.Parameter(torch.zeros(1, 1, dim)) if class_token else None
         if self.class_token is not None:
             nn.init.normal_(self.class_token, std=0.02)
+        self.distillation_token: nn.Parameter | None = None
+        if distillation_token:
+            self.distillation_token = nn.Parameter(0.02 * torch.randn(1, 1, dim))
 
     def forward(self, image: Float[Tensor, "b c height width"]) -> Stemmed:
         """Return the vectors of the patches, row by row, and their places.
@@ -64,7 +74,12 @@ class PatchStem(nn.Module):
         nowhere = 0
         if self.class_token is not None:
             x, nowhere = torch.cat((self.class_token.expand(b, -1, -1), x), 1), 1
-        return Stemmed(x, Grid.of(*grid.shape[2:], nowhere=nowhere, device=image.device))
+        places = Grid.of(*grid.shape[2:], nowhere=nowhere, device=image.device)
+        if self.distillation_token is not None:
+            x = torch.cat((x, self.distillation_token.expand(b, -1, -1)), 1)
+            rows, columns = (F.pad(x, (0, 1), value=-1) for x in (places.rows, places.columns))
+            places = Grid(rows, columns)
+        return Stemmed(x, places)
 
     def cells(self, image: Float[Tensor, "b c height width"]) -> Float[Tensor, "b d rows columns"]:
         """Return the vectors of the patches as a grid."""
@@ -81,9 +96,21 @@ class OverlappingPatchStem(PatchStem):
     """
 
     def __init__(
-        self, dim: int, patch_size: int, channels: int = 3, *, class_token: bool = True
+        self,
+        dim: int,
+        patch_size: int,
+        channels: int = 3,
+        *,
+        class_token: bool = True,
+        distillation_token: bool = False,
     ) -> None:
-        super().__init__(dim, patch_size, channels, class_token=class_token)
+        super().__init__(
+            dim,
+            patch_size,
+            channels,
+            class_token=class_token,
+            distillation_token=distillation_token,
+        )
         halvings = patch_size.bit_length() - 1
         if patch_size < 2 or patch_size != 1 << halvings:
             raise ShapeError(
@@ -128,6 +155,8 @@ class PatchOptions:
     channels     colour channels of the images: 1 for grey, 3 for colour
     stem         "linear": one linear map per patch; "convolutional": overlapping patches by
                  convolutions of stride 2, which learn better from few images
+    distillation_token   whether a second learned token is read with the patches, as in DeiT; set it
+                 for weights of DeiT
     """
 
     kind: Literal["vit"] = "vit"
@@ -138,10 +167,14 @@ class PatchOptions:
     patch_size: Count = 16
     channels: Count = 3
     stem: Literal["linear", "convolutional"] = "linear"
+    distillation_token: bool = False
 
     def conflicts(self) -> Iterator[Conflict]:
-        """Yield the options that concern positions in text only."""
+        """Yield the options that concern positions in text only, and a token without a place."""
         yield from grid_conflicts(self.encoder.position, "encoder.position")
+        if self.distillation_token and self.encoder.position.encoding.mixes_tokens:
+            kind = self.encoder.position.kind
+            yield Conflict("distillation_token", f'does not go with position.kind = "{kind}"')
 
     @property
     def memory_dim(self) -> int:
@@ -172,7 +205,13 @@ class PatchOptions:
         require_grid_width(position, self.dim, self.encoder.head_width(self.dim))
         stems = {"linear": PatchStem, "convolutional": OverlappingPatchStem}
         width = position.token_dim(self.dim)
-        stem = stems[self.stem](width, self.patch_size, self.channels, class_token=class_token)
+        stem = stems[self.stem](
+            width,
+            self.patch_size,
+            self.channels,
+            class_token=class_token,
+            distillation_token=self.distillation_token,
+        )
         return self.encoder.build(stem, self.dim)
 
 

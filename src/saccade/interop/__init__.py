@@ -1,7 +1,7 @@
 """Other tools' formats.
 
 ctranslate2    folders of translators and language models, written and run
-huggingface    folders of bert, gpt2, vit and marian, read and written
+huggingface    folders of bert, gpt2, vit, marian and more, read and written
 onnx           graphs of every task, written, and run in onnxruntime
 look           attention records of models of transformers
 export         a task in any of these formats

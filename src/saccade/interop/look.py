@@ -115,13 +115,13 @@ def look(
     """
     if isinstance(inputs, str | bytes | Path):
         raise InteropError("look takes several inputs, got one: put it into a list")
-    eye = _Eye(model, processor, layers, max_new_tokens)
-    with _evaluation_mode(model), torch.no_grad():
+    eye = Eye(model, processor, layers, max_new_tokens)
+    with evaluation_mode(model), torch.no_grad():
         return [eye.record(item) for item in inputs]
 
 
 @dataclass
-class _Eye:
+class Eye:
     """A model with its processor, which reads inputs, generates, and records a watched pass."""
 
     model: Any
@@ -136,18 +136,28 @@ class _Eye:
                 f"{type(self.model).__name__} reads {self.model.main_input_name}, neither texts "
                 "nor images; call it inside saccade.watch to see its weights"
             )
-        is_text = isinstance(item, str | tuple | list)
-        inputs, side = self._read_text(item) if is_text else (self._read_image(item), None)
+        inputs, side = self.read(item)
         if self.model.config.is_encoder_decoder:
             return self._cross(inputs, side)
-        if side is not None and self.max_new_tokens and self._can_generate():
-            ids = self._generate(inputs)
+        if side is not None and self.max_new_tokens and self.can_generate():
+            ids = self.generate(inputs)
             return self._self({"input_ids": ids}, self._side_of(ids[0].tolist()))
         return self._self(inputs, side)
 
+    def read(self, item: Any, *, prepared: bool = False) -> tuple[dict[str, Tensor], Side | None]:
+        """Return the inputs of the model for a text, a pair of texts or an image, and its side.
+
+        Args:
+            item: The input.
+            prepared: Whether an image has the size and the crop that the model reads.
+        """
+        if isinstance(item, str | tuple | list):
+            return self._read_text(item)
+        return self._read_image(item, prepared=prepared), None
+
     def _self(self, inputs: Mapping[str, Tensor], side: Side | None) -> AttentionRecord:
         """Return the self-attention of a text, or of an image if there is no side."""
-        weights = self._watch(lambda: self._forward(inputs))
+        weights = self._watch(lambda: self.forward(inputs))
         if side is None:
             image, weights = self._image_side(inputs["pixel_values"], weights)
             return AttentionRecord(image, image, weights)
@@ -155,7 +165,7 @@ class _Eye:
 
     def _cross(self, inputs: dict[str, Tensor], side: Side | None) -> AttentionRecord:
         """Return the attention of each generated token to the source."""
-        ids = self._generate(inputs)
+        ids = self.generate(inputs)
         written = self._side_of(ids[0, 1:].tolist())
         count = len(written.tokens)
         if side is None:
@@ -194,16 +204,18 @@ class _Eye:
             )
         return kept
 
-    def _forward(self, inputs: Mapping[str, Tensor]) -> None:
+    def forward(self, inputs: Mapping[str, Tensor]) -> Any:
         """Run the model, or the encoder in it that reads these inputs."""
         name = "get_image_features" if "pixel_values" in inputs else "get_text_features"
-        getattr(self.model, name, self.model)(**inputs)
+        return getattr(self.model, name, self.model)(**inputs)
 
-    def _can_generate(self) -> bool:
+    def can_generate(self) -> bool:
+        """Return whether the model can generate a text."""
         return bool(getattr(self.model, "can_generate", lambda: False)())
 
-    def _generate(self, inputs: Mapping[str, Tensor]) -> Tensor:
-        if not self._can_generate():
+    def generate(self, inputs: Mapping[str, Tensor]) -> Tensor:
+        """Return the tokens that the model generates greedily."""
+        if not self.can_generate():
             raise InteropError(
                 f"{type(self.model).__name__} cannot generate a text; load the class with a "
                 "language head, such as MarianMTModel or T5ForConditionalGeneration"
@@ -252,7 +264,7 @@ class _Eye:
         ]
         return _text_side((text,), tokenizer.convert_ids_to_tokens(ids), places)
 
-    def _read_image(self, item: Any) -> dict[str, Tensor]:
+    def _read_image(self, item: Any, *, prepared: bool) -> dict[str, Tensor]:
         from PIL import Image
 
         processor = getattr(self.processor, "image_processor", self.processor)
@@ -263,7 +275,8 @@ class _Eye:
             )
         image = Image.open(item) if isinstance(item, Path) else item
         image = image.convert("RGB") if isinstance(image, Image.Image) else image
-        pixels = processor(images=image, return_tensors="pt")["pixel_values"]
+        steps = {"do_resize": False, "do_center_crop": False} if prepared else {}
+        pixels = processor(images=image, return_tensors="pt", **steps)["pixel_values"]
         return {"pixel_values": pixels.to(self.model.device)}
 
     def _grid(self, pixels: Tensor) -> tuple[int, int]:
@@ -359,7 +372,7 @@ def _read_processor(folder: Path, local: Mapping[str, bool]) -> Any:
 
 
 @contextmanager
-def _evaluation_mode(model: nn.Module) -> Iterator[None]:
+def evaluation_mode(model: nn.Module) -> Iterator[None]:
     """Switch dropout off, and every module back to its mode afterwards."""
     training = [module for module in model.modules() if module.training]
     model.eval()

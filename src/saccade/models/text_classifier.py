@@ -10,6 +10,7 @@ from saccade.encoders.recurrent import RecurrentEncoder, RecurrentEncoderConfig
 from saccade.encoders.stems import TokenStem
 from saccade.encoders.transformer import TransformerEncoder, TransformerEncoderConfig
 from saccade.interfaces import Memory
+from saccade.layers.activations import Activation, activation
 from saccade.layers.dropout import Dropout
 from saccade.layers.embeddings import TokenEmbedding
 from saccade.models.pooling import (
@@ -210,13 +211,21 @@ class TextClassifierConfig(PoolingOptions, TextReaderConfig):
     pooling   which vector stands for the text: "first", that of the first token; "mean", the mean
               of all tokens; "summary", the last state of a recurrent encoder; "attention", the
               tokens weighted by learned queries, which shows the words that matter
-    pooler    whether a linear layer and tanh stand between that vector and the head, as in BERT
+    pooler    whether a linear layer and an activation stand between that vector and the head
+    pooler_activation   the activation of the pooler: BERT uses tanh, DistilBERT relu, ELECTRA gelu
     dropout   dropout before the head, a fraction; raise it for small data
     """
 
     pooling: PoolingKind = "first"
     pooler: bool = True
+    pooler_activation: Activation = "tanh"
     dropout: Fraction = 0.1
+
+    def conflicts(self) -> Iterator[Conflict]:
+        """Yield also the activation of a pooler that is left out."""
+        yield from super().conflicts()
+        if not self.pooler:
+            yield from without_effect(self, ["pooler_activation"], "without a pooler")
 
     def build(self, vocabulary: int, num_classes: int) -> TextClassifier:
         """Build the classifier for a vocabulary and a number of classes."""
@@ -227,6 +236,9 @@ class TextClassifierConfig(PoolingOptions, TextReaderConfig):
             encoder,
             nn.Linear(width, num_classes),
             pooling=pooling,
-            pooler=nn.Sequential(nn.Linear(width, width), nn.Tanh()) if self.pooler else None,
+            pooler=self._pooler(width) if self.pooler else None,
             dropout=self.dropout,
         )
+
+    def _pooler(self, width: int) -> nn.Module:
+        return nn.Sequential(nn.Linear(width, width), activation(self.pooler_activation))

@@ -1,5 +1,6 @@
 """Learned positions (Gehring et al. 2017; Devlin et al. 2019)."""
 
+import math
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
@@ -60,6 +61,29 @@ class Learned(Absolute):
         _require_below(at.rows, height, "row")
         _require_below(at.columns, width, "column")
         return torch.where(at.placed, 1 + at.rows * width + at.columns, 0)
+
+
+def resized(table: Float[Tensor, "n d"], grid: tuple[int, int]) -> Float[Tensor, "m d"]:
+    """Return the table of a square image for an image of another size.
+
+    The vectors of the cells are interpolated by cubic polynomials, as transformers does for ViT.
+
+    Args:
+        table: The weight of a `Learned` table for a square grid.
+        grid: The number of cells (down, across).
+
+    Raises:
+        PositionError: If the table is not that of a square grid.
+    """
+    side = math.isqrt(len(table) - 1)
+    if side * side != len(table) - 1:
+        raise PositionError(
+            f"a table of {len(table) - 1} cells is not that of a square image, and its height is "
+            "not known; use images of the size that it was trained on"
+        )
+    cells = table[1:].T.reshape(1, -1, side, side)
+    cells = nn.functional.interpolate(cells, size=grid, mode="bicubic", align_corners=False)
+    return torch.cat((table[:1], cells[0].flatten(1).T))
 
 
 def _require_below(at: Tensor, length: int, name: str) -> None:

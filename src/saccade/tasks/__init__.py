@@ -69,6 +69,7 @@ from saccade.tasks._shared.description import (
     VectorInput,
 )
 from saccade.tasks._shared.evaluation import Evaluation, evaluation_of
+from saccade.tasks._shared.images import FILE as IMAGE_FILE
 from saccade.tasks._shared.labels import (
     LABELS_FILE,
     Classes,
@@ -83,6 +84,7 @@ from saccade.tasks._shared.tags import Tagging, Tags, TagSpan
 __all__ = [
     "BASELINE_FILE",
     "CLASSIFIER_FILE",
+    "IMAGE_FILE",
     "LABELS_FILE",
     "NO_OPTIONS",
     "VOCABULARY_FILE",

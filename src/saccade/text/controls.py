@@ -9,8 +9,8 @@ OURS = ("⟨pad⟩", "⟨start⟩", "⟨stop⟩", "⁇", "⟨cls⟩", "⟨sep⟩
 # names in files of other tools, the most certain first
 _ELSEWHERE = {
     "pad": ("[PAD]", "<pad>", "<|pad|>"),
-    "start": ("<s>", "[BOS]", "<bos>", "<|startoftext|>", "<|endoftext|>"),
-    "stop": ("</s>", "[EOS]", "<eos>", "<|endoftext|>"),
+    "start": ("<s>", "[BOS]", "<bos>", "<|startoftext|>", "<|begin_of_text|>", "<|endoftext|>"),
+    "stop": ("</s>", "[EOS]", "<eos>", "<|end_of_text|>", "<|endoftext|>"),
     "unknown": ("[UNK]", "<unk>"),
     "cls": ("[CLS]", "<cls>", "<s>"),
     "sep": ("[SEP]", "<sep>", "</s>"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,8 @@ from saccade.interop import huggingface
 from saccade.interop.huggingface.model_rewrites import with_rows
 from saccade.interop.huggingface.vocabulary import TOKENIZER, read_vocabulary
 from saccade.models import TranslatorConfig
+from saccade.positions import Learned
+from saccade.positions.learned import resized
 from saccade.shapes import Tensor
 from saccade.tasks import Task
 from saccade.training.run import Run, tensors_of
@@ -51,6 +53,7 @@ class WarmStart:
                 f"{self.folder} has no weights that a {type(task.model).__name__} could start "
                 "from; use a run of the same kind of model with --init"
             )
+        taken |= dict(_tables_of_images(task, taken))
         for name, tensor in taken.items():
             if tensor.shape != own[name].shape:
                 raise RunError(
@@ -58,6 +61,16 @@ class WarmStart:
                     f"{tuple(own[name].shape)}. Leave that part of the recipe as it is there"
                 )
         return taken
+
+
+def _tables_of_images(task: Task, taken: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
+    """Yield the learned positions of images, resized to those of the task."""
+    for name, module in task.model.named_modules():
+        table = taken.get(f"{name}.weight")
+        if table is None or not isinstance(module, Learned) or isinstance(module.length, int):
+            continue
+        if table.shape != module.weight.shape:
+            yield f"{name}.weight", resized(table, module.length)
 
 
 def open_warm_start(where: str | Path) -> WarmStart:
@@ -84,13 +97,17 @@ def open_warm_start(where: str | Path) -> WarmStart:
     if described.config is None:
         raise RunError(
             f"{folder} holds a {described.architecture}, which no recipe can start from. Give a "
-            "run, or a Hugging Face folder of bert, gpt2 or vit"
+            "run, or a Hugging Face folder of a text encoder, a language model or a vit"
         )
     if isinstance(described.config, TranslatorConfig):
         raise RunError(
             f"{folder} holds a translator, which must be imported first: run `saccade import "
             f"{folder} --out RUN`, then start with --init RUN"
         )
+    if described.vocabulary is None:
+        table = config.plain(described.config)
+        table["encoder"]["position"].pop("grid")  # that of the images
+        return WarmStart(folder, table, tensors_of(huggingface.load(folder)))
     tokenizer = read_vocabulary(folder / TOKENIZER, (), described.vocabulary or 0)
     count = len(tokenizer)
     model = with_rows(huggingface.load(folder), source=count, target=count)

@@ -16,6 +16,9 @@ The first of its `architectures` decides which model a folder becomes:
     ViTModel                         ImageEncoder          (also if none is named)
     ViTForImageClassification        ImageClassifier
     MarianMTModel                    Translator
+    LlamaForCausalLM                 LanguageModel
+
+RoBERTa, XLM-RoBERTa, DistilBERT and ELECTRA have the classes of BERT, DeiT those of ViT.
 
 families         one file per `model_type`: its keys, its models and the names of its tensors
 load_save        load, save, describe

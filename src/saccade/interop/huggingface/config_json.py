@@ -11,6 +11,7 @@ from saccade.errors import InteropError
 from saccade.layers.activations import Activation, activation
 
 Size = Annotated[int, Field(strict=True, gt=0)]
+Index = Annotated[int, Field(strict=True, ge=0)]
 Rate = Annotated[float, Field(strict=True, ge=0, lt=1)]
 Epsilon = Annotated[float, Field(strict=True, gt=0)]
 Flag = Annotated[bool, Field(strict=True)]

@@ -9,9 +9,14 @@ from torch import nn
 
 from saccade.interop.huggingface.config_json import Condition, Size
 from saccade.interop.huggingface.tensor_map import TensorMap
-from saccade.models import LanguageModelConfig, TextReaderConfig, TranslatorConfig
+from saccade.models import (
+    ImageClassifierConfig,
+    LanguageModelConfig,
+    TextReaderConfig,
+    TranslatorConfig,
+)
 
-ModelConfig = TextReaderConfig | LanguageModelConfig | TranslatorConfig
+ModelConfig = TextReaderConfig | LanguageModelConfig | TranslatorConfig | ImageClassifierConfig
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,9 @@ class Family(ABC):
         unnamed: The class of a folder that names none; None if that is an error.
         hint: What to do about a class that is not in `architectures`.
         conditions: Keys that are not fields and must have one value.
+        open_block: Whether its blocks have options that BERT, GPT-2, ViT and Marian lack.
+        layout: The layout of a language model's texts (see `LanguageModelingTextConfig`).
+        rank: Where several families have the same model, those of the lowest rank are written.
         num_labels: The number of outputs of a head with labels.
     """
 
@@ -52,6 +60,9 @@ class Family(ABC):
     unnamed: ClassVar[str | None] = None
     hint: ClassVar[str] = ""
     conditions: ClassVar[tuple[Condition, ...]] = ()
+    open_block: ClassVar[bool] = False
+    layout: ClassVar[str] = "stream"
+    rank: ClassVar[int] = 0
 
     num_labels: Size = 2
 
@@ -85,6 +96,10 @@ class Family(ABC):
     def max_positions(self) -> int | None:
         """The number of learned positions; None if there is no limit."""
         return None
+
+    def written_with(self, more: Mapping[str, object]) -> "Family":
+        """Return the keys for a folder that also has the keys `more`, such as ids of tokens."""
+        return self
 
     @classmethod
     def rewrite(cls, model: nn.Module) -> nn.Module:

@@ -1,7 +1,7 @@
 """`load`, `save` and `describe`: models from Hugging Face folders and folders from models."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -165,18 +165,23 @@ def save(
         more: More keys for config.json: token ids (a translator needs `decoder_start_token_id`,
             `pad_token_id` and `eos_token_id` to generate text there), `id2label`, or all that
             `read_config` returned. Keys that describe the network are always the model's own.
-        family: The `model_type`, such as "bert"; by default the only one that the model fits.
+        family: The `model_type`, such as "bert"; by default that of `more`, if the model fits it,
+            or the only one that it fits. A model that fits BERT and families like it is written as
+            BERT.
 
     Raises:
         InteropError: If the model fits no family (the error names the first differences), or
             several (it lists them), or if the folder cannot be written.
     """
-    fitted = fit(model, family)
+    more = more or {}
+    fitted = _fit_named(model, more.get("model_type")) if family is None else None
+    fitted = fitted or fit(model, family)
+    fitted = replace(fitted, network=fitted.network.written_with(more))
     config = {
         "pad_token_id": None,
         "bos_token_id": None,
         "eos_token_id": None,
-        **fitted.keys(more or {}),
+        **fitted.keys(more),
         "architectures": [fitted.architecture],
         "model_type": fitted.network.model_type,
     }
@@ -207,6 +212,14 @@ class _Fit:
         return config
 
 
+def _fit_named(model: nn.Module, family: object) -> _Fit | None:
+    """Return the model as a family has it; None if it does not fit or the family is not known."""
+    try:
+        return fit(model, family) if isinstance(family, str) else None
+    except InteropError:
+        return None
+
+
 def fit(model: nn.Module, family: str | None = None) -> _Fit:
     """Return the model as the family has it that it fits; nothing is written.
 
@@ -220,7 +233,10 @@ def fit(model: nn.Module, family: str | None = None) -> _Fit:
         try:
             fits[kind.model_type] = _fit_family(model, kind, architecture)
         except InteropError as error:
-            failures[kind.model_type] = error
+            if kind.rank == 0 or family is not None:
+                failures[kind.model_type] = error
+    lowest = min((x.network.rank for x in fits.values()), default=0)
+    fits = {name: x for name, x in fits.items() if x.network.rank == lowest}
     if len(fits) == 1:
         return next(iter(fits.values()))
     if fits:

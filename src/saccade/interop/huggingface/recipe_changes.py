@@ -100,7 +100,8 @@ def recipe_changes(
             if fits(others := [change for change in changes if change not in group]):
                 changes = others
         if all(change.value is not None for change in changes):
-            ways.append([change.assignment() for change in changes])
+            own = (change for change in changes if change.keys[-1] != "grid")  # that of the images
+            ways.append([change.assignment() for change in own])
     return min(ways, key=len, default=[])
 
 

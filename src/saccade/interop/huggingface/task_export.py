@@ -6,6 +6,7 @@ It holds the model, the vocabulary or the preparation of images, the labels, and
 import copy
 import json
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -55,7 +56,7 @@ SUPPORTED: Mapping[str, object] = {
     "head_dim": None,
     "qk_norm": False,
 }
-"""The options of a block that every family has, and the only value they can have there."""
+"""The options of a block that most families have, and the only value they can have there."""
 TOLERANCE = 1e-4
 """The largest difference of a logit from ours, relative to the largest logit."""
 
@@ -132,6 +133,7 @@ def require_exportable(task: Task, family: str | None = None) -> ExportPlan:
         _require_fit(description.model, plan.model, family)
     except InteropError as error:
         known = candidates(type(plan.model), family)
+        known = [one for one in known if one[0].rank == 0 or family is not None]
         changes = recipe_changes(
             description.model, known, lambda options, model: _require_fit(options, model, family)
         )
@@ -140,11 +142,21 @@ def require_exportable(task: Task, family: str | None = None) -> ExportPlan:
 
 
 def _require_fit(options: object, model: nn.Module, family: str | None) -> None:
-    if obstacles := list(_obstacles(options)):
+    if (obstacles := list(_obstacles(options))) and not _fits_open_block(model, family):
         raise InteropError(
             f"transformers cannot run this {type(model).__name__}: {'; '.join(obstacles)}"
         )
     fit(model, family)
+
+
+def _fits_open_block(model: nn.Module, family: str | None) -> bool:
+    """Return whether a family whose blocks have more options has such a model."""
+    for kind, _ in candidates(type(model), family):
+        if kind.open_block:
+            with suppress(InteropError):
+                fit(model, kind.model_type)
+                return True
+    return False
 
 
 def _plan(task: Task, description: Description) -> ExportPlan:

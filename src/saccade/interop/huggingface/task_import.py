@@ -18,6 +18,7 @@ from torch import nn
 from saccade import config as recipe_tables
 from saccade.decoders.transformer import TransformerDecoder
 from saccade.errors import InteropError
+from saccade.files import read_json
 from saccade.interop.huggingface.families import families
 from saccade.interop.huggingface.load_save import HuggingFaceFolder
 from saccade.interop.huggingface.model_diff import submodule
@@ -30,8 +31,10 @@ from saccade.interop.huggingface.vocabulary import (
     with_space_before,
 )
 from saccade.metrics.tagging import scheme_of
+from saccade.models import ImageClassifierConfig
 from saccade.tasks import (
     CLASSIFIER_FILE,
+    IMAGE_FILE,
     LABELS_FILE,
     VOCABULARY_FILE,
     Task,
@@ -42,6 +45,7 @@ from saccade.text import Tokenizer, VocabularyConfig
 
 SEPARATORS = (",", ";", "|", "\t")
 """Between several labels: the first that is in no label."""
+PREPROCESSOR = "preprocessor_config.json"
 DEFAULT_POSITIONS = 512
 """Length of texts if config.json has no `max_position_embeddings`."""
 
@@ -67,7 +71,7 @@ class SaccadeFacts:
     separator      the text between several labels
     thresholds     the probabilities above which each of several labels is predicted
     splitting      how a tagger divides plain text into words
-    layout         the layout of a language model's texts
+    layout         the layout of a language model's texts; that of the family if it is empty
     opening        the text before every input of a language model
     space_before   whether the vocabulary put a space before every text
     """
@@ -77,7 +81,7 @@ class SaccadeFacts:
     separator: str | None = None
     thresholds: dict[str, float] = field(default_factory=dict)
     splitting: dict[str, str | list[str]] = field(default_factory=dict)
-    layout: str = "stream"
+    layout: str = ""
     opening: str = ""
     space_before: bool = False
 
@@ -285,15 +289,38 @@ def _masked_language_modeling(source: ImportSource) -> ImportPlan:
 
 
 def _language_modeling(source: ImportSource) -> ImportPlan:
-    """Text is one stream, as in GPT-2, unless the folder says otherwise."""
-    layout = source.own.layout
+    """Text is one stream, as in GPT-2, unless the folder or its family says otherwise."""
+    layout = source.own.layout or source.folder.network.layout
     tokenizer = source.vocabulary(("stop", "start") if layout == "packed" else ("stop",))
     text = {**_text_table(source, tokenizer, "block"), "layout": layout}
     tables = {"text": {**text, "opening": source.own.opening}}
     return ImportPlan(tables, {VOCABULARY_FILE: tokenizer.to_string()}, _resize_to(tokenizer))
 
 
+def _image_classification(source: ImportSource) -> ImportPlan:
+    """Images of one size, with the scale of preprocessor_config.json."""
+    size, facts = _image_size(source), _preprocessor(source)
+    assert isinstance(source.folder.config, ImageClassifierConfig)
+    channels = source.folder.config.channels
+    mean, spread = (
+        _per_channel(source, facts, key, default, channels)
+        for key, default in (("image_mean", 0.5), ("image_std", 0.5))
+    )
+    labels = _labels(source)
+    files = {
+        IMAGE_FILE: json.dumps({"mean": mean, "spread": spread}),
+        LABELS_FILE: json.dumps(labels, ensure_ascii=False),
+        CLASSIFIER_FILE: json.dumps({"temperature": source.own.temperature}),
+    }
+    tables = {
+        "image": {"size": size},
+        "labels": {key: labels[key] for key in ("kind", "separator") if key in labels},
+    }
+    return ImportPlan(tables, files, lambda model: model)
+
+
 PLANS: Mapping[str, Callable[[ImportSource], ImportPlan]] = {
+    "image_classification": _image_classification,
     "language_modeling": _language_modeling,
     "masked_language_modeling": _masked_language_modeling,
     "tagging": _tagging,
@@ -306,6 +333,74 @@ PLANS: Mapping[str, Callable[[ImportSource], ImportPlan]] = {
 def _text_table(source: ImportSource, tokenizer: Tokenizer, length_key: str) -> Table:
     positions = source.folder.network.max_positions or DEFAULT_POSITIONS
     return {"vocabulary": _vocabulary_like(tokenizer), length_key: positions}
+
+
+def _preprocessor(source: ImportSource) -> Table:
+    path = source.folder.path / PREPROCESSOR
+    if not path.is_file():
+        raise InteropError(
+            f"{source.folder.path} has no {PREPROCESSOR}, which says how images are prepared; "
+            "write it there with the image processor of transformers: "
+            "processor.save_pretrained(folder)"
+        )
+    facts = read_json(path)
+    if not isinstance(facts, dict):
+        raise InteropError(f"{path} must hold an object; write it again")
+    return facts
+
+
+def _image_size(source: ImportSource) -> int:
+    """Return the side of the images; raise if they are not prepared as a recipe can do it."""
+    facts, where = _preprocessor(source), source.folder.path / PREPROCESSOR
+    match source.folder.facts.get("image_size", 224):
+        case int() as size:
+            pass
+        case [int() as size, width] if width == size:
+            pass
+        case other:
+            raise InteropError(
+                f"{source.folder.where}: image_size is {other!r}; a task reads square images only"
+            )
+    match facts.get("size", size):
+        case {"height": int() as height, "width": int() as width}:
+            read = (height, width)
+        case int() as side:
+            read = (side, side)
+        case other:
+            raise InteropError(
+                f"{where}: size is {other!r}; images must be resized to one height and width, "
+                f'such as {{"height": {size}, "width": {size}}}'
+            )
+    if read != (size, size):
+        cut = ", then cut" if facts.get("do_center_crop") else ""
+        raise InteropError(
+            f"{where}: images are resized to {read[0]} x {read[1]}{cut}, but a task of Saccade "
+            f"resizes them to the {size} x {size} of the model at once. Set size to {size} and "
+            "do_center_crop to false there to read complete images, or train from the weights with "
+            "--init"
+        )
+    return size
+
+
+def _per_channel(
+    source: ImportSource, facts: Table, key: str, default: float, channels: int
+) -> list[float]:
+    """Return the mean or the spread of each channel in bytes."""
+    if not facts.get("do_normalize", True):
+        default = {"image_mean": 0.0, "image_std": 1.0}[key]
+        facts = {}
+    match facts.get(key, default):
+        case int() | float() as value:
+            values = [float(value)] * channels
+        case [*given] if len(given) == channels:
+            values = [float(value) for value in given]
+        case other:
+            raise InteropError(
+                f"{source.folder.path / PREPROCESSOR}: {key} is {other!r}; it must have a number "
+                f"for each of the {channels} channels"
+            )
+    scale = facts.get("rescale_factor", 1 / 255) if facts.get("do_rescale", True) else 1.0
+    return [value / scale for value in values]
 
 
 def _labels(source: ImportSource) -> Table:

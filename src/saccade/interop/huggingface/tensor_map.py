@@ -59,8 +59,14 @@ class TransposedMatrix(TensorForm):
         return (ours.t(),)
 
 
+@dataclass(frozen=True)
 class StackedTensors(TensorForm):
-    """Queries, keys and values, stacked in our parameter and separate in the file."""
+    """Queries, keys and values, stacked in our parameter and separate in the file.
+
+    `sizes` are their numbers of rows, if they differ.
+    """
+
+    sizes: tuple[int, ...] = ()
 
     def join(self, theirs: tuple[Tensor, ...]) -> Tensor:
         """Stack."""
@@ -68,7 +74,7 @@ class StackedTensors(TensorForm):
 
     def split(self, ours: Tensor, count: int) -> tuple[Tensor, ...]:
         """Separate."""
-        return ours.chunk(count)
+        return ours.split(self.sizes) if self.sizes else ours.chunk(count)
 
 
 class LeadingAxis(TensorForm):
@@ -84,16 +90,33 @@ class LeadingAxis(TensorForm):
 
 
 @dataclass(frozen=True)
+class UnusedRows(TensorForm):
+    """A table that has rows in front in the file which are never read."""
+
+    count: int
+
+    def join(self, theirs: tuple[Tensor, ...]) -> Tensor:
+        """Remove the rows."""
+        return theirs[0][self.count :].clone()
+
+    def split(self, ours: Tensor, count: int) -> tuple[Tensor, ...]:
+        """Put rows of zeros in front."""
+        return (torch.cat((ours.new_zeros(self.count, *ours.shape[1:]), ours)),)
+
+
+@dataclass(frozen=True)
 class Entry:
     """One of our parameters, and the tensors of a file that hold it.
 
-    An optional one is zero if the file does not have it.
+    An optional one is zero if the file does not have it. `also` names tensors of other entries
+    that are needed to read it.
     """
 
     ours: str
     theirs: tuple[str, ...]
     form: TensorForm = SAME
     optional: bool = False
+    also: tuple[str, ...] = ()
 
     def below(self, ours: str, theirs: str) -> "Entry":
         """Return the entry inside a larger module."""
@@ -190,7 +213,8 @@ def fill_parameters(model: nn.Module, tensor_map: TensorMap, weights: Weights) -
     filled = {}
     for entry, parameter in entries:
         if all(name in file_names for name in entry.theirs):
-            value = entry.form.join(tuple(tensors[file_names[name]] for name in entry.theirs))
+            names = (*entry.theirs, *entry.also)
+            value = entry.form.join(tuple(tensors[file_names[name]] for name in names))
         else:
             value = torch.zeros(parameter.shape, dtype=dtype)
         filled[parameter] = nn.Parameter(value)

@@ -13,6 +13,7 @@ from jaxtyping import Float
 from torch import nn
 
 from saccade.attention.attend import Attend
+from saccade.attention.intercept import ablated, may_attend
 from saccade.errors import WatchError
 from saccade.shapes import Tensor
 
@@ -56,13 +57,19 @@ def without_head(model: nn.Module, layer: str, head: int) -> Iterator[None]:
     """Ablate a head inside a `with` block: what it reads becomes zero.
 
     Args:
-        model: the model that holds the attention.
-        layer: the dotted name of the attention, as `saccade.watch` gives it.
+        model: the model that holds the attention: ours, or any that `saccade.watch` can watch.
+        layer: the dotted name of the attention, as `saccade.watch` gives it. `saccade.look` numbers
+            the calls of a layer whose weights are shared (`name#2`); the head is removed from all.
         head: the index of the head; an attention without heads has head 0.
 
     Raises:
         WatchError: if there is no such attention, or it has no such head.
     """
+    part = dict(model.named_modules()).get(layer.partition("#")[0])
+    if part is not None and may_attend(part) and not _attends(part):
+        with ablated(model, layer.partition("#")[0], head):
+            yield
+        return
     attend = _attend(model, layer)
 
     def ablate(module: nn.Module, inputs: object, context: Tensor) -> Tensor:
@@ -88,7 +95,11 @@ def _bits(rows: Float[np.ndarray, "*rows keys"]) -> Float[np.ndarray, "*rows"]:
 def _attend(model: nn.Module, layer: str) -> Attend:
     """Return the `Attend` that `watch` gives this name: the module, or the only one in it."""
     owner = dict(model.named_modules()).get(layer)
-    parts = [] if owner is None else [part for part in owner.modules() if isinstance(part, Attend)]
+    parts = [] if owner is None else _attends(owner)
     if len(parts) != 1:
         raise WatchError(f"{type(model).__name__} has no attention named {layer!r}")
     return parts[0]
+
+
+def _attends(module: nn.Module) -> list[Attend]:
+    return [part for part in module.modules() if isinstance(part, Attend)]

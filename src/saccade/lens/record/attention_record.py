@@ -122,6 +122,12 @@ class AttentionRecord:
         return self.read is self.wrote
 
     @property
+    def is_causal(self) -> bool:
+        """Whether no token attends to a later one, as in a language model."""
+        above = (np.triu(array, 1) for array in self.weights.values())
+        return self.reads_itself and len(self.wrote.tokens) > 1 and not any(map(np.any, above))
+
+    @property
     def _is_image_alone(self) -> bool:
         return isinstance(self.wrote, ImageSide)
 
@@ -260,8 +266,8 @@ class AttentionRecord:
     ) -> Float32[np.ndarray, " words"]:
         """Return the attention to each word or cell of the token that an answer is read from.
 
-        That token is the class token (the first token of a text); for an image without one, it is
-        the mean over all cells.
+        That token is the class token (the first token of a text) or, if no token sees a later one,
+        the last; for an image without a class token, it is the mean over all cells.
 
         Args:
             layer: one layer; None takes the rollout through all.
@@ -272,7 +278,8 @@ class AttentionRecord:
         """
         self._require_self_attention("a glance")
         weights = self.rollout(head) if layer is None else self.mean(layer, head)
-        return self.wrote.answer_row(weights) @ self.read.membership()
+        row = weights[-1] if self.is_causal else self.wrote.answer_row(weights)
+        return row @ self.read.membership()
 
     def _require_self_attention(self, what: str) -> None:
         if not self.reads_itself:

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from statistics import fmean
 from typing import Literal
 
 import numpy as np
@@ -58,6 +59,8 @@ SAMPLED = 2_000
 SHOWN = 512
 """The maximum of the longer side of an attention record's image, in pixels."""
 HALF = 127.5
+IMAGENET = ((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))
+"""The mean and the spread of each colour in ImageNet."""
 PRETRAINED = (127.0, 128.0)
 """The mean and spread that EfficientNet-Lite0 was trained with."""
 Picture = str | Path | bytes | Image.Image | npt.NDArray[np.generic]
@@ -72,12 +75,13 @@ class ImageConfig:
     how     "squash": the complete image, stretched to a square; "crop": the middle; "pad": the
             complete image, with black bars on two sides
     scale   the scale of pixels: "half": from -1 to 1; "data": by the mean and the spread of each
-            colour in the training data
+            colour in the training data; "imagenet": by those of ImageNet, for pretrained weights
+            that were trained so, such as those of DeiT
     """
 
     size: Count = 32
     how: ResizeMethod = "squash"
-    scale: Literal["half", "data"] = "half"
+    scale: Literal["half", "data", "imagenet"] = "half"
 
 
 @dataclass(frozen=True)
@@ -259,6 +263,9 @@ def new_pixels(config: ImageConfig, channels: int, train: Split) -> Pixels:
     plain = Pixels(config, channels)
     if config.scale == "half":
         return plain
+    if config.scale == "imagenet":
+        mean, spread = IMAGENET if channels == 3 else ((fmean(x),) for x in IMAGENET)
+        return Pixels(config, channels, Scale(mean, spread))
     names = list(dict.fromkeys(row.values[0] for row in train))
     arrays, problems = [], []
     for name in names[:: -(-len(names) // SAMPLED)]:

@@ -7,21 +7,29 @@ comprehensiveness, sufficiency  the fall of an answer's probability when the att
 attention_entropy               how widely heads look
 head_divergence                 how far the heads of a layer differ
 head_importance                 the rise of the loss when a head is removed
+
+`any_model` measures models that are not a task.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
+
+import torch
 
 from saccade.attention.attend import Attend
 from saccade.data.corpus import Item
 from saccade.errors import WatchError
 from saccade.lens.alignment.gold import Gold
+from saccade.lens.record import AttentionRecord
+from saccade.tasks._shared.answering import Answer
 from saccade.tasks._shared.base import Task
 from saccade.tasks._shared.capabilities import Aligns, Measurable
 from saccade.tasks._shared.evaluation import Evaluation
 from saccade.tasks.measures.aligning import align_both_ways, measure_alignment
+from saccade.tasks.measures.any_model import AttentionMeasures, Likely, measure_records
 from saccade.tasks.measures.erasing import measure_erasure, probabilities_of
 from saccade.tasks.measures.finding import Finding
 from saccade.tasks.measures.heads import measure_heads
@@ -31,6 +39,7 @@ __all__ = [
     "Finding",
     "align_both_ways",
     "erasure",
+    "measure_answers",
     "require_measurable",
     "with_attention",
 ]
@@ -63,6 +72,42 @@ def erasure(task: Task, items: Sequence[Item], *, most: int = MOST) -> list[Find
         return []
     task.eval()
     return measure_erasure(task, _some(items, most), probabilities)
+
+
+def measure_answers(
+    task: Task,
+    inputs: Sequence[Any],
+    answers: Sequence[Answer],
+    records: Sequence[AttentionRecord],
+) -> AttentionMeasures:
+    """Measure the attention of predictions, whose inputs have no references.
+
+    Args:
+        task: The task that predicted.
+        inputs: Its inputs.
+        answers: Its answers to them.
+        records: Where it looked for each.
+
+    Raises:
+        WatchError: The attention of the task cannot be measured.
+    """
+    probabilities = probabilities_of(require_measurable(task))
+    task.eval()
+
+    def likely(answer: Answer) -> Likely:
+        def values(some: Sequence[Any]) -> Sequence[float]:
+            known = probabilities(some, answer.text)
+            if known is None:
+                raise WatchError(
+                    f"attention cannot be measured, because the answer {answer.text!r} has no "
+                    "probability: it is a number; leave --measure out"
+                )
+            return known
+
+        return values
+
+    with torch.no_grad():
+        return measure_records(inputs, records, [likely(x) for x in answers], model=task.model)
 
 
 def _some(items: Sequence[Item], most: int) -> Sequence[Item]:

@@ -50,6 +50,19 @@ def measure_erasure(
             parts = record.read.parts
             likely = _of_output(probabilities, output)
             erased.append(erase(erasable(given, record), attended(record), likely, generator))
+    return erasure_findings(erased, parts)
+
+
+def erasure_findings(
+    erased: Sequence[Erased], parts: str, outcome: str = "the probability of an answer"
+) -> list[Finding]:
+    """Return comprehensiveness and sufficiency over several inputs; nothing over none.
+
+    Args:
+        erased: The falls of each input.
+        parts: The noun for the parts of an input, such as words.
+        outcome: What falls, for the sentences.
+    """
     if not erased:
         return []
     without, alone = (
@@ -57,9 +70,10 @@ def measure_erasure(
         for name in ("comprehensiveness", "sufficiency")
     )
     most = f"{parts} it looked at most"
+    begins = f"Without the {most}, {outcome}", f"With nothing but the {most}, {outcome}"
     return [
-        *against_random("comprehensiveness", without, f"Without the {most}", parts, better=1),
-        *against_random("sufficiency", alone, f"With nothing but the {most}", parts, better=-1),
+        *against_random("comprehensiveness", without, begins[0], parts, better=1),
+        *against_random("sufficiency", alone, begins[1], parts, better=-1),
     ]
 
 
@@ -92,7 +106,7 @@ def against_random(
     chance, least = falls[:, 1:].mean(0).tolist()
     yield Finding(
         own,
-        f"{begin}, the probability of an answer falls by {own.value:.3f}; with random {parts} in "
+        f"{begin} falls by {own.value:.3f}; with random {parts} in "
         f"their place by {chance:.3f}, with the least attended by {least:.3f}.",
     )
     more = mean(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -17,48 +17,72 @@ from saccade.tasks._shared.evaluation import TableRows
 from saccade.tasks.measures.finding import Finding, batches, mean, signature
 
 
+class HeadStatistics:
+    """Entropy and divergence of all heads over several items."""
+
+    def __init__(self) -> None:
+        self._bits: dict[str, list[np.ndarray]] = {}
+        self._apart: dict[str, list[np.ndarray]] = {}
+
+    def add(self, weights: Mapping[str, Float[np.ndarray, "heads queries keys"]]) -> None:
+        """Add the weights of an item, by layer; all items have the same layers."""
+        for layer, own in weights.items():
+            self._bits.setdefault(layer, []).append(entropy(own))
+            self._apart.setdefault(layer, []).append(divergence(own))
+
+    @property
+    def heads(self) -> list[tuple[str, int]]:
+        """All heads: the name of the layer, and the number in it."""
+        return [(layer, head) for layer, own in self._bits.items() for head in range(len(own[0]))]
+
+    def findings(self) -> list[Finding]:
+        """Return the mean entropy of a head and the mean divergence of two heads of a layer."""
+        wide = mean("attention_entropy", _item_means(self._bits.values()), "bits")
+        findings = [
+            Finding(
+                wide,
+                f"The attention of a head has an entropy of {wide.value:.2f} bits on average, as "
+                f"if it were spread evenly over {2**wide.value:.1f} tokens or cells.",
+            )
+        ]
+        several = [_pair_means(layer) for layer in self._apart.values() if layer[0].size > 1]
+        if several:
+            differ = mean("head_divergence", np.mean(several, 0), "Jensen-Shannon|bits")
+            findings.append(
+                Finding(
+                    differ,
+                    f"Two heads of a layer differ by {differ.value:.3f} bits on average; 0 means "
+                    "that all look alike, 1 that no two look at the same tokens.",
+                )
+            )
+        return findings
+
+    def rows(self, importance: Mapping[tuple[str, int], float] | None = None) -> TableRows:
+        """Return a table of all heads."""
+        return [
+            {
+                "layer": layer,
+                "head": head,
+                "entropy": float(np.mean([item[head] for item in self._bits[layer]])),
+                "divergence": _from_others(self._apart[layer], head),
+                **({} if importance is None else {"importance": importance[layer, head]}),
+            }
+            for layer, head in self.heads
+        ]
+
+
 def measure_heads(task: Task, items: Sequence[Item]) -> tuple[list[Finding], TableRows]:
     """Measure the heads while the right answers are given; also return a table of all heads."""
-    bits: dict[str, list[np.ndarray]] = {}
-    apart: dict[str, list[np.ndarray]] = {}
+    statistics = HeadStatistics()
     for item in items:
         batch = task.force([task.input_of(item)], [item.references[0]])
         with torch.no_grad(), watch(task.model, device="cpu") as seen:
             task(batch.to(task.device))
-        for layer in seen:
-            weights = seen[layer].weights[0].numpy()
-            bits.setdefault(layer, []).append(entropy(weights))
-            apart.setdefault(layer, []).append(divergence(weights))
-    losses, complete = _losses_without(task, items, {k: len(v[0]) for k, v in bits.items()})
+        statistics.add({layer: seen[layer].weights[0].numpy() for layer in seen})
+    losses, complete = _losses_without(task, items, statistics.heads)
     importance = {head: loss - complete for head, loss in losses.items()}
-    rows = [
-        {
-            "layer": layer,
-            "head": head,
-            "entropy": float(np.mean([item[head] for item in bits[layer]])),
-            "divergence": _from_others(apart[layer], head),
-            "importance": rise,
-        }
-        for (layer, head), rise in importance.items()
-    ]
-    wide = mean("attention_entropy", _item_means(bits.values()), "bits")
-    findings = [
-        Finding(
-            wide,
-            f"The attention of a head has an entropy of {wide.value:.2f} bits on average, as if it "
-            f"were spread evenly over {2**wide.value:.1f} tokens or cells.",
-        )
-    ]
-    if several := [_pair_means(layer) for layer in apart.values() if layer[0].size > 1]:
-        differ = mean("head_divergence", np.mean(several, 0), "Jensen-Shannon|bits")
-        findings.append(
-            Finding(
-                differ,
-                f"Two heads of a layer differ by {differ.value:.3f} bits on average; 0 means that "
-                "all look alike, 1 that no two look at the same tokens.",
-            )
-        )
-    return [*findings, _importance(importance, len(items))], rows
+    findings = [*statistics.findings(), _importance(importance, len(items))]
+    return findings, statistics.rows(importance)
 
 
 def _importance(rises: dict[tuple[str, int], float], items: int) -> Finding:
@@ -75,7 +99,7 @@ def _importance(rises: dict[tuple[str, int], float], items: int) -> Finding:
 
 @torch.no_grad()
 def _losses_without(
-    task: Task, items: Sequence[Item], numbers: dict[str, int]
+    task: Task, items: Sequence[Item], heads: Sequence[tuple[str, int]]
 ) -> tuple[dict[tuple[str, int], float], float]:
     """Return the mean loss without each head, and that with all of them."""
     forced = [
@@ -90,10 +114,9 @@ def _losses_without(
         return float(sum(part.total for part in parts)) / sum(part.count for part in parts)
 
     losses = {}
-    for layer, number in numbers.items():
-        for head in range(number):
-            with without_head(task.model, layer, head):
-                losses[layer, head] = loss()
+    for layer, head in heads:
+        with without_head(task.model, layer, head):
+            losses[layer, head] = loss()
     return losses, loss()
 
 

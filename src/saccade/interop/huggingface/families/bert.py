@@ -23,7 +23,16 @@ from saccade.interop.huggingface.config_json import (
 from saccade.interop.huggingface.family import Architecture, Family
 from saccade.interop.huggingface.model_diff import submodule, submodules
 from saccade.interop.huggingface.model_rewrites import unscaled, with_biases, with_segments
-from saccade.interop.huggingface.tensor_map import Entry, TensorMap, layer, repeated, tensor
+from saccade.interop.huggingface.tensor_map import (
+    SAME,
+    Entry,
+    TensorMap,
+    UnusedRows,
+    layer,
+    repeated,
+    tensor,
+)
+from saccade.layers.activations import Activation
 from saccade.layers.dropout import Dropout
 from saccade.layers.embeddings import OutputProjection, TokenEmbedding
 from saccade.models import (
@@ -71,6 +80,9 @@ class Bert(Family):
         "BertForPreTraining": Architecture(MaskedLanguageModel, task="masked_language_modeling"),
     }
     unnamed: ClassVar = "BertModel"
+    prefix: ClassVar = "bert."
+    heads: ClassVar[tuple[str, ...]] = ("cls.", "classifier.")
+    pooler_activation: ClassVar[Activation] = "tanh"
     conditions: ClassVar = (
         Condition("position_embedding_type", "relative positions are", must_be="absolute"),
         Condition("is_decoder", "BERT decoders are"),
@@ -121,7 +133,11 @@ class Bert(Family):
         encoder = self._encoder()
         kind = self.architectures[architecture].model
         if kind is TextClassifier:
-            return TextClassifierConfig(**vars(encoder), dropout=self._head_dropout)
+            return TextClassifierConfig(
+                **vars(encoder),
+                pooler_activation=self.pooler_activation,
+                dropout=self._head_dropout,
+            )
         if kind is MaskedLanguageModel:
             return MaskedLanguageModelConfig(
                 **vars(encoder),
@@ -135,34 +151,31 @@ class Bert(Family):
     def build(self, architecture: str) -> nn.Module:
         """Return the encoder with its head."""
         match self.config(architecture):
-            case TextClassifierConfig() as config:
+            case TextClassifierConfig() | TaggerConfig() as config:
                 return config.build(self.vocab_size, self.num_labels)
             case MaskedLanguageModelConfig() as config:
                 return config.build(self.vocab_size)
-            case TextEncoderConfig() as config:
-                return config.build(self.vocab_size)
-        return Tagger(
-            self._encoder().build(self.vocab_size).encoder,
-            nn.Linear(self.hidden_size, self.num_labels),
-            dropout=self._head_dropout,
-        )
+        return self._encoder().build(self.vocab_size)
 
     def tensor_map(self, architecture: str) -> TensorMap:
         """Old files call the parameters of norms gamma and beta; an unused pooler is ignored."""
-        head, tied = _output(tied=self.tie_word_embeddings)
-        pools = self.architectures[architecture].model is TextClassifier
+        kind = self.architectures[architecture].model
+        head, copies = self.head_map(kind)
+        pools = any(x.startswith("pooler.") for entry in head for x in entry.theirs)
         return TensorMap(
             (
                 tensor(f"{EMBEDDING}.weight", "embeddings.word_embeddings.weight"),
                 tensor(f"{EMBEDDING}.segments.weight", "embeddings.token_type_embeddings.weight"),
-                tensor("encoder.position.weight", "embeddings.position_embeddings.weight"),
+                tensor(
+                    "encoder.position.weight",
+                    "embeddings.position_embeddings.weight",
+                    UnusedRows(self.unused_positions) if self.unused_positions else SAME,
+                ),
                 *layer("encoder.stem_norm", "embeddings.LayerNorm"),
                 *repeated(self.num_hidden_layers, "encoder.layers", "encoder.layer", BLOCK),
-                *layer("pooler.0", "pooler.dense"),
-                *layer("head", "classifier"),
                 *head,
             ),
-            copies=tied,
+            copies=copies,
             ignored=(
                 "embeddings.position_ids",
                 "embeddings.token_type_ids",
@@ -170,9 +183,22 @@ class Bert(Family):
                 *(() if pools else ("pooler.",)),
             ),
             renamed={"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"},
-            prefix="bert.",
-            head=("cls.", "classifier.") if self.architectures[architecture].head else (),
+            prefix=self.prefix,
+            head=self.heads if self.architectures[architecture].head else (),
         )
+
+    def head_map(self, kind: type[nn.Module]) -> tuple[tuple[Entry, ...], dict[str, str]]:
+        """Return the entries of the head of a model, and the copies of its tensors."""
+        if kind is TextClassifier:
+            return (*layer("pooler.0", "pooler.dense"), *layer("head", "classifier")), {}
+        if kind is Tagger:
+            return layer("head", "classifier"), {}
+        return _output(tied=self.tie_word_embeddings)
+
+    @property
+    def unused_positions(self) -> int:
+        """The number of rows in front of the learned positions that are never read."""
+        return 0
 
     @property
     def vocabulary_sizes(self) -> tuple[int, ...]:
@@ -182,7 +208,7 @@ class Bert(Family):
     @property
     def max_positions(self) -> int:
         """The number of learned positions."""
-        return self.max_position_embeddings
+        return self.max_position_embeddings - self.unused_positions
 
     @classmethod
     def rewrite(cls, model: nn.Module) -> nn.Module:
@@ -200,7 +226,7 @@ class Bert(Family):
                 dropout=self.hidden_dropout_prob,
                 attention_dropout=self.attention_probs_dropout_prob,
                 norm_eps=self.layer_norm_eps,
-                position=LearnedConfig(length=self.max_position_embeddings),
+                position=LearnedConfig(length=self.max_positions),
                 stem_norm=True,
             ),
             dim=self.hidden_size,

@@ -25,9 +25,16 @@ from saccade.interop.huggingface.config_json import (
 )
 from saccade.interop.huggingface.family import Architecture, Family
 from saccade.interop.huggingface.model_diff import submodule, submodules
-from saccade.interop.huggingface.tensor_map import LeadingAxis, TensorMap, layer, repeated, tensor
+from saccade.interop.huggingface.tensor_map import (
+    Entry,
+    LeadingAxis,
+    TensorMap,
+    layer,
+    repeated,
+    tensor,
+)
 from saccade.layers.residual import StochasticDepth
-from saccade.models import ImageClassifier, ImageEncoder
+from saccade.models import ImageClassifier, ImageClassifierConfig, ImageEncoder
 from saccade.positions import Learned, LearnedConfig
 
 BLOCK = (
@@ -52,9 +59,16 @@ class Vit(Family):
     model_type: ClassVar = "vit"
     architectures: ClassVar = {
         "ViTModel": Architecture(ImageEncoder, head=False),
-        "ViTForImageClassification": Architecture(ImageClassifier, labels=True),
+        "ViTForImageClassification": Architecture(
+            ImageClassifier, task="image_classification", labels=True
+        ),
     }
     unnamed: ClassVar = "ViTModel"
+    distilled: ClassVar[bool] = False
+    places: ClassVar[tuple[Entry, ...]] = (
+        tensor("encoder.position.weight", "embeddings.position_embeddings", LeadingAxis()),
+    )
+    ignored: ClassVar[tuple[str, ...]] = ()
 
     hidden_size: Size = 768
     num_hidden_layers: Size = 12
@@ -103,21 +117,14 @@ class Vit(Family):
             model.set_submodule(name, nn.Identity())
         return model
 
+    def config(self, architecture: str) -> ImageClassifierConfig | None:
+        """Return the options of the encoder and of its head; None without biases of attention."""
+        return self._options() if self.qkv_bias else None
+
     def build(self, architecture: str) -> nn.Module:
         """Return the encoder, with its head if it has one."""
-        dim = self.hidden_size
-        patch_size, grid = self._patches()
-        encoder = TransformerEncoderConfig(
-            num_layers=self.num_hidden_layers,
-            num_heads=self.num_attention_heads,
-            hidden_dim=self.intermediate_size,
-            norm_order="pre",
-            activation=our_activation(self.hidden_act),
-            dropout=self.hidden_dropout_prob,
-            attention_dropout=self.attention_probs_dropout_prob,
-            norm_eps=self.layer_norm_eps,
-            position=LearnedConfig(grid=grid),
-        ).build(PatchStem(dim, patch_size, self.num_channels), dim)
+        options, dim = self._options(), self.hidden_size
+        encoder = options.make_encoder(class_token=True)
         if not self.qkv_bias:
             for block in submodules(encoder, TransformerEncoderLayer).values():
                 block.self_attention.projection = Packed(dim, dim, dim, bias=False)
@@ -125,19 +132,39 @@ class Vit(Family):
             return ImageClassifier(encoder, nn.Linear(dim, self.num_labels))
         return ImageEncoder(encoder)
 
+    def _options(self) -> ImageClassifierConfig:
+        patch_size, grid = self._patches()
+        return ImageClassifierConfig(
+            encoder=TransformerEncoderConfig(
+                num_layers=self.num_hidden_layers,
+                num_heads=self.num_attention_heads,
+                hidden_dim=self.intermediate_size,
+                norm_order="pre",
+                activation=our_activation(self.hidden_act),
+                dropout=self.hidden_dropout_prob,
+                attention_dropout=self.attention_probs_dropout_prob,
+                norm_eps=self.layer_norm_eps,
+                position=LearnedConfig(grid=grid),
+            ),
+            dim=self.hidden_size,
+            patch_size=patch_size,
+            channels=self.num_channels,
+            distillation_token=self.distilled,
+        )
+
     def tensor_map(self, architecture: str) -> TensorMap:
         """A pooler is ignored: no head uses it."""
         return TensorMap(
             (
                 tensor("encoder.stem.class_token", "embeddings.cls_token"),
-                tensor("encoder.position.weight", "embeddings.position_embeddings", LeadingAxis()),
+                *self.places,
                 *layer("encoder.stem.project", "embeddings.patch_embeddings.projection"),
                 *repeated(self.num_hidden_layers, "encoder.layers", "encoder.layer", BLOCK),
                 *layer("encoder.norm", "layernorm"),
                 *layer("head", "classifier"),
             ),
-            ignored=("pooler.", "embeddings.mask_token"),
-            prefix="vit.",
+            ignored=("pooler.", "embeddings.mask_token", *self.ignored),
+            prefix=f"{self.model_type}.",
             head=("classifier.",) if self.architectures[architecture].head else (),
         )
 
