@@ -46,7 +46,7 @@ def measure_heads(task: Task, items: Sequence[Item]) -> tuple[list[Finding], Tab
         Finding(
             wide,
             f"The attention of a head has an entropy of {wide.value:.2f} bits on average, as if it "
-            f"were spread evenly over {2**wide.value:.1f} tokens or cells.",
+            f"were spread evenly over {2**wide.value:.1f} tokens, cells or steps.",
         )
     ]
     if several := [_pair_means(layer) for layer in apart.values() if layer[0].size > 1]:
