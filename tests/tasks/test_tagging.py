@@ -292,7 +292,7 @@ def test_attention_is_recorded_by_token_with_its_words(tmp_path):
 
 def test_a_recurrent_tagger_has_no_attention(tmp_path):
     task = build(tmp_path, recipe="rnn-tagger")
-    with pytest.raises(WatchError, match="no attention.*transformer-tagger"):
+    with pytest.raises(WatchError, match=r"no attention.*transformer-tagger"):
         task.predict(["Ann sings"], attention=True)
 
 

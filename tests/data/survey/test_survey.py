@@ -1,5 +1,6 @@
 """A survey counts lengths, labels, scripts, images and faults of a corpus."""
 
+import json
 import tracemalloc
 from functools import partial
 from itertools import pairwise
