@@ -5,6 +5,7 @@ import os
 import socket
 import sys
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -284,3 +285,28 @@ def test_broken_images_are_skipped(saccade, photos):
     assert [json.loads(line)["file"] for line in result.lines] == inputs[1::2]
     only = saccade("predict", photos / "run", inputs[0], "--skip-broken")
     assert only.code == 2
+    assert only.err.startswith(f"error: {inputs[0]} is empty")
+    assert only.err.count("\n") == 1
+
+
+def test_vectors_of_another_width_are_broken_files(saccade, tmp_path):
+    generator = np.random.default_rng(0)
+    for name, width in (("a", 3), ("b", 3), ("c", 2), ("d", 3)):
+        np.save(tmp_path / f"{name}.npy", generator.normal(size=(4, width)))
+    (tmp_path / "train.tsv").write_text("vectors\tlabel\na.npy\tup\nb.npy\tdown\n")
+    recipe = recipes.load("vector-classifier-rnn", ["model.dim=8", "model.encoder.dim=8"])
+    corpus = open_corpus(tmp_path, recipe.options.columns, valid_fraction=0.0)
+    (tmp_path / "run").mkdir()
+    run = Run(tmp_path / "run")
+    task = recipe.options.create(corpus.splits["train"])
+    run.begin(recipe, task, {})
+    run.keep_best(task.model)
+    files = [str(tmp_path / f"{name}.npy") for name in "acd"]
+    wrong = f"{files[1]} has vectors of 2 numbers; expected 3"
+    result = saccade("predict", run.folder, *files)
+    assert (result.code, result.out) == (2, "")
+    assert wrong in result.err
+    result = saccade("predict", run.folder, *files, "--skip-broken")
+    assert [line.split("\t")[0] for line in result.lines] == files[::2]
+    assert f"1 of 3 vector files left out as broken, the first: {wrong}" in result.err
+    assert saccade("predict", run.folder, files[1]).err.startswith(f"error: {wrong}")

@@ -34,6 +34,11 @@ def test_there_are_commands():
     assert len(COMMANDS) > 60
 
 
+def test_the_built_in_data_is_described():
+    page = (DOCS / "reference" / "file-formats.md").read_text()
+    assert [name for name in builtin.names() if f"`builtin:{name}`" not in page] == []
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_command_has_valid_verb_options_and_recipes(command):
     group: Any = typer.main.get_command(cli.app)

@@ -19,10 +19,11 @@ from saccade.models import (
     ConvolutionalClassifierConfig,
     ImageClassifierConfig,
     TextClassifierConfig,
+    VectorClassifierConfig,
 )
 from tests.variants import SCORES, strengthen
 
-B, S, D, C, V = 3, 7, 8, 5, 23
+B, S, D, C, V, W = 3, 7, 8, 5, 23, 4
 REAL = torch.arange(S) < torch.tensor([7, 4, 1])[:, None]
 BLOCK = {"num_layers": 1, "num_heads": 2, "hidden_dim": 12, "dropout": 0.0}
 READERS = {
@@ -42,6 +43,12 @@ READERS = {
         .sized(8)
         .build(C)
     ),
+    "vectors by a recurrent encoder": lambda pooling: VectorClassifierConfig(
+        encoder=RecurrentEncoderConfig(dim=4, dropout=0.0), dim=D, **pooling
+    ).build(W, C),
+    "vectors by a transformer": lambda pooling: VectorClassifierConfig(
+        encoder=TransformerEncoderConfig(**BLOCK), dim=D, **pooling
+    ).build(W, C),
 }
 
 
@@ -125,39 +132,59 @@ def test_padding_and_order_change_nothing_F2_I8(score, queries, n, more, seed):
     torch.testing.assert_close(constant[0, 0], states[0, 0], atol=1e-5, rtol=1e-4)
 
 
+def inputs_of(reader):
+    """Return two batches of inputs that differ in their padding only, and the mask, if any."""
+    if reader in {"grid", "patches"}:
+        image = torch.randn(B, 3, 8, 8)
+        return image, image, None
+    if reader.startswith("vectors"):
+        values, others = torch.randn(B, S, W), torch.randn(B, S, W)
+        return values, torch.where(REAL[..., None], values, others), REAL
+    tokens, others = torch.randint(3, V, (B, S)), torch.randint(3, V, (B, S))
+    return tokens, torch.where(REAL, tokens, others), REAL
+
+
 @pytest.mark.parametrize("queries", [1, 3])
 @pytest.mark.parametrize("score", SCORES)
 @pytest.mark.parametrize("reader", READERS)
-def test_every_reader_is_pooled_with_every_score_and_number_of_queries(reader, score, queries):
+def test_every_reader_is_pooled_with_every_score_and_number_of_queries_A8_F2(
+    reader, score, queries
+):
+    """Rows sum to 1, padding has weight 0, and neither padding nor the batch change an answer."""
     join = "concat" if reader in {"grid", "recurrent"} else "project"
     model = READERS[reader](attention(score, queries, join)).eval()
-    text = reader in {"recurrent", "transformer"}
-    tokens, image = torch.randint(3, V, (B, S)), torch.randn(B, 3, 8, 8)
-    keys = S if text else 16
+    given, other, mask = inputs_of(reader)
+    run = model if mask is None else lambda batch: model(batch, mask)
     with saccade.watch(model, layers="pooling") as seen:
-        logits = model(tokens, REAL) if text else model(image)
+        logits = run(given)
     weights = seen["pooling"].weights
     assert logits.shape == (B, C)
-    assert weights.shape == (B, 1, queries, keys)
+    assert weights.shape == (B, 1, queries, 16 if mask is None else S)
     torch.testing.assert_close(weights.sum(-1), torch.ones(B, 1, queries), atol=1e-6, rtol=0)
     logits.sum().backward()
     assert all(p.grad is not None and p.grad.isfinite().all() for p in model.pooling.parameters())
     assert (model.pooling.queries.grad != 0).any()
-    if text:
-        assert (weights[:, 0].transpose(1, 2)[~REAL] == 0).all()
-        other = torch.where(REAL, tokens, torch.randint(3, V, (B, S)))
-        with torch.no_grad():
-            torch.testing.assert_close(model(other, REAL), logits, atol=1e-6, rtol=1e-5)
-            torch.testing.assert_close(model(tokens[1:2, :4]), logits[1:2], atol=1e-5, rtol=1e-4)
+    alone = given[1:2] if mask is None else given[1:2, :4]
+    with torch.no_grad():
+        torch.testing.assert_close(run(other), logits, atol=1e-6, rtol=1e-5)
+        torch.testing.assert_close(model(alone), logits[1:2], atol=1e-5, rtol=1e-4)
+    if mask is not None:
+        assert (weights[:, 0].transpose(1, 2)[~mask] == 0).all()
 
 
-def test_an_input_of_padding_alone_gives_zeros_and_no_nan_F2():
-    pooling = AttentionPooling(D)
+@pytest.mark.parametrize("queries", [1, 3])
+@pytest.mark.parametrize("score", SCORES)
+def test_an_input_of_padding_alone_gives_zeros_and_no_nan_F2_F4(score, queries):
+    pooling = AttentionPooling(D, SCORES[score](D, D), queries, join="concat")
     states = torch.randn(2, S, D, requires_grad=True)
     real = torch.stack([torch.zeros(S).bool(), torch.ones(S).bool()])
+    with saccade.watch(pooling) as seen:
+        pooling(Memory(states, real))
+    assert (seen[""].weights[0] == 0).all()
     pooled = pooling(Memory(states, real))
     pooled.sum().backward()
     assert (pooled[0] == 0).all()
+    assert (pooled[1] != 0).any()
     assert states.grad.isfinite().all()
 
 

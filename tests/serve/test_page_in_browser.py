@@ -15,12 +15,14 @@ import pytest
 import uvicorn
 from PIL import Image
 
+from saccade.data import sources
 from saccade.lens.record import AttentionRecord, Side
 from saccade.serve import json_body
 from saccade.serve.middleware import RequestMiddleware
 from saccade.serve.server import configure, listen
 from saccade.tasks import Answer
 from saccade.tasks._shared.labels import Classification, percent
+from saccade.training import recipe as recipes
 from tests.serve.conftest import TOKEN, picture
 from tests.serve.fakes import Echo, EndlessWriter, eventually
 from tests.serve.hostile import HOSTILE
@@ -206,6 +208,24 @@ def test_every_task_shows_predictions_and_attention(visit, url, tasks):
     write(tab, "")
     assert answers(tab) == []
     assert tab.locator("#looked").is_hidden()
+
+
+def test_vectors_are_uploaded_and_shown_as_a_strip(visit, build, served, tmp_path):
+    for number in range(4):
+        np.save(tmp_path / f"{number}.npy", np.random.default_rng(number).normal(size=(6, 3)))
+    rows = [f"{number}.npy\t{'ab'[number % 2]}\n" for number in range(4)]
+    (tmp_path / "train.tsv").write_text("vectors\tlabel\n" + "".join(rows))
+    recipe = recipes.load("vector-classifier-rnn", ["model.dim=8", "model.encoder.dim=8"])
+    corpus = sources.open_corpus(tmp_path, recipe.options.columns, valid_fraction=0.0)
+    task = recipe.options.create(corpus.splits["train"]).eval()
+    [answer] = task.predict([tmp_path / "1.npy"])
+    tab = visit(served(build(others={"clips": task})))
+    tab.get_by_label("Choose a .npy file").set_input_files(tmp_path / "1.npy")
+    tab.wait_for_selector(LOOKED)
+    assert answers(tab) == [answer.label]
+    assert tab.locator(".lens .image canvas").count() == 1
+    assert tab.locator(".strongest li").count() == 6
+    assert tab.locator(".strongest li").first.inner_text().startswith("step ")
 
 
 def test_two_models_side_by_side(visit, url):

@@ -100,6 +100,10 @@ def test_cut_sequences_are_reported(data, tmp_path, caplog):
     answers = task.predict([str(data / "2.npy"), str(data / "0.npy")])
     assert [answer.truncated for answer in answers] == [True, False]
     assert "of its 12 steps, only the first 9 are read (vectors.max_length)" in caplog.text
+    split.name = "valid"  # the cache remembers its beginning
+    task.encode(split, tmp_path)
+    [example] = task.prepare([str(data / "2.npy")])
+    assert (example.length, example.encoded) == (9, 12)
 
 
 def test_a_recording_of_100_000_steps_gets_one_line(classifier, tmp_path, caplog):
@@ -133,6 +137,9 @@ def test_records_are_over_time(data, task, tmp_path):
     for weights in record.weights.values():
         assert np.allclose(weights.sum(-1), 1.0, atol=1e-5)
     record.save(tmp_path / "strip.png")
+    texts = [text.get_text() for text in record.figure().texts]
+    assert texts.count("step 0") == texts.count("step 6") == 1 + len(record.wrote.words)
+    assert "vectors" in texts
     record.save(tmp_path / "strip.html")
     again = AttentionRecord.from_json(record.to_json())
     assert isinstance(again.read, StripSide)
@@ -191,7 +198,22 @@ def test_files_of_another_width_are_listed_at_once(tmp_path):
     _, task, split = created(tmp_path)
     with pytest.raises(BrokenImagesError, match="2 of 8 vector files cannot be used") as raised:
         task.encode(split, tmp_path / "cache")
-    assert str(raised.value).count("has vectors of 2 numbers; expected 3") == 2
+    for number in (1, 4):
+        place = f"{tmp_path}/train.tsv:{number + 2}: {tmp_path}/{number}.npy"
+        assert f"{place} has vectors of 2 numbers; expected 3" in str(raised.value)
+
+
+def test_vectors_of_another_width_in_a_table_are_named_by_their_row(tmp_path, classifier):
+    widths = (WIDTH, WIDTH, 2, WIDTH)
+    rows = [{"vectors": [[1.0] * width] * 4, "label": "up"} for width in widths]
+    rows[0]["label"] = "down"
+    (tmp_path / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    _, task, split = created(tmp_path)
+    with pytest.raises(BrokenImagesError) as raised:
+        task.encode(split, tmp_path / "cache")
+    assert f"{tmp_path}/train.jsonl:3: 4 × 2 vectors has vectors of 2 numbers" in str(raised.value)
+    with pytest.raises(DataError, match=r"input 3 \(4 × 2 vectors\) has vectors of 2 numbers"):
+        classifier.evaluate(list(classifier.items(split)))
 
 
 def test_json_inputs_are_lists_or_base64_but_never_paths(data, classifier):

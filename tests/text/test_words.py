@@ -68,6 +68,21 @@ def test_words_cover_all_text_but_white_space_in_order(text):
     assert "".join(text[start:end] for start, end in spans) == "".join(text.split())
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("cafe\u0301, no", ["cafe\u0301", ",", "no"]),
+        ("हिन्दी!", ["हिन्दी", "!"]),
+        ("👩\u200d👩\u200d👧 hi", ["👩\u200d👩\u200d👧", "hi"]),
+        ("ok👍🏽❤️", ["ok", "👍🏽", "❤️"]),
+        ("😀😀", ["😀", "😀"]),
+        ("\u0301", ["\u0301"]),
+    ],
+)
+def test_accents_and_parts_of_an_emoji_stay_with_their_letter(text, expected):
+    assert words(WordSplitter.learn(["no", "ok"]), text) == expected
+
+
 def test_facts_make_the_same_splitter_and_damaged_ones_raise():
     splitter = WordSplitter.learn(["@ann", "'s", "Mr.", "Mr.", "-", "5%"])
     assert WordSplitter.from_facts(splitter.facts()) == splitter

@@ -92,13 +92,18 @@ class InputFolder:
         yield from _chunked(inputs, size)
 
 
-def broken_files(paths: Sequence[str], *, vectors: bool) -> dict[str, str]:
-    """Return the images or vector files that cannot be read, with the reasons."""
+def broken_files(paths: Sequence[str], *, width: int | None) -> dict[str, str]:
+    """Return the images or vector files that cannot be used, with the reasons.
+
+    Args:
+        paths: The files.
+        width: The width of vectors; None for images.
+    """
     from saccade.data.sources.image_tables import WORKERS, damage
     from saccade.data.threads import in_threads
 
     names = list(dict.fromkeys(paths))
-    reasons = zip(names, in_threads(partial(damage, vectors=vectors), names, WORKERS), strict=True)
+    reasons = zip(names, in_threads(partial(damage, width=width), names, WORKERS), strict=True)
     return {name: reason for name, reason in reasons if reason}
 
 

@@ -221,7 +221,7 @@ def run(
     if (folder := InputFolder.of(inputs, input_, task.reads)) is not None:
         single = None
     _require_capable(task, align=align, markup=markup, stream=stream, single=single is not None)
-    images = _usable_images(task.reads, inputs, input_, folder, skip=skip_broken)
+    images = _usable_files(task, inputs, input_, folder, skip=skip_broken)
     back = None if reverse is None else session.load_translator(reverse, device=device)
     aligner = WordAligner(back) if align else None
     live = stream or (_on_terminal() and engine in (None, "eager"))  # only eager can stream
@@ -263,8 +263,8 @@ def run(
             progress.set(done)
 
 
-def _usable_images(
-    reads: str,
+def _usable_files(
+    task: "Task",
     inputs: list[str] | None,
     path: Path | None,
     folder: InputFolder | None,
@@ -275,6 +275,9 @@ def _usable_images(
 
     Return None if the inputs are no files. Those from stdin are checked when they are predicted.
     """
+    from saccade.tasks import VectorInput
+
+    reads, described = task.reads, task.describe().reads
     if skip and reads not in FILES:
         raise DataError(
             "--skip-broken is for images and vector files, and this run reads neither; leave it out"
@@ -283,8 +286,10 @@ def _usable_images(
         return None
     names = inputs or (list(read_inputs(path)) if folder is None and path is not None else [])
     names = names if folder is None else folder.paths
-    vectors = reads == "vectors"
-    noun, broken = "vector file" if vectors else "image", broken_files(names, vectors=vectors)
+    width = described.width if isinstance(described, VectorInput) else None
+    noun, broken = "image" if width is None else "vector file", broken_files(names, width=width)
+    if len(names) == 1 and broken:
+        raise DataError(broken[names[0]])
     if broken and (not skip or len(broken) == len(set(names))):
         raise BrokenImagesError([*broken.values()], len(names), noun)
     if broken:

@@ -30,6 +30,14 @@ class Row(NamedTuple):
         """The place of the row for error messages: `file:line`."""
         return f"{self.file}:{self.line}"
 
+    def located(self, problem: str) -> str:
+        """Return a problem of the file that the first value names, after the place of the row.
+
+        A file in a folder of classes has no row of a table: its name is its place.
+        """
+        inside = self.values[0].startswith(f"{self.file}/")
+        return problem if inside else f"{self.where}: {problem}"
+
 
 class Table(ABC):
     """A source of rows: a file, two parallel files, a folder of images, a data set.

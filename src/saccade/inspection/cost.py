@@ -147,7 +147,7 @@ def main() -> None:
     try:
         cost = perform(Trial(**{**facts, "changes": tuple(facts["changes"])}))
     except (SaccadeError, OSError) as error:
-        first = str(error).splitlines()[0]
+        first = str(error).splitlines()[0].removesuffix(":")
         print(f"error: {first}", file=sys.stderr)
         sys.exit(2)
     print(json.dumps(asdict(cost)))

@@ -20,7 +20,7 @@ from saccade.data.batches.collate import pad
 from saccade.data.corpus import Item, Row, Split
 from saccade.data.sources.columns import Column, join_elements, split_elements
 from saccade.data.store.cache import Encoded, encode_once
-from saccade.errors import DataError, DecodingError, RecipeError
+from saccade.errors import DataError, DecodingError, RecipeError, WatchError
 from saccade.lens.record import AttentionRecord, Side
 from saccade.metrics import TaggingMetricsConfig, span_scores
 from saccade.metrics.tagging import WordSpan
@@ -395,7 +395,16 @@ class WordTagging(LabelTask):
     def look(
         self, examples: Sequence[WordsExample], answers: Sequence[Answer]
     ) -> list[AttentionRecord]:
-        """Return the self-attention of every layer."""
+        """Return the self-attention of every layer.
+
+        Raises:
+            WatchError: if the encoder is recurrent and has no attention.
+        """
+        if self.config.model.encoder.kind == "recurrent":
+            raise WatchError(
+                "this model has no attention: a recurrent encoder reads one word after another; "
+                "train a Transformer, such as the recipe transformer-tagger"
+            )
         batch = self._batch([(x.ids, x.starts) for x in examples]).to(self.device)
         return self_attention(
             self.model,

@@ -1,6 +1,7 @@
 """Divide plain text into words the way a data set does."""
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -13,6 +14,11 @@ INSIDE = "-–—/"
 """The marks that may divide a word."""
 ENDING = re.compile(r"n['’]t|['’]\w{1,3}", re.IGNORECASE)
 """Endings that some data sets write as words of their own."""
+
+JOINER = "\u200d"
+"""The mark that joins several emoji to one."""
+SKINS = "\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff"
+"""The marks that give an emoji the colour of a skin."""
 
 Span = tuple[int, int]
 """The (start, end) characters of a word."""
@@ -87,13 +93,17 @@ class WordSplitter:
         (start, end), tail = chunk, list[Span]()
         head: list[Span] = []
         while end - start > 1 and text[start:end] not in self.known:
-            first, last = text[start], text[end - 1]
-            if not last.isalnum() and last not in self.after:
-                end -= 1
-                tail.append((end, end + 1))
-            elif not first.isalnum() and first not in self.before:
-                head.append((start, start + 1))
-                start += 1
+            first, last = start + 1, end - 1
+            while first < end and _joined(text, first):
+                first += 1
+            while last > start and _joined(text, last):
+                last -= 1
+            if not text[last].isalnum() and text[last] not in self.after and last > start:
+                tail.append((last, end))
+                end = last
+            elif not text[start].isalnum() and text[start] not in self.before and first < end:
+                head.append((start, first))
+                start = first
             else:
                 break
         return [*head, *self._inner(text, start, end), *reversed(tail)]
@@ -135,6 +145,20 @@ class WordSplitter:
             endings=tuple(_texts(facts, "endings")),
             known=frozenset(_texts(facts, "known")),
         )
+
+
+def _joined(text: str, place: int) -> bool:
+    """Return whether a character belongs to the one before it.
+
+    Accents and vowel signs do, and what one emoji is composed of.
+    """
+    mark = text[place]
+    return (
+        unicodedata.category(mark)[0] == "M"
+        or mark == JOINER
+        or mark in SKINS
+        or text[place - 1] == JOINER
+    )
 
 
 def _text(facts: Mapping[str, object], key: str) -> str:

@@ -39,6 +39,16 @@ def test_spaces_separate_columns_and_document_marks_are_left_out(tmp_path):
     assert tags == ["NNP VBZ", "IN NNP ."]
 
 
+@pytest.mark.parametrize("space", ["\t", " "])
+def test_comments_are_left_out_and_a_hash_sign_is_a_word(tmp_path, space):
+    lines = ["# text = Ann sings", "# id 1", "Ann|B-PER", "sings|O", "", "# the second one"]
+    lines += ["in|O", "#|O", "#tag|O", "Paris|B-LOC", ""]
+    text = "\r\n".join(lines).replace("|", space)
+    rows = read(write(tmp_path / "a.conll", text))
+    assert [row.values for row in rows] == [EXPECTED[0], ("in # #tag Paris", "O O O B-LOC")]
+    assert [row.line for row in rows] == [3, 7]
+
+
 def test_packed_files_are_splits_of_a_folder(tmp_path):
     for name in ("train", "dev"):
         content = f"{name}\tX\n".encode()

@@ -1,5 +1,6 @@
 """A survey counts lengths, labels, scripts, images and faults of a corpus."""
 
+import json
 import tracemalloc
 from functools import partial
 from itertools import pairwise
@@ -263,3 +264,15 @@ def test_notes_name_each_fault_in_a_sentence():
 def test_data_without_faults_has_no_notes():
     rows = [(str(number), label) for number, label in enumerate("abab")]
     assert notes(surveyed({"train": rows})) == []
+
+
+def test_vectors_of_another_width_are_named_with_their_row(tmp_path):
+    widths = [3, 3, 2, 3, 3]
+    rows = [{"vectors": [[0.5] * width] * n, "label": n} for n, width in enumerate(widths, 2)]
+    path = tmp_path / "train.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    columns = (Column("vectors", vectors=True), Column("label", numbers=True, label=True))
+    corpus = open_corpus(path, columns, valid_fraction=0.0)
+    broken = survey(corpus, columns).splits["train"].vectors.broken
+    assert broken.count == 1
+    assert broken.first[0].startswith(f"{path}:3: 4 × 2 vectors has vectors of 2 numbers")

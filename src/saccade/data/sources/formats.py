@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from functools import cached_property
 from io import BufferedIOBase, BytesIO
 from itertools import chain, dropwhile, islice
-from operator import itemgetter
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar
@@ -562,14 +561,15 @@ class Lines(FileTable):
 class Conll(FileTable):
     """CoNLL columns: a word per line with its tag, and a blank line between sentences.
 
-    Columns are separated by tabs, or by spaces if the first line has no tab. Without `--columns`
-    the words are in the first column and the tags in the last one.
+    Columns are separated by tabs, or by spaces if the first word has no tab. Without `--columns`
+    the words are in the first column and the tags in the last one. A line that begins with "# " and
+    has not as many columns as a word is a comment.
     """
 
     kind = "CoNLL columns"
     suffixes: ClassVar[tuple[str, ...]] = (".conll", ".bio", ".iob", ".iob2")
     words, tags = 0, -1
-    comment = ""
+    comment = "# "
 
     def _match(self, request: ColumnRequest) -> ColumnMatch:
         names = [column.name for column in request.required]
@@ -579,12 +579,12 @@ class Conll(FileTable):
                 f"{' and '.join(names)} are needed. Use .tsv for a table with one example per line"
             )
         first_line(self.path)
-        words = (line for line in read_lines(self.path) if line.strip() and not self._skips(line))
-        self._tabs = "\t" in next(words, "")
-        number, fields = next(filter(itemgetter(1), self._fields()), (0, []))
-        if not fields:
+        self._tabs, self._width = False, 1
+        number, word = self._first_word()
+        if not word:
             raise DataError(f"{self.path} has no words; at least one sentence is expected")
-        width = len(fields)
+        self._tabs = "\t" in word
+        self._width = width = len(self._split(word))
         if width < len(names) and not request.renamed:
             raise DataError(
                 f"{self.path}:{number}: expected at least {len(names)} columns "
@@ -634,17 +634,25 @@ class Conll(FileTable):
     def _fields(self) -> Iterator[tuple[int, list[str]]]:
         """Yield the line and the fields of every word; of a blank line, none."""
         for number, line in enumerate(read_lines(self.path), 1):
-            if self._skips(line):
-                continue
-            fields = line.split("\t") if self._tabs else line.split()
+            fields = self._split(line)
             if not line.strip():
                 yield number, []
-            elif self._is_word(fields):
+            elif not self._is_skipped(line, len(fields)) and self._is_word(fields):
                 yield number, fields
 
-    def _skips(self, line: str) -> bool:
-        """Return whether a line is the beginning of a document or a comment."""
-        return line.startswith(("-DOCSTART-", self.comment) if self.comment else "-DOCSTART-")
+    def _first_word(self) -> tuple[int, str]:
+        """Return the number and the text of the first line of a word; (0, "") without one."""
+        lines = enumerate(read_lines(self.path), 1)
+        words = (one for one in lines if one[1].strip() and not self._is_skipped(one[1]))
+        return next(words, (0, ""))
+
+    def _split(self, line: str) -> list[str]:
+        return line.split("\t") if self._tabs else line.split()
+
+    def _is_skipped(self, line: str, width: int = 0) -> bool:
+        """Return whether a line with so many fields is the beginning of a document or a comment."""
+        is_comment = line.startswith(self.comment) and width != self._width
+        return is_comment or line.startswith("-DOCSTART-")
 
     def _is_word(self, fields: list[str]) -> bool:
         return True

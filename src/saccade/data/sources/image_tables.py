@@ -173,7 +173,7 @@ class IntactFiles(Table):
     def __init__(self, table: Table, column: Column) -> None:
         self._table, self._place = table, table.columns.index(column.name)
         self.columns, self.base, self.noun = table.columns, table.base, column.noun
-        places = {row.values[self._place]: row.where for row in table.rows()}
+        places = {row.values[self._place]: row for row in table.rows()}
         names = list(places)
         read = _vector_width if column.vectors else _intact_image
         results = dict(zip(names, in_threads(_tried(read), names, WORKERS), strict=True))
@@ -181,11 +181,15 @@ class IntactFiles(Table):
         if widths:
             [(usual, _)] = widths.most_common(1)
             results |= {
-                name: f"{places[name]}: {wrong_width(name, width, usual)}"
+                name: wrong_width(name, width, usual)
                 for name, width in results.items()
                 if not isinstance(width, str) and width != usual
             }
-        self._broken = {name: text for name, text in results.items() if isinstance(text, str)}
+        self._broken = {
+            name: places[name].located(text)
+            for name, text in results.items()
+            if isinstance(text, str)
+        }
         self.problems = (*table.missing, *self._broken.values())
         self.total = len(names) + len(table.missing)
         if len(self._broken) == len(names):
@@ -214,10 +218,12 @@ class IntactFiles(Table):
         return self._table.meaning()
 
 
-def damage(name: str, *, vectors: bool = False) -> str:
-    """Return why an image or a vector file cannot be read; "" if it can."""
-    problem = _tried(_vector_width if vectors else _intact_image)(name)
-    return problem if isinstance(problem, str) else ""
+def damage(name: str, *, width: int | None = None) -> str:
+    """Return why an image, or a file of vectors of this width, cannot be used; "" if it can."""
+    result = _tried(_intact_image if width is None else _vector_width)(name)
+    if isinstance(result, str):
+        return result
+    return "" if width in (None, result) else wrong_width(name, result, width or 0)
 
 
 def _tried(read: Callable[[str], int]) -> Callable[[str], int | str]:

@@ -25,7 +25,7 @@ from saccade.data.corpus import Corpus, Row, Split
 from saccade.data.sources.archives import is_idx, locate, read_bytes
 from saccade.data.sources.columns import Column, split_elements
 from saccade.data.sources.images import decode_image, image_header, read_image
-from saccade.data.sources.vectors import is_inline, read_vectors
+from saccade.data.sources.vectors import is_inline, read_vectors, wrong_width
 from saccade.data.survey.facts import (
     FEW,
     Fault,
@@ -274,12 +274,12 @@ class _ImageColumn:
         self.grey = True
         self.broken: list[str] = []
 
-    def add(self, name: str, image: ImageFacts | DataError) -> None:
+    def add(self, name: str, image: ImageFacts | DataError, row: Row) -> None:
         if hash(name) in self.names:
             return
         self.names.add(hash(name))
         if isinstance(image, DataError):
-            self.broken.append(str(image))
+            self.broken.append(row.located(str(image)))
         else:
             self.sizes[image.size] += 1
             self.modes[image.mode] += 1
@@ -310,26 +310,33 @@ class _VectorColumn:
         self.names: set[int] = set()
         self.steps: Counter[int] = Counter()
         self.widths: Counter[int] = Counter()
+        self.rows: dict[int, list[tuple[str, Row]]] = {}
+        """The first names and rows with vectors of each width."""
         self.broken: list[str] = []
 
-    def add(self, name: str, vectors: SequenceFacts | DataError) -> None:
+    def add(self, name: str, vectors: SequenceFacts | DataError, row: Row) -> None:
         if hash(name) in self.names:
             return
         self.names.add(hash(name))
         if isinstance(vectors, DataError):
-            self.broken.append(str(vectors))
-        else:
-            self.steps[vectors.steps] += 1
-            self.widths[vectors.width] += 1
+            self.broken.append(row.located(str(vectors)))
+            return
+        self.steps[vectors.steps] += 1
+        self.widths[vectors.width] += 1
+        rows = self.rows.setdefault(vectors.width, [])
+        if len(rows) < SHOWN:
+            rows.append((name, row))
 
     def facts(self) -> VectorFacts:
         widths = dict(self.widths.most_common())
-        faults = list(self.broken)
-        if len(widths) > 1:
-            usual, *others = widths
-            count = sum(widths[width] for width in others)
-            faults.append(f"{count} have a width other than {usual}: {others[0]}")
-        broken = Fault(len(self.broken) + sum(list(widths.values())[1:]), tuple(faults))
+        others = list(widths)[1:]
+        faults = [
+            row.located(wrong_width(name, width, next(iter(widths))))
+            for width in others
+            for name, row in self.rows[width]
+        ]
+        count = len(self.broken) + sum(widths[width] for width in others)
+        broken = Fault(count, (*self.broken, *faults))
         return VectorFacts(count=len(self.names), widths=widths, broken=broken)
 
 
@@ -436,10 +443,10 @@ class _Reader:
         if file is not None and self.file is not None:
             if self.has_vectors:
                 assert not isinstance(file, ImageFacts)
-                self.vectors.add(row.values[self.file], file)
+                self.vectors.add(row.values[self.file], file, row)
             else:
                 assert not isinstance(file, SequenceFacts)
-                self.images.add(row.values[self.file], file)
+                self.images.add(row.values[self.file], file, row)
             if not isinstance(file, DataError):
                 key[self.file] = file.digest
         self._input_hashes.append(hash(tuple(key[self.inputs])))

@@ -19,6 +19,7 @@ WIDEST_WORD = 24  # letters; longer words are shown without their middle
 
 # inches
 _PANEL = 1.6  # the longer side of a panel
+_STRIP = 0.8, 6.0  # the height and the width of a strip over time
 _COLUMN = 1.2  # the least width of a panel with its word
 _MOST_SLENDER = 4.0  # the largest ratio of a panel's sides; an image beyond it is stretched
 _GAP, _ABOVE, _BELOW = 0.12, 0.22, 0.2  # around a panel, with its word above and its weight below
@@ -39,6 +40,7 @@ def overlays(
     *,
     title: str = "",
     name: str = "image",
+    strip: bool = False,
 ) -> Chart:
     """Draw an image, then for each word the image in grey under the colours of its attention.
 
@@ -52,6 +54,8 @@ def overlays(
         words: the words, or other names of what attends.
         title: the title of the chart.
         name: the name of the image.
+        strip: whether the image is a strip of steps over time: panels are as wide as the sheet, one
+            below the other, with the numbers of the first and the last step.
 
     Raises:
         ShapeError: if the weights do not fit the words and the grid.
@@ -71,7 +75,8 @@ def overlays(
     if len(shown) < len(words):
         title = f"{title}{', ' if title else ''}first {len(shown)} of {len(words)} words"
     numbers = {"grid": list(grid), "words": list(words), "weights": weights.tolist()}
-    sheet = _Sheet(pixels.shape[0] / pixels.shape[1], len(shown) + 1, numbers)
+    steps = cells if strip else None
+    sheet = _Sheet(pixels.shape[0] / pixels.shape[1], len(shown) + 1, numbers, steps)
     picture = _resized(pixels, sheet.panel)
     sheet.add(picture, name if words else "no words were written")
     for word, row in zip(shown, weights, strict=False):
@@ -102,11 +107,18 @@ class _Sheet:
     All panels share one pair of axes, whose unit is the inch, because many pairs are slow to draw.
     """
 
-    def __init__(self, aspect: float, panels: int, numbers: dict[str, object]) -> None:
-        aspect = min(max(aspect, 1 / _MOST_SLENDER), _MOST_SLENDER)
-        self.panel = _PANEL * min(aspect, 1), _PANEL / max(aspect, 1)
-        self.column = max(_COLUMN, self.panel[1])
-        self.rows, self.columns = in_rows(panels, self.panel[0] / self.column)
+    def __init__(
+        self, aspect: float, panels: int, numbers: dict[str, object], steps: int | None = None
+    ) -> None:
+        self.steps = steps
+        if steps is None:
+            aspect = min(max(aspect, 1 / _MOST_SLENDER), _MOST_SLENDER)
+            self.panel = _PANEL * min(aspect, 1), _PANEL / max(aspect, 1)
+            self.column = max(_COLUMN, self.panel[1])
+            self.rows, self.columns = in_rows(panels, self.panel[0] / self.column)
+        else:
+            self.panel, self.column = _STRIP, _STRIP[1]
+            self.rows, self.columns = panels, 1
         self.width = max(_NARROWEST, 2 * _EDGE + _BAR + self.columns * (self.column + _GAP) - _GAP)
         self.height = max(_LOWEST, _EDGE + _TITLE + self.rows * (_ABOVE + self.panel[0] + _BELOW))
         self.chart = Chart(numbers, figsize=(self.width, self.height), layout="none")
@@ -136,6 +148,10 @@ class _Sheet:
         size = min(9.0, 90 * self.column / max(width(word), 1))
         self._write(middle, top + 0.06, word, size)
         self._write(middle, top - height - 0.13, below, size=7.0)
+        if self.steps is not None:
+            self._write(left, top - height - 0.13, "step 0", size=7.0, align="left")
+            last = f"step {self.steps - 1}"
+            self._write(left + wide, top - height - 0.13, last, size=7.0, align="right")
         self.added += 1
 
     def add_bar(self) -> None:
@@ -150,12 +166,12 @@ class _Sheet:
         bar.set_ticks([0, 0.5, 1], labels=["0", "½", "1"], size=7)
         bar.set_label("fraction of the maximum", size=7)
 
-    def _write(self, x: float, y: float, text: str, size: float) -> None:
+    def _write(self, x: float, y: float, text: str, size: float, align: str = "center") -> None:
         self.chart.text(
             x / self.width,
             y / self.height,
             text,
-            ha="center",
+            ha=align,
             va="baseline",
             size=size,
             family=families([text]),

@@ -289,7 +289,10 @@ class ImageSide:
         from saccade.lens.drawing.overlays import overlays
 
         cells = weights if words else weights @ self.membership()
-        return overlays(self.pixels, self.grid, cells, rows, title=title, name=self.noun)
+        strip = self.parts == "steps"
+        return overlays(
+            self.pixels, self.grid, cells, rows, title=title, name=self.noun, strip=strip
+        )
 
     def to_json(self, *, image: bool = True) -> dict[str, object]:
         """Return the image as JSON has it: as PNG in base64, or without its pixels."""

@@ -25,7 +25,7 @@ from PIL import Image
 
 from saccade.cancellation import raise_if_cancelled
 from saccade.config import Count
-from saccade.data.corpus import Split
+from saccade.data.corpus import Row, Split
 from saccade.data.sources.columns import Column
 from saccade.data.sources.images import ResizeMethod, decode_image, read_image, resized, to_rgb
 from saccade.data.sources.text_files import file_digest
@@ -47,7 +47,7 @@ from saccade.shapes import Float, Tensor
 from saccade.tasks._shared.answering import Example
 from saccade.tasks._shared.base import Progress, Rows, Task, json_kind
 from saccade.tasks._shared.description import ImageInput
-from saccade.tasks._shared.prepared import EncodedFiles, PreparedFiles
+from saccade.tasks._shared.prepared import EncodedFiles, PreparedFiles, located
 
 IMAGE = Column("image", ("img", "image_path", "file", "filename", "path", "photo"), image=True)
 FILE = "images.json"
@@ -266,11 +266,13 @@ def new_pixels(config: ImageConfig, channels: int, train: Split) -> Pixels:
     if config.scale == "imagenet":
         mean, spread = IMAGENET if channels == 3 else ((fmean(x),) for x in IMAGENET)
         return Pixels(config, channels, Scale(mean, spread))
-    names = list(dict.fromkeys(row.values[0] for row in train))
+    first = {row.values[0]: row for row in train}
+    names = list(first)
+    read = located(lambda name: plain.array(read_image(name)), first)
     arrays, problems = [], []
     for name in names[:: -(-len(names) // SAMPLED)]:
         try:
-            arrays.append(plain.array(read_image(name)))
+            arrays.append(read(name))
         except DataError as error:  # `Gallery.encode` reports all broken images together
             problems.append(str(error))
     if not arrays:
@@ -315,12 +317,12 @@ class Gallery(PreparedFiles[StackedArrays]):
         self.view = view
 
     def prepare(
-        self, names: list[str], *, split: Split, folder: Path, progress: Progress | None
+        self, first: dict[str, Row], *, split: Split, folder: Path, progress: Progress | None
     ) -> StackedArrays:
         """Return the arrays of the images of a split."""
         return arrays_once(
-            names,
-            lambda name: self.view.array(read_image(name)),
+            list(first),
+            located(lambda name: self.view.array(read_image(name)), first),
             key=f"{self.view.key} {split.digest()}",
             folder=folder,
             progress=progress,

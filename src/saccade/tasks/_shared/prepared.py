@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -11,9 +11,23 @@ from typing import Generic, TypeVar
 from saccade.data.corpus import Row, Split
 from saccade.data.store.cache import Encoded, encode_once
 from saccade.data.store.stacked import StackedArrays, StackedSequences
+from saccade.errors import DataError
 from saccade.tasks._shared.base import Progress, Rows
 
+ResultT = TypeVar("ResultT")
 ArraysT = TypeVar("ArraysT", StackedArrays, StackedSequences)
+
+
+def located(read: Callable[[str], ResultT], first: Mapping[str, Row]) -> Callable[[str], ResultT]:
+    """Return `read` with the place of the first row that names a file in its errors."""
+
+    def placed(name: str) -> ResultT:
+        try:
+            return read(name)
+        except DataError as error:
+            raise DataError(first[name].located(str(error))) from error
+
+    return placed
 
 
 @dataclass(frozen=True)
@@ -39,9 +53,16 @@ class PreparedFiles(ABC, Generic[ArraysT]):
 
     @abstractmethod
     def prepare(
-        self, names: list[str], *, split: Split, folder: Path, progress: Progress | None
+        self, first: dict[str, Row], *, split: Split, folder: Path, progress: Progress | None
     ) -> ArraysT:
-        """Return the arrays of the files of a split, from the cache in `folder` if it has them."""
+        """Return the arrays of the files of a split, from the cache in `folder` if it has them.
+
+        Args:
+            first: The first row of each file, by its name, in the order of the arrays.
+            split: The split.
+            folder: The folder of the cache.
+            progress: Called with the number of files that are done.
+        """
 
     def encode(
         self,
@@ -55,10 +76,11 @@ class PreparedFiles(ABC, Generic[ArraysT]):
         progress: Progress | None = None,
     ) -> EncodedFiles[ArraysT]:
         """Encode a split whose first column names files; `others` encodes the other field."""
-        places: dict[str, int] = {}
+        first: dict[str, Row] = {}
         for row in split:
-            places.setdefault(row.values[0], len(places))
-        arrays = self.prepare(list(places), split=split, folder=folder, progress=progress)
+            first.setdefault(row.values[0], row)
+        arrays = self.prepare(first, split=split, folder=folder, progress=progress)
+        places = {name: place for place, name in enumerate(first)}
 
         def numbers(rows: list[Row]) -> list[tuple[list[int], ...]]:
             files = [[places[row.values[0]]] for row in rows]

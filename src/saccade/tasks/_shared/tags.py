@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float
 
 from saccade.data.corpus import Row, Split
-from saccade.data.sources.columns import quoted, split_elements
+from saccade.data.sources.columns import counted, quoted, split_elements
 from saccade.errors import DataError, RunError, brief
 from saccade.files import read_json
 from saccade.metrics.tagging import (
@@ -246,7 +246,7 @@ def words_and_tags(row: Row) -> TaggedWords | None:
         return None
     if len(words) != len(tags):
         raise DataError(
-            f"{row.where}: {len(words)} words but {len(tags)} tags, in "
+            f"{row.where}: {counted(len(words), 'word')} but {counted(len(tags), 'tag')}, in "
             f"{quoted(' '.join(words))}. Every word needs exactly one tag; add or remove some"
         )
     return TaggedWords(words, tags)

@@ -19,14 +19,16 @@ import torch
 from saccade.cancellation import raise_if_cancelled
 from saccade.config import Count
 from saccade.data.batches.collate import mask_of
-from saccade.data.corpus import Split
+from saccade.data.corpus import Row, Split
 from saccade.data.sources.columns import Column
 from saccade.data.sources.vectors import (
     Vectors,
     checked,
     decode_array,
+    is_inline,
     open_vectors,
     read_vectors,
+    shown_name,
     vectors_from_lists,
     wrong_width,
 )
@@ -40,7 +42,7 @@ from saccade.shapes import Bool, Float, Tensor
 from saccade.tasks._shared.answering import Example
 from saccade.tasks._shared.base import Progress, Rows, Task, json_kind
 from saccade.tasks._shared.description import VectorInput
-from saccade.tasks._shared.prepared import EncodedFiles, PreparedFiles
+from saccade.tasks._shared.prepared import EncodedFiles, PreparedFiles, located
 
 VECTORS = Column("vectors", ("vector", "vectors_path", "npy", "npz"), vectors=True)
 FILE = "vectors.json"
@@ -91,14 +93,16 @@ class VectorScale:
 
 def new_scale(config: VectorsConfig, train: Split) -> VectorScale:
     """Return the scale of training data, with the most frequent width."""
-    names = list(dict.fromkeys(row.values[0] for row in train))
+    first = {row.values[0]: row for row in train}
+    names = list(first)
+    read = located(lambda name: read_vectors(name, config.max_length), first)
     sums: dict[int, list[npt.NDArray[np.float64]]] = {}
     steps: Counter[int] = Counter()
     count: Counter[int] = Counter()
     problems = []
     for name in names[:: -(-len(names) // SAMPLED)] if names else ():
         try:
-            values = read_vectors(name, config.max_length).astype(np.float64)
+            values = read(name).astype(np.float64)
         except DataError as error:  # `VectorFiles.prepare` reports all broken files together
             problems.append(str(error))
             continue
@@ -143,13 +147,13 @@ class VectorFiles(PreparedFiles[StackedSequences]):
         self.config, self.scale = config, scale
 
     def prepare(
-        self, names: list[str], *, split: Split, folder: Path, progress: Progress | None
+        self, first: dict[str, Row], *, split: Split, folder: Path, progress: Progress | None
     ) -> StackedSequences:
         """Return the vectors of a split, keeping one step more of sequences that are too long."""
         most = self.config.max_length + 1
         return sequences_once(
-            names,
-            lambda name: self._fitting(read_vectors(name, most), name),
+            list(first),
+            located(lambda name: self._fitting(read_vectors(name, most), name), first),
             key=f"vectors {FORMAT} {self.scale.width} {most} {split.digest()}",
             folder=folder,
             progress=progress,
@@ -163,6 +167,8 @@ class VectorFiles(PreparedFiles[StackedSequences]):
             case str() | Path():
                 known = self._known.get(str(given))
                 array = known[0][known[1]] if known else open_vectors(given)
+                if known and len(array) > self.config.max_length:  # the cache has no more of it
+                    array = open_vectors(given)
                 steps = len(array) if array.ndim else 0
             case bytes() | np.ndarray() | list():
                 array = _array(given, where)
@@ -189,7 +195,10 @@ class VectorFiles(PreparedFiles[StackedSequences]):
             return source[:most]
         if known := self._known.get(str(source)):
             return known[0][known[1]][:most].astype(np.float32)
-        return self._fitting(read_vectors(source, most), str(source))
+        name = str(source)
+        if is_inline(name):
+            name = f"input {example.number + 1} ({shown_name(name)})"
+        return self._fitting(read_vectors(source, most), name)
 
     def side(self, vectors: Vectors) -> StripSide:
         """Return the strip of an attention record."""
