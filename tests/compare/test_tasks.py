@@ -190,7 +190,8 @@ def test_task_can_be_compared(tmp_path, case):
     answers = [sample["answers"][recipe] for sample in table["samples"]]
     assert [answer["attention"] is not None for answer in answers] == [has_attention] * len(answers)
     measures = {row["measure"] for row in table["recipes"][0]["attention"]}
-    erased = has_attention and metric in {"accuracy", "bleu", "bleu_4"}  # outputs with a probability
+    # outputs with a probability
+    erased = has_attention and metric in {"accuracy", "bleu", "bleu_4"}
     assert ("comprehensiveness" in measures) is erased
     page = (tmp_path / "out" / "compare.html").read_text()
     assert ("How far to believe attention" in page) is erased

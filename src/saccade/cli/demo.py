@@ -1,6 +1,5 @@
 """saccade demo: train, measure and predict on built-in data, without a download."""
 
-import os
 import shlex
 import sys
 from collections.abc import Mapping
@@ -12,7 +11,7 @@ import typer
 
 from saccade.cli.options import Cache
 from saccade.cli.output import counted, prediction_progress, print_score
-from saccade.cli.processes import launch
+from saccade.cli.processes import launch, usual_count
 from saccade.errors import DataError
 
 
@@ -26,7 +25,6 @@ class Demo:
         data: Name of the data set.
         minutes: Training time.
         inputs: Inputs to predict after the training.
-        processes: Processes that train together.
         changes: Changes to the recipe, for a model that learns something in a few minutes.
         options: Options of the evaluation, such as the beam width.
     """
@@ -36,7 +34,6 @@ class Demo:
     data: str
     minutes: float
     inputs: tuple[str, ...]
-    processes: int = 1
     changes: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
 
@@ -48,7 +45,6 @@ DEMOS = {
         data="builtin:pronounce",
         minutes=2.5,
         inputs=("saccade", "transformability", "unlearning", "softmaxes", "bidirectionally"),
-        processes=2,
         options={"beam": 1},
     ),
     "reverse": Demo(
@@ -129,7 +125,6 @@ DEMOS = {
         data="builtin:shapes",
         minutes=5.0,
         inputs=("builtin:shapes/24503", "builtin:shapes/24504", "builtin:shapes/24505"),
-        processes=2,
         changes=(
             "image.size=64",
             "text.vocabulary.min_count=1",
@@ -147,6 +142,7 @@ DEMOS = {
             'metrics.names=["exact_match","bleu_4","cider","rouge_l"]',
             "training.learning_rate=1.5e-3",
             "training.batch_tokens=1280",
+            "training.update_tokens=2560",
             "training.validate_items=100",
             "training.optim.warmup=200",
         ),
@@ -211,7 +207,8 @@ def run(
     arguments = ["train", demo.recipe, "--data", demo.data, "--out", str(folder)]
     arguments += ["--minutes", str(budget), *(["--cache", str(cache)] if cache else [])]
     arguments += [f"--set={change}" for change in demo.changes]
-    code = launch(min(demo.processes, os.cpu_count() or 1), [*arguments, *["--resume"] * begun])
+    count = usual_count(demo.recipe, demo.changes, device="auto")
+    code = launch(count, [*arguments, *["--resume"] * begun])
     if code:
         raise typer.Exit(code)
     task = session.load(folder)

@@ -42,7 +42,7 @@ class HeadStatistics:
             Finding(
                 wide,
                 f"The attention of a head has an entropy of {wide.value:.2f} bits on average, as "
-                f"if it were spread evenly over {2**wide.value:.1f} tokens or cells.",
+                f"if it were spread evenly over {2**wide.value:.1f} tokens, cells or steps.",
             )
         ]
         several = [_pair_means(layer) for layer in self._apart.values() if layer[0].size > 1]
