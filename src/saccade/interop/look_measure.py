@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Float
-from torch import nn
 from torch.nn import functional as F
 
 from saccade.interop.look import Eye, evaluation_mode
@@ -33,7 +32,7 @@ LIKENESS = "the likeness of the states to those of the complete input"
 
 
 def measure_look(
-    model: nn.Module,
+    model: Any,
     processor: Any,
     inputs: Sequence[Any],
     *,

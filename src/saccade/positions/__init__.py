@@ -7,6 +7,7 @@ count from 0 in text; in images they are a `Grid` of rows and columns.
     Sinusoidal    waves of decreasing frequency, added or concatenated    (Vaswani et al. 2017)
     Learned       a learned table, added or concatenated                  (Gehring et al. 2017)
     Relative      a bias by distance in text                              (Shaw et al. 2018)
+    Buckets       a bias by ranges of distances in text, per head         (Raffel et al. 2020)
     Relative2d    a bias by distance in rows and columns                  (Bello et al. 2019)
     Rotary        queries and keys rotated by their place                 (Su et al. 2021)
     Complex       tokens rotated by their place at learned frequencies    (Wang et al. 2019)
@@ -14,9 +15,11 @@ count from 0 in text; in images they are a `Grid` of rows and columns.
     Position      no positions, the base class of the others
 
 The options of each class stand beside it, such as `RotaryConfig`; `PositionConfig` is any of them.
+`Buckets` has none: only T5 builds it.
 """
 
 from saccade.positions.base import Grid, NoPositionConfig, Placed, Position
+from saccade.positions.buckets import Buckets
 from saccade.positions.complex import Complex, ComplexConfig
 from saccade.positions.conditional import Conditional, ConditionalConfig
 from saccade.positions.config import PositionConfig
@@ -27,6 +30,7 @@ from saccade.positions.rotary import Rotary, RotaryConfig
 from saccade.positions.sinusoidal import Sinusoidal, SinusoidalConfig
 
 __all__ = [
+    "Buckets",
     "Complex",
     "ComplexConfig",
     "Conditional",

@@ -17,6 +17,7 @@ The first of its `architectures` decides which model a folder becomes:
     ViTForImageClassification        ImageClassifier
     MarianMTModel                    Translator
     LlamaForCausalLM                 LanguageModel
+    T5ForConditionalGeneration       Translator
 
 RoBERTa, XLM-RoBERTa, DistilBERT and ELECTRA have the classes of BERT, DeiT those of ViT.
 

@@ -49,7 +49,7 @@ class AttentionMeasures:
         """Return the findings, and the heads that matter or differ most."""
         lines = [f"{one.score}\n    {one.meaning}" for one in self.findings]
         by = "importance" if "importance" in self.heads[0] else "divergence"
-        rows = sorted(self.heads, key=lambda row: row[by] or 0.0, reverse=True)[:SHOWN]
+        rows = sorted(self.heads, key=lambda row: float(str(row[by] or 0)), reverse=True)[:SHOWN]
         cells = [list(rows[0]), *([_shown(x) for x in row.values()] for row in rows)]
         more = len(self.heads) - len(rows)
         last = [f"and {more} more heads"] if more else []

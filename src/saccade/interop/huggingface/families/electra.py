@@ -8,9 +8,15 @@ from torch import nn
 from saccade.errors import InteropError
 from saccade.interop.huggingface.config_json import Size
 from saccade.interop.huggingface.families.bert import Bert
-from saccade.interop.huggingface.family import Architecture, ModelConfig
+from saccade.interop.huggingface.family import Architecture
 from saccade.interop.huggingface.tensor_map import Entry, layer, tensor
-from saccade.models import MaskedLanguageModel, Tagger, TextClassifier, TextEncoder
+from saccade.models import (
+    MaskedLanguageModel,
+    Tagger,
+    TextClassifier,
+    TextEncoder,
+    TextReaderConfig,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +51,7 @@ class Electra(Bert):
         assert isinstance(keys, cls)
         return replace(keys, embedding_size=keys.hidden_size)
 
-    def config(self, architecture: str) -> ModelConfig | None:
+    def config(self, architecture: str) -> TextReaderConfig | None:
         """Return the options of the encoder and of its head, whose activation is always gelu."""
         if self.embedding_size != self.hidden_size:
             raise InteropError(

@@ -9,9 +9,15 @@ from torch import nn
 from saccade.errors import InteropError
 from saccade.interop.huggingface.config_json import Index
 from saccade.interop.huggingface.families.bert import Bert
-from saccade.interop.huggingface.family import Architecture, ModelConfig
+from saccade.interop.huggingface.family import Architecture
 from saccade.interop.huggingface.tensor_map import Entry, layer, tensor
-from saccade.models import MaskedLanguageModel, Tagger, TextClassifier, TextEncoder
+from saccade.models import (
+    MaskedLanguageModel,
+    Tagger,
+    TextClassifier,
+    TextEncoder,
+    TextReaderConfig,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +59,7 @@ class Roberta(Bert):
                 return replace(self, pad_token_id=padding, max_position_embeddings=length)
         return self
 
-    def config(self, architecture: str) -> ModelConfig | None:
+    def config(self, architecture: str) -> TextReaderConfig | None:
         """Return the options of the encoder and of its head, whose activation is always gelu."""
         is_masked = self.architectures[architecture].model is MaskedLanguageModel
         if is_masked and self.hidden_act not in ("gelu", "gelu_python"):
