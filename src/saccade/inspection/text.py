@@ -202,7 +202,7 @@ def _cost(inspection: Findings) -> list[str]:
     lines = [
         line(
             duration(cost.minutes_per_epoch),
-            f"per epoch: about {spaced(round(cost.updates_per_epoch))} updates of "
+            f"per epoch: about {counted(round(cost.updates_per_epoch), 'update')} of "
             f"{cost.seconds_per_update:.2g} s, without validations",
         ),
         line(
@@ -219,10 +219,12 @@ def _cost(inspection: Findings) -> list[str]:
 
 def _fits(inspection: Findings) -> list[str]:
     """Return the recipes of the task, and the names of recipes of other tasks."""
+    fits = [fit for fit in inspection.fits if fit.task == inspection.task]
+    width = max((len(fit.recipe) for fit in fits), default=0)
     lines = [
-        f"  {'>' if fit.recipe == inspection.recipe else ' '} {fit.recipe:<20} {fit.description}"
-        for fit in inspection.fits
-        if fit.task == inspection.task
+        f"  {'>' if fit.recipe == inspection.recipe else ' '} {fit.recipe:<{width}}  "
+        f"{fit.description}"
+        for fit in fits
     ]
     others = [fit.recipe for fit in inspection.fits if fit.task != inspection.task]
     return [*lines, f"    other tasks: {', '.join(others)}"] if others else lines
