@@ -27,6 +27,7 @@ from saccade.training import checkpoint
 from saccade.training.checkpoint import Checkpoint
 from saccade.training.console import Console
 from saccade.training.distributed import World
+from saccade.training.film import Film
 from saccade.training.interruption import Interruption
 from saccade.training.metric_log import MetricLog
 from saccade.training.optim import Average, freeze
@@ -107,6 +108,7 @@ class Trainer:
         console: where progress is shown.
         interruption: whether a signal has requested a stop.
         prepared: seconds before the training that a budget in minutes includes.
+        film: records the attention to some inputs at every validation.
     """
 
     def __init__(
@@ -121,6 +123,7 @@ class Trainer:
         console: Console,
         interruption: Interruption,
         prepared: float = 0.0,
+        film: Film | None = None,
     ) -> None:
         self.task, self.data, self.run, self.prepared = task, data, run, prepared
         self.config = (
@@ -137,6 +140,7 @@ class Trainer:
         self.optimizer = config.optim.build(task.model, config.learning_rate)
         self.average = Average(config.average, task.model)
         self.learner = world.wrap(task)
+        self.film = film
         self.began = time.monotonic()  # less the seconds of earlier sessions
         self.stopping = False
 
@@ -324,6 +328,8 @@ class Trainer:
         if self.data.items:
             evaluation = self.task.evaluate(self.data.items, quick=True)
             record |= evaluation.values()
+            if self.film is not None:
+                self.film.record(progress.step, record["valid_loss"], evaluation.answers)
         return record, evaluation
 
     def judge(self, record: Record, evaluation: Evaluation | None) -> tuple[float, float]:
@@ -374,6 +380,8 @@ class Trainer:
         best = tuple(state["best"]) if state["best"] else None
         progress = TrainingProgress(**{**state, "best": best})
         self.began = time.monotonic() - progress.seconds
+        if self.film is not None:
+            self.film.restore()
         return progress
 
     def release(self) -> None:
