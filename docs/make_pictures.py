@@ -2,11 +2,15 @@
 
     saccade compare rnn rnn-attention transformer-tiny --data builtin:phrases --out runs/compared \
         --minutes 3
-    python docs/make_pictures.py runs/compared
+    saccade train transformer-tiny --data builtin:phrases --out runs/phrases --minutes 3
+    python docs/make_pictures.py runs/compared runs/phrases
 
-compare.png   the page of that comparison
-lens.png      the page of `predict --attention` for one sentence and its Transformer
-page.png      the page of `serve`, with the same sentence typed in
+Each page is shown at 1400 and at 390 pixels, light and dark:
+
+report-WIDTH-THEME.png    the report of the run
+compare-WIDTH-THEME.png   the page of the comparison
+lens-WIDTH-THEME.png      the page of `predict --attention` for one sentence
+page-WIDTH-THEME.png      the page of `serve`, with the same sentence
 
 It needs playwright and Chromium.
 """
@@ -18,6 +22,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlencode
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
@@ -26,57 +31,51 @@ from saccade.lens.page import page
 
 PICTURES = Path(__file__).parent / "pictures"
 SENTENCE = "the happy child does not like these birds in front of the garden"
-MODEL = "transformer-tiny"
+HEIGHTS = {1400: 1000, 390: 844}
+"""Heights of the pictures, by their widths."""
 WORD = 2
 """The index of the word of the answer that is selected."""
 
 
 def main() -> None:
-    """Take all pictures of the comparison in the folder given on the command line."""
-    compared = Path(sys.argv[1])
-    run = next(compared.glob(f"**/{MODEL}*/**/model.safetensors")).parent
+    """Take all pictures of the comparison and the run given on the command line."""
+    compared, run = map(Path, sys.argv[1:3])
     PICTURES.mkdir(exist_ok=True)
-    with sync_playwright() as playwright:
+    with (
+        sync_playwright() as playwright,
+        tempfile.TemporaryDirectory() as folder,
+        serving(run) as address,
+    ):
         browser = playwright.chromium.launch(
             executable_path=shutil.which("chromium"), args=["--no-sandbox"]
         )
-        comparison(browser, compared / "compare.html")
-        lens(browser, run)
-        with serving(run) as address:
-            served(browser, address)
+        [answer] = saccade.load(run).predict([SENTENCE], attention=True)
+        lens = Path(folder) / "look.html"
+        lens.write_text(page(answer.attention, title=SENTENCE), encoding="utf-8")
+        pages = {
+            "report": (run / "report.html").resolve().as_uri(),
+            "compare": (compared / "compare.html").resolve().as_uri(),
+            "lens": lens.as_uri(),
+            "page": f"{address}/#{urlencode({'model': 'en-fr', 'text': SENTENCE})}",
+        }
+        for name, place in pages.items():
+            for width in HEIGHTS:
+                for theme in ("light", "dark"):
+                    tab = opened(browser, place, width, theme)
+                    if name in ("lens", "page"):
+                        point(tab)
+                    tab.screenshot(path=PICTURES / f"{name}-{width}-{theme}.png")
+                    tab.context.close()
         browser.close()
 
 
-def comparison(browser: Browser, file: Path) -> None:
-    """Take a picture of the top of a comparison's page."""
-    tab = opened(browser, file.resolve().as_uri(), height=1500)
-    tab.screenshot(path=PICTURES / "compare.png")
-
-
-def lens(browser: Browser, run: Path) -> None:
-    """Take a picture of the page of one record."""
-    [answer] = saccade.load(run).predict([SENTENCE], attention=True)
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "look.html"
-        file.write_text(page(answer.attention, title=SENTENCE), encoding="utf-8")
-        tab = opened(browser, file.as_uri(), height=900)
-        tab.wait_for_selector('#view[aria-busy="false"]')
-        point(tab)
-        tab.screenshot(path=PICTURES / "lens.png")
-
-
-def served(browser: Browser, address: str) -> None:
-    """Take a picture of the server's page with the sentence typed in."""
-    tab = opened(browser, address, height=1080)
-    tab.get_by_label("Text", exact=True).fill(SENTENCE)
-    tab.wait_for_selector("#looked:not([hidden]) .map canvas")
-    point(tab)
-    tab.screenshot(path=PICTURES / "page.png")
-
-
-def opened(browser: Browser, address: str, *, height: int) -> Page:
+def opened(browser: Browser, address: str, width: int, theme: str) -> Page:
     """Open a page and wait until it is loaded."""
-    tab = browser.new_page(viewport={"width": 1180, "height": height})
+    context = browser.new_context(
+        viewport={"width": width, "height": HEIGHTS[width]},
+        color_scheme="dark" if theme == "dark" else "light",
+    )
+    tab = context.new_page()
     tab.goto(address)
     tab.wait_for_load_state("networkidle")
     return tab
@@ -84,7 +83,7 @@ def opened(browser: Browser, address: str, *, height: int) -> Page:
 
 def point(tab: Page) -> None:
     """Select a word of the answer."""
-    tab.get_by_label("Show", exact=True).select_option("words")
+    tab.wait_for_selector('#view[aria-busy="false"] .lines path', state="attached")
     tab.get_by_label("Output").locator("button").nth(WORD).click()
     tab.mouse.move(0, 0)
 

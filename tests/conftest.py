@@ -40,17 +40,6 @@ def _seeded() -> None:
     torch.manual_seed(0)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _no_curves(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Leave the curves out of reports, except where they are tested: drawing takes longer than a
-    tiny training.
-    """
-    with pytest.MonkeyPatch.context() as patch:
-        if request.module.__name__ != "tests.training.test_report":
-            patch.setattr("saccade.lens.page.report._curves", lambda records: [])
-        yield
-
-
 @pytest.fixture(scope="module")  # while it is open, nothing else can run an event loop
 def browser() -> Iterator["Browser"]:
     """The Chromium of this machine."""

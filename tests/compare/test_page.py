@@ -9,6 +9,7 @@ import pytest
 from saccade.compare import page as module
 from saccade.compare.folder import ComparisonFolder
 from saccade.compare.page import pages
+from saccade.metrics.labels import metric_text
 from tests.compare.tiny import place, run
 from tests.pages import Seen
 
@@ -52,12 +53,14 @@ def test_user_text_is_escaped(seen):
     assert "{title}" in seen.text
 
 
-def test_page_loads_no_external_resources(seen):
+def test_page_loads_no_external_resources(seen, separate):
     policy = seen.policy
     assert (policy["default-src"], policy["img-src"]) == ("'none'", "data:")
     assert all(policy[name].startswith("'sha256-") for name in ("style-src", "script-src"))
     assert "style" not in seen.attributes
-    images = [attributes for tag, attributes in seen.tags if tag in {"img", "source"}]
+    assert not {"img", "source"} & set(seen.names)  # charts are drawn in the page
+    tags = separate["compare.html"].tags
+    images = [attributes for tag, attributes in tags if tag in {"img", "source"}]
     assert images
     for attributes in images:
         address = attributes.get("src") or attributes["srcset"]
@@ -94,9 +97,10 @@ def test_obsolete_page_is_removed(tmp_path):
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"compare.html": "c"}
 
 
-def test_every_chart_has_a_light_and_a_dark_version(seen):
-    dark = [attributes for tag, attributes in seen.tags if tag == "source"]
-    light = [attributes for tag, attributes in seen.tags if tag == "img"]
+def test_every_picture_has_a_light_and_a_dark_version(separate):
+    tags = separate["compare.html"].tags
+    dark = [attributes for tag, attributes in tags if tag == "source"]
+    light = [attributes for tag, attributes in tags if tag == "img"]
     assert len(dark) == len(light)
     assert all(attributes["media"] == "(prefers-color-scheme: dark)" for attributes in dark)
     assert all(a["srcset"] != b["src"] for a, b in zip(dark, light, strict=True))
@@ -104,11 +108,15 @@ def test_every_chart_has_a_light_and_a_dark_version(seen):
 
 def test_page_shows_all_numbers(comparison, seen):
     assert comparison.summary() in seen.text
-    for title in ("Quality", "Differences", "Cost", "Quality by input length", "Learning curves"):
+    for title in ("Verdict", "Differences", "Cost", "Quality by input length", "Learning curves"):
         assert title in seen.text
     for contender in comparison.contenders:
         assert f"{contender.parameters:,}" in seen.text
-        assert str(contender.qualities["exact_match"]) in seen.text
+        assert metric_text("exact_match", contender.qualities["exact_match"].mean) in seen.text
+    assert comparison.verdict.replace("_", " ") in seen.text
+    charts = [one["aria-label"] for _, one in seen.tags if one.get("class") == "chart"]
+    assert any(name.startswith("exact match (%): looks") for name in charts)
+    assert any(name.startswith("valid loss by step: looks from") for name in charts)
     assert "with another seed the order may change" in seen.text
     assert "This model has no attention." in seen.text
     assert "nrefs:1|bs:100" in seen.text
@@ -134,6 +142,11 @@ def test_attention_view_works_in_a_browser_and_no_user_text_runs(browser, compar
     tab.wait_for_selector('#view[aria-busy="false"]')
     assert tab.locator(".panel h2").all_inner_texts() == ["looks"]
     assert HOSTILE in tab.locator(".panel .text").first.inner_text()
-    assert tab.locator("img").first.evaluate("(image) => image.complete && image.naturalWidth > 0")
+    assert tab.locator(".chart").first.bounding_box()["height"] > 50
+    tab.set_viewport_size({"width": 390, "height": 844})
+    assert tab.evaluate("document.documentElement.scrollWidth <= 390")
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    report = axe.run(tab)
+    assert report.violations_count == 0, report.generate_report()
     assert complaints == []
     tab.close()

@@ -29,7 +29,7 @@ from tests.serve.hostile import HOSTILE
 
 PATIENCE = 120_000  # milliseconds, for busy machines
 REFUSED = "Failed to load resource"  # Chromium logs this for every status from 400 on
-LOOKED = "#looked:not([hidden]):not(.waiting) .map canvas"
+LOOKED = "#looked:not([hidden]):not(.waiting) .strongest"
 PHOTO = {"name": "photo.png", "mimeType": "image/png", "buffer": picture(10)}
 
 
@@ -179,7 +179,7 @@ def test_every_task_shows_predictions_and_attention(visit, url, tasks):
     best = tasks["en-fr"].predict(["a b c"], attention=True)[0]
     assert predict(tab, "en-fr", "a b c") == [best.text or "(empty text)"]
     strongest = float(tab.locator(".strongest li span").first.inner_text())
-    assert strongest == pytest.approx(best.attention.mean().mean(0).max(), abs=0.0006)
+    assert strongest == pytest.approx(best.attention.by_words().mean(0).max(), abs=0.0006)
     mood = tasks["mood"].predict(["i am happy"])[0]
     assert predict(tab, "mood", "i am happy") == [mood.label]
     rows = [row.split("\n") for row in tab.locator(".bars li").all_inner_texts()]
@@ -247,14 +247,32 @@ def test_two_models_side_by_side(visit, url):
     until(tab, "document.querySelectorAll('.lens .panel').length === 1")
 
 
+def test_the_address_keeps_models_and_texts(visit, url):
+    tab = visit(url)
+    tab.select_option("#model", "mood")
+    tab.select_option("#other", "en-fr")
+    write(tab, "i & am #happy é")
+    tab.wait_for_selector(LOOKED)
+    expected = answers(tab)
+    assert len(expected) == 2
+    tab.reload()
+    tab.wait_for_selector(LOOKED)
+    assert (tab.input_value("#model"), tab.input_value("#other")) == ("mood", "en-fr")
+    assert tab.get_by_label("Text", exact=True).input_value() == "i & am #happy é"
+    assert answers(tab) == expected
+
+
 def test_view_settings_survive_a_changed_input(visit, url):
     tab = visit(url)
     predict(tab, "mood", "i am")
-    tab.get_by_label("Show", exact=True).select_option("words")
+    words = "document.querySelector('.lens .text').children.length"
+    until(tab, f"{words} === 2")
     tab.get_by_label("Head", exact=True).select_option("1")
+    tab.get_by_label("Show", exact=True).select_option("tokens")
+    until(tab, f"{words} > 2")
     write(tab, "i am happy")
-    until(tab, "document.querySelector('.lens .text').children.length === 3")
-    assert tab.get_by_label("Show", exact=True).input_value() == "words"
+    until(tab, f"{words} > 4")
+    assert tab.get_by_label("Show", exact=True).input_value() == "tokens"
     assert tab.get_by_label("Head", exact=True).input_value() == "1"
 
 
@@ -264,7 +282,7 @@ def test_language_model_generates_and_shows_attention(visit, url):
     write(tab, "the cat")
     tab.wait_for_timeout(400)
     assert tab.locator("#answers .answer").count() == 0  # it generates on request only
-    tab.locator("summary").click()
+    tab.locator("#options summary").click()
     tab.get_by_label("Maximum new tokens").fill("5")
     tab.get_by_label("Temperature").fill("1")
     tab.get_by_role("button", name="Generate").click()
@@ -313,7 +331,7 @@ def test_failed_stream_keeps_its_text(visit, build, served):
 def test_alternatives_and_error_messages(visit, url, tasks):
     tab = visit(url, refused=True)
     predict(tab, "en-fr", "a b c")
-    tab.locator("summary").click()
+    tab.locator("#options summary").click()
     tab.get_by_label("Number of answers").fill("3")
     tab.wait_for_selector(".others li")
     best = tasks["en-fr"].predict(["a b c"], num_best=3)[0]
@@ -537,7 +555,7 @@ def test_copying_and_saving_predictions_and_maps(visit, url):
     until(tab, "navigator.clipboard.readText().then((text) => text[0] === '<')")
     figure = ElementTree.fromstring(tab.evaluate(pasted))
     texts = [element.text for element in figure.findall("{*}text")]
-    assert texts == [*record.wrote.tokens, *record.read.tokens]
+    assert texts == [*record.wrote.words, *record.read.words]
     with tab.expect_download() as saving:
         tab.get_by_role("button", name="Save as SVG").click()
     assert saving.value.suggested_filename == "attention.svg"
@@ -559,7 +577,7 @@ def test_page_fits_phones(visit, url, scheme):
     tab.wait_for_selector(LOOKED)
     settle(tab)
     assert tab.evaluate(fits)
-    dark = tab.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 23, 26)"
+    dark = tab.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(18, 21, 23)"
     assert dark == (scheme == "dark")
     tab.select_option("#model", "captions")
     tab.get_by_label("Choose an image").set_input_files(PHOTO)
@@ -704,7 +722,7 @@ def test_page_has_no_accessibility_violations(visit, url, build, served, scheme)
     check(tab)
     tab.locator(".lens .text button").nth(2).click()
     tab.select_option("#other", "en-fr")
-    tab.locator("summary").click()
+    tab.locator("#options summary").click()
     tab.get_by_label("Number of answers").fill("3")
     tab.wait_for_selector(".others li")
     tab.wait_for_selector(LOOKED)

@@ -46,7 +46,8 @@ def test_report_shows_the_model_beside_its_baselines(place):
     assert "Result and baselines on 8 validation items" in seen.text
     for part in ("this model", *(f"{name} (trivial baseline)" for name in NAMES)):
         assert part in seen.text
-    assert "baseline: exact_match" in seen.text
+    assert "Exact match on 8 validation items" in seen.text
+    assert "baseline, " in seen.text  # the verdict
 
 
 def test_model_that_does_not_beat_its_baseline_gets_advice(place):

@@ -51,6 +51,7 @@ def test_files_of_a_run(finished):
         "baseline.json",
         "checkpoints",
         "evaluation.json",
+        "film.json",
         "metrics.jsonl",
         "model.safetensors",
         "recipe.toml",

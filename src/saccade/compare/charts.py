@@ -2,72 +2,93 @@
 
 from __future__ import annotations
 
-from saccade.compare.comparison import Comparison, metric_label
+from markupsafe import Markup
+
+from saccade.compare.comparison import Comparison, Contender
+from saccade.compare.outcome import baseline_quality, baselines_of
 from saccade.lens.drawing.chart import Chart
-from saccade.lens.drawing.fonts import plain
-from saccade.lens.drawing.line_chart import SIZE, colour, label, line_chart
+from saccade.lens.page.charts import Interval, Line, interval_chart, legend, line_chart
 from saccade.lens.record import AttentionRecord, ImageSide, Side
+from saccade.metrics.labels import metric_axis, metric_unit
 
 MAX_TOKENS = 60
 """Tokens on one side of an attention map; longer texts are drawn by words, up to as many."""
 
 
-def scores(comparison: Comparison) -> Chart:
+def scores(comparison: Comparison) -> Markup | None:
     """Draw the comparison metric: mean and interval per recipe, and the value of each training."""
-    qualities = {
-        contender.name: contender.qualities[comparison.metric]
-        for contender in comparison.contenders
-    }
-    numbers = {
-        name: [quality.mean, quality.interval, list(quality.by_seed.values())]
-        for name, quality in qualities.items()
-    }
-    height = 1.0 + 0.4 * len(qualities)
-    chart = Chart({"metric": comparison.metric, "scores": numbers}, figsize=(SIZE[0], height))
-    axes = chart.add_subplot()
-    for row, contender in enumerate(comparison.contenders):
-        quality, ink = qualities[contender.name], colour(contender.number)
-        if quality.interval is not None:
-            axes.plot(quality.interval, (row, row), color=ink, linewidth=2)
-        if len(quality.by_seed) > 1:
-            values = list(quality.by_seed.values())
-            axes.plot(values, [row] * len(values), "|", color=ink, markersize=9)
-        axes.plot([quality.mean], [row], "o", color=ink, markersize=7)
-    axes.set_yticks(range(len(qualities)), [plain(name) for name in qualities])
-    axes.set_ylim(len(qualities) - 0.5, -0.5)
-    label(axes, metric_label(comparison.metric), "")
-    return chart
+    metric = comparison.metric
+    unit = metric_unit(metric)
+    rows = []
+    for contender in comparison.contenders:
+        quality = contender.qualities[metric]
+        ends = quality.interval
+        values = list(quality.by_seed.values())
+        rows.append(
+            Interval(
+                contender.name,
+                contender.number,
+                unit * quality.mean,
+                None if ends is None else (unit * ends[0], unit * ends[1]),
+                [unit * value for value in values] if len(values) > 1 else (),
+            )
+        )
+    for baseline in baselines_of(comparison.contenders):
+        if metric in baseline.scores:
+            quality = baseline_quality(baseline, metric)
+            ends = quality.interval
+            both = None if ends is None else (unit * ends[0], unit * ends[1])
+            rows.append(Interval(baseline.name, None, unit * quality.mean, both))
+    return interval_chart(rows, metric_axis(metric))
 
 
-def curves(comparison: Comparison, metric: str, by: str) -> Chart | None:
+def curves(comparison: Comparison, metric: str, by: str) -> Markup | None:
     """Draw a number of the validations by "step" or "minutes", one line per training."""
-    series = {
-        (contender.name, contender.number): [
+    unit = metric_unit(metric)
+    series = [
+        Line(
+            contender.name,
+            contender.number,
             [
-                (record["seconds"] / 60 if by == "minutes" else float(record["step"]), value)
-                for record in measurements.curve
-                if type(value := record.get(metric)) is float
-            ]
-            for measurements in contender.measured.values()
-        ]
+                [
+                    (record["seconds"] / 60 if by == "minutes" else record["step"], unit * value)
+                    for record in measurements.curve
+                    if type(value := record.get(metric)) is float
+                ]
+                for measurements in contender.measured.values()
+            ],
+        )
         for contender in comparison.contenders
-    }
-    return line_chart(series, by, metric_label(metric))
+    ]
+    return line_chart(series, by, metric_axis(metric))
 
 
-def lengths(comparison: Comparison) -> Chart | None:
+def lengths(comparison: Comparison) -> Markup | None:
     """Draw the comparison metric by input length, at the middle of each bucket."""
     metric = comparison.metric
-    rows = {
-        (contender.name, contender.number): contender.by_length()
+    unit = metric_unit(metric)
+    rows = {contender.name: contender.by_length() for contender in comparison.contenders}
+    series = [
+        Line(
+            contender.name,
+            contender.number,
+            [
+                [
+                    ((row["from"] + row["to"]) / 2, unit * row[metric])
+                    for row in rows[contender.name]
+                    if metric in row
+                ]
+            ],
+        )
         for contender in comparison.contenders
-    }
-    series = {
-        name: [[((row["from"] + row["to"]) / 2, row[metric]) for row in buckets if metric in row]]
-        for name, buckets in rows.items()
-    }
-    unit = next((row["unit"] for buckets in rows.values() for row in buckets), "")
-    return line_chart(series, f"{unit} of the input", metric_label(metric))
+    ]
+    name = next((row["unit"] for buckets in rows.values() for row in buckets), "")
+    return line_chart(series, f"{name} of the input", metric_axis(metric))
+
+
+def names(contenders: list[Contender]) -> Markup:
+    """Return the names of the recipes with their colours."""
+    return legend([Line(contender.name, contender.number, []) for contender in contenders])
 
 
 def attention(record: AttentionRecord) -> Chart | None:

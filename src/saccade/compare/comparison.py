@@ -23,14 +23,9 @@ from saccade.compare.outcome import (
 )
 from saccade.compare.statistics import Quality, Verdict, quality, verdict
 from saccade.lens.record import AttentionRecord
+from saccade.metrics.labels import metric_label
 
 FORMAT = 1
-LABELS = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER", "cider": "CIDEr", "rouge_l": "ROUGE-L"}
-
-
-def metric_label(name: str) -> str:
-    """Return a metric's name for people: "BLEU", "exact match"."""
-    return LABELS.get(name, name.replace("_", " "))
 
 
 @dataclass(frozen=True, kw_only=True)

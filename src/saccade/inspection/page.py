@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
+
+from markupsafe import Markup
 
 from saccade.data.sources.columns import spaced
 from saccade.data.survey import Images, LabelFacts
 from saccade.inspection.cost import Cost
 from saccade.inspection.findings import Findings
 from saccade.inspection.text import MEGABYTE, duration, percent
-from saccade.lens.drawing.chart import COLOURS, Chart
-from saccade.lens.drawing.fonts import plain
-from saccade.lens.drawing.line_chart import SIZE, label
+from saccade.lens.page.charts import bar_chart
 from saccade.lens.page.document import document
 
 BARS = 30
@@ -28,7 +27,6 @@ def page(inspection: Findings) -> str:
     return document(
         "inspection/page.html",
         title=f"Saccade: {inspection.data}",
-        colours=COLOURS,
         inspection=inspection,
         rows=[
             {
@@ -46,11 +44,11 @@ def page(inspection: Findings) -> str:
             for leak in survey.leaks
         ],
         lengths=[
-            {
-                "chart": bars(lengths.bars, f"{lengths.unit} of {name}"),
-                "alt": f"Histogram: {lengths.unit} of {name} in train; median {lengths.median}, "
-                f"95 % up to {lengths.p95}, longest {lengths.longest}",
-            }
+            (
+                f"{lengths.unit} of {name}: median {lengths.median}, 95 % up to {lengths.p95}, "
+                f"longest {lengths.longest}",
+                bar_chart(lengths.bars, f"{lengths.unit} of {name}", "rows"),
+            )
             for name, lengths in train.lengths.items()
         ],
         labels=_labels(labels) if labels else [],
@@ -74,21 +72,6 @@ def page(inspection: Findings) -> str:
     )
 
 
-def bars(counts: Sequence[tuple[str, int]], x: str) -> Chart:
-    """Draw counts by name as bars."""
-    names = [name for name, _ in counts]
-    chart = Chart({"x": x, "rows": dict(counts)}, figsize=SIZE)
-    axes = chart.add_subplot()
-    axes.bar(range(len(names)), [count for _, count in counts], color=COLOURS[0], width=0.9)
-    long = sum(map(len, names)) > 60
-    shown = [plain(name) for name in names]
-    axes.set_xticks(
-        range(len(names)), shown, rotation=60 if long else 0, ha="right" if long else "center"
-    )
-    label(axes, x, "rows")
-    return chart
-
-
 def _labels(labels: LabelFacts) -> list[dict[str, Any]]:
     rows = max(1, sum(labels.counts.values()))
     return [
@@ -97,10 +80,10 @@ def _labels(labels: LabelFacts) -> list[dict[str, Any]]:
     ]
 
 
-def _label_chart(labels: LabelFacts) -> Chart | None:
+def _label_chart(labels: LabelFacts) -> Markup | None:
     counts = list(labels.counts.items())[:BARS]
     shown = [(name if len(name) <= 24 else f"{name[:24]}…", count) for name, count in counts]
-    return bars(shown, "label") if shown else None
+    return bar_chart(shown, "label", "rows")
 
 
 def _images(images: Images) -> list[dict[str, Any]]:

@@ -27,6 +27,7 @@ from saccade.training import checkpoint
 from saccade.training.checkpoint import Checkpoint
 from saccade.training.console import Console
 from saccade.training.distributed import World
+from saccade.training.film import Film
 from saccade.training.interruption import Interruption
 from saccade.training.metric_log import MetricLog
 from saccade.training.optim import Average, freeze
@@ -109,6 +110,7 @@ class Trainer:
         prepare: makes the last preparations, unless the run has ended before; returns the seconds
             before the first update that a budget in minutes includes.
         rehearse: returns an estimate of the seconds that the report will take.
+        film: records the attention to some inputs at every validation.
     """
 
     def __init__(
@@ -124,6 +126,7 @@ class Trainer:
         interruption: Interruption,
         prepare: Callable[[], float] = float,
         rehearse: Callable[[], float] = float,
+        film: Film | None = None,
     ) -> None:
         self.task, self.data, self.run = task, data, run
         self.prepare, self.rehearse = prepare, rehearse
@@ -141,6 +144,7 @@ class Trainer:
         self.optimizer = config.optim.build(task.model, config.learning_rate)
         self.average = Average(config.average, task.model)
         self.learner = world.wrap(task)
+        self.film = film
         self.began = time.monotonic()  # of the updates, less the seconds of earlier sessions
         self.stopping = False
 
@@ -346,6 +350,8 @@ class Trainer:
         if self.data.items:
             evaluation = self.task.evaluate(self.data.items, quick=True)
             record |= evaluation.values()
+            if self.film is not None:
+                self.film.record(progress.step, record["valid_loss"], evaluation.answers)
         return record, evaluation
 
     def judge(self, record: Record, evaluation: Evaluation | None) -> tuple[float, float]:
@@ -396,6 +402,8 @@ class Trainer:
         best = tuple(state["best"]) if state["best"] else None
         progress = TrainingProgress(**{**state, "best": best})
         self.began = time.monotonic() - progress.seconds
+        if self.film is not None:
+            self.film.restore()
         return progress
 
     def release(self) -> None:

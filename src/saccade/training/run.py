@@ -112,6 +112,11 @@ class Run:
         """File of some validation items, by which engines are compared."""
         return self.folder / "samples.jsonl"
 
+    @property
+    def film(self) -> Path:
+        """File of the attention to some validation inputs at every validation."""
+        return self.folder / "film.json"
+
     def exists(self) -> bool:
         """Return whether the folder holds a run that has begun."""
         return (self.folder / "run.json").exists() and not (self.folder / BEGINNING).exists()

@@ -47,6 +47,7 @@ from saccade.training.baselines import DataPlace, baseline_remarks, keep_baselin
 from saccade.training.choice import RecipeChoice, choose_recipe
 from saccade.training.console import Console
 from saccade.training.distributed import World
+from saccade.training.film import Film
 from saccade.training.interruption import Interruption
 from saccade.training.loop import Trainer, TrainingData, spread
 from saccade.training.progress import counted_preparation
@@ -626,6 +627,7 @@ class _Job:
             interruption=self.interruption,
             prepare=prepare,
             rehearse=lambda: rehearse_report(self.run, task, data.items, baselines()),
+            film=Film(self.run, task, data.items) if self.keeps_samples() else None,
         ).fit()
         self.world.wait()
         self.run.load_best(task.model)
@@ -661,12 +663,16 @@ class _Job:
             keep_scores(self.run, task, evaluation, counts)
         scores = {} if evaluation is None else evaluation.scores
         _, remarks = baseline_remarks(self.run, task, scores, baselines)
-        samples = bool(self.origin["samples"] and self.run.about().get("samples", True))
+        samples = self.keeps_samples()
         write_report(self.run, task, evaluation, baselines, remarks, samples=samples)
         if samples and isinstance(task, HasEngine):
             self.run.keep_samples(data.items)
         for line in remarks:
             self.notify(line)
+
+    def keeps_samples(self) -> bool:
+        """Return whether the run folder may quote the data."""
+        return bool(self.origin["samples"] and self.run.about().get("samples", True))
 
     def encode(self, task: Task, recipe: Recipe, *, quiet: bool = False) -> TrainingData:
         """Encode the data, and plan the order in which it is read."""

@@ -295,9 +295,9 @@ def test_numbers_in_cells_can_be_read_in_any_theme(theme):
     )
 
 
-def test_a_notebook_shows_the_figure():
+def test_a_notebook_shows_the_explorer_of_an_image():
     record = looking(IMAGE)
-    assert record._repr_html_().startswith("<img alt=")
+    assert record._repr_html_().startswith("<iframe sandbox=")
     assert record._repr_png_().startswith(b"\x89PNG")
 
 

@@ -158,10 +158,6 @@ def test_saving_writes_one_file_with_the_same_bytes_each_time(tmp_path):
     assert path.read_bytes() == translation().to_html().encode()
 
 
-def test_a_notebook_shows_the_picture():
-    assert translation()._repr_html_().startswith("<img alt=")
-
-
 # safe
 
 
@@ -197,7 +193,7 @@ def test_the_policy_allows_only_its_own_script_and_style():
 def test_nothing_is_loaded_and_no_text_is_inserted_as_markup():
     seen = Seen(translation().to_html())
     assert not seen.attributes & {"src", "href", "style", "onload"}
-    script = seen.inside["script module"]
+    script = re.sub(r"/\*.*?\*/", "", seen.inside["script module"], flags=re.DOTALL)
     forbidden = r"innerHTML|outerHTML|insertAdj|document\.write|eval\(|fetch\(|import\(|Function\("
     assert not re.search(forbidden, script)
     script = script.replace('"http://www.w3.org/2000/svg"', "")  # a namespace, never loaded

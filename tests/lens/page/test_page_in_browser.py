@@ -7,10 +7,15 @@ import numpy as np
 import pytest
 
 from saccade.lens.page import page
-from saccade.lens.page.document import own_file
+from saccade.lens.page.charts import Interval, Line, interval_chart, line_chart
+from saccade.lens.page.document import bundle
+from saccade.lens.page.report import Confusions, Mistake, Report, Result, report_page
+from saccade.lens.page.shades import strength
 from saccade.lens.record import AttentionRecord, ImageSide, Side
+from saccade.lens.record.attention_record import AlignBy
+from saccade.training.film import packed
 
-PATIENCE = 240_000  # milliseconds, for busy machines
+PATIENCE = 120_000  # milliseconds, for busy machines
 SHOWN = 0.0005  # numbers have three decimals
 
 READ = Side(("▁un", "▁chat", "on", "</s>"), ("un", "chaton"), (0, 1, 1, None))
@@ -29,12 +34,63 @@ def translation(seed=0):
     return AttentionRecord(READ, WROTE, layers)
 
 
+def film():
+    """Two validations: at the second, each word attends to its own."""
+    sides = {"read": READ.view(), "wrote": WROTE.view(), "right": "a kitten"}
+    flat, own = np.full((2, 2), 0.5), np.eye(2)
+    frames = [
+        {"step": step, "loss": loss, "weights": [packed(weights)], "answers": [answer]}
+        for step, loss, weights, answer in (
+            (100, 2.0, flat, MARKUP[0]),
+            (200, 1.0, own, "a kitten"),
+        )
+    ]
+    return {"inputs": [sides], "frames": frames}
+
+
+def report():
+    """A report with every part."""
+    losses = line_chart([Line("train", 0, [[(100, 2.0), (200, 1.0)]])], "step", "loss")
+    scores = interval_chart([Interval(MARKUP[0], 0, 90.0, (85.0, 95.0))], "accuracy (%)")
+    row = {"input": MARKUP[1], "answer": MARKUP[2], "confidence": "99 %", "right": MARKUP[3]}
+    return Report(
+        title="run",
+        about="about",
+        result=Result(
+            metric="accuracy",
+            value="90.0 %",
+            interval="85.0 to 95.0 %",
+            items="100",
+            verdict="Better than the best baseline.",
+            good=True,
+            chart=scores,
+        ),
+        remarks=["what may help: more data"],
+        cost={"updates": "200"},
+        curves={"Loss": losses},
+        confusions=Confusions(
+            names=["a", "b"],
+            rows=[("a", [(9, 9), (1, 1)], "90 %"), (MARKUP[4], [(0, 0), (10, 10)], "100 %")],
+        ),
+        lengths=None,
+        mistakes=[Mistake(words=[(MARKUP[0], 10), ("b", 0)], row=row), Mistake(row=row)],
+        predictions=[{"input": MARKUP[5], "prediction": "a", "reference": "b"}],
+        belief=["A sentence."],
+        film=film(),
+        details={"Heads": [{"layer": "l", "head": 0}]},
+        recipe="task = 1",
+    )
+
+
 @pytest.fixture
 def visit(browser, tmp_path):
-    """`visit(html)` opens a page from disk; pages must not log errors or load anything else."""
+    """`visit(html)` opens a page from disk; pages must not log errors or load anything else.
+
+    It shows tokens, unless it is opened with `units="words"`, with which pages begin.
+    """
     contexts, complaints, requests, opened = [], [], [], []
 
-    def opening(html, **options):
+    def opening(html, *, units="tokens", **options):
         path = tmp_path / f"page-{len(contexts)}.html"
         path.write_bytes(html.encode())
         context = browser.new_context(**options)
@@ -46,7 +102,9 @@ def visit(browser, tmp_path):
         tab.on("request", lambda request: requests.append(request.url))
         opened.append(path.as_uri())
         tab.goto(path.as_uri())
-        tab.wait_for_selector('#view[aria-busy="false"]')
+        tab.wait_for_selector('#view[aria-busy="false"], #film output')
+        if tab.get_by_label("Show", exact=True).count() and units == "tokens":
+            choose(tab, "Show", units)
         return tab
 
     yield opening
@@ -139,19 +197,84 @@ def test_pointing_shows_both_directions(visit):
     tab = visit(record.to_html())
     read, wrote = text_of(tab, "Input"), text_of(tab, "Output")
     overall = mean.mean(0)
-    assert shades(read) == pytest.approx(overall / overall.max(), abs=0.02)
+    assert shades(read) == pytest.approx(strength(overall), abs=0.02)
     wrote.nth(1).hover()
-    assert shades(read) == pytest.approx(mean[1] / mean[1].max(), abs=0.02)
+    assert shades(read) == pytest.approx(strength(mean[1]), abs=0.02)
     assert shades(wrote) == [0] * 4
     assert summary(tab) == f"▁kit attends most to {READ.tokens[mean[1].argmax()]}"
     items = tab.locator(".strongest li span").all_inner_texts()
     assert [float(item) for item in items] == pytest.approx(sorted(mean[1])[::-1], abs=0.002)
     read.nth(2).hover()
-    assert shades(wrote) == pytest.approx(mean[:, 2] / mean[:, 2].max(), abs=0.02)
+    assert shades(wrote) == pytest.approx(strength(mean[:, 2]), abs=0.02)
     assert shades(read) == [0] * 4
     assert summary(tab) == f"on gets most attention from {WROTE.tokens[mean[:, 2].argmax()]}"
     tab.mouse.move(1, 1)
     assert summary(tab).startswith("On average")
+
+
+def test_the_view_begins_with_the_lines_of_the_aligning_head(visit):
+    """Between the words of both texts, from each word to what it attends to most."""
+    looks = np.full((2, 4, 4), 0.01, np.float32)
+    looks[1, 0, 0] = looks[1, 1, 1] = looks[1, 2, 2] = looks[1, 3, 3] = 0.97
+    layers = {"cross.0": weights(2, 4, 4), "cross.1": looks}
+    record = AttentionRecord(READ, WROTE, layers, AlignBy(layer="cross.1", head=1))
+    tab = visit(record.to_html(), units="words")
+    assert text_of(tab, "Input").all_text_contents() == ["un", "chaton"]
+    assert tab.get_by_label("Head", exact=True).input_value() == "1"
+    assert tab.locator('.heads [aria-pressed="true"]').get_attribute("title") == "cross.1, head 1"
+    ends = """(paths) => paths.map((path) => {
+        const box = path.ownerSVGElement.getBoundingClientRect();
+        const [from, to] = [path.getPointAtLength(0), path.getPointAtLength(1e6)];
+        const at = ({ x, y }, shift) =>
+            document.elementsFromPoint(box.x + x, box.y + y + shift)
+                .find((one) => one.localName === "button")?.textContent;
+        return [at(from, 3), at(to, -3)];
+    })"""
+    lines = tab.locator(".lines path")
+    assert lines.evaluate_all(ends) == [["a", "un"], ["kitten", "chaton"]]
+    text_of(tab, "Input").nth(1).hover()
+    kinds = lines.evaluate_all("(paths) => paths.map((path) => path.getAttribute('class'))")
+    assert kinds == ["dim", "read"]
+    tab.locator(".heads button").first.click()
+    tab.wait_for_function("() => document.querySelector('.panel .choice select').value === '0'")
+    assert tab.get_by_label("Head", exact=True).input_value() == "0"
+
+
+def test_the_film_moves_with_its_slider(visit):
+    tab = visit(report_page(report()))
+    slider, status = tab.get_by_label("Validation", exact=True), tab.locator("#film output")
+    cells = tab.locator(".frames rect")
+    opacities = "(all) => all.map((one) => Number(one.getAttribute('fill-opacity')))"
+    assert status.inner_text() == "Step 200, loss 1.00 (validation 2 of 2)"
+    assert cells.evaluate_all(opacities) == [1, 0, 0, 1]
+    at_end = float(tab.locator("#learning .now").get_attribute("x1"))
+    slider.focus()
+    tab.keyboard.press("ArrowLeft")
+    assert status.inner_text() == "Step 100, loss 2.00 (validation 1 of 2)"
+    assert cells.evaluate_all(opacities) == pytest.approx([0.12] * 4, abs=0.01)
+    assert MARKUP[0] in tab.locator("#film figcaption").inner_text()
+    assert float(tab.locator("#learning .now").get_attribute("x1")) < at_end
+    tab.get_by_role("button", name="Play").click()
+    tab.wait_for_function("() => document.querySelector('#film output').value.includes('200')")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_report_and_view_fit_phones_and_have_no_accessibility_violations(visit, scheme):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    options = {"viewport": {"width": 390, "height": 844}, "color_scheme": scheme}
+    for html in (report_page(report()), translation().to_html()):
+        tab = visit(html, **options)
+        tab.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
+        assert tab.evaluate("document.documentElement.scrollWidth <= 390")
+        assert tab.evaluate("window.pwned") is None
+        violations = axe.run(tab)
+        assert violations.violations_count == 0, violations.generate_report()
+
+
+def test_flat_attention_looks_flat(visit):
+    record = AttentionRecord(READ, READ, {"l": np.full((1, 4, 4), 0.25, np.float32)})
+    tab = visit(record.to_html())
+    assert shades(text_of(tab, "Attended to")) == pytest.approx([0.12] * 4, abs=0.01)
 
 
 def test_the_map_shows_the_number_under_the_pointer(visit):
@@ -187,7 +310,8 @@ def test_the_map_can_be_saved_as_a_figure(visit):
     assert len(texts) == 2 * size
     assert set(MARKUP[-6:]) <= set(texts)
     strong, weak = figure.findall("{*}g/{*}rect")
-    assert (strong.get("fill-opacity"), weak.get("fill-opacity")) == ("1.000", "0.250")
+    expected = [f"{one:.3f}" for one in strength(looks[0, 3:5])[:, 5]]
+    assert [strong.get("fill-opacity"), weak.get("fill-opacity")] == expected
     assert strong.find("{*}title").text == "0.800"
     assert tab.evaluate("window.pwned") is None
 
@@ -201,10 +325,12 @@ def test_a_record_from_json_is_shown_like_a_packed_one(visit):
         tab = visit(record.to_html())
         packed = numbers(tab, *record.mean().shape)
         saved = json.dumps(record.to_json()).replace("<", "\\u003c")
-        module = own_file("view.js").replace("export ", "")
+        module = bundle("view.js", "sides.js")
         show = f"show(document.getElementById('view'), [[fromRecord('m', JSON.parse({saved}))]])"
         tab.evaluate(f"async () => {{ {module}; await {show}; }}")
         assert tab.locator(".panel h2").inner_text() == "m"
+        if record is not alone:
+            choose(tab, "Show", "tokens")
         exact = numbers(tab, *record.mean().shape)
         assert exact == pytest.approx(packed, abs=2 * SHOWN + 3 * half_a_step(record))
         if record is not alone:  # which starts with its rollout
@@ -235,6 +361,14 @@ def test_everything_works_with_the_keyboard_alone(visit):
     tab.keyboard.press("Escape")
     assert wrote.nth(0).get_attribute("aria-pressed") == "false"
     tab.keyboard.press("Tab")
+    for key, name in [("ArrowRight", "cross.0, head 1"), ("ArrowDown", "cross.1, head 0")]:
+        tab.keyboard.press(key)
+        assert tab.evaluate("document.activeElement.ariaLabel") == name
+    tab.keyboard.press("Enter")
+    tab.wait_for_selector('.heads [aria-pressed="true"]')
+    assert tab.get_by_label("Layer", exact=True).input_value() == "1"
+    for _ in range(2):  # past the heading that folds the map
+        tab.keyboard.press("Tab")
     assert tab.evaluate("document.activeElement.matches('.map canvas')")
     tab.keyboard.press("ArrowDown")
     assert tab.locator(".number").inner_text().split()[:3] == ["▁kit", "→", "▁un"]
@@ -316,7 +450,7 @@ def test_a_caption_over_its_image(visit):
     looks[0, 0, 0] = looks[0, 1, 5] = 0.9
     caption = Side.of_words(["red", "thing"], stop="</s>")
     record = AttentionRecord(ImageSide(pixels, (2, 3)), caption, {"cross": looks})
-    tab = visit(record.to_html())
+    tab = visit(record.to_html(), units="words")
     words = text_of(tab, "Output")
     assert words.all_text_contents() == ["red", "thing"]
     for word, cell, other in ((0, (0.1, 0.1), (0.9, 0.9)), (1, (0.9, 0.9), (0.1, 0.1))):
@@ -329,7 +463,7 @@ def test_a_caption_over_its_image(visit):
     box = tab.locator(".image canvas").bounding_box()
     tab.mouse.move(box["x"] + 5, box["y"] + 5)
     assert summary(tab) == "cell 0,0 gets most attention from red"
-    assert shades(words) == pytest.approx([1, 0.02 / 0.9], abs=0.01)
+    assert shades(words) == pytest.approx(strength(np.array([0.9, 0.02])), abs=0.01)
 
 
 def test_an_image_alone_starts_with_the_rollout_of_its_class_token(visit):
@@ -362,7 +496,7 @@ def test_two_models_side_by_side_and_several_inputs(visit):
     text_of(tab, "Output").nth(2).hover()
     assert tab.locator("button.marked").all_inner_texts() == ["ten", "ten"]
     mean = translation().mean()
-    assert shades(text_of(tab, "Input", 1)) == pytest.approx(mean[2] / mean[2].max(), abs=0.02)
+    assert shades(text_of(tab, "Input", 1)) == pytest.approx(strength(mean[2]), abs=0.02)
     choose(tab, "Example", "2. un chaton → a kitten")
     assert "No attention to show" in tab.locator(".panel").first.inner_text()
     assert tab.locator(".map").count() == 1
@@ -393,8 +527,9 @@ def test_a_large_record_opens(visit, record_property):
     record = AttentionRecord(side, side, {f"layers.{i}": np.roll(one, i, 0) for i in range(12)})
     html = record.to_html()
     assert len(html.encode()) < 10_000_000
-    tab = visit(html)
+    tab = visit(html, units="words")
     record_property("milliseconds", tab.evaluate("performance.now()"))
+    tab.wait_for_function("() => document.querySelectorAll('.heads canvas').length === 144")
     text_of(tab, "Attending").nth(7).hover()
     strongest = record.mean()[7].max()
     shown = float(tab.locator(".strongest li span").first.inner_text())

@@ -1,8 +1,10 @@
 """Attention records: numbers by hand, checks, files and pictures."""
 
 import json
+import re
 import xml.etree.ElementTree as ET
 from dataclasses import replace
+from html import unescape
 
 import numpy as np
 import pytest
@@ -380,11 +382,19 @@ def test_the_figure_of_a_very_long_text_has_a_limited_size():
     assert max(width, height) < 60
 
 
-def test_a_notebook_shows_the_figure_and_runs_no_script(record):
-    page = odd_record(["<script>alert(1)</script>", '"><img src=x onerror=y>'])._repr_html_()
-    assert page.startswith("<img alt=")
-    assert "<script" not in page
-    assert "onerror" not in page
+def test_a_notebook_shows_the_explorer_in_a_sandbox(record, monkeypatch):
+    hostile = odd_record(["<script>alert(1)</script>", '"><img src=x onerror=y>'])
+    frame = hostile._repr_html_()
+    assert frame.startswith('<iframe sandbox="allow-scripts allow-downloads" ')
+    assert frame.count("<") == frame.count(">") == 2  # the page is an escaped attribute
+    [(_, page)] = re.findall(r'(srcdoc)="([^"]*)"', frame)
+    assert unescape(page) == hostile.to_html()
+    monkeypatch.setattr("saccade.lens.record.attention_record.LARGEST_CELL", 1000)
+    picture = hostile._repr_html_()
+    assert picture.startswith("<img alt=")
+    assert "<script" not in picture
+    assert "onerror" not in picture
+    assert record._repr_svg_().lstrip().startswith("<?xml")
     assert record._repr_png_().startswith(b"\x89PNG")
     assert repr(record) == (
         "AttentionRecord(4 tokens written, 4 read; layers: decoder.0.cross, decoder.1.cross)"

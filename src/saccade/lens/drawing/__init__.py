@@ -4,7 +4,6 @@ chart         Chart: a figure that keeps the numbers it shows
 figures       attention maps of a head, a layer or all layers; positional encodings
 maps          layout and colours of the maps
 overlays      attention over an image
-line_chart    lines and points
 parameters    the parameters of a network, as a table and as a chart
 fonts         fonts and text widths for every script
 """

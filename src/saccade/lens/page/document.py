@@ -1,11 +1,14 @@
 """The templates of every page: one file that loads nothing and runs no script but its own.
 
 frame.html   what all pages have in common, with the style page.css
-parts.html   macros: the attention view, pictures, legends, tables
+parts.html   macros: the attention view, pictures, matrices, tables
+
+A page has the scripts that it needs as one: `bundle` joins a module with those it imports.
 """
 
 import base64
 import hashlib
+import re
 from importlib import resources
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -30,13 +33,38 @@ def document(template: str, **values: object) -> str:
         template: the path of the template in the package, such as "training/report.html".
         values: the variables of the template.
     """
-    page = _TEMPLATES.get_template(template).render({"inputs": "", "colours": (), **values})
+    page = _TEMPLATES.get_template(template).render({"inputs": "", "film": "", **values})
     return page.encode(errors="replace").decode()  # a lone surrogate cannot be encoded as UTF-8
 
 
 def own_file(name: str) -> Markup:
     """Return the text of a file in this folder."""
     return Markup(resources.files(__package__).joinpath(name).read_text(encoding="utf-8"))
+
+
+_IMPORT = re.compile(r'^import (?:.|\n)*? from "\./([\w.]+)";\n', re.MULTILINE)
+
+
+def bundle(*names: str) -> Markup:
+    """Return modules of this folder, and all that they import, as one script.
+
+    Names at the top level of the modules must differ, since the script has one scope.
+    """
+    joined: dict[str, str] = {}
+
+    def add(name: str) -> None:
+        if name in joined:
+            return
+        joined[name] = ""  # modules may import each other; each is added once
+        text = str(own_file(name))
+        for imported in _IMPORT.findall(text):
+            add(imported)
+        del joined[name]
+        joined[name] = re.sub(r"^export ", "", _IMPORT.sub("", text), flags=re.MULTILINE)
+
+    for name in names:
+        add(name)
+    return Markup("\n".join(joined.values()))
 
 
 def shown(value: object) -> str:
@@ -56,4 +84,4 @@ def _digest(content: str) -> Markup:
     return Markup(f"'sha256-{digest}'")
 
 
-_TEMPLATES.globals |= {"file": own_file, "digest": _digest, "shown": shown}
+_TEMPLATES.globals |= {"file": own_file, "bundle": bundle, "digest": _digest, "shown": shown}

@@ -1,74 +1,109 @@
-"""The report of a training run as a page: curves, predictions, tables and the recipe."""
+"""The report of a training run as a page: a dashboard whose first screen holds the result."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
+from markupsafe import Markup
+
 from saccade.lens.page.document import document
+from saccade.lens.page.view import json_of
 
 Record = Mapping[str, Any]
-"""Measurements by name, among them `step`; None where a number was not finite."""
-
-NOT_DRAWN = {"step", "epoch", "seconds", "predictions"}
-"""Measurements without a curve."""
+"""A row of a table: values by name."""
 
 
-def report_page(
-    *,
-    title: str,
-    summary: str,
-    records: Sequence[Record],
-    predictions: Sequence[Mapping[str, str]],
-    tables: Mapping[str, Sequence[Record]],
-    recipe: str,
-) -> str:
-    """Return the page, which needs no other file.
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """The number that the report is about.
 
-    Args:
+    Attributes:
+        metric: the name of the metric.
+        value: its value, for people.
+        interval: its 95 % confidence interval, for people; may be empty.
+        items: the number of items it was measured on.
+        verdict: a sentence about the result.
+        good: whether the model beats its baseline; None if there is none.
+        chart: the model beside its baselines.
+    """
+
+    metric: str
+    value: str
+    interval: str
+    items: str
+    verdict: str
+    good: bool | None
+    chart: Markup | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Confusions:
+    """A confusion matrix.
+
+    Attributes:
+        names: the names of its columns.
+        rows: for each right label its name, its counts with their shades, and its recall.
+    """
+
+    names: Sequence[str]
+    rows: Sequence[tuple[str, Sequence[tuple[int, int]], str]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mistake:
+    """A confident mistake.
+
+    Attributes:
+        words: the words of the input with the shades of their weights; empty if it has none.
+        image: a data URL of the input, if it is an image.
+        row: the row of the table of mistakes.
+    """
+
+    words: Sequence[tuple[str, int]] = ()
+    image: str = ""
+    row: Record
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """The content of a report.
+
+    Attributes:
         title: its title.
-        summary: one line about the model and its training.
-        records: all measurements, of updates and of validations; those of a validation have a
-            `valid_loss`.
-        predictions: rows of a table of inputs, predictions and references.
-        tables: further tables as rows, by their titles.
-        recipe: text of the recipe.
+        about: a line about the model and the data.
+        result: the result; None without validation items.
+        remarks: further sentences about it.
+        cost: what the training cost, by name.
+        curves: charts of the training, by title.
+        confusions: the confusion matrix, if there are few classes.
+        lengths: the chart of quality by length of the input.
+        mistakes: the surest mistakes; None if the report may not quote any.
+        predictions: inputs, predictions and references; None if the report may not quote any.
+        belief: sentences about how far to believe attention.
+        film: the film of learning; None if there is none.
+        details: tables that are folded, by title.
+        updates: charts of the updates, which are folded.
+        recipe: the text of the recipe.
     """
-    from saccade.lens.drawing.chart import COLOURS  # loads matplotlib
 
-    return document(
-        "lens/page/report.html",
-        title=title,
-        summary=summary,
-        colours=COLOURS,
-        curves=_curves(records),
-        predictions=predictions,
-        tables=tables,
-        recipe=recipe,
-    )
+    title: str
+    about: str
+    result: Result | None
+    remarks: Sequence[str]
+    cost: Record
+    curves: Mapping[str, Markup]
+    confusions: Confusions | None
+    lengths: Markup | None
+    mistakes: Sequence[Mistake] | None
+    predictions: Sequence[Record] | None
+    belief: Sequence[str]
+    film: Mapping[str, Any] | None
+    details: Mapping[str, Sequence[Record]] = field(default_factory=dict)
+    updates: Sequence[Markup] = ()
+    recipe: str = ""
 
 
-def _curves(records: Sequence[Record]) -> list[dict[str, object]]:
-    """Draw all losses in one chart and every other number in its own.
-
-    Updates and validations may hold the same names.
-    """
-    from saccade.lens.drawing.line_chart import line_chart
-
-    drawn: dict[str, dict[str, list[tuple[float, float]]]] = {}
-    for record in records:
-        kind = "validation: " if "valid_loss" in record else ""
-        for name, value in record.items():
-            if name in NOT_DRAWN or name.endswith("_per_second"):
-                continue
-            if isinstance(value, int | float):
-                title = "loss" if name.endswith("loss") else kind + name
-                line = name if name.startswith(("train_", "valid_")) else kind + name
-                points = drawn.setdefault(title, {}).setdefault(line, [])
-                points.append((float(record["step"]), float(value)))
-    curves: list[dict[str, object]] = []
-    for title, lines in drawn.items():
-        numbered = {(name, number): [line] for number, (name, line) in enumerate(lines.items())}
-        if chart := line_chart(numbered, "step", title):
-            names = [(number, name.replace("_", " ")) for name, number in numbered]
-            alt = f"{title.replace('_', ' ')} by step"
-            curves.append({"chart": chart, "alt": alt, "lines": names if len(names) > 1 else ()})
-    return curves
+def report_page(report: Report) -> str:
+    """Return the page, which needs no other file."""
+    film = "" if report.film is None else json_of(report.film)
+    return document("lens/page/report.html", title=report.title, report=report, film=film)

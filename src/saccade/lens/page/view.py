@@ -36,6 +36,21 @@ class ViewableSide(Protocol):
 
 
 @runtime_checkable
+class ViewableAlignment(Protocol):
+    """The layer and head that words are aligned by."""
+
+    @property
+    def layer(self) -> str | None:
+        """The name of the layer; None averages all."""
+        ...
+
+    @property
+    def head(self) -> int | None:
+        """The index of the head; None averages all."""
+        ...
+
+
+@runtime_checkable
 class Viewable(Protocol):
     """An attention record, as far as the page needs it."""
 
@@ -52,6 +67,11 @@ class Viewable(Protocol):
     @property
     def reads_itself(self) -> bool:
         """Whether this is self-attention."""
+        ...
+
+    @property
+    def align_by(self) -> ViewableAlignment:
+        """The weights that align words best."""
         ...
 
     @property
@@ -97,10 +117,18 @@ def view_inputs(records: Records) -> list[list[dict[str, object]]]:
     ]
 
 
-def view_model(record: Viewable, name: str = "") -> dict[str, object]:
-    """Return one record as the view reads it, with the name of its model."""
+def view_model(record: Viewable, name: str = "", belief: str = "") -> dict[str, object]:
+    """Return one record as the view reads it.
+
+    Args:
+        record: the record.
+        name: the name of its model.
+        belief: a sentence about how far to believe its attention.
+    """
     return {
         "name": name,
+        "belief": belief,
+        "align": {"layer": record.align_by.layer, "head": record.align_by.head},
         "read": record.read.view(),
         "wrote": None if record.reads_itself else record.wrote.view(),
         "layers": [
@@ -114,7 +142,12 @@ def view_json(inputs: Sequence[Sequence[dict[str, object]]]) -> Markup:
     """Return what `view_inputs` gave as JSON that cannot end its element."""
     if not inputs:
         raise FigureError("a page needs at least one record, got none")
-    return htmlsafe_json_dumps(inputs, allow_nan=False)
+    return json_of(inputs)
+
+
+def json_of(value: object) -> Markup:
+    """Return a value as JSON that cannot end its element."""
+    return htmlsafe_json_dumps(value, allow_nan=False)
 
 
 def page_of(inputs: Sequence[Sequence[dict[str, object]]], *, title: str = "Attention") -> str:

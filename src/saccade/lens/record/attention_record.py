@@ -35,6 +35,10 @@ if TYPE_CHECKING:
 FORMAT = 1
 SUFFIXES = (".json", ".npz", ".html", ".png", ".svg", ".pdf")
 DECIMALS = 5  # of weights in JSON
+LARGEST_CELL = 4_000_000
+"""Characters of a page that a notebook shows in a cell."""
+CELL_HEIGHT = 720
+"""Pixels of the explorer in a cell."""
 _DAMAGE = (  # raised on files that are not what they seem
     KeyError,
     TypeError,
@@ -53,7 +57,7 @@ class AttentionRecord:
     """The attention of one answer: the weights of every layer and head, and both sides.
 
     In self-attention both sides are the same object. The record of a model without attention has
-    no layers. A notebook shows a record as its figure.
+    no layers. A notebook shows a record as its explorer, or else as its figure.
 
     Args:
         read: the side that was attended to: a text or an image.
@@ -504,10 +508,25 @@ class AttentionRecord:
         return cls(read, wrote, weights, AlignBy.of(saved.get("align_by", {})))
 
     def _repr_html_(self) -> str:
-        """Return the figure as an image, for notebooks."""
+        """Return the explorer in a sandboxed frame, for notebooks.
+
+        Its scripts run in an origin of their own and cannot reach the notebook. A record that is
+        too large for a cell is shown as its figure.
+        """
+        name = escape(repr(self))
         if not self._is_drawable:
-            return f"<code>{escape(repr(self))}</code>"
-        return f'<img alt="{escape(repr(self))}" src="{self.figure().data_url()}">'
+            return f"<code>{name}</code>"
+        page = self.to_html()
+        if len(page) > LARGEST_CELL:
+            return f'<img alt="{name}" src="{self.figure().data_url()}">'
+        return (
+            f'<iframe sandbox="allow-scripts allow-downloads" title="{name}" '
+            f'style="width:100%;height:{CELL_HEIGHT}px;border:0" srcdoc="{escape(page)}"></iframe>'
+        )
+
+    def _repr_svg_(self) -> str | None:
+        """Return the figure, for notebooks that show no frames."""
+        return self.figure().picture(".svg").decode() if self._is_drawable else None
 
     def _repr_png_(self) -> bytes | None:
         return self.figure().picture(".png", dpi=100) if self._is_drawable else None

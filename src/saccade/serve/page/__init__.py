@@ -2,6 +2,7 @@
 
 docs.js     the page of the API at /docs, rendered from openapi.json
 main.js     the page: chosen models, inputs and requests
+address.js  the state of the page in its address
 column.js   one model and its answer, at once or as a stream
 answer.js   elements that show an answer
 input.js    fields for a text, two texts or an image
@@ -9,9 +10,9 @@ options.js  fields for generation options
 parts.js    the elements of index.html, with their types
 server.js   requests, the token and errors
 
-The attention view is that of the lens's page, whose files are served with these. The files are read
-once, when the server starts. The content security policy (`middleware.py`) lets the page load
-scripts, styles and data from this server only, and forbids inline scripts.
+The attention view is that of the lens's page, whose scripts and styles are served with these. The
+files are read once, when the server starts. The content security policy (`middleware.py`) lets the
+page load scripts, styles and data from this server only, and forbids inline scripts.
 """
 
 from importlib.resources import files
@@ -28,16 +29,17 @@ MEDIA_TYPES = {
     ".svg": "image/svg+xml",
 }
 PAGES = {"/": "index.html", "/docs": "docs.html"}
-LENS_FILES = ("page.css", "view.css", "view.js")
-"""Files of the lens's page that this page uses."""
 
 
 def contents() -> dict[str, Response]:
     """Return the response for each file, by its name."""
     responses = {}
     lens = files("saccade.lens.page")
-    for file in (*files(__name__).iterdir(), *map(lens.joinpath, LENS_FILES)):
-        media_type = MEDIA_TYPES.get(f".{file.name.rpartition('.')[2]}")
+    for file in (*lens.iterdir(), *files(__name__).iterdir()):
+        suffix = f".{file.name.rpartition('.')[2]}"
+        if suffix == ".html" and file.name not in PAGES.values():
+            continue  # a template of the pages that stand alone
+        media_type = MEDIA_TYPES.get(suffix)
         if media_type is not None:
             headers = {"Content-Type": media_type}
             responses[file.name] = Response(file.read_bytes(), headers=headers)

@@ -1,6 +1,6 @@
 /* Elements that show a prediction: a text with its confidence, labels with bars, or tagged spans. */
 
-import { make, visible } from "./view.js";
+import { make, visible } from "./dom.js";
 
 const MOST_LABELS = 10;
 const KINDS = 6; // colours of labels

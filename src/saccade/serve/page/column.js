@@ -3,8 +3,8 @@
 When the input changes, the running request is cancelled and a late response is ignored. */
 
 import { answerElements } from "./answer.js";
+import { copied, deed, make } from "./dom.js";
 import { fetchEvents, fetchJson, RequestError } from "./server.js";
-import { copied, deed, make } from "./view.js";
 
 const SEEDS = 2 ** 32;
 const DEFAULT_TOKENS = 16; // of /v1/completions

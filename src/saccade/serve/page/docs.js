@@ -1,7 +1,7 @@
 /* The page of the API: the routes of openapi.json, their fields, and a request to try. */
 
+import { make } from "./dom.js";
 import { fetchJson, fetchText, RequestError, token } from "./server.js";
-import { make } from "./view.js";
 
 const MOST_READABLE = 20_000; // characters of a response
 

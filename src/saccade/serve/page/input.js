@@ -6,7 +6,7 @@ inputFor(reads, changed).element   the fields
 
 changed(atOnce) is called when the input has changed; atOnce is false while the user types. */
 
-import { brush, make } from "./view.js";
+import { brush, make } from "./dom.js";
 
 const LARGE = 4 * 2 ** 20; // bytes above which an image is resized before it is sent
 const LONGEST_SIDE = 1600; // pixels of a resized image

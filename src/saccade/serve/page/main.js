@@ -1,11 +1,14 @@
 /* The page: chosen models, the input, and requests. The lens's view shows the attention. */
 
+import { readAddress, writeAddress } from "./address.js";
 import { columnFor } from "./column.js";
+import { make } from "./dom.js";
 import { inputFor } from "./input.js";
 import { Options } from "./options.js";
 import { at } from "./parts.js";
 import { fetchJson, token } from "./server.js";
-import { fromRecord, make, show } from "./view.js";
+import { fromRecord } from "./sides.js";
+import { show } from "./view.js";
 
 const PAUSE = 250; // milliseconds without typing after which a request is sent
 
@@ -95,6 +98,12 @@ class Page {
 
   list() {
     at("model").replaceChildren(...this.models.map(({ id }) => option(id)));
+    const { model, other, texts } = readAddress();
+    const known = this.models.find(({ id }) => id === model) ?? this.models[0];
+    at("model").value = known.id;
+    at("other").replaceChildren(option(other));
+    this.read(known.reads);
+    this.input.texts = texts;
     this.choose();
   }
 
@@ -131,6 +140,8 @@ class Page {
   /** Send the changed input, at once or when typing pauses. */
   changed(atOnce) {
     clearTimeout(this.timer);
+    const [model, other] = this.columns.map((column) => column.model.id);
+    writeAddress({ model, other: other ?? "", texts: this.input.texts });
     const nothing = this.input.value() === null;
     for (const column of this.columns) {
       if (nothing) column.clear();

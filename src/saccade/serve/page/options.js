@@ -2,8 +2,8 @@
 
 An empty field is not sent, so that the recipe of the model decides. */
 
+import { make } from "./dom.js";
 import { at } from "./parts.js";
-import { make } from "./view.js";
 
 // name in the API, label, attributes of the field
 const WRITING = [

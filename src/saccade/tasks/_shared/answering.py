@@ -19,6 +19,7 @@ from torch import nn
 from saccade.attention.watch import watch
 from saccade.errors import DecodingError, WatchError
 from saccade.models.pooling import AttentionPooling
+from saccade.tasks._shared.notebook import list_html, text_html
 from saccade.tasks._shared.parallel_batches import Rows, batch_size_for, side_by_side
 
 if TYPE_CHECKING:
@@ -79,6 +80,10 @@ class Answer:
         """Return the text."""
         return self.text
 
+    def _repr_html_(self) -> str:
+        """Return the answer as a notebook shows it."""
+        return text_html(self.text, self.confidence)
+
     def to_dict(self) -> dict[str, object]:
         """Return the answer as plain JSON values, without attention.
 
@@ -104,6 +109,13 @@ class Answer:
     def as_json(self) -> dict[str, object]:
         """Return what `to_dict` returns; its earlier name."""
         return self.to_dict()
+
+
+class Answers(list[Any]):
+    """A list of answers, which a notebook shows as a table."""
+
+    def _repr_html_(self) -> str:
+        return list_html([answer._repr_html_() for answer in self])
 
 
 BLANK = Answer("", 0.0)

@@ -30,6 +30,7 @@ from saccade.shapes import Float, Tensor
 from saccade.tasks._shared.answering import (
     NO_OPTIONS,
     Answer,
+    Answers,
     Example,
     OnBatch,
     Options,
@@ -298,8 +299,8 @@ class Task(nn.Module, ABC):
         require_several(inputs)
         examples = self.prepare(inputs, options, first=first)
         self.warn(examples)
-        return self.answer_all(
-            examples, attention=attention, batch_size=batch_size, on_batch=on_batch
+        return Answers(
+            self.answer_all(examples, attention=attention, batch_size=batch_size, on_batch=on_batch)
         )
 
     def answer_all(

@@ -40,6 +40,7 @@ from saccade.metrics.regression import number_tallies
 from saccade.shapes import Float, Tensor
 from saccade.tasks._shared.answering import Answer
 from saccade.tasks._shared.evaluation import TableRows
+from saccade.tasks._shared.notebook import labels_html, text_html
 
 LABELS_FILE = "labels.json"
 SHOWN = 12
@@ -143,6 +144,11 @@ class Classification(Answer):
             return self.text
         shown = (f"{name}  {percent(self.probabilities[name])}" for name in self.labels)
         return ", ".join(shown) or "(no label)"
+
+    def _repr_html_(self) -> str:
+        if not self.probabilities:
+            return text_html(self.text, None)
+        return labels_html(self.probabilities)
 
     def to_dict(self) -> dict[str, object]:
         """Return the answer as plain JSON values, without attention."""
