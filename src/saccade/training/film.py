@@ -56,7 +56,7 @@ class Film:
         self.frames: list[dict[str, Any]] = []
 
     def restore(self) -> None:
-        """Go on with the film of a run that is resumed."""
+        """Continue the film of a run that is resumed."""
         film = read_film(self.run)
         if film is not None:
             self.chosen, self.inputs, self.frames = film["chosen"], film["inputs"], film["frames"]

@@ -322,10 +322,11 @@ def _confusions(evaluation: Evaluation) -> Confusions | None:
         return None
     rows = []
     for row in table:
-        right, *counts = row.values()
+        right, *numbers = row.values()
+        counts = [number for number in numbers if isinstance(number, int)]
         total = sum(counts)
         shades = [(count, round(TENTHS * count / max(1, total))) for count in counts]
-        own = row.get(f"answered {right}", 0)
+        own = dict(zip(list(row)[1:], counts, strict=True)).get(f"answered {right}", 0)
         rows.append((str(right), shades, f"{100 * own / total:.0f} %" if total else ""))
     names = [name.removeprefix("answered ") for name in list(table[0])[1:]]
     return Confusions(names=names, rows=rows)

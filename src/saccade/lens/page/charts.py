@@ -140,7 +140,7 @@ def line_chart(
 
 
 def interval_chart(rows: Sequence[Interval], x: str) -> Markup | None:
-    """Draw values with their intervals, one row each, from the first at the top."""
+    """Draw values with their intervals in rows, the first at the top."""
     if not rows:
         return None
     room = min(190.0, 12 + LETTER * max(len(row.name) for row in rows))
