@@ -46,7 +46,7 @@ test-lowest:
 	OMP_NUM_THREADS=1 $(LOWEST)/python -m pytest -o addopts="" -W default -q -m "not slow" $(LOWEST_TESTS)
 	rm -rf .venv-lowest/run .venv-lowest/onnx .venv-lowest/ctranslate2
 	$(LOWEST)/saccade train transformer-tiny --data builtin:phrases --out .venv-lowest/run \
-		--max-steps 3 --set model.dim=16 --set text.source.size=300
+		--max-steps 3 --set model.dim=16 --set text.source.size=300 --set generation.max_length=10
 	$(LOWEST)/saccade export .venv-lowest/run --to onnx .venv-lowest/onnx
 	$(LOWEST)/saccade export .venv-lowest/run --to ctranslate2 .venv-lowest/ctranslate2
 
