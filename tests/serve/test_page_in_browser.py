@@ -293,6 +293,8 @@ def test_language_model_generates_and_shows_attention(visit, url):
     tab.wait_for_selector(LOOKED)
     [text] = answers(tab)
     assert text.startswith("the cat")
+    tab.get_by_label("Show", exact=True).select_option("tokens")
+    until(tab, "document.querySelectorAll('.lens .text button').length > 4")
     tokens = tab.locator('.lens [aria-label="Attended to"] button').all_text_contents()
     assert len(tokens) >= len("the cat")
     assert tab.locator("article .said").inner_text() == ""  # the same text again

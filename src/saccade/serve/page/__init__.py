@@ -29,6 +29,8 @@ MEDIA_TYPES = {
     ".svg": "image/svg+xml",
 }
 PAGES = {"/": "index.html", "/docs": "docs.html"}
+ALONE = {"page.js", "film.js"}
+"""Scripts of the lens that only pages without a server need; so are its templates."""
 
 
 def contents() -> dict[str, Response]:
@@ -37,8 +39,8 @@ def contents() -> dict[str, Response]:
     lens = files("saccade.lens.page")
     for file in (*lens.iterdir(), *files(__name__).iterdir()):
         suffix = f".{file.name.rpartition('.')[2]}"
-        if suffix == ".html" and file.name not in PAGES.values():
-            continue  # a template of the pages that stand alone
+        if file.name in ALONE or (suffix == ".html" and file.name not in PAGES.values()):
+            continue
         media_type = MEDIA_TYPES.get(suffix)
         if media_type is not None:
             headers = {"Content-Type": media_type}
