@@ -244,7 +244,8 @@ def _how_to(about: Description, use: _Use, to: str) -> Iterator[str]:
             yield "```python"
             yield "import ctranslate2\n"
             yield f'model = ctranslate2.{program}("path/to/this/folder")\n```\n'
-            yield f"Tokens go in and come out by name. {names} turn text into tokens and back."
+            turn = "turns" if len(about.vocabularies) == 1 else "turn"
+            yield f"Tokens go in and come out by name. {names} {turn} text into tokens and back."
         case _:
             yield "```python"
             yield "import onnxruntime\n"
