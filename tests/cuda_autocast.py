@@ -6,8 +6,8 @@ as on a GPU: inputs rounded to 16 bits, sums in float32, the result rounded to 1
 kernel of this machine is used, which may be missing or broken.
 
 As a script it prints one line of JSON per recipe and dtype, with the error or the difference from
-float32: `python -m tests.cuda_autocast recipes`. The policy cannot be undone, so it needs its own
-process.
+float32: `python -m tests.cuda_autocast recipes bfloat16`. The policy cannot be undone, so it needs
+its own process.
 """
 
 import json
@@ -262,16 +262,16 @@ def tried(name: str, dtypes: list[torch.dtype]) -> Iterator[dict[str, Any]]:
             yield result
 
 
-def main(cases: str) -> None:
-    """Try the cases of this kind, and the trial that training runs before it uses bfloat16."""
+def main(cases: str, *dtypes: str) -> None:
+    """Try the cases of this kind in these dtypes, and the trial that training runs for bfloat16."""
     torch.set_num_threads(1)
     cuda_policy()
     data()
     trial.main(torch.device("cpu"), Precision("bfloat16", "cpu"))
     for name in {"recipes": NAMES, "variants": VARIANTS}[cases]:
-        for line in tried(name, [torch.bfloat16, torch.float16]):
+        for line in tried(name, [getattr(torch, dtype) for dtype in dtypes]):
             print(json.dumps(line), flush=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

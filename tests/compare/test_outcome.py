@@ -195,5 +195,5 @@ def test_comparison_without_a_complete_training_has_not_learned():
 def test_page_shows_verdict_and_baselines():
     one = contender(0, "rnn", {"bleu": 0.2, "chrf": 9.0}, baselines=[COPY])
     [page] = pages(compared(one)).values()
-    assert "<strong>not learned</strong>" in page
+    assert '<span class="badge bad">not learned</span>' in page
     assert "copy of the input (trivial baseline)" in page

@@ -213,12 +213,10 @@ def test_exports_a_transformer_translator(tmp_path: Path, example: Any) -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "decoder",
-    [
-        GRU_WRITER,
-        pytest.param(replace(GRU_WRITER, attention="none", cell="lstm"), marks=pytest.mark.slow),
-    ],
+    [GRU_WRITER, replace(GRU_WRITER, attention="none", cell="lstm")],
     ids=["attention", "none"],
 )
 def test_exports_a_recurrent_translator(decoder: Any, tmp_path: Path, example: Any) -> None:
@@ -229,6 +227,7 @@ def test_exports_a_recurrent_translator(decoder: Any, tmp_path: Path, example: A
     assert [example(folder).translate(text) for text in texts] == ours
 
 
+@pytest.mark.slow
 def test_exports_a_language_model(tmp_path: Path, example: Any) -> None:
     """Also beyond its block, of which the last half is then read again."""
     task = language_model()
@@ -243,6 +242,7 @@ def test_exports_a_language_model(tmp_path: Path, example: Any) -> None:
     assert max(map(len, rows)) > 9
 
 
+@pytest.mark.slow
 def test_exports_a_captioner(tmp_path: Path, example: Any, photo: Path) -> None:
     task = captioner()
     folder = written(task, tmp_path / "out")

@@ -63,7 +63,8 @@ def test_probabilities_together_are_those_of_each_input(tmp_path, name):
     (source, target), (other, _), *_ = written.PAIRS
     inputs = [source, other, f"{source} {other}", source.split()[0]]
     together = task.probabilities(inputs, target)
-    assert together == pytest.approx([task.probability(given, target) for given in inputs])
+    alone = [task.probability(given, target) for given in inputs]
+    assert together == pytest.approx(alone, rel=1e-5)  # sums in another order
     assert len(set(together)) == len(inputs)
 
 

@@ -366,7 +366,8 @@ def test_translation_is_learned_I1(tmp_path):
         out=tmp_path / "run",
         changes=[
             *("text.source.size=290", "generation.beam=1", *NO_DROPOUT, *TRANSFORMER),
-            *("training.learning_rate=0.01", "training.optim.warmup=10", "loss.label_smoothing=0"),
+            *("training.optim.kind=adamw", "training.learning_rate=0.01"),
+            *("training.optim.warmup=10", "loss.label_smoothing=0"),
             *("training.validate_every=80", "training.adapt=false"),
         ],
         max_steps=80,

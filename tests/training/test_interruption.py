@@ -41,7 +41,9 @@ def stop(child, number):
     return shlex.split(command)[1:]
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)]
+)
 def test_a_signal_in_the_loop_saves_and_resumes_to_the_bit(place, complete, forks, number):
     more = [part for change in LONG for part in ("--set", change)]
     child = forks.start(arguments(place, "run", *more))

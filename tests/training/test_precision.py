@@ -83,9 +83,16 @@ WILD = {"caption-transformer model.encoder.fine_tune=true"}
 """Batch norms over a few values in fifty random layers: the gradient is any that is finite."""
 
 
-@pytest.mark.parametrize("cases", ["recipes", pytest.param("variants", marks=pytest.mark.slow)])
-def test_every_recipe_trains_and_predicts_under_the_autocast_of_cuda(cases):
-    command = [sys.executable, "-m", "tests.cuda_autocast", cases]
+@pytest.mark.parametrize(
+    ("cases", "dtypes"),
+    [
+        ("recipes", ["bfloat16"]),
+        pytest.param("recipes", ["float16"], marks=pytest.mark.slow),
+        pytest.param("variants", ["bfloat16", "float16"], marks=pytest.mark.slow),
+    ],
+)
+def test_every_recipe_trains_and_predicts_under_the_autocast_of_cuda(cases, dtypes):
+    command = [sys.executable, "-m", "tests.cuda_autocast", cases, *dtypes]
     env = {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2", "OMP_NUM_THREADS": "1"}
     child = subprocess.run(
         command, env=env, capture_output=True, text=True, timeout=280, check=False

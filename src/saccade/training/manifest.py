@@ -139,7 +139,7 @@ def accept(folder: Path) -> list[str]:
         before = Manifest.read(folder).files
     except RunError:
         before = {}
-    other = {MANIFEST, "run.json"}
+    other = {MANIFEST, "run.json", "film.json"}  # which change while the weights do not
     names = [path.name for path in folder.glob("*.safetensors")]
     names += [path.name for path in folder.glob("*.json") if path.name not in other]
     try:

@@ -95,17 +95,29 @@ class Muon(torch.optim.AdamW):
         self, groups: Sequence[Mapping[str, Any]], *, momentum: float = 0.95, **options: Any
     ) -> None:
         super().__init__([dict(group) for group in groups], **options)
+        # `GradScaler` leaves out a step with overflown gradients, as it does for plain optimizers
+        self._step_supports_amp_scaling = False
         for group in self.param_groups:
             group.setdefault("parts", None)
             group["momentum"] = momentum
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
-        """Update all weights. Gradients of matrices are gone afterwards."""
+        """Update all weights."""
+        matrices = [
+            (weight, weight.grad)
+            for group in self.param_groups
+            if group["parts"] is not None
+            for weight in group["params"]
+        ]
         for group in self.param_groups:
             if group["parts"] is not None:
                 self._update_matrices(group)
+        for weight, _ in matrices:
+            weight.grad = None  # so that AdamW leaves it alone
         super().step(closure)
+        for weight, gradient in matrices:
+            weight.grad = gradient
 
     def _update_matrices(self, group: Mapping[str, Any]) -> None:
         learned = [
@@ -129,7 +141,6 @@ class Muon(torch.optim.AdamW):
         torch._foreach_mul_(weights, 1 - group["lr"] * group["weight_decay"])
         batches: dict[torch.Size, list[tuple[Tensor, Tensor]]] = {}
         for (weight, rows), direction in zip(learned, directions, strict=True):
-            weight.grad = None  # so that AdamW leaves it alone
             for part, towards in zip(weight.split(rows), direction.split(rows), strict=True):
                 matrix = towards.flatten(1)
                 batches.setdefault(matrix.shape, []).append((part, matrix))

@@ -42,7 +42,7 @@ def own_file(name: str) -> Markup:
     return Markup(resources.files(__package__).joinpath(name).read_text(encoding="utf-8"))
 
 
-_IMPORT = re.compile(r'^import (?:.|\n)*? from "\./([\w.]+)";\n', re.MULTILINE)
+_IMPORT = re.compile(r'^import \{[^{}]*\} from "\./([\w.]+)";\n', re.MULTILINE)
 
 
 def bundle(*names: str) -> Markup:
