@@ -156,13 +156,13 @@ def test_minutes_count_over_resumptions(place, monkeypatch):
     monkeypatch.setattr(Trainer, "seconds", seconds)
     monkeypatch.setattr(session, "rehearse_report", lambda *_: 0.0)
     changes = ("training.validate_every=100", "training.optim.schedule=cosine")
-    train(place, "run", *changes, minutes=0.1, max_steps=50)
+    train(place, "run", *changes, minutes=0.1, max_steps=50, elapsed=None)
     state = outcome(place / "run")["state"]
     assert state["step"] == 6
     assert state["ended"] == "the 0.1 minutes are over"
     rates = [line["learning_rate"] for line in metrics(place / "run") if "loss" in line]
     assert rates[-1] < rates[-2]  # the schedule follows the minutes
-    train(place, "run", *changes, minutes=0.1, max_steps=50, resume=True)
+    train(place, "run", *changes, minutes=0.1, max_steps=50, elapsed=None, resume=True)
     assert outcome(place / "run")["state"] == state
 
 
