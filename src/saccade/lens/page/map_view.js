@@ -67,6 +67,7 @@ export class MapView {
     });
     canvas.addEventListener("blur", () => this.leave());
     canvas.addEventListener("keydown", (event) => {
+      if (!this.matrix) return;
       const cell = moved(event.key, this.cell ?? [0, 0], [this.matrix.rows, this.matrix.columns]);
       if (!cell) return;
       event.preventDefault();
@@ -82,7 +83,7 @@ export class MapView {
   }
 
   enter(cell) {
-    if (!cell || !this.matrix.values.length) return;
+    if (!cell || !this.matrix?.values.length) return;
     this.cell = cell;
     this.tell();
     this.pointer.over(cell[0]);
