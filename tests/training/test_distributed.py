@@ -117,11 +117,17 @@ class Alone:
     end = Torchrun.end
 
 
+MUON = ("model.dim=16", "model.encoder.dim=16", "model.decoder.dim=32", "training.optim.kind=muon")
+
+
 def test_two_processes_started_by_saccade_equal_one(complete):
-    code, output = Alone(*arguments(complete, "self", "--set", "training.accumulate=1")).end()
+    """They divide the matrices of Muon among them."""
+    train(complete, "muon", *MUON)
+    changes = [part for change in (*MUON, "training.accumulate=1") for part in ("--set", change)]
+    code, output = Alone(*arguments(complete, "self", *changes)).end()
     assert code == 0, output
     assert output.count("all 12 steps are done") == 1
-    assert_same_training(complete, "one", "self")
+    assert_same_training(complete, "muon", "self")
 
 
 def test_processes_started_by_saccade_report_mistakes_and_signals_once(complete):

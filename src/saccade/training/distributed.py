@@ -26,6 +26,7 @@ from torch.distributed import PrefixStore, Store, TCPStore  # type: ignore[attr-
 from torch.nn.parallel import DistributedDataParallel
 
 from saccade.errors import RunError, SaccadeError, StoppedError
+from saccade.shapes import Float, Tensor
 
 MISTAKE, FAILURE = "saccade/mistake", "saccade/failure"
 """Keys of the store under which the first process leaves its error: for all later attempts, if they
@@ -91,6 +92,14 @@ class World:
         sums = torch.tensor(values, dtype=torch.float64, device=place)
         distributed.all_reduce(sums)
         return sums.tolist()
+
+    def gather(self, vector: Float[Tensor, "n"]) -> list[Float[Tensor, "n"]]:
+        """Return the vectors of all processes, which have the same length, by rank."""
+        if self.size == 1:
+            return [vector]
+        vectors = [torch.empty_like(vector) for _ in range(self.size)]
+        distributed.all_gather(vectors, vector)
+        return vectors
 
     @contextmanager
     def all_threads(self) -> Iterator[None]:

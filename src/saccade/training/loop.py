@@ -141,7 +141,7 @@ class Trainer:
         self.world, self.precision = world, precision
         self.console, self.interruption = console, interruption
         self.frozen = freeze(task.model, config.optim.freeze)
-        self.optimizer = config.optim.build(task.model, config.learning_rate)
+        self.optimizer = config.optim.build(task.model, config.learning_rate, world)
         self.average = Average(config.average, task.model)
         self.learner = world.wrap(task)
         self.film = film

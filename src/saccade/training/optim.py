@@ -14,6 +14,7 @@ from torch import nn
 from saccade.config import Conflict, Count, Fraction, NotNegative, Positive, Whole, without_effect
 from saccade.errors import RecipeError
 from saccade.shapes import Tensor
+from saccade.training.distributed import World
 from saccade.training.muon import Muon, hidden_matrices
 
 LATEST = 0.1
@@ -73,10 +74,13 @@ class OptimConfig:
             reason = f'with schedule = "{self.schedule}"'
             yield from without_effect(self, ["final_rate"], reason)
 
-    def build(self, model: nn.Module, learning_rate: float) -> torch.optim.Optimizer:
+    def build(
+        self, model: nn.Module, learning_rate: float, world: World | None = None
+    ) -> torch.optim.Optimizer:
         """Return the optimizer over the weights that learn.
 
-        Each group of weights has a `scale`, its fraction of the learning rate.
+        Each group of weights has a `scale`, its fraction of the learning rate. Processes that train
+        the model together can share the work of an update.
 
         Raises:
             RecipeError: if no weight learns.
@@ -108,7 +112,7 @@ class OptimConfig:
             for (fraction, is_vector, is_matrix), parameters in groups.items()
         ]
         if self.kind == "muon":
-            return Muon(described, momentum=self.momentum, **options)
+            return Muon(described, momentum=self.momentum, world=world, **options)
         return torch.optim.AdamW(described, **options)
 
     def factor(self, step: int, progress: float) -> float:
