@@ -21,6 +21,8 @@ COEFFICIENTS = (
 )
 """Coefficients of the quintic polynomial of each iteration. Each is the best for the range of
 singular values that the one before it leaves, from [0.003, 1] on (Amsel et al. 2025)."""
+LONG = 2
+"""Columns per row from which iterations on the small matrix X X^T cost less than those on X."""
 SMALLEST = 16
 """Rows and columns below which a matrix is updated by AdamW."""
 Parts = tuple[int, ...]
@@ -75,10 +77,32 @@ def orthogonalize(matrices: Float[Tensor, "n r c"]) -> Float[Tensor, "n r c"]:
     """
     x = matrices.mT if matrices.shape[-2] > matrices.shape[-1] else matrices
     x = x / torch.linalg.matrix_norm(x, keepdim=True).clamp_min(1e-7)
-    for a, b, c in COEFFICIENTS:
-        gram = x @ x.mT
-        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+    if x.shape[-1] >= LONG * x.shape[-2]:
+        x = _product_of_polynomials(x @ x.mT) @ x
+    else:
+        for coefficients in COEFFICIENTS:
+            x = _polynomial(x @ x.mT, *coefficients) @ x
     return x.mT if matrices.shape[-2] > matrices.shape[-1] else x
+
+
+def _product_of_polynomials(gram: Float[Tensor, "n r r"]) -> Float[Tensor, "n r r"]:
+    """Return the matrix that all iterations together multiply by, from X X^T of the first."""
+    product = _polynomial(gram, *COEFFICIENTS[0])
+    last = product
+    for coefficients in COEFFICIENTS[1:]:
+        gram = last @ gram @ last
+        last = _polynomial(gram, *coefficients)
+        product = last @ product
+    return product
+
+
+def _polynomial(gram: Float[Tensor, "n r r"], a: float, b: float, c: float) -> Tensor:
+    """Return aI + bG + cG^2."""
+    inner = c * gram
+    inner.diagonal(dim1=-2, dim2=-1).add_(b)
+    outer = gram @ inner
+    outer.diagonal(dim1=-2, dim2=-1).add_(a)
+    return outer
 
 
 def orthogonalize_all(
