@@ -15,6 +15,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,16 @@ def seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
+def steps_of(step: Callable[[int], None], numbers: range) -> None:
+    for number in numbers:
+        step(number)
+
+
+def replay(products: list[Product]) -> None:
+    for function, inputs, options in products:
+        function(*inputs, **options)
+
+
 def measure(name: str, data: str, steps: int, rounds: int) -> tuple[float, float]:
     """Return the milliseconds of a step, and of its products."""
     recipe = recipes.load(name)
@@ -129,15 +140,14 @@ def measure(name: str, data: str, steps: int, rounds: int) -> tuple[float, float
         whole, bare = [], []
         for turn in range(rounds):
             numbers = range(3 + turn * steps, 3 + (turn + 1) * steps)
-            whole.append(seconds(lambda numbers=numbers: [step(n) for n in numbers]) / steps)
+            whole.append(seconds(partial(steps_of, step, numbers)) / steps)
             replayed = 0.0
             for number in numbers:
                 with Products() as recorded:
                     step(number)
                 work = recorded.products
-                for function, inputs, options in work:  # once, so that memory is there
-                    function(*inputs, **options)
-                replayed += seconds(lambda work=work: [f(*a, **k) for f, a, k in work])
+                replay(work)  # once, so that memory is there
+                replayed += seconds(partial(replay, work))
             bare.append(replayed / steps)
     return 1e3 * statistics.median(whole), 1e3 * statistics.median(bare)
 

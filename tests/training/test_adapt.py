@@ -86,6 +86,32 @@ def test_keys_set_by_hand_are_not_changed(tmp_path):
     assert own[DECODER] == 0.0
 
 
+@pytest.mark.parametrize(
+    ("changes", "rate"),
+    [
+        (["model.dim=512"], 0.002),
+        (["model.dim=64"], None),  # a narrower model learns as well at the rate of the recipe
+        (["training.update_tokens=8192"], 0.008),
+        (["training.update_tokens=512"], 0.002),
+        (["model.dim=512", "training.update_tokens=4096"], 0.00283),
+        (["model.dim=512", "training.update_tokens=8192"], None),  # as much down as up
+        (["model.dim=512", "training.learning_rate=0.01"], None),
+        (["model.encoder.num_layers=2"], None),
+    ],
+)
+def test_the_learning_rate_follows_width_and_update_that_are_set_by_hand(changes, rate):
+    recipe = recipes.load("transformer-tiny", changes)
+    once = adapt(recipe, TrainingFacts())
+    expected = {} if rate is None else {"training.learning_rate": rate}
+    assert {**recipe.table()["training"], "learning_rate": 0} == {
+        **once.recipe.table()["training"],
+        "learning_rate": 0,
+    }
+    assert once.recipe.training.learning_rate == (rate or recipe.training.learning_rate)
+    assert once.changes.keys() == expected.keys()
+    assert once.to(TrainingFacts()).changes == once.changes  # not twice
+
+
 def test_the_model_of_a_warm_start_is_not_changed():
     model = recipes.load("transformer-tiny").table()["model"]
     recipe = recipes.load("transformer-tiny", (), model)

@@ -7,8 +7,10 @@ never changed. The run records the changes, so that it resumes and repeats exact
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, NamedTuple
 
 from saccade.config import set_key
@@ -103,10 +105,10 @@ def adapt(recipe: Recipe, facts: TrainingFacts) -> Adaptation:
     if not recipe.training.adapt:
         return Adaptation(recipe)
     before = flat(recipe.table())
+    rules = (rule(before, facts) for rule in (_vocabulary, _batch, _dropout, _warmup))
     changes = [
         change
-        for rule in (_vocabulary, _batch, _dropout, _warmup)
-        for change in rule(before, facts)
+        for change in chain(_rate(before, recipe.tuned), *rules)
         if change.value != before[change.key] and not recipe.sets(change.key)
     ]
     values = {change.key: change.value for change in changes}
@@ -145,6 +147,23 @@ def _vocabularies(table: Mapping[str, Any]) -> list[str]:
     """Return the keys of the sizes of the vocabularies of text pairs."""
     sides = [f"text.{side}" for side in ("source", "target")]
     return [f"{side}.size" for side in sides if table.get(f"{side}.kind") in ("bpe", "unigram")]
+
+
+def _rate(table: Mapping[str, Any], tuned: Mapping[str, Any]) -> Iterator[Change]:
+    """Follow the width and the size of an update that were set by hand.
+
+    A wider matrix needs a smaller rate; the noise of a gradient falls with the root of its tokens.
+    """
+    rate, reasons = table["training.learning_rate"], []
+    dim, tokens = "model.dim", "training.update_tokens"
+    if dim in tuned and table[dim] > tuned[dim]:
+        rate *= math.sqrt(tuned[dim] / table[dim])
+        reasons.append(f"the width is {table[dim]}, not {tuned[dim]}")
+    if tuned.get(tokens) and table[tokens]:
+        rate *= math.sqrt(table[tokens] / tuned[tokens])
+        reasons.append(f"an update has {table[tokens]:,} tokens, not {tuned[tokens]:,}")
+    if reasons:
+        yield Change("training.learning_rate", float(f"{rate:.3g}"), ", ".join(reasons))
 
 
 def _vocabulary(table: Mapping[str, Any], facts: TrainingFacts) -> Iterator[Change]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
@@ -68,7 +68,8 @@ class TrainingConfig:
     patience           validations in a row without an improvement after which training stops; 0
                        never stops early
     adapt              whether dropout, warm-up, batch size and vocabulary size adapt to small data
-                       and short budgets where they are not set by hand; what is chosen is printed
+                       and short budgets, and the learning rate to a width and a size of an update
+                       that were changed, where they are not set by hand; what is chosen is printed
                        and recorded in run.json
     seed               random seed of the first weights, the order of the data and dropout; change
                        it to see how much a result depends on chance
@@ -136,6 +137,7 @@ class Recipe:
         training: the budget, the optimizer, and how often to validate and save.
         by_hand: keys and tables that were set by hand, in a file or by a change; they do not adapt
             to the data.
+        tuned: the values that a built-in recipe has for the keys that a change has set.
 
     Example:
         >>> recipe = load("transformer-tiny", ["training.max_steps=100"])
@@ -147,6 +149,7 @@ class Recipe:
     options: TaskConfig
     training: TrainingConfig
     by_hand: frozenset[str] = field(default=frozenset(), compare=False)
+    tuned: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     def sets(self, key: str) -> bool:
         """Return whether a key, or a table that it stands in, was set by hand."""
@@ -222,7 +225,14 @@ def load(
         mistake = not conflict.idle or _sets(changes, conflict.key)
         if mistake or conflict in _conflicts_of(unchanged):
             raise RecipeError(f"{name}: {conflict.reason}")
-    return recipe
+    if Path(name).suffix == ".toml" or not changes:
+        return recipe
+    return replace(recipe, tuned=_tuned(from_table(unchanged, str(name)), by_hand))
+
+
+def _tuned(recipe: Recipe, by_hand: Iterable[str]) -> dict[str, Any]:
+    values = flat(recipe.table())
+    return {key: values[key] for key in by_hand if key in values}
 
 
 def _sets(changes: Sequence[str], key: str) -> bool:
