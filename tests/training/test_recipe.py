@@ -266,3 +266,10 @@ def test_the_number_of_processes_does_not_change_an_update():
             assert sorted(index for index, _ in together) == list(range(read, read + 4))
             rows = {index: rows.tolist() for index, rows in together}
             assert rows == {index: rows.tolist() for index, rows in alone.update(read)}
+
+
+def test_a_change_may_make_the_model_of_a_warm_start_valid():
+    longest = {"kind": "learned", "length": 64}  # the recipe reads 256 tokens
+    model = {"dim": 16, "encoder": {"num_layers": 1, "num_heads": 2, "position": longest}}
+    recipe = load("transformer-tagger", ["text.max_length=64"], model)
+    assert recipe.tuned == {"text.max_length": 256}

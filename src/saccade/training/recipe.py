@@ -227,12 +227,8 @@ def load(
             raise RecipeError(f"{name}: {conflict.reason}")
     if Path(name).suffix == ".toml" or not changes:
         return recipe
-    return replace(recipe, tuned=_tuned(from_table(unchanged, str(name)), by_hand))
-
-
-def _tuned(recipe: Recipe, by_hand: Iterable[str]) -> dict[str, Any]:
-    values = flat(recipe.table())
-    return {key: values[key] for key in by_hand if key in values}
+    tuned = {key: value for key, value in flat(unchanged).items() if key in by_hand}
+    return replace(recipe, tuned=tuned)
 
 
 def _sets(changes: Sequence[str], key: str) -> bool:
