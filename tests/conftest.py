@@ -38,6 +38,7 @@ type_checks.install()
 @pytest.fixture(autouse=True)
 def _seeded() -> None:
     torch.manual_seed(0)
+    type_checks.new_test()
 
 
 @pytest.fixture(scope="module")  # while it is open, nothing else can run an event loop

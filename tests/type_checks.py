@@ -3,7 +3,8 @@
 `jaxtyping.jaxtyped` binds the arguments of each call, checks them twice, and compiles its checks
 again whenever a function inside a function is defined. In tests with tiny models that takes longer
 than the models. `checked` replaces it: arguments and results are checked once, the sizes of axes
-are remembered only by functions that name some, and the checks of inner functions are kept.
+are remembered only by functions that name some, and the checks of inner functions are kept. In each
+test, the first `CHECKED` calls of a function are checked.
 """
 
 import dataclasses
@@ -16,6 +17,8 @@ import typing
 import jaxtyping
 from beartype import BeartypeConf, beartype
 
+CHECKED = 30
+_test = [0]  # the number of the test that runs
 _plain = jaxtyping.jaxtyped
 _check = beartype(conf=BeartypeConf(violation_type=jaxtyping.TypeCheckError))
 _inner: dict[types.CodeType, tuple[dict[str, object], tuple[object, ...]]] = {}
@@ -28,6 +31,11 @@ def install() -> None:
     """
     if any(type(finder).__name__ == "_JaxtypingFinder" for finder in sys.meta_path):
         jaxtyping.jaxtyped = checked
+
+
+def new_test() -> None:
+    """Check the first calls of every function again."""
+    _test[0] += 1
 
 
 def checked(fn=None, *, typechecker):
@@ -57,22 +65,42 @@ def checked(fn=None, *, typechecker):
     return (_with_axes if _names_axes(hints) else _without_axes)(fn, run)
 
 
-def _without_axes(fn, run):
+class _Calls:
+    """Count the calls of a function in the current test."""
+
+    __slots__ = ("count", "test")
+
+    def __init__(self):
+        self.count = self.test = 0
+
+    def are_enough(self):
+        """Return whether the call that begins needs no check."""
+        if self.test != _test[0]:
+            self.count, self.test = 0, _test[0]
+        self.count += 1
+        return self.count > CHECKED or jaxtyping.config.jaxtyping_disable
+
+
+def _without_axes(fn, run, calls=None):
+    calls = calls or _Calls()
+
     @functools.wraps(fn)
     def call(*args, **kwargs):
         __tracebackhide__ = True
-        return (fn if jaxtyping.config.jaxtyping_disable else run)(*args, **kwargs)
+        return (fn if calls.are_enough() else run)(*args, **kwargs)
 
     return call
 
 
-def _with_axes(fn, run):
+def _with_axes(fn, run, calls=None):
     from jaxtyping._storage import pop_shape_memo, push_shape_memo
+
+    calls = calls or _Calls()
 
     @functools.wraps(fn)
     def call(*args, **kwargs):
         __tracebackhide__ = True
-        if jaxtyping.config.jaxtyping_disable:
+        if calls.are_enough():
             return fn(*args, **kwargs)
         push_shape_memo({})
         try:
@@ -103,9 +131,9 @@ def _checked_inner(fn):
             *named, signature.replace(return_annotation=typing.Any), output=False
         )
         after, result = _make_fn_with_signature(*named, signature, output=True)
-        checks = (_check(before), _check(after), result, _names_axes(hints))
+        checks = (_check(before), _check(after), result, _names_axes(hints), _Calls())
         _inner[fn.__code__] = (fn.__annotations__, checks)
-    before, after, result, axes = checks
+    before, after, result, axes, calls = checks
 
     def run(*args, **kwargs):
         __tracebackhide__ = True
@@ -114,7 +142,7 @@ def _checked_inner(fn):
         after(*args, **kwargs, **{result: value})
         return value
 
-    return (_with_axes if axes else _without_axes)(fn, run)
+    return (_with_axes if axes else _without_axes)(fn, run, calls)
 
 
 def _hints(fn) -> dict[str, object]:
