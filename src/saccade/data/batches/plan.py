@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-import numpy as np
-
+from saccade.data.batches.cut import Cut
 from saccade.data.store.ragged import Integers, Numbers
 from saccade.errors import DataError
 
@@ -30,7 +29,7 @@ def batches(lengths: Integers, budget: int, *, seed: int, epoch: int) -> list[Nu
         seed: The seed of the order.
         epoch: The number of the epoch.
     """
-    return _Cut(_checked(lengths, budget), budget).shuffled(seed, epoch)
+    return list(Cut(_checked(lengths, budget), budget).shuffled(seed, epoch))
 
 
 def padding_fraction(lengths: Integers, batches: Sequence[Numbers]) -> float:
@@ -111,11 +110,11 @@ class Plan:
         return self._cut.count
 
     @cached_property
-    def _cut(self) -> "_Cut":
-        return _Cut(self.lengths, self.budget)
+    def _cut(self) -> Cut:
+        return Cut(self.lengths, self.budget)
 
     @cached_property
-    def _epochs(self) -> dict[int, list[Numbers]]:
+    def _epochs(self) -> dict[int, Sequence[Numbers]]:
         return {}
 
     def _assignment(self, number: int) -> Assignment:
@@ -125,56 +124,6 @@ class Plan:
                 self._epochs.pop(next(iter(self._epochs)))
             self._epochs[epoch] = self._cut.shuffled(self.seed, epoch)
         return Assignment(number, self._epochs[epoch][place])
-
-
-class _Cut:
-    """Rows sorted by length and cut into batches; rows of equal lengths are interchangeable."""
-
-    def __init__(self, lengths: Integers, budget: int) -> None:
-        order = _order(lengths)
-        ordered = lengths[order].astype(np.int64)
-        differs = np.ones(len(order), dtype=bool)
-        differs[1:] = (ordered[1:] != ordered[:-1]).any(1)
-        self._rank = np.empty(len(order), np.int64)  # rows of equal lengths have the same rank
-        self._rank[order] = np.cumsum(differs)
-        self._ends = _ends(ordered, budget)
-
-    @property
-    def count(self) -> int:
-        return len(self._ends)
-
-    def shuffled(self, seed: int, epoch: int) -> list[Numbers]:
-        generator = np.random.default_rng([seed, epoch])
-        shuffled = generator.permutation(len(self._rank))
-        rows = shuffled[np.argsort(self._rank[shuffled], kind="stable")]
-        batches = np.split(rows, self._ends[:-1])
-        return [batches[i] for i in generator.permutation(self.count)]
-
-
-def _order(lengths: Integers) -> Numbers:
-    """Sort by the first field, and by the next in alternating direction.
-
-    Where the first field changes, the next one continues from its value instead of jumping.
-    """
-    keys = []
-    turns = np.zeros(len(lengths), dtype=np.int64)
-    for field in lengths.T.astype(np.int64):
-        keys.append(np.where(turns % 2 == 0, field, -field))
-        turns = turns + field
-    return np.lexsort(keys[::-1])
-
-
-def _ends(ordered: Numbers, budget: int) -> list[int]:
-    """Return the end of each batch: as many rows as the budget allows, from the first on."""
-    ends: list[int] = []
-    start, count = 0, len(ordered)
-    while start < count:
-        most = budget // max(1, int(ordered[start].sum())) + 1
-        longest = np.maximum.accumulate(ordered[start : start + most], axis=0).sum(1)
-        padded = np.maximum(longest, 1) * np.arange(1, len(longest) + 1)
-        start += max(1, int(np.searchsorted(padded, budget, side="right")))
-        ends.append(start)
-    return ends
 
 
 def _checked(lengths: Integers, budget: int) -> Integers:
