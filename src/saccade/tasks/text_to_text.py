@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from saccade.config import Conflict, Count
@@ -18,6 +17,7 @@ from saccade.data.batches.collate import pad, pad_rows
 from saccade.data.corpus import Row, Split
 from saccade.data.sources.columns import Column
 from saccade.data.store.cache import Encoded, encode_once
+from saccade.data.store.ragged import Integers, sizes_of
 from saccade.decoders.recurrent import RecurrentDecoderConfig
 from saccade.decoding import DecodingStart, Eager, GenerationConfig, TextEngine
 from saccade.errors import RunError, brief
@@ -247,9 +247,9 @@ class TextToText(WritingTask):
             split, both, key=key, folder=folder, limits=(limit, limit), progress=progress
         )
 
-    def sizes(self, examples: Encoded) -> npt.NDArray[np.int64]:
+    def sizes(self, examples: Encoded) -> Integers:
         """Return the numbers of tokens of both sides, with their stop tokens."""
-        return np.stack([field.lengths for field in examples.fields], 1) + 1
+        return sizes_of(examples.fields, more=1)
 
     def collate(self, examples: Encoded, rows: Rows) -> Pairs:
         """Return the pairs at `rows` as one batch."""

@@ -50,9 +50,9 @@ class Cut:
         """Return the batches of an epoch, in its order."""
         generator = np.random.default_rng([seed, epoch])
         count = len(self._lengths)
-        order = np.arange(count, dtype=np.uint32 if count < 2**32 else np.int64)
+        order: Rows = np.arange(count, dtype=np.uint32 if count < 2**32 else np.int64)
         generator.shuffle(order)
-        rows = np.empty_like(order)
+        rows: Rows = np.empty_like(order)
         free = self._firsts.copy()
         for start in range(0, count, PIECE):
             piece = order[start : start + PIECE]

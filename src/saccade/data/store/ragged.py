@@ -4,7 +4,6 @@ NAME.tokens holds all numbers in sequence (uint16, or uint32 if needed);
 NAME.offsets holds the start of each sequence (int64), and last the end of the final one.
 """
 
-from array import array
 from collections.abc import Sequence
 from contextlib import suppress
 from io import BufferedWriter
@@ -63,6 +62,30 @@ class Ragged:
         return self.tokens[places].astype(np.int64), np.asarray(lengths)
 
 
+def sizes_of(fields: Sequence[Ragged], more: int = 0) -> Integers:
+    """Return the lengths (rows, fields) of sequences plus `more`, in 16 bits if they fit.
+
+    They are computed in pieces, so the result is the only array as long as the fields.
+
+    >>> sizes_of([Ragged(np.arange(5), np.array([0, 2, 5]))], more=1).tolist()
+    [[3], [4]]
+    """
+    count = len(fields[0]) if fields else 0
+    starts = range(0, count, BLOCK)
+
+    def lengths(field: Ragged, start: int) -> Numbers:
+        return np.diff(field.offsets[start : start + BLOCK + 1])
+
+    most = (int(lengths(field, start).max()) for field in fields for start in starts)
+    longest = more + max(most, default=0)
+    sizes = np.empty((count, len(fields)), np.uint16 if longest < 2**15 else np.int64)
+    for i, field in enumerate(fields):
+        for start in starts:
+            sizes[start : start + BLOCK, i] = lengths(field, start)
+    sizes += np.array(more, sizes.dtype)
+    return sizes
+
+
 def runs(starts: Numbers, lengths: Numbers) -> Numbers:
     """Return start, start + 1, … of each run, one after the other.
 
@@ -74,13 +97,15 @@ def runs(starts: Numbers, lengths: Numbers) -> Numbers:
 
 
 class RaggedWriter:
-    """Write sequences to a file; only their offsets stay in memory."""
+    """Write sequences to files; none of them stays in memory."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self._folder, self._name = folder, name
         self.dtype = "uint16"
-        self._offsets = array("q", [0])
+        self._end = 0
         self._stream: BufferedWriter = open(self._tokens, "wb")  # noqa: SIM115  (closed by `close`)
+        self._offsets = open(folder / f"{name}.offsets", "wb")  # noqa: SIM115
+        self._offsets.write(np.zeros(1, np.int64).tobytes())
 
     @property
     def _tokens(self) -> Path:
@@ -89,26 +114,35 @@ class RaggedWriter:
     def add(self, sequences: Sequence[Sequence[int]]) -> None:
         """Append sequences."""
         joined = np.fromiter((x for sequence in sequences for x in sequence), np.int64)
-        if len(joined):
-            if joined.min() < 0 or joined.max() > LARGEST:
-                wrong = joined.min() if joined.min() < 0 else joined.max()
-                raise DataError(f"token ids must be from 0 to {LARGEST}, got {wrong}")
-            if joined.max() > np.iinfo(self.dtype).max:
-                self._widen()
-            self._stream.write(joined.astype(self.dtype).tobytes())
-        for sequence in sequences:
-            self._offsets.append(self._offsets[-1] + len(sequence))
+        if len(joined) and (joined.min() < 0 or joined.max() > LARGEST):
+            wrong = joined.min() if joined.min() < 0 else joined.max()
+            raise DataError(f"token ids must be from 0 to {LARGEST}, got {wrong}")
+        self._append(joined, np.fromiter(map(len, sequences), np.int64, len(sequences)))
+
+    def add_joined(self, tokens: Integers, lengths: Numbers) -> None:
+        """Append sequences of valid numbers that follow each other in one array."""
+        self._append(tokens, lengths)
 
     def close(self) -> None:
-        """Write the offsets, which completes the files."""
+        """Complete the files."""
         self._stream.close()
-        with open(self._folder / f"{self._name}.offsets", "wb") as stream:
-            self._offsets.tofile(stream)
+        self._offsets.close()
 
     def abandon(self) -> None:
-        """Close the file, complete or not."""
-        with suppress(OSError):  # a full disk rejects the last bytes again
-            self._stream.close()
+        """Close the files, complete or not."""
+        for stream in (self._stream, self._offsets):
+            with suppress(OSError):  # a full disk rejects the last bytes again
+                stream.close()
+
+    def _append(self, tokens: Integers, lengths: Numbers) -> None:
+        if len(tokens):
+            if tokens.max() > np.iinfo(self.dtype).max:
+                self._widen()
+            self._stream.write(tokens.astype(self.dtype, copy=False).tobytes())
+        if len(lengths):
+            ends = self._end + np.cumsum(lengths)
+            self._offsets.write(ends.tobytes())
+            self._end = int(ends[-1])
 
     def _widen(self) -> None:
         """Write the numbers so far again as uint32, because a large one follows."""

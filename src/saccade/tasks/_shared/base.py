@@ -24,6 +24,7 @@ from saccade.data.corpus import Item, Split
 from saccade.data.corpus import items as grouped
 from saccade.data.sources.columns import Column
 from saccade.data.store.cache import Encoded
+from saccade.data.store.ragged import Integers
 from saccade.decoding import GenerationConfig
 from saccade.errors import DataError, WatchError
 from saccade.shapes import Float, Tensor
@@ -129,7 +130,7 @@ class Task(nn.Module, ABC):
         """Return the examples of a split as numbers, from the cache in `folder` if it has them."""
 
     @abstractmethod
-    def sizes(self, examples: Encoded) -> npt.NDArray[np.int64]:
+    def sizes(self, examples: Encoded) -> Integers:
         """Return the number of tokens of each example on each side (n, sides)."""
 
     @abstractmethod
