@@ -482,8 +482,20 @@ def accuracy(guess: Callable[[list[Any]], Tensor], rows: Sequence[tuple[Any, int
     return right / len(rows)
 
 
+def phrases(text: str, shortest: int = 1) -> Iterator[str]:
+    """Yield the phrases of a text that are shorter than the text."""
+    words = text.split()
+    for length in range(shortest, len(words)):
+        for start in range(len(words) - length + 1):
+            yield " ".join(words[start : start + length])
+
+
 def sentences(out: Path) -> Labelled:
-    """Return SST-2 with 1 000 of its training sentences for validation, as ids of 8 000 pieces."""
+    """Return SST-2 with 1 000 sentences of its training set for validation, as ids of 8 000 pieces.
+
+    The training set also has the phrases of its sentences. Those of the validation sentences are
+    left out of the training, so that validation is as hard as the dev set.
+    """
     from tokenizers import BertWordPieceTokenizer
 
     folder = data_folder() / "sst2" / "glue"
@@ -491,12 +503,14 @@ def sentences(out: Path) -> Labelled:
         split: [tuple(line.rsplit("\t", 1)) for line in list(read_lines(folder / file))[1:]]
         for split, file in (("train", "train.tsv.gz"), ("test", "dev.tsv"))
     }
-    order = np.random.default_rng(0).permutation(len(rows["train"])).tolist()
-    parts = {
-        "valid": [rows["train"][i] for i in order[:1000]],
-        "train": [rows["train"][i] for i in sorted(order[1000:])],
-        "test": rows["test"],
-    }
+    smaller = {phrase for text, _ in rows["train"] for phrase in phrases(text)}
+    complete = [row for row in rows["train"] if " ".join(row[0].split()) not in smaller]
+    order = np.random.default_rng(0).permutation(len(complete)).tolist()
+    valid = [complete[i] for i in order[:1000]]
+    seen = {" ".join(text.split()) for text, _ in valid}
+    seen |= {phrase for text, _ in valid for phrase in phrases(text, shortest=4)}
+    train = [row for row in rows["train"] if " ".join(row[0].split()) not in seen]
+    parts = {"valid": valid, "train": train, "test": rows["test"]}
     ours = out / "data" / "sentences"
     ours.mkdir(parents=True, exist_ok=True)
     for split, some in parts.items():
