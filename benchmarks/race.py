@@ -22,6 +22,7 @@ a beam of 5: use it once, at the end. Hugging Face's contestants need `pip insta
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import math
 import subprocess
@@ -137,9 +138,8 @@ def pairs(out: Path) -> Pairs:
     ours = out / "data" / "translation"
     ours.mkdir(parents=True, exist_ok=True)
     for split, rows in texts.items():
-        for side, language in enumerate(("en", "de")):
-            content = "".join(f"{row[side]}\n" for row in rows)
-            (ours / f"{split}.{language}").write_text(content, "utf-8")
+        with (ours / f"{split}.csv").open("w", encoding="utf-8", newline="") as file:
+            csv.writer(file).writerows([("source", "target"), *rows])
     tokenizer = Tokenizer(models.BPE(unk_token="<unk>"))
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
     tokenizer.decoder = decoders.Metaspace()
