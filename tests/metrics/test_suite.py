@@ -75,3 +75,15 @@ def test_empty_predictions_have_finite_scores():
 def test_raises_on_invalid_options(options, message):
     with pytest.raises(MetricError, match=message):
         TextMetricsConfig(**options)
+
+
+def test_tokenised_texts_give_a_remark_and_no_warning_of_sacrebleu(caplog):
+    tokenised = [[f"a dog barks {i} ."] for i in range(120)]
+    plain = [[text[0].replace(" .", ".")] for text in tokenised]
+    config = TextMetricsConfig(names=("bleu",))
+    config.tally([texts[0] for texts in tokenised], tokenised)
+    assert not caplog.records
+    [remark] = config.remarks(tokenised)
+    assert 'metrics.tokenize="none"' in remark
+    assert config.remarks(plain) == []
+    assert dataclasses.replace(config, tokenize="none").remarks(tokenised) == []

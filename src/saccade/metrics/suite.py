@@ -54,6 +54,9 @@ USERS = {
     "stress": ("word_error_rate", "phoneme_error_rate"),
 }
 """The metrics that use each option."""
+TOKENISED_ENDS = (" .", " !", " ?")
+FEWEST_TEXTS = 20
+"""Ends of texts whose words were split, and the fewest texts to judge by."""
 _TallyOf = Callable[[Sequence[str], Sequence[Sequence[str]]], Tally]
 
 
@@ -100,6 +103,18 @@ class TextMetricsConfig:
         require_items(predictions, references)
         tallies = self._tallies()
         return {name: tallies[name](predictions, references) for name in self.names}
+
+    def remarks(self, references: Sequence[Sequence[str]]) -> list[str]:
+        """Return a remark if BLEU splits texts into words that are split already."""
+        if "bleu" not in self.names or self.tokenize == "none":
+            return []
+        ends = [texts[0].endswith(TOKENISED_ENDS) for texts in references if texts]
+        if len(ends) < FEWEST_TEXTS or sum(ends) * 2 < len(ends):
+            return []
+        return [
+            "the texts look tokenised, since a space precedes their last punctuation mark; their "
+            'usual BLEU is that of --set metrics.tokenize="none", set when training'
+        ]
 
     def _tallies(self) -> Mapping[str, _TallyOf]:
         def cased(tally: Callable[..., Tally]) -> _TallyOf:

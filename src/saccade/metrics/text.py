@@ -50,8 +50,8 @@ def bleu_tally(
         raise MetricError(f"tokenize must be one of {allowed}; got {tokenize!r}")
     from sacrebleu.metrics.bleu import BLEU
 
-    # force: no warning that texts look tokenised where they are meant to be
-    metric = BLEU(tokenize=tokenize, lowercase=lowercase, force=tokenize == "none")
+    # force: sacreBLEU prints no warning about tokenised texts; `TextMetricsConfig.remarks` has one
+    metric = BLEU(tokenize=tokenize, lowercase=lowercase, force=True)
     return _tally("bleu", metric, predictions, references)
 
 

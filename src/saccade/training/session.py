@@ -667,7 +667,7 @@ class _Job:
         write_report(self.run, task, evaluation, baselines, remarks, samples=samples)
         if samples and isinstance(task, HasEngine):
             self.run.keep_samples(data.items)
-        for line in remarks:
+        for line in (*(evaluation.remarks if evaluation else ()), *remarks):
             self.notify(line)
 
     def keeps_samples(self) -> bool:

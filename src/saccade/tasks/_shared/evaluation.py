@@ -88,6 +88,7 @@ def evaluation_of(
     texts: Sequence[str] = (),
     without_lengths: Mapping[str, Tally] | None = None,
     tables: Mapping[str, TableRows] | None = None,
+    remarks: Sequence[str] = (),
     engine: str = "eager",
 ) -> Evaluation:
     """Return the evaluation of some answers.
@@ -101,6 +102,7 @@ def evaluation_of(
         texts: The texts by whose length items are grouped; none if they are not.
         without_lengths: Tallies that are not divided by length.
         tables: Other rows worth reading, by title.
+        remarks: Sentences about what the metrics do not show.
         engine: The engine that generated the answers.
     """
     every = {**tallies, **(without_lengths or {})}
@@ -110,5 +112,6 @@ def evaluation_of(
         items,
         by_length(tallies, texts) if texts and not quick else [],
         tables=tables or {},
+        remarks=remarks,
         engine=engine,
     )

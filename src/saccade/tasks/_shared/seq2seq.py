@@ -135,7 +135,8 @@ class WritingTask(GeneratingTask):
     def measure(self, items: list[Item], answers: Sequence[Answer], *, quick: bool) -> Evaluation:
         """Return the metrics of the answers against the references of the items."""
         texts = [answer.text for answer in answers]
-        tallies = self.metrics.tally(texts, [item.references for item in items])
+        references = [item.references for item in items]
+        tallies = self.metrics.tally(texts, references)
         return evaluation_of(
             items,
             texts,
@@ -143,6 +144,7 @@ class WritingTask(GeneratingTask):
             self.metrics,
             quick=quick,
             texts=self.lengths(items),
+            remarks=() if quick else self.metrics.remarks(references),
             engine=self.engine.name,
         )
 
