@@ -37,6 +37,7 @@ def test_every_route_documents_every_status(schema):
     paths = schema["paths"]
     assert {path for path, known in paths.items() if "post" in known} == {
         "/v1/predict",
+        "/v1/score",
         "/translate",
         "/v1/completions",
     }

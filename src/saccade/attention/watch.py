@@ -257,6 +257,46 @@ def count_heads(module: nn.Module, layers: Collection[str] | None = None) -> int
     return sum(getattr(owner, "num_heads", 1) for owner in owners)
 
 
+@contextmanager
+def weights_in_graph(module: nn.Module) -> Iterator[Mapping[str, Tensor]]:
+    """Keep the weights of each attention of Saccade's below `module` in the graph of gradients.
+
+    What the module computes in this block depends on these very tensors, so that
+    `torch.autograd.grad` gives the effect of each weight. `watch(detach=False)` is for losses on
+    the weights; it may return views of them, on which the output does not depend.
+
+    Returns:
+        The weights of the last call of each attention, (b, h, q, k) or without h, by its name.
+    """
+    graph = _Graph(_names(module))
+    token = watchers.set((*watchers.get(), graph))
+    try:
+        yield graph.weights
+    finally:
+        watchers.reset(token)
+
+
+class _Graph:
+    """A watcher that keeps the weights of the last call of each attention as they are."""
+
+    def __init__(self, names: Mapping[Attend, str]) -> None:
+        self._names = names
+        self.weights: dict[str, Tensor] = {}
+
+    def wants(self, attend: Attend) -> bool:
+        return attend in self._names
+
+    def record(self, attend: Attend, weights: Float[Tensor, "*b q k"]) -> None:
+        # weights that no parameter precedes, as in a frozen model, begin the graph
+        self.weights[self._names[attend]] = weights.requires_grad_()
+
+    def count(self, attend: Attend) -> int:
+        return 0
+
+    def join(self, attend: Attend, since: int) -> None:
+        pass  # the steps of a recurrent decoder: the last one is kept
+
+
 class _Recorder:
     def __init__(
         self,

@@ -1,10 +1,10 @@
 """Dynamic batching: one queue and one thread per model.
 
-Jobs with equal options are answered in one call of `predict`. If that call fails, each job is
-answered alone, so that only the invalid one fails. A job's future is cancelled when its deadline
-has passed, its client has left or the server stops; the job then leaves the queue. A running batch
-is cancelled when fewer than half of its inputs are still wanted, and those are answered again
-without the others.
+Jobs with equal options are answered in one call of `predict`, or of `score` if outputs are given.
+If that call fails, each job is answered alone, so that only the invalid one fails. A job's future
+is cancelled when its deadline has passed, its client has left or the server stops; the job then
+leaves the queue. A running batch is cancelled when fewer than half of its inputs are still wanted,
+and those are answered again without the others.
 """
 
 import threading
@@ -42,6 +42,7 @@ class PredictionJob:
         pieces: Parts that its inputs are split into, if they are.
         pixels: Pixels of its images.
         weights: Attention weights that its records can have.
+        outputs: The output of each input that is to be scored; None to predict.
         future: Future of the answers.
         arrived: Monotonic time at which it was created.
     """
@@ -53,6 +54,7 @@ class PredictionJob:
     pieces: int = 0
     pixels: int = 0
     weights: int = 0
+    outputs: Sequence[str] | None = None
     future: Future[list[Answer]] = field(default_factory=Future)
     arrived: float = field(default_factory=time.monotonic)
 
@@ -60,14 +62,15 @@ class PredictionJob:
     def sizes(self) -> tuple[int, ...]:
         """Inputs or pieces, characters, pixels and weights, which are bounded for each batch."""
         count = max(self.pieces, len(self.inputs))
-        return count, sum(map(characters, self.inputs)), self.pixels, self.weights
+        texts = (*self.inputs, *(self.outputs or ()))
+        return count, sum(map(characters, texts)), self.pixels, self.weights
 
     @property
     def batch_key(self) -> Hashable:
         """Jobs share a batch only if this value is equal."""
         if self.alone:
             return id(self)
-        return self.attention, tuple(sorted(self.options.items()))
+        return self.outputs is None, self.attention, tuple(sorted(self.options.items()))
 
 
 class Batcher:
@@ -176,8 +179,16 @@ class Batcher:
 
         with cancellable(mostly_unwanted), sharing(self._layouts):
             raise_if_cancelled()
+            inputs = [value for job in batch for value in job.inputs]
+            if batch[0].outputs is not None:
+                return self._task.score(
+                    inputs,
+                    [output for job in batch for output in job.outputs or ()],
+                    attention=batch[0].attention,
+                    batch_size=self._limits.batch_size,
+                )
             return self._task.predict(
-                [value for job in batch for value in job.inputs],
+                inputs,
                 attention=batch[0].attention,
                 batch_size=self._limits.batch_size,
                 **batch[0].options,

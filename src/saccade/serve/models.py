@@ -18,7 +18,7 @@ from saccade.serve.limits import RequestLimits
 from saccade.serve.problems import Problem
 from saccade.serve.prometheus import ServerMetrics
 from saccade.serve.streamer import Streamer, StreamPiece
-from saccade.tasks import Aligns, Answer, Streams, Task
+from saccade.tasks import Aligns, Answer, GeneratedText, Streams, Task
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 LANGUAGE_PAIR = re.compile(r"([a-z]{2,3})-([a-z]{2,3})")
@@ -120,8 +120,28 @@ class ServedModel:
         Raises:
             Problem: The queue is full, an input or option is invalid, or the deadline has passed.
         """
+        return await self._answered(
+            partial(self._job, values, options, attention=attention), deadline
+        )
+
+    async def score(
+        self,
+        values: Sequence[object],
+        outputs: Sequence[str],
+        deadline: Deadline,
+        *,
+        attention: bool = False,
+    ) -> list[Answer]:
+        """Return the scores of an output for each input; see `predict` and `Task.score`."""
+        return await self._answered(
+            partial(self._scoring_job, values, outputs, attention=attention), deadline
+        )
+
+    async def _answered(
+        self, job_of: Callable[[], PredictionJob], deadline: Deadline
+    ) -> list[Answer]:
         with self._queue_place():
-            job = await deadline.run(partial(self._job, values, options, attention=attention))
+            job = await deadline.run(job_of)
             self._batcher.submit(job)
             try:
                 answers = await deadline.wait_for(asyncio.wrap_future(job.future))
@@ -215,6 +235,35 @@ class ServedModel:
             )
         except SaccadeError as error:
             raise Problem("invalid", str(error)) from error
+
+    def _scoring_job(
+        self, values: Sequence[object], outputs: Sequence[str], *, attention: bool
+    ) -> PredictionJob:
+        """Return the job of a request with outputs; raise if it exceeds a limit."""
+        if len(outputs) != len(values):
+            raise Problem(
+                "invalid",
+                f"the request has {len(values)} inputs and {len(outputs)} outputs; send one output "
+                "per input",
+            )
+        job = replace(self._job(values, {}, attention=attention), outputs=outputs, alone=False)
+        if (length := job.sizes[1]) > self.limits.characters:
+            raise Problem(
+                "invalid",
+                f"the texts of the request have {length:,} characters together, more than the "
+                f"{self.limits.characters:,} allowed; send fewer or shorter texts",
+            )
+        match self.task.describe().writes:
+            case GeneratedText(tokenizer=tokenizer, options=own):
+                most = max(self.limits.max_length, own.max_length)
+                lengths = [len(ids) for ids in tokenizer.encode_batch(list(outputs))]
+                if (longest := max(lengths)) > most:
+                    raise Problem(
+                        "invalid",
+                        f"output {lengths.index(longest) + 1} has {longest:,} tokens, more than "
+                        f"the {most:,} allowed; send a shorter output",
+                    )
+        return job
 
     def _truncates(self, prompt: str, options: GenerationOptions) -> bool:
         """Return whether only a part of a prompt is read."""

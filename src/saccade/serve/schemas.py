@@ -106,6 +106,33 @@ class PredictRequest(RequestBody):
         return {"sample": True, **options} if samples else options
 
 
+class ScoreRequest(RequestBody):
+    """Inputs for a model, and an output for each of them that is to be scored."""
+
+    model: Text | None = Field(
+        None, description="Name of the model. May be omitted if only one model is served."
+    )
+    inputs: Annotated[list[object], MinLen(1)] = Field(
+        description="Inputs of the kind that the model reads, as in `/v1/predict`.",
+        examples=[["my cat sleeps"]],
+    )
+    outputs: Annotated[Texts, MinLen(1)] = Field(
+        description=(
+            "One output per input: a text, a label, or tags separated by spaces. For a text with "
+            "[MASK], the text with its masks filled."
+        ),
+        examples=[["mon chien dort"]],
+    )
+    attention: bool = Field(
+        default=False,
+        description=(
+            f"{ATTENTION} For an output text: where the model looks while it writes this text. For "
+            "a label: the attention that speaks for it, each weight times its effect on the "
+            "probability of the label."
+        ),
+    )
+
+
 class TranslateRequest(RequestBody):
     """Texts for the model that translates between two languages."""
 
@@ -204,6 +231,40 @@ class PredictAnswer(ResponseBody):
         ),
         examples=[
             [{"text": "mon chat dort", "score": -0.07, "confidence": 0.93, "truncated": False}]
+        ],
+    )
+
+
+class ScoreAnswer(ResponseBody):
+    """Scores in the order of the inputs."""
+
+    model: str = Field(description="Name of the model.", examples=["en-fr"])
+    answers: list[dict[str, object]] = Field(
+        description=(
+            "One object per input: the output as `text`, its `score` (mean log-probability per "
+            "token), its `confidence` (geometric mean of the probabilities of its tokens), "
+            "`truncated`, whether only a part of the input was read, and `tokens`: for each token, "
+            "the end of the text included, its `text` and `probability`, and the most probable "
+            "token at its place as `best` and `best_probability`. A label is one token, tags are "
+            "one per word. With attention: `attention`, which is null for an empty input."
+        ),
+        examples=[
+            [
+                {
+                    "text": "mon chien dort",
+                    "score": -1.2,
+                    "confidence": 0.3,
+                    "truncated": False,
+                    "tokens": [
+                        {
+                            "text": "▁chien",
+                            "probability": 0.03,
+                            "best": "▁chat",
+                            "best_probability": 0.95,
+                        }
+                    ],
+                }
+            ]
         ],
     )
 

@@ -79,6 +79,7 @@ from saccade.tasks._shared.labels import (
     Several,
 )
 from saccade.tasks._shared.pieces import links_in_text
+from saccade.tasks._shared.scoring import ScoredAnswer, TokenScore
 from saccade.tasks._shared.tags import Tagging, Tags, TagSpan
 
 __all__ = [
@@ -116,6 +117,7 @@ __all__ = [
     "Output",
     "Progress",
     "Rows",
+    "ScoredAnswer",
     "Several",
     "Standing",
     "Streams",
@@ -127,6 +129,7 @@ __all__ = [
     "TaskConfig",
     "TextInput",
     "TokenOutput",
+    "TokenScore",
     "VectorInput",
     "advice",
     "best_baseline",

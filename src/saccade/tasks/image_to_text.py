@@ -242,14 +242,14 @@ class ImageToText(ImageTask, WritingTask):
 
     def forward(self, batch: Captioned) -> Loss:
         """Return the cross-entropy of each token of a caption, given those before and the image."""
-        options, images, before = self.config.loss, batch.images, batch.target[:, :-1]
+        options = self.config.loss
         if self.training:
-            images = augment(images, self.config.augment)
+            batch = replace(batch, images=augment(batch.images, self.config.augment))
         if not (self.training and options.doubly_stochastic):
-            hidden = self.model.hidden(self.view.read(images), before)
+            hidden = self.states(batch)
             return self.written_loss(hidden, batch.target, batch.places, options.label_smoothing)
         with watch(self.model, detach=False, layers=self.model.cross_attentions()) as seen:
-            hidden = self.model.hidden(self.view.read(images), before)
+            hidden = self.states(batch)
         loss = self.written_loss(hidden, batch.target, batch.places, options.label_smoothing)
         looks = torch.stack([entry.weights.mean(1) for entry in seen.values()]).mean(0)
         uneven = unevenness(looks, batch.target_mask[:, 1:])
@@ -258,6 +258,14 @@ class ImageToText(ImageTask, WritingTask):
             total=loss.total + options.doubly_stochastic * uneven,
             metrics={**loss.metrics, "unevenness": uneven.detach()},
         )
+
+    def states(self, batch: Captioned) -> Float[Tensor, "b t d"]:
+        """Return the states from which the tokens of the captions are predicted."""
+        return self.model.hidden(self.view.read(batch.images), batch.target[:, :-1])
+
+    def forced(self, examples: Sequence[ImageExample], targets: Sequence[list[int]]) -> Captioned:
+        """Return the batch in which each image has the given caption."""
+        return self._forced(self.gallery.examples(examples), targets)
 
     def encode(self, split: Split, folder: Path, progress: Progress | None = None) -> Encoded:
         """Return the array of each image, computed once, and the token ids of its captions."""
@@ -318,9 +326,9 @@ class ImageToText(ImageTask, WritingTask):
     ) -> list[AttentionRecord]:
         """Return where each token of the captions looked, in one watched pass."""
         texts = self.tokens_of(answers)
-        batch = self._forced(self.gallery.examples(examples), texts).to(self.device)
+        batch = self.forced(examples, texts).to(self.device)
         return self.cross_records(
-            lambda: self.model.hidden(self.view.read(batch.images), batch.target[:, :-1]),
+            lambda: self.states(batch),
             [self.view.side(example.image(), self.grid) for example in examples],
             [side_of(self.target, ids) for ids in texts],
         )

@@ -52,6 +52,7 @@ from saccade.tasks._shared.description import (
 )
 from saccade.tasks._shared.evaluation import Evaluation
 from saccade.tasks._shared.ngrams import NgramModel
+from saccade.tasks._shared.scoring import TokenScore, score_tokens
 from saccade.tasks._shared.seq2seq import GeneratingTask, GenerationExample, answer_of
 from saccade.text import Tokenizer, VocabularyConfig
 
@@ -339,8 +340,28 @@ class LanguageModeling(GeneratingTask):
 
         A text that is longer than a block is read from its end.
         """
+        return self._forced(self._contexts(inputs), outputs)
+
+    def token_scores(
+        self, examples: Sequence[ContextExample], outputs: Sequence[str]
+    ) -> list[list[TokenScore]]:
+        """Return the score of each token of the continuations."""
+        contexts = [example.tokens for example in examples]
+        batch = self._forced(contexts, outputs).to(self.device)
+        states = self.model.hidden(batch.tokens, batch.documents).flatten(0, 1)
+        given = batch.following.flatten().index_select(0, batch.places)
+        rows = batch.places // batch.tokens.shape[1]
+        return score_tokens(
+            self.model.output(states.index_select(0, batch.places)),
+            given,
+            rows.bincount(minlength=len(examples)).tolist(),
+            self.tokenizer.pieces,
+            self.writes.never,
+        )
+
+    def _forced(self, contexts: Sequence[list[int]], outputs: Sequence[str]) -> Passages:
         texts, given = [], []
-        for context, output in zip(self._contexts(inputs), outputs, strict=True):
+        for context, output in zip(contexts, outputs, strict=True):
             written = self.tokenizer.encode_part(output)
             texts.append([*context, *written][-self._size - 1 :])
             given.append(max(0, len(texts[-1]) - 1 - len(written)))

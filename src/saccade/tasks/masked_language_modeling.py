@@ -58,6 +58,7 @@ from saccade.tasks._shared.description import (
 )
 from saccade.tasks._shared.evaluation import Evaluation, evaluation_of
 from saccade.tasks._shared.ngrams import NgramModel
+from saccade.tasks._shared.scoring import TokenScore, score_tokens
 from saccade.text import Tokenizer, VocabularyConfig
 from saccade.text.counting import require_text
 
@@ -330,7 +331,21 @@ class MaskedLanguageModeling(Task):
 
     def force(self, inputs: Sequence[str], outputs: Sequence[str]) -> MaskedTexts:
         """Return the batch in which each input has holes that the output fills."""
-        examples = self.prepare(inputs)
+        return self._forced(self.prepare(inputs), outputs)
+
+    def token_scores(
+        self, examples: Sequence[HoleExample], outputs: Sequence[str]
+    ) -> list[list[TokenScore]]:
+        """Return the score of the token in each hole."""
+        batch = self._forced(examples, outputs)
+        return score_tokens(
+            self.model.output(self._hidden(batch)),
+            batch.targets,
+            [len(example.holes) for example in examples],
+            self.tokenizer.pieces,
+        )
+
+    def _forced(self, examples: Sequence[HoleExample], outputs: Sequence[str]) -> MaskedTexts:
         return self._batch(
             [
                 self._masked_text(example, self._fitting(example, output))

@@ -45,6 +45,7 @@ from saccade.tasks._shared.description import (
 )
 from saccade.tasks._shared.evaluation import Evaluation, TableRows, evaluation_of
 from saccade.tasks._shared.labels import SHOWN, LabelLossConfig, percent, score_table
+from saccade.tasks._shared.scoring import TokenScore, score_tokens
 from saccade.tasks._shared.tags import (
     BrokenTags,
     Tagging,
@@ -354,6 +355,23 @@ class WordTagging(LabelTask):
             for example, rows in zip(examples, logits, strict=True)
         ]
 
+    def token_scores(
+        self, examples: Sequence[WordsExample], outputs: Sequence[str]
+    ) -> list[list[TokenScore]]:
+        """Return the score of the given tag of each word."""
+        logits = self._word_logits([(x.ids, x.starts) for x in examples])
+        scores = []
+        for example, output, rows in zip(examples, outputs, logits, strict=True):
+            numbers = torch.from_numpy(self._given_tags(example, output))
+            of_words = score_tokens(
+                rows / self.temperature,
+                numbers,
+                [len(numbers)],
+                lambda ids: [self.labels.names[i] for i in ids],
+            )
+            scores += of_words
+        return scores
+
     def _answer(self, example: WordsExample, logits: Float[Tensor, "n c"]) -> Tagging:
         log_p = logits.log_softmax(-1).numpy()
         decided = self.labels.decide(log_p) if len(log_p) else []
@@ -414,19 +432,18 @@ class WordTagging(LabelTask):
 
     def force(self, inputs: Sequence[str | Sequence[str]], outputs: Sequence[str]) -> Tagged:
         """Return the batch in which each input has the given tags, separated by spaces."""
-        triples = []
-        for number, (example, output) in enumerate(
-            zip(self.prepare(inputs), outputs, strict=True), 1
-        ):
-            tags = [self.labels.number(tag) for tag in split_elements(output)]
-            if len(tags) < len(example.starts):
-                raise DecodingError(
-                    f"output {number} has {len(tags)} tags for {len(example.starts)} words; give "
-                    "one tag per word"
-                )
-            numbers = np.array(tags[: len(example.starts)], dtype=np.int64)
-            triples.append((example.ids, example.starts, numbers))
-        return self._batch(triples)
+        pairs = zip(self.prepare(inputs), outputs, strict=True)
+        return self._batch([(x.ids, x.starts, self._given_tags(x, tags)) for x, tags in pairs])
+
+    def _given_tags(self, example: WordsExample, output: str) -> npt.NDArray[np.int64]:
+        """Return the numbers of the tags of an output, one per word that is read."""
+        tags = [self.labels.number(tag) for tag in split_elements(output)]
+        if len(tags) < len(example.starts):
+            raise DecodingError(
+                f"output {example.number + 1} has {len(tags)} tags for {len(example.starts)} words;"
+                " give one tag per word"
+            )
+        return np.array(tags[: len(example.starts)], dtype=np.int64)
 
     def truth(self, examples: Encoded, rows: Rows) -> Tensor:
         """Return the tags of all words of these examples."""

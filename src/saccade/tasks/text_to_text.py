@@ -27,7 +27,7 @@ from saccade.lens.alignment.selection import candidates
 from saccade.lens.record import AttentionRecord, Side
 from saccade.metrics import TextMetricsConfig
 from saccade.models import Translator, TranslatorConfig
-from saccade.shapes import Bool, Int, Tensor
+from saccade.shapes import Bool, Float, Int, Tensor
 from saccade.tasks._shared.answering import NO_OPTIONS, Answer, Options
 from saccade.tasks._shared.base import Batch, Loss, Progress, Rows, TaskConfig
 from saccade.tasks._shared.description import (
@@ -230,8 +230,16 @@ class TextToText(WritingTask):
 
     def forward(self, batch: Pairs) -> Loss:
         """Return the cross-entropy of each target token, given those before it and the source."""
-        x = self.model.hidden(batch.source, batch.target[:, :-1], batch.source_mask)
+        x = self.states(batch)
         return self.written_loss(x, batch.target, batch.places, self.config.loss.label_smoothing)
+
+    def states(self, batch: Pairs) -> Float[Tensor, "b t d"]:
+        """Return the states from which the target tokens are predicted."""
+        return self.model.hidden(batch.source, batch.target[:, :-1], batch.source_mask)
+
+    def forced(self, examples: Sequence[SourceExample], targets: Sequence[list[int]]) -> Pairs:
+        """Return the batch in which each source has the given target."""
+        return self._forced([example.tokens for example in examples], list(targets))
 
     def encode(self, split: Split, folder: Path, progress: Progress | None = None) -> Encoded:
         """Return the token ids of both sides, without start and stop."""
@@ -397,7 +405,7 @@ class TextToText(WritingTask):
         """Return where each written token looked, in one watched pass over finished answers."""
         batch = self._forced(sources, targets).to(self.device)
         records = self.cross_records(
-            lambda: self.model.hidden(batch.source, batch.target[:, :-1], batch.source_mask),
+            lambda: self.states(batch),
             read,
             wrote,
         )

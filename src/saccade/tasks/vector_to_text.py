@@ -161,10 +161,19 @@ class VectorToText(VectorTask, WritingTask):
 
     def forward(self, batch: Transcribed) -> Loss:
         """Return the cross-entropy of each token of a text, given those before and the vectors."""
-        vectors = self.scaled(batch.vectors, batch.mask)
-        hidden = self.model.hidden(vectors, batch.target[:, :-1], batch.mask)
         smoothing = self.config.loss.label_smoothing
-        return self.written_loss(hidden, batch.target, batch.places, smoothing)
+        return self.written_loss(self.states(batch), batch.target, batch.places, smoothing)
+
+    def states(self, batch: Transcribed) -> Float[Tensor, "b t d"]:
+        """Return the states from which the tokens of the texts are predicted."""
+        vectors = self.scaled(batch.vectors, batch.mask)
+        return self.model.hidden(vectors, batch.target[:, :-1], batch.mask)
+
+    def forced(
+        self, examples: Sequence[VectorExample], targets: Sequence[list[int]]
+    ) -> Transcribed:
+        """Return the batch in which each sequence has the given text."""
+        return self._forced(self.arrays(examples), targets)
 
     def encode(self, split: Split, folder: Path, progress: Progress | None = None) -> Encoded:
         """Return the vectors of each sequence, and the token ids of its text."""
@@ -230,9 +239,8 @@ class VectorToText(VectorTask, WritingTask):
         """Return the attention over time of each generated token, from one watched pass."""
         texts, arrays = self.tokens_of(answers), self.arrays(examples)
         batch = self._forced(arrays, texts).to(self.device)
-        vectors = self.scaled(batch.vectors, batch.mask)
         return self.cross_records(
-            lambda: self.model.hidden(vectors, batch.target[:, :-1], batch.mask),
+            lambda: self.states(batch),
             [self.vectors.side(array) for array in arrays],
             [side_of(self.target, ids) for ids in texts],
         )

@@ -1,4 +1,4 @@
-"""Predictions of any model, as `saccade predict` gives them, and the list of models."""
+"""Predictions of any model, scores of given outputs, and the list of models."""
 
 import time
 
@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from saccade.serve.json_body import FORM_FIELDS, IMAGE, REQUEST, VECTORS, StrictRoute
 from saccade.serve.middleware import UPLOAD
-from saccade.serve.models import ModelRegistry
+from saccade.serve.models import ModelRegistry, ServedModel
 from saccade.serve.problems import WORK, Problem, documented
 from saccade.serve.routes.responses import (
     JsonPieces,
@@ -18,38 +18,50 @@ from saccade.serve.routes.responses import (
     json_object,
     json_response,
 )
-from saccade.serve.schemas import ModelEntry, ModelList, PredictAnswer, PredictRequest
+from saccade.serve.schemas import (
+    ModelEntry,
+    ModelList,
+    PredictAnswer,
+    PredictRequest,
+    ScoreAnswer,
+    ScoreRequest,
+)
 from saccade.tasks import Answer
 
-UPLOAD_PATHS = ("/v1/predict",)
+UPLOAD_PATHS = ("/v1/predict", "/v1/score")
 """Paths that accept uploads."""
-UPLOAD_SCHEMA = {
-    "type": "object",
-    "additionalProperties": False,
-    "properties": {
-        REQUEST: {
-            "type": "string",
-            "description": "The other fields of the request, as a JSON object without `inputs`.",
-            "examples": ['{"model": "photos", "attention": true}'],
+
+
+def upload_body(request: type[PredictRequest | ScoreRequest]) -> dict[str, object]:
+    """Return the OpenAPI description of the request body as an upload."""
+    fields = [name for name in FORM_FIELDS if name in request.model_fields]
+    schema = {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {
+            REQUEST: {
+                "type": "string",
+                "description": "The other fields of the request, as a JSON object without "
+                "`inputs`.",
+                "examples": ['{"model": "photos", "attention": true}'],
+            },
+            **{
+                name: {
+                    "type": "string",
+                    "description": f"The field `{name}`, as its JSON or as text.",
+                }
+                for name in fields
+            },
+            IMAGE: _files("Image file; one part per input."),
+            VECTORS: _files("File .npy with an array (steps, width); one part per input."),
         },
-        **{
-            name: {"type": "string", "description": f"The field `{name}`, as its JSON or as text."}
-            for name in FORM_FIELDS
-        },
-        IMAGE: {
-            "type": "array",
-            "minItems": 1,
-            "items": {"type": "string", "format": "binary"},
-            "description": "Image file; one part per input.",
-        },
-        VECTORS: {
-            "type": "array",
-            "minItems": 1,
-            "items": {"type": "string", "format": "binary"},
-            "description": "File .npy with an array (steps, width); one part per input.",
-        },
-    },
-}
+    }
+    return {"content": {UPLOAD: {"schema": schema}}}
+
+
+def _files(description: str) -> dict[str, object]:
+    file = {"type": "string", "format": "binary"}
+    return {"type": "array", "minItems": 1, "items": file, "description": description}
 
 
 def router(models: ModelRegistry) -> APIRouter:
@@ -65,7 +77,7 @@ def router(models: ModelRegistry) -> APIRouter:
             200: {"model": PredictAnswer, "description": "One answer per input."},
             **documented("no_such_model", *WORK),
         },
-        openapi_extra={"requestBody": {"content": {UPLOAD: {"schema": UPLOAD_SCHEMA}}}},
+        openapi_extra={"requestBody": upload_body(PredictRequest)},
     )
     async def predict(body: PredictRequest, request: Request) -> Response:
         """Answer inputs with any of the models: translate, classify, caption, continue.
@@ -73,29 +85,39 @@ def router(models: ModelRegistry) -> APIRouter:
         Images and .npy files can also be uploaded by a form, `multipart/form-data`, such as with
         `curl -F image=@photo.png` or `curl -F vectors=@clip.npy`.
         """
-        model = models.find(body.model)
-        reads = model.task.describe().reads
-        if not reads.suffixes and any(type(value) is bytes for value in body.inputs):
-            raise Problem(
-                "invalid",
-                f"{model.name} reads neither images nor vectors; send its inputs as JSON instead",
-            )
+        model = _model_for(models, body)
         answers = await model.predict(
             body.inputs,
             body.options,
             deadline_of(request, model, body.inputs),
             attention=body.attention,
         )
+        return await _response(model, answers, attention=body.attention)
 
-        def encoded(answer: Answer) -> JsonPieces:
-            attention = {"attention": attention_json(answer)} if body.attention else {}
-            return json_object(answer.to_dict(), **attention)
+    @routes.post(
+        "/v1/score",
+        summary="Score given outputs",
+        response_model=None,
+        responses={
+            200: {"model": ScoreAnswer, "description": "The scores of one output per input."},
+            **documented("no_such_model", *WORK),
+        },
+        openapi_extra={"requestBody": upload_body(ScoreRequest)},
+    )
+    async def score(body: ScoreRequest, request: Request) -> Response:
+        """Return how probable given outputs are, token by token: why not this answer?
 
-        return await json_response(
-            json_object({"model": model.name}, answers=json_array(map(encoded, answers))),
-            answers,
+        Each output is forced in one pass; nothing is generated. An upload has its `outputs` in the
+        part `request`.
+        """
+        model = _model_for(models, body)
+        answers = await model.score(
+            body.inputs,
+            body.outputs,
+            deadline_of(request, model, body.inputs),
             attention=body.attention,
         )
+        return await _response(model, answers, attention=body.attention)
 
     @routes.get("/v1/models", summary="List models", responses=documented())
     async def list_models() -> ModelList:
@@ -117,3 +139,24 @@ def router(models: ModelRegistry) -> APIRouter:
         )
 
     return routes
+
+
+def _model_for(models: ModelRegistry, body: PredictRequest | ScoreRequest) -> ServedModel:
+    """Return the model of a request; raise if it cannot read files and the inputs are some."""
+    model = models.find(body.model)
+    reads = model.task.describe().reads
+    if not reads.suffixes and any(type(value) is bytes for value in body.inputs):
+        raise Problem(
+            "invalid",
+            f"{model.name} reads neither images nor vectors; send its inputs as JSON instead",
+        )
+    return model
+
+
+async def _response(model: ServedModel, answers: list[Answer], *, attention: bool) -> Response:
+    def encoded(answer: Answer) -> JsonPieces:
+        record = {"attention": attention_json(answer)} if attention else {}
+        return json_object(answer.to_dict(), **record)
+
+    pieces = json_object({"model": model.name}, answers=json_array(map(encoded, answers)))
+    return await json_response(pieces, answers, attention=attention)

@@ -10,7 +10,7 @@ import logging
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -26,7 +26,7 @@ from saccade.data.sources.columns import Column
 from saccade.data.store.cache import Encoded
 from saccade.data.store.ragged import Integers
 from saccade.decoding import GenerationConfig
-from saccade.errors import DataError, WatchError
+from saccade.errors import DataError, DecodingError, WatchError
 from saccade.shapes import Float, Tensor
 from saccade.tasks._shared.answering import (
     NO_OPTIONS,
@@ -41,6 +41,7 @@ from saccade.tasks._shared.answering import (
 )
 from saccade.tasks._shared.description import VOCABULARY_FILE, Description
 from saccade.tasks._shared.evaluation import Evaluation
+from saccade.tasks._shared.scoring import ScoredAnswer, TokenScore, scored_answer
 from saccade.text import Tokenizer, VocabularyConfig
 
 if TYPE_CHECKING:
@@ -170,6 +171,24 @@ class Task(nn.Module, ABC):
     def join(self, examples: Sequence[Any], answers: list[Answer]) -> list[Answer]:
         """Return one answer per input from the answers to all examples."""
         return answers
+
+    def token_scores(
+        self, examples: Sequence[Any], outputs: Sequence[str]
+    ) -> Sequence[Sequence[TokenScore]]:
+        """Return the score of each token of the given outputs of a batch; see `score`."""
+        raise DecodingError(
+            f"outputs of the task {self.name} cannot be scored, because they have no probability"
+        )
+
+    def attention_toward(self, given: TaskInput, answer: ScoredAnswer) -> AttentionRecord:
+        """Return where the model looks if an input is answered by a given output.
+
+        Args:
+            given: The input.
+            answer: The output, with what `look` returned for it.
+        """
+        assert answer.attention is not None
+        return answer.attention
 
     def measure(self, items: list[Item], answers: Sequence[Any], *, quick: bool) -> Evaluation:
         """Return the metrics of the answers to some items; see `evaluate`."""
@@ -319,6 +338,65 @@ class Task(nn.Module, ABC):
             examples, self.answer, look, self.device, batch_size=batch_size, on_batch=on_batch
         )
         return self.join(examples, answers)
+
+    def score(
+        self,
+        inputs: Sequence[TaskInput],
+        outputs: Sequence[str],
+        *,
+        attention: bool = False,
+        batch_size: int = 64,
+    ) -> list[Any]:
+        """Return how probable given outputs are, token by token: why not this answer?
+
+        Each output is forced in one pass (teacher forcing); nothing is generated. An output is a
+        text, a label, or tags separated by spaces, as `evaluate` reads them.
+
+        Args:
+            inputs: The inputs, as `predict` takes them.
+            outputs: The output of each input.
+            attention: Whether to return where the model looked, as an `AttentionRecord`. Where a
+                label is read from does not depend on the label, so the record of a label shows the
+                attention that speaks for it: each weight times its effect on its probability.
+            batch_size: The maximum number of inputs of similar length that are scored together.
+
+        Returns:
+            One `ScoredAnswer` per input, whose `token_scores` have the probability of each token
+            and the most probable token at its place.
+
+        Raises:
+            DecodingError: An input or an output is not valid, or outputs have no probability.
+            WatchError: `attention` of a model without attention.
+        """
+        require_several(inputs)
+        require_several(outputs)
+        if len(inputs) != len(outputs):
+            raise DecodingError(
+                f"score takes one output per input, got {len(inputs)} inputs and {len(outputs)} "
+                "outputs"
+            )
+        examples = self.prepare(inputs, self.unsplit)
+        self.warn(examples)
+        self.ensure_eval()
+
+        def scored(batch: Sequence[Example]) -> list[ScoredAnswer]:
+            given = [outputs[example.number] for example in batch]
+            rows = zip(given, self.token_scores(batch, given), strict=True)
+            return [scored_answer(text, tokens) for text, tokens in rows]
+
+        look = self.look if attention else None
+        answers = answer_all(
+            examples, scored, look, self.device, batch_size=batch_size, on_batch=None
+        )
+        rows = zip(inputs, outputs, answers, strict=True)
+        return Answers(self._with_toward(*row) for row in rows)
+
+    def _with_toward(self, given: TaskInput, output: str, answer: Answer) -> ScoredAnswer:
+        if not isinstance(answer, ScoredAnswer):  # of a blank input
+            return scored_answer(output, ())
+        if answer.attention is None:
+            return answer
+        return replace(answer, attention=self.attention_toward(given, answer))
 
     def evaluate(
         self,

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from torch import nn
 from saccade.data.corpus import Item, Split
 from saccade.data.sources.columns import Column
 from saccade.data.store.cache import Encoded
-from saccade.errors import RecipeError, RunError, brief
+from saccade.errors import DataError, DecodingError, RecipeError, RunError, brief
 from saccade.files import read_json
 from saccade.metrics import ClassificationMetricsConfig
 from saccade.shapes import Float, Tensor
@@ -41,7 +41,12 @@ from saccade.tasks._shared.labels import (
     Several,
     calibration_sentence,
     majority,
+    named,
 )
+from saccade.tasks._shared.scoring import ScoredAnswer, TokenScore, attention_toward
+
+if TYPE_CHECKING:
+    from saccade.lens.record import AttentionRecord
 
 LABEL = Column(
     "label", ("labels", "class", "category", "target", "score"), numbers=True, label=True
@@ -150,6 +155,20 @@ class LabelTask(Task):
             gamma=self.options.focal_gamma,
             weights=self.class_weights,
         )
+
+    def attention_toward(self, given: TaskInput, answer: ScoredAnswer) -> AttentionRecord:
+        """Return the attention that speaks for a label: each weight times its effect on it.
+
+        Where a label is read from does not depend on the label, but the effect of each weight on
+        its probability does.
+        """
+        record = super().attention_toward(given, answer)
+
+        def loss() -> Tensor:
+            total: Tensor = self(self.force([given], [answer.text]).to(self.device)).total
+            return total
+
+        return attention_toward(record, self.model, loss)
 
     def finish(self, examples: Encoded) -> str:
         """Calibrate the probabilities, and choose the thresholds of several labels at once."""
@@ -294,6 +313,22 @@ class Classifier(LabelTask):
     def probabilities(self, inputs: Sequence[TaskInput], output: str) -> list[float] | None:
         """Return the `probability` of a label for each input, computed together."""
         return None if isinstance(self.labels, Number) else likelihoods(self, inputs, output)
+
+    def token_scores(
+        self, examples: Sequence[Any], outputs: Sequence[str]
+    ) -> list[list[TokenScore]]:
+        """Return the calibrated probability of each label, beside the most probable one."""
+        for number, label in enumerate(outputs, 1):
+            try:
+                self.labels.encode(label, "")
+            except DataError:
+                raise DecodingError(
+                    f"output {number} must be a label of this model ({named(self.labels.names)}), "
+                    f"got {label[:40]!r}"
+                ) from None
+        answers: Sequence[Any] = self.answer(examples)  # Classifications
+        pairs = zip(answers, outputs, strict=True)
+        return [self.labels.label_scores(answer.probabilities, label) for answer, label in pairs]
 
     def truth(self, examples: Encoded, rows: Rows) -> Tensor:
         """Return the labels of these examples, which are their last field."""

@@ -24,7 +24,7 @@ from torch.nn import functional as F
 from saccade.config import Conflict, Fraction, NotNegative, Positive, without_effect
 from saccade.data.corpus import Item, Row, Split
 from saccade.data.validation_split import are_numbers, split_labels
-from saccade.errors import DataError, RecipeError, RunError, brief
+from saccade.errors import DataError, DecodingError, RecipeError, RunError, brief
 from saccade.files import read_json
 from saccade.metrics import ClassificationMetricsConfig, Tally
 from saccade.metrics.calibration import Calibration, cross_fit, expected_calibration_error_tally
@@ -41,6 +41,7 @@ from saccade.shapes import Float, Tensor
 from saccade.tasks._shared.answering import Answer
 from saccade.tasks._shared.evaluation import TableRows
 from saccade.tasks._shared.notebook import labels_html, text_html
+from saccade.tasks._shared.scoring import TokenScore
 
 LABELS_FILE = "labels.json"
 SHOWN = 12
@@ -218,6 +219,17 @@ class Labels(ABC):
     def answer(self, logits: Float[Tensor, "w c"], temperature: float) -> Classification:
         """Return the prediction of an input's logits, averaged over its windows."""
 
+    def label_scores(self, probabilities: Mapping[str, float], label: str) -> list[TokenScore]:
+        """Return the score of a given label beside the most probable one; see `Task.score`.
+
+        Args:
+            probabilities: The probability of each class.
+            label: The label, as data has it.
+        """
+        label = label.strip()
+        best = max(probabilities, key=lambda name: probabilities[name])
+        return [TokenScore(label, probabilities[label], best, probabilities[best])]
+
     def calibrate(self, logits: Float[Tensor, "n c"], truth: Tensor) -> Calibration | None:
         """Return the temperature that fits the labels best; None if there are no probabilities."""
         return cross_fit(logits.double().numpy(), truth.long().numpy())
@@ -272,7 +284,7 @@ class Labels(ABC):
             if name not in self.names:
                 raise RecipeError(
                     f"loss.class_weights has a weight for {name[:40]!r}, which is not a label of "
-                    f"the training data ({_some(self.names)}); correct or remove it"
+                    f"the training data ({named(self.names)}); correct or remove it"
                 )
         return torch.tensor([weights.get(name, 1.0) for name in self.names]).double()
 
@@ -516,6 +528,17 @@ class Several(Labels):
             labels=names,
         )
 
+    def label_scores(self, probabilities: Mapping[str, float], label: str) -> list[TokenScore]:
+        """Return the score of each class: that it holds or does not hold, as the label says."""
+        given = set(self.split(label))
+        scores = []
+        for name, p in probabilities.items():
+            both = {name: p, f"not {name}": 1 - p}
+            best = name if p > self.thresholds[name] else f"not {name}"
+            own = name if name in given else f"not {name}"
+            scores.append(TokenScore(own, both[own], best, both[best]))
+        return scores
+
     def choose_thresholds(self, logits: Float[Tensor, "n c"], truth: Tensor) -> str:
         """Choose the threshold of each class by its F1, if that is better than with 0.5."""
         p, right = logits.double().sigmoid().numpy(), truth.bool().numpy()
@@ -623,6 +646,13 @@ class Number(Labels):
         """Return the number, with four digits after the point."""
         value = float(logits.double().mean()) * self.scale + self.mean
         return Classification(f"{value:.4f}", 0.0)
+
+    def label_scores(self, probabilities: Mapping[str, float], label: str) -> list[TokenScore]:
+        """Raise `DecodingError`, as numbers have no probability."""
+        raise DecodingError(
+            "this model predicts a number, which has no probability, so other numbers cannot be "
+            "scored; compare them with the prediction itself"
+        )
 
     def calibrate(self, logits: Float[Tensor, "n c"], truth: Tensor) -> None:
         """Return None, as there are no probabilities."""
@@ -802,12 +832,13 @@ def _known(name: str, number: Mapping[str, int], where: str) -> int:
     if name not in number:
         raise DataError(
             f"{where}: the label {name[:40]!r} was not in the training data: "
-            f"{_some(list(number))}. Correct or remove the row, or train a new run with this label"
+            f"{named(list(number))}. Correct or remove the row, or train a new run with this label"
         )
     return number[name]
 
 
-def _some(names: Sequence[str]) -> str:
+def named(names: Sequence[str]) -> str:
+    """Return the first names of labels, for a message."""
     return ", ".join(names[:SHOWN]) + (" …" if len(names) > SHOWN else "")
 
 

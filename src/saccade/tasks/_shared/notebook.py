@@ -37,6 +37,39 @@ def labels_html(probabilities: Mapping[str, float]) -> str:
     return f"<table>{''.join(rows)}</table>{note}"
 
 
+def scored_html(
+    text: str, confidence: float | None, tokens: Sequence[tuple[str, float, str, float]]
+) -> str:
+    """Return a given output with the probability of each token, and what would be more probable.
+
+    Args:
+        text: The output.
+        confidence: Its confidence.
+        tokens: Each token with its probability, and the most probable token with its own.
+    """
+    cells = [
+        f'<td style="text-align:center;{_shade(1 - p)}"><bdi>{escape(token)}</bdi>'
+        f'<br><span style="{_QUIET}">{100 * p:.1f} %</span></td>'
+        for token, p, _, _ in tokens
+    ]
+    others = [
+        f'<td style="text-align:center;{_QUIET}">'
+        + ("" if best == token else f"<bdi>{escape(best)}</bdi><br>{100 * p:.1f} %")
+        + "</td>"
+        for token, _, best, p in tokens
+    ]
+    table = (
+        '<div style="overflow-x:auto"><table>'
+        f'<tr><th scope="row">given</th>{"".join(cells)}</tr>'
+        f'<tr><th scope="row">instead of</th>{"".join(others)}</tr></table></div>'
+    )
+    return text_html(text, confidence) + (table if tokens else "")
+
+
+def _shade(doubt: float) -> str:
+    return f"background:rgba(201,101,15,{0.45 * doubt:.2f})"
+
+
 def list_html(shown: Sequence[str]) -> str:
     """Return answers as the rows of a table."""
     rows = [

@@ -25,6 +25,7 @@ from saccade.tasks._shared.base import Loss, Task, likelihood, likelihoods
 from saccade.tasks._shared.baselines import BaselineMethod
 from saccade.tasks._shared.description import GeneratedText, TextInput
 from saccade.tasks._shared.evaluation import Evaluation, evaluation_of
+from saccade.tasks._shared.scoring import TokenScore, score_tokens
 from saccade.text import Tokenizer, VocabularyConfig
 
 if TYPE_CHECKING:
@@ -200,6 +201,29 @@ class WritingTask(GeneratingTask):
             {"nll": entropy.nll},
             items=None if self.training else items,
         )
+
+    @abstractmethod
+    def forced(self, examples: Sequence[Any], targets: Sequence[list[int]]) -> Any:
+        """Return the batch in which each example has the given tokens of an output."""
+
+    @abstractmethod
+    def states(self, batch: Any) -> Float[Tensor, "b t d"]:
+        """Return the states from which the tokens of a batch are predicted."""
+
+    def token_scores(
+        self, examples: Sequence[Any], outputs: Sequence[str]
+    ) -> list[list[TokenScore]]:
+        """Return the score of each token of the outputs, their stop tokens included."""
+        tokens = self.target.encode_batch(list(outputs))
+        batch = self.forced(examples, tokens).to(self.device)
+        states = self.states(batch).flatten(0, 1).index_select(0, batch.places)
+        given = batch.target[:, 1:].flatten().index_select(0, batch.places)
+        counts = [len(ids) + 1 for ids in tokens]
+        logits = self.model.output(states)
+        return score_tokens(logits, given, counts, self._names, self.writes.never)
+
+    def _names(self, ids: list[int]) -> list[str]:
+        return ["</s>" if i == self.target.stop else self.target.pieces([i])[0] for i in ids]
 
     def tokens_of(self, answers: Sequence[Answer]) -> list[list[int]]:
         """Return the generated tokens of answers; those of other texts are encoded."""
