@@ -6,6 +6,7 @@ import { Layers, shown } from "./numbers.js";
 import { Overview } from "./overview.js";
 import { pooled, tokensOf, unitsOf } from "./sides.js";
 import { TextView } from "./text_view.js";
+import { tokenScores, verdict } from "./why.js";
 
 const STRONGEST = 8; // entries of a list
 
@@ -15,6 +16,11 @@ export class StrongestView {
     this.summary = make("p", { class: "said", role: "status" });
     this.list = make("ol");
     this.element = make("div", { class: "strongest" }, this.summary, this.list);
+  }
+
+  /** Keep room for the longest list, so that nothing jumps. */
+  reserve(entries) {
+    this.list.style.setProperty("--rows", String(Math.min(entries, STRONGEST)));
   }
 
   show(selection, selected, values, labels) {
@@ -65,6 +71,7 @@ export class Panel {
     this.read = this.sideView("read", names[0], bitmaps.read);
     this.wrote = this.sideView("wrote", names[1], bitmaps.wrote);
     this.strongest = new StrongestView();
+    this.strongest.reserve(Math.max(this.units.read.labels.length, this.units.wrote.labels.length));
     this.map = new MapView(this.units.wrote, this.units.read, this.pointerOf("wrote"));
     this.controls = make("div", { class: "controls" });
     this.element = this.laidOut(names);
@@ -93,6 +100,10 @@ export class Panel {
     const sides = [block(names[0], this.read), block(names[1], this.wrote)];
     const panel = make("section", { class: "panel", "aria-label": this.model.name || "Attention" });
     if (this.model.name) panel.append(make("h2", { dir: "auto" }, visible(this.model.name)));
+    const { scores } = this.model;
+    if (scores) {
+      panel.append(make("div", { class: "why" }, verdict(scores), tokenScores(scores.tokens)));
+    }
     if (this.empty) {
       const why = "the model has no attention layers, or the input or output is empty.";
       panel.append(make("p", { class: "said" }, `No attention to show: ${why}`), ...sides);

@@ -6,7 +6,7 @@ import { bytesOf, Matrix } from "./numbers.js";
 /** @typedef {{ kind: "text", tokens: string[], words: string[], word_of: (number | null)[] }} Text */
 /** @typedef {{ kind: "image", grid: [number, number], class_token: boolean, image: string, steps?: boolean }} Picture */
 /** @typedef {{ name: string, heads: number, weights: string | Float32Array }} Layer */
-/** @typedef {{ name: string, read: Text | Picture, wrote: Text | Picture | null, layers: Layer[], align?: { layer: string | null, head: number | null } | null, belief?: string }} Model */
+/** @typedef {{ name: string, read: Text | Picture, wrote: Text | Picture | null, layers: Layer[], align?: { layer: string | null, head: number | null } | null, belief?: string, scores?: import("./why.js").Scored | null }} Model */
 /** @typedef {{ side: any, labels: string[], of: (number | null)[], first?: number }} Units */
 
 /** Convert a saved record to an entry of `inputs`, with the name of its model. */

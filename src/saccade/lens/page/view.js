@@ -1,4 +1,4 @@
-/* The view of attention records: show(element, inputs).
+/* The view of attention records: show(element, inputs, options).
 
 `inputs` is what view_inputs in view.py returns: for each input, the record of each model.
 `fromRecord(name, record)` converts a record as AttentionRecord.to_json writes it.
@@ -10,13 +10,17 @@ import { choice, make, sameItems, tick } from "./dom.js";
 import { isPacked } from "./numbers.js";
 import { Panel } from "./panel.js";
 import { bitmapOf, summary } from "./sides.js";
+import { whyHint } from "./why.js";
 
 const viewers = new WeakMap(); // the newest viewer of each element
 
 /** Show the inputs inside the element and replace its content when they are ready. Earlier choices
-    are kept: words or tokens and, if the layers are the same, layer and head. */
-export async function show(element, inputs) {
-  const viewer = new Viewer(element, inputs, viewers.get(element));
+    are kept: words or tokens and, if the layers are the same, layer and head.
+    @param {HTMLElement} element
+    @param {import("./sides.js").Model[][]} inputs
+    @param {{ live?: boolean }} [options] `live`: the page has a model that scores other answers */
+export async function show(element, inputs, { live = false } = {}) {
+  const viewer = new Viewer(element, inputs, { before: viewers.get(element), live });
   viewers.set(element, viewer);
   element.setAttribute("aria-busy", "true");
   try {
@@ -30,12 +34,19 @@ export async function show(element, inputs) {
   if (viewer.isLast) element.setAttribute("aria-busy", "false");
 }
 
+/** Return whether to begin with words: not for an image alone, which may have a class token, nor if
+    the text that is read is one word, such as one to pronounce. */
+function wordsFirst({ read, wrote }) {
+  if (read.kind === "image") return wrote !== null;
+  return read.words.length > 1 || read.tokens.length < 3;
+}
+
 /** All inputs: the choice among them, the settings of all panels, and the selection. */
 class Viewer {
   /** @param {HTMLElement} element
       @param {import("./sides.js").Model[][]} inputs
-      @param {any} [before] the viewer that this one replaces */
-  constructor(element, inputs, before) {
+      @param {{ before: any, live: boolean }} options `before`: the viewer that this one replaces */
+  constructor(element, inputs, { before, live }) {
     this.element = element;
     this.inputs = inputs;
     this.panels = [];
@@ -43,12 +54,13 @@ class Viewer {
     this.pinned = null;
     this.changed = { ...before?.changed }; // settings that the reader chose
     const first = inputs[0]?.[0];
-    const alone = first?.read.kind === "image" && first.wrote === null; // with its class token
-    this.settings = { words: !alone, cover: true, ...this.changed };
+    this.settings = { words: !first || wordsFirst(first), cover: true, ...this.changed };
     const again = before && sameItems(layersOf(before.inputs), layersOf(inputs));
     this.chosen = again ? before.choices() : []; // layer and head of each panel
     this.row = make("div", { class: "panels" });
-    this.root = make("div", {}, this.toolbar(), this.row, this.note());
+    const scored = inputs.flat().some(({ scores }) => scores);
+    const hint = live || scored ? [] : [whyHint()];
+    this.root = make("div", {}, this.toolbar(), this.row, ...hint, this.note());
     this.listen();
   }
 

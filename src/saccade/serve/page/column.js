@@ -5,6 +5,7 @@ When the input changes, the running request is cancelled and a late response is 
 import { answerElements } from "./answer.js";
 import { copied, deed, make } from "./dom.js";
 import { fetchEvents, fetchJson, RequestError } from "./server.js";
+import { whyNot } from "./why.js";
 
 const SEEDS = 2 ** 32;
 const DEFAULT_TOKENS = 16; // of /v1/completions
@@ -20,6 +21,7 @@ class Column {
     this.turn = 0;
     this.pending = false;
     this.record = null;
+    this.other = null; // the attention of another answer: { record, name }
     this.controller = null;
     this.body = make("div", { class: "body", "aria-live": "polite" });
     this.said = make("p", { class: "quiet said", role: "status" });
@@ -63,7 +65,24 @@ class Column {
     this.said.textContent = "";
     this.wrong.replaceChildren();
     this.deeds.replaceChildren(...deeds);
-    this.record = null;
+    this.record = this.other = null;
+  }
+
+  /** Return the form that scores another answer to an input. */
+  why(answer, input, more = {}) {
+    return whyNot({
+      answer,
+      ...more,
+      score: async (output) => {
+        const body = { model: this.model.id, inputs: [input], outputs: [output] };
+        const [response] = await withAttention("/v1/score", body, {});
+        return response.answers[0];
+      },
+      moved: (record, name) => {
+        this.other = { record, name };
+        this.page.settled();
+      },
+    });
   }
 
   /** Send a request; its result counts only if no other request was started meanwhile. */
@@ -119,16 +138,26 @@ export class PredictionColumn extends Column {
   ask(input, options) {
     return this.attempt(async (talk, isLast) => {
       const body = { model: this.model.id, inputs: [input], ...options };
-      const [response, note] = await predictWithAttention(body, talk);
+      const [response, note] = await withAttention("/v1/predict", body, talk);
       if (!isLast()) return;
       const [answer] = response.answers;
-      this.show(answerElements(answer, input), [
+      this.show([...answerElements(answer, input), ...this.whyOf(answer, input)], [
         deed("Copy prediction", () => copied(asText(answer))),
         deed("Copy as JSON", () => copied(JSON.stringify(answer))),
       ]);
       this.record = answer.attention ?? null;
       this.said.textContent = note;
     });
+  }
+
+  /** Return the form for other answers, if answers have a probability. */
+  whyOf(answer, input) {
+    const { confidence, probabilities, tags } = answer;
+    if (confidence === null || confidence === undefined) return [];
+    const label = tags ? "Another tag per word" : "";
+    const labels = probabilities && !answer.label.includes(",") ? Object.keys(probabilities) : null;
+    const given = String(answer.text ?? answer.label ?? tags.join(" "));
+    return [this.why(tags ? tags.join(" ") : given, input, { confidence, labels, label })];
   }
 }
 
@@ -139,12 +168,12 @@ function asText({ text, label, spans }) {
 }
 
 /** Return the response with attention; if only that is too large, without it and with a note. */
-async function predictWithAttention(body, talk) {
+async function withAttention(path, body, talk) {
   try {
-    return [await fetchJson("/v1/predict", { ...body, attention: true }, talk), ""];
+    return [await fetchJson(path, { ...body, attention: true }, talk), ""];
   } catch (error) {
     if (error.code !== "invalid") throw error;
-    const plain = await fetchJson("/v1/predict", body, talk).catch(() => Promise.reject(error));
+    const plain = await fetchJson(path, body, talk).catch(() => Promise.reject(error));
     return [plain, `Attention is not shown: ${error.message}`];
   }
 }
@@ -221,6 +250,7 @@ export class StreamColumn extends Column {
     this.writes = false;
     this.body.setAttribute("aria-busy", "false");
     this.said.textContent = this.text.data ? status : `${status} Nothing was generated.`;
+    if (this.text.data) this.body.append(this.why(this.text.data, this.question.prompt));
     const { question, text } = this;
     const look = make("button", { type: "button" }, "Show attention");
     look.addEventListener("click", () => this.look());

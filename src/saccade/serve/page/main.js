@@ -185,20 +185,25 @@ class Page {
     const waits = this.columns.some(({ pending, live }) => pending && live);
     at("looked").classList.toggle("waiting", waits);
     if (waits) return;
-    const looked = this.columns.filter(({ record }) => record);
-    at("looked").hidden = !looked.length;
-    if (
-      sameItems(
-        looked.map(({ record }) => record),
-        this.records,
-      )
-    )
-      return;
-    this.records = looked.map(({ record }) => record);
     const several = this.columns.length > 1;
-    const inputs = looked.map(({ model, record }) => fromRecord(several ? model.id : "", record));
-    if (looked.length) show(at("view"), [inputs]);
+    const looked = this.columns.flatMap((column) => recordsOf(column, several));
+    at("looked").hidden = !looked.length;
+    const records = looked.map(({ record }) => record);
+    if (sameItems(records, this.records)) return;
+    this.records = records;
+    const inputs = looked.map(({ name, record }) => fromRecord(name, record));
+    if (looked.length) show(at("view"), [inputs], { live: true });
   }
+}
+
+/** Return the records of a column with their names: of its prediction, and of another answer. */
+function recordsOf({ model, record, other }, several) {
+  const before = several ? `${model.id}: ` : "";
+  const own = other ? `${before}prediction` : several ? model.id : "";
+  return [
+    ...(record ? [{ name: own, record }] : []),
+    ...(other ? [{ name: before + other.name, record: other.record }] : []),
+  ];
 }
 
 function sameItems(some, others) {

@@ -24,6 +24,8 @@ from saccade.tasks._shared.notebook import scored_html
 if TYPE_CHECKING:
     from saccade.lens.record import AttentionRecord
 
+WORD, STOP, UNKNOWN = "▁", "</s>", "⁇"
+"""The mark of a word's beginning, the stop token, and a token that is not in the vocabulary."""
 SMALLEST = 1e-300
 """The probability that stands for 0 in a logarithm."""
 
@@ -102,7 +104,18 @@ def score_tokens(
     texts, bests = ([_name(names, token) for token in some] for some in ids)
     rows = list(map(TokenScore, texts, own.tolist(), bests, best_p.tolist()))
     ends = torch.tensor([0, *counts]).cumsum(0).tolist()
-    return [rows[start:end] for start, end in pairwise(ends)]
+    return [_without_marks(rows[start:end]) for start, end in pairwise(ends)]
+
+
+def _without_marks(tokens: list[TokenScore]) -> list[TokenScore]:
+    """Return tokens without the mark of a word's beginning, where every token is a word."""
+    names = {name for token in tokens for name in (token.text, token.best)} - {STOP, UNKNOWN}
+    if not all(name.startswith(WORD) and name != WORD for name in names):
+        return tokens
+    return [
+        token._replace(text=token.text.removeprefix(WORD), best=token.best.removeprefix(WORD))
+        for token in tokens
+    ]
 
 
 def _name(names: Callable[[list[int]], Sequence[str]], token: int) -> str:

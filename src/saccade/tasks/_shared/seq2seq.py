@@ -25,7 +25,7 @@ from saccade.tasks._shared.base import Loss, Task, likelihood, likelihoods
 from saccade.tasks._shared.baselines import BaselineMethod
 from saccade.tasks._shared.description import GeneratedText, TextInput
 from saccade.tasks._shared.evaluation import Evaluation, evaluation_of
-from saccade.tasks._shared.scoring import TokenScore, score_tokens
+from saccade.tasks._shared.scoring import STOP, WORD, TokenScore, score_tokens
 from saccade.text import Tokenizer, VocabularyConfig
 
 if TYPE_CHECKING:
@@ -36,8 +36,6 @@ COUNTED = 200_000
 """The maximum number of rows whose outputs are counted for a baseline."""
 NEXT_PIECE = 1_000_003
 """The distance between the random seeds of two pieces of one input."""
-WORD = "▁"
-"""The mark of a vocabulary for the space before a word."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,7 +221,7 @@ class WritingTask(GeneratingTask):
         return score_tokens(logits, given, counts, self._names, self.writes.never)
 
     def _names(self, ids: list[int]) -> list[str]:
-        return ["</s>" if i == self.target.stop else self.target.pieces([i])[0] for i in ids]
+        return [STOP if i == self.target.stop else self.target.pieces([i])[0] for i in ids]
 
     def tokens_of(self, answers: Sequence[Answer]) -> list[list[int]]:
         """Return the generated tokens of answers; those of other texts are encoded."""
@@ -276,4 +274,4 @@ def _with_stop(pieces: list[str], words: list[str], word_of: list[int | None]) -
     # if every piece is a word, the mark of a word's beginning is noise
     if all(piece.startswith(WORD) for piece in pieces):
         pieces = [piece.removeprefix(WORD) for piece in pieces]
-    return Side((*pieces, "</s>"), tuple(words), (*word_of, None))
+    return Side((*pieces, STOP), tuple(words), (*word_of, None))
