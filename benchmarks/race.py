@@ -1,6 +1,7 @@
 """A race: quality against minutes, Saccade by its plain command, others as users set them up.
 
     SACCADE_DATA=... python benchmarks/race.py [TASK ...] [--minutes 20] [--out runs/race] [--test]
+        [--picture FILE]
 
 Every contestant trains on the same data for the same minutes on the same cores, in a process of its
 own, with nothing else running. Saccade runs as `saccade train RECIPE --data DATA --minutes M`; its
@@ -11,12 +12,15 @@ shape, and all curves are measured on the same validation data.
 - huggingface: `Trainer` and `Seq2SeqTrainer` with Marian, GPT-2, BERT or ViT, as documented
 - huggingface-grouped: the same with batches of texts of similar length
 - torch: `nn.Transformer` in a plain loop
+- joeynmt: the command of JoeyNMT, whose start and validations are in its time
 - nanogpt: a plain GPT with the settings of nanoGPT's character model for CPUs; nanogpt-large: the
   same with the shape of ours
 
 Finished contestants are kept under --out and not trained again. The table shows the minute at which
 ours reaches what each of the others reaches at the end. --test shows the results on test data, with
 a beam of 5: use it once, at the end. Hugging Face's contestants need `pip install accelerate`.
+JoeyNMT needs `pip install --no-deps joeynmt` and the packages that it imports; without it, it is
+left out.
 """
 
 from __future__ import annotations
@@ -31,6 +35,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -108,8 +113,6 @@ class Pairs:
         self, write: Callable[[Sequence[list[int]]], list[list[int]]], pairs: list[tuple[str, str]]
     ) -> float:
         """Return the BLEU of what a model writes for the sources."""
-        import sacrebleu
-
         sources = [self.tokenizer.encode(source).ids for source, _ in pairs]
         order = sorted(range(len(sources)), key=lambda i: len(sources[i]))
         answers = [""] * len(sources)
@@ -118,6 +121,12 @@ class Pairs:
             written = write([sources[i] for i in rows])
             for i, ids in zip(rows, written, strict=True):
                 answers[i] = self.tokenizer.decode(ids)
+        return self.bleu_of(answers, pairs)
+
+    def bleu_of(self, answers: Sequence[str], pairs: list[tuple[str, str]]) -> float:
+        """Return the BLEU of one answer per pair."""
+        import sacrebleu
+
         references = [[target for _, target in pairs]]
         return sacrebleu.corpus_bleu(answers, references, tokenize="none", force=True).score
 
@@ -234,6 +243,105 @@ def torch_translation(data: Pairs, minutes: float, out: Path) -> Curve:
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
     save_file(model.state_dict(), out / "model.safetensors")
+    return curve
+
+
+def joeynmt_translation(data: Pairs, minutes: float, out: Path) -> Curve:
+    """Train by the command of JoeyNMT, with the options of its recipes for small data.
+
+    The clock includes its own start and validations. The texts are divided into pieces already.
+    """
+    special = ["<unk>", "<pad>", "<s>", "</s>"]
+    symbols: dict[str, Any] = {}
+    for i, name in enumerate(("unk", "pad", "bos", "eos")):
+        symbols |= {f"{name}_token": special[i], f"{name}_id": i}
+    known = {piece: i for piece, i in data.tokenizer.get_vocab().items() if piece not in special}
+    pieces = sorted(known, key=lambda piece: known[piece])
+    (out / "vocabulary.txt").write_text("\n".join([*special, *pieces]) + "\n", "utf-8")
+    names = {i: piece for piece, i in known.items()}
+    rows: dict[str, list[tuple[list[int], list[int]]]] = {"train": data.train}
+    rows["dev"] = [
+        (data.tokenizer.encode(source).ids, data.tokenizer.encode(target).ids)
+        for source, target in data.valid
+    ]
+    for split, some in rows.items():
+        for side, language in enumerate(("en", "de")):
+            lines = [" ".join(names.get(i, "<unk>") for i in row[side]) for row in some]
+            (out / f"{split}.{language}").write_text("\n".join(lines) + "\n", "utf-8")
+    pieces_of: dict[str, Any] = {
+        "level": "word",
+        "lowercase": False,
+        "voc_file": str(out / "vocabulary.txt"),
+    }
+    stack = {
+        "type": "transformer",
+        "num_layers": 4,
+        "num_heads": 4,
+        "embeddings": {"embedding_dim": 128, "scale": True, "dropout": 0.1},
+        "hidden_size": 128,
+        "ff_size": 256,
+        "dropout": 0.1,
+        "layer_norm": "pre",
+    }
+    config = {
+        "name": "race",
+        "model_dir": str(out / "model"),
+        "use_cuda": False,
+        "random_seed": 0,
+        "data": {
+            "train": str(out / "train"),
+            "dev": str(out / "dev"),
+            "dataset_type": "plain",
+            "src": {"lang": "en", **pieces_of},
+            "trg": {"lang": "de", **pieces_of},
+            "special_symbols": symbols,
+        },
+        "testing": {"beam_size": 1, "batch_size": 64, "eval_metrics": ["bleu"]},
+        "training": {
+            "optimizer": "adamw",
+            "adam_betas": [0.9, 0.98],
+            "scheduling": "warmupinversesquareroot",
+            "learning_rate": 1e-3,
+            "learning_rate_warmup": 1000,
+            "clip_grad_norm": 1.0,
+            "label_smoothing": 0.1,
+            "normalization": "tokens",
+            "batch_size": 4096,
+            "batch_type": "token",
+            "epochs": 10_000,
+            "validation_freq": 50,
+            "early_stopping_metric": "bleu",
+            "keep_best_ckpts": 1,
+        },
+        "model": {
+            "initializer": "xavier_uniform",
+            "embed_initializer": "xavier_uniform",
+            "tied_embeddings": True,
+            "tied_softmax": True,
+            "encoder": stack,
+            "decoder": stack,
+        },
+    }
+    (out / "config.yaml").write_text(json.dumps(config, indent=1), "utf-8")  # JSON is YAML
+    command = [sys.executable, "-m", "joeynmt", "train", str(out / "config.yaml"), "--skip-test"]
+    joined = {piece: i for i, piece in names.items()}
+    curve = Curve(minutes, lambda: 0.0)
+    with subprocess.Popen(command, start_new_session=True) as process:
+        seen: set[Path] = set()
+        while curve.seconds < 60 * minutes and process.poll() is None:
+            time.sleep(1)
+            for path in sorted(set((out / "model").glob("*.hyps")) - seen):
+                lines = path.read_text("utf-8").splitlines()
+                if len(lines) < len(data.valid):  # not written completely yet
+                    continue
+                seen.add(path)
+                ids = [
+                    [joined[piece] for piece in line.split() if piece in joined] for line in lines
+                ]
+                answers = [data.tokenizer.decode(one) for one in ids]
+                curve.points.append((curve.seconds, data.bleu_of(answers, data.valid)))
+                print(f"{curve.points[-1][0]:7.0f} s  {curve.points[-1][1]:.4f}", flush=True)
+        process.terminate()
     return curve
 
 
@@ -656,6 +764,7 @@ RACES = {
             "huggingface": _with(huggingface_translation, grouped=False),
             "huggingface-grouped": _with(huggingface_translation, grouped=True),
             "torch": torch_translation,
+            "joeynmt": joeynmt_translation,
         },
     ),
     "language": Race(
@@ -721,6 +830,8 @@ def contest(name: str, contestant: str, minutes: float, out: Path) -> None:
         points = curve.points
         if curve.test is not None:
             (folder / "test.json").write_text(json.dumps(curve.test()), "utf-8")
+    if not points:
+        raise SystemExit(f"{contestant} was not validated within {minutes} minutes; give it more")
     (folder / "curve.json").write_text(json.dumps(points), "utf-8")
 
 
@@ -754,6 +865,31 @@ def table(out: Path, *, test: bool) -> str:
     return "\n".join(lines)
 
 
+def draw(out: Path, path: Path) -> None:
+    """Draw the curves of all finished contestants, one chart per task."""
+    import matplotlib as mpl
+
+    mpl.use("agg")
+    from matplotlib import pyplot as plt
+
+    names = [name for name in RACES if any((out / name).glob("*/curve.json"))]
+    figure, every = plt.subplots(1, len(names), figsize=(5 * len(names), 4), squeeze=False)
+    for axes, name in zip(every[0], names, strict=True):
+        for curve in sorted((out / name).glob("*/curve.json")):
+            points = json.loads(curve.read_text("utf-8"))
+            ours = curve.parent.name == "ours"
+            label = f"saccade train {RACES[name].recipe}" if ours else curve.parent.name
+            minutes, values = zip(*((s / 60, value) for s, value in points), strict=True)
+            axes.plot(minutes, values, label=label, linewidth=2.5 if ours else 1.2)
+        if RACES[name].lower_is_better:
+            lowest = min(line.get_ydata().min() for line in axes.lines)
+            axes.set_ylim(lowest - 0.05, lowest + 0.8)
+        axes.set(title=name, xlabel="minutes", ylabel=RACES[name].metric.replace("_", " "))
+        axes.legend()
+    figure.tight_layout()
+    figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("tasks", nargs="*", help=f"default: all of {', '.join(RACES)}")
@@ -761,6 +897,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/race"))
     parser.add_argument("--only", nargs="+", help="contestants (default: all)")
     parser.add_argument("--test", action="store_true", help="show the results on the test data")
+    parser.add_argument("--picture", type=Path, metavar="FILE", help="draw the curves")
     parser.add_argument("--contest", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.contest:
@@ -770,6 +907,9 @@ def main() -> None:
     for name in options.tasks or RACES:
         for contestant in ("ours", *RACES[name].others):
             done = (options.out / name / contestant / "curve.json").exists()
+            if contestant == "joeynmt" and find_spec("joeynmt") is None:
+                print("joeynmt: not installed, left out")
+                continue
             if done or (options.only and contestant not in options.only):
                 continue
             print(f"{name}: {contestant}", flush=True)
@@ -777,6 +917,8 @@ def main() -> None:
             command += ["--minutes", str(options.minutes), "--out", str(options.out)]
             subprocess.run(command, check=True)
     print(table(options.out, test=options.test))
+    if options.picture:
+        draw(options.out, options.picture)
 
 
 if __name__ == "__main__":

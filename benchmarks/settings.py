@@ -54,6 +54,8 @@ def muon(rate: float, *more: str) -> tuple[str, ...]:
     return "training.optim.kind=muon", f"training.learning_rate={rate}", *more
 
 
+PRE_MEAN = "model.encoder.norm_order=pre", "model.pooling=mean", "model.pooler=false"
+
 TASKS = {
     "translation": Task(
         "transformer-tiny",
@@ -97,10 +99,19 @@ TASKS = {
         "valid_loss",
         {
             "AdamW 3e-4": adamw(3e-4),
-            "Muon 1e-3": muon(1e-3),
-            "Muon 1e-3, pre-norm": muon(1e-3, "model.encoder.norm_order=pre"),
-            "Muon 1e-3, mean pooling": muon(1e-3, "model.pooling=mean", "model.pooler=false"),
-            "Muon 2e-3": muon(2e-3),
+            "AdamW 3e-4, pre-norm": adamw(3e-4, "model.encoder.norm_order=pre"),
+            "AdamW 6e-4, pre-norm, mean": adamw(6e-4, *PRE_MEAN),
+            "Muon 1e-3, pre-norm, mean": muon(1e-3, *PRE_MEAN),
+            "Muon 2e-3, pre-norm, mean": muon(2e-3, *PRE_MEAN),
+            "Muon 1e-3, pre-norm, attention": muon(
+                1e-3,
+                "model.encoder.norm_order=pre",
+                "model.pooling=attention",
+                "model.pooler=false",
+            ),
+            "Muon 1e-3, pre-norm, mean, dropout 0.3": muon(
+                1e-3, *PRE_MEAN, "model.dropout=0.3", "model.encoder.dropout=0.3"
+            ),
         },
     ),
     "images": Task(
