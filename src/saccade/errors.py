@@ -124,6 +124,10 @@ class WrongTaskError(DataError):
     """Raised when a file has a format that is for another task."""
 
 
+class SplitError(DataError):
+    """Raised when the file of one split does not have the columns that another one has."""
+
+
 class BrokenImagesError(DataError):
     """Raised if images or vector files are missing or damaged; the message lists the first ten.
 

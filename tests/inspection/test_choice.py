@@ -219,3 +219,27 @@ def test_a_table_without_a_header_is_not_taken_for_running_text(tmp_path):
 def test_missing_data_raises_its_own_error(tmp_path):
     with pytest.raises(DataError, match=r"nothing\.csv does not exist"):
         choose_recipe(tmp_path / "nothing.csv")
+
+
+def test_an_identifier_is_not_proposed_as_the_label(tmp_path):
+    path = table(tmp_path / "x.csv", "id,text,kind,date", ["1,one,a,x", "2,two,b,y"])
+    with pytest.raises(DataError, match="If kind is the label, add --columns label=kind"):
+        choose_recipe(path)
+
+
+def test_a_repeated_column_is_named(tmp_path):
+    path = table(tmp_path / "x.csv", "text,label,label", ["one,a,a", "two,b,b"])
+    with pytest.raises(DataError, match='has several columns named "label"; rename all but one'):
+        choose_recipe(path)
+
+
+def test_a_split_without_the_columns_of_training_is_named(tmp_path):
+    table(tmp_path / "train.csv", "text,label", ["one,a", "two,b"])
+    table(tmp_path / "test.csv", "text,remark", ["one,a", "two,b"])
+    with pytest.raises(DataError, match=r'test\.csv has no column "label"'):
+        choose_recipe(tmp_path)
+
+
+def test_usual_names_of_texts_and_labels_are_known(tmp_path):
+    path = table(tmp_path / "x.csv", "id,tweet,sentiment", ["1,one,a", "2,two,b"])
+    assert choose_recipe(path).task == "text_classification"

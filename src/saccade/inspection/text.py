@@ -14,6 +14,7 @@ from saccade.data.survey import (
     Survey,
     VectorFacts,
 )
+from saccade.data.survey.notes import TWO_LABELS
 from saccade.inspection.cost import Cost, Tokens
 from saccade.inspection.findings import Findings
 
@@ -40,7 +41,7 @@ def text(inspection: Findings) -> str:
         **{f"Length of {name}": _lengths(lengths) for name, lengths in train.lengths.items()},
         "Labels": _labels(train.labels) if train.labels else [],
         "Scripts": _scripts(train),
-        "Images": _images(train.images) if train.images else [],
+        "Images": _images(train.images) if train.images and train.images.count else [],
         "Vectors": _vectors(train.vectors) if train.vectors else [],
         "Faults": _faults(survey) or ["  none"],
         "Recipes that fit": _fits(inspection),
@@ -112,12 +113,11 @@ def _labels(labels: LabelFacts) -> list[str]:
     names, unit = list(labels.counts), labels.unit
     rows = sum(labels.counts.values())
     lines = [
-        line(len(names), "different labels"),
-        line(
-            f"{labels.imbalance:.1f}",
-            f"times as many {unit}s in the largest as in the smallest",
-        ),
+        line(len(names), "label" if len(names) == 1 else "different labels"),
     ]
+    if len(names) > 1:
+        ratio = f"{labels.imbalance:.1f}"
+        lines.append(line(ratio, f"times as many {unit}s in the largest as in the smallest"))
     for name in names[:LABELS]:
         count = labels.counts[name]
         lines.append(line(count, f"{percent(count / rows):>6}  {name}"))
@@ -165,10 +165,17 @@ def _faults(survey: Survey) -> list[str]:
         lines += _fault(split.contradictions, "row", f"of {name} with contradictory labels")
         fault, noun = split.broken_files
         lines += _fault(fault, f"broken {noun}", f"in {name}")
+        if split.labels is not None:
+            lines += _fault(split.labels.missing, "row", f"of {name} {_missing(split.labels)}")
+            unknown = Fault(len(split.labels.unknown), tuple(map(quoted, split.labels.unknown)))
+            lines += _fault(unknown, "label", f"of {name} that training and validation lack")
     for leak in survey.leaks:
         fault = Fault(leak.count, leak.first)
         lines += _fault(fault, "row", f"of {leak.split} also in {leak.other}")
     labels = next(iter(survey.splits.values())).labels
+    if labels is not None and len(labels.counts) == 1:
+        only = tuple(map(quoted, labels.counts))
+        lines += _fault(Fault(1, only), "label", f"for all rows; {TWO_LABELS}")
     if labels is not None and labels.variants:
         groups = [
             " = ".join(f"{quoted(label)} ({spaced(count)})" for label, count in group)
@@ -183,6 +190,12 @@ def _faults(survey: Survey) -> list[str]:
         singles = Fault(len(labels.single), tuple(map(quoted, labels.single)))
         lines += _fault(singles, "label", f"with only one {labels.unit}")
     return lines
+
+
+def _missing(labels: LabelFacts) -> str:
+    if labels.kind == "numbers":
+        return "with a label that is not a number; training stops at the first"
+    return "with text for a missing value as the label"
 
 
 def _fault(fault: Fault, noun: str, words: str) -> list[str]:

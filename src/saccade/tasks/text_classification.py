@@ -67,7 +67,12 @@ from saccade.tasks._shared.labels import (
 from saccade.text import Tokenizer, VocabularyConfig
 
 TEXT = Column(
-    "text", ("sentence", "sentence1", "text_a", "review", "question", "question1", "premise")
+    "text",
+    (
+        *("sentence", "sentence1", "text_a", "review", "question", "question1", "premise"),
+        *("content", "document", "article", "body", "comment", "message", "tweet", "utterance"),
+        *("description", "headline", "title"),
+    ),
 )
 PAIR = Column("text_pair", ("sentence2", "text_b", "hypothesis", "question2"), required=False)
 AT_ONCE = 64

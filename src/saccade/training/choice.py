@@ -10,7 +10,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -24,10 +24,11 @@ from saccade.data.sources.columns import (
     counted,
     listed,
     parse_columns,
+    quoted,
     spaced,
 )
 from saccade.data.survey import Images, Lengths, SplitSurvey, survey
-from saccade.errors import DataError, RecipeError, WrongTaskError
+from saccade.errors import DataError, RecipeError, SplitError, WrongTaskError
 from saccade.training import recipe as recipes
 from saccade.training.precision import pick_device
 from saccade.training.speed import epochs_within
@@ -39,6 +40,11 @@ COUNTED = 500_000
 SAMPLED, FEWEST, DIFFERENT = 1000, 20, 0.25
 """Rows by which columns with unknown names are taken for texts, their fewest number, and the least
 fraction of different values."""
+_IDENTIFIERS = """
+author created_at date id idx index key link name no nr row time timestamp url user uuid
+"""
+IDENTIFIERS = frozenset(["", "unnamed: 0", *_IDENTIFIERS.split()])
+"""Names of columns that identify a row, rather than label it."""
 OPENED = 64
 """Images, or parts of a text, that are opened to choose a recipe."""
 LARGE_PAIRS, HUGE_PAIRS, LARGE_LABELS, LARGE_IMAGES = 100_000, 500_000, 50_000, 50_000
@@ -115,10 +121,12 @@ def fitting_tasks(
         DataError: The data does not exist, or no task can read it.
     """
     errors: dict[str, DataError] = {}
+    partly: dict[tuple[str, ...], DataError] = {}
     fitting: list[FittingTask] = []
     by_task = _recipes_by_task()
     columns_by_task = {
-        name: recipes.load(names[0]).options.columns for name, names in by_task.items()
+        name: tuple(map(_countable, recipes.load(names[0]).options.columns))
+        for name, names in by_task.items()
     }
     known_names = dict.fromkeys(column.name for x in columns_by_task.values() for column in x)
     for name in parse_columns(columns):
@@ -135,9 +143,16 @@ def fitting_tasks(
                 data, wanted, pair=pair, columns=columns, valid_fraction=0.0, tolerant=True
             )
         except DataError as error:
-            errors[", ".join(column.name for column in wanted if column.required)] = error
+            names_of_task = tuple(column.name for column in wanted if column.required)
+            errors[", ".join(names_of_task)] = error
+            if isinstance(error, SplitError):
+                partly[names_of_task] = error
         else:
             fitting.append(FittingTask(name=task, recipes=names, columns=wanted, corpus=corpus))
+    widest = max((len(task.corpus.splits["train"].columns) for task in fitting), default=0)
+    for wanted, error in partly.items():
+        if len(wanted) > widest:
+            raise error
     known = [task for task in fitting if not task.corpus.splits["train"].assumed]
     assumed = [task for task in fitting if task not in known]
     fitting = known or [task for task in assumed if _are_texts(task.corpus.splits["train"])]
@@ -448,6 +463,11 @@ def _recipes_by_task() -> dict[str, tuple[str, ...]]:
     return by_task
 
 
+def _countable(column: Column) -> Column:
+    """Return a column that also takes lists of labels, which another kind of labels can read."""
+    return replace(column, separator=",") if column.label and not column.separator else column
+
+
 def _require_known(task: FittingTask, data: str | Path) -> None:
     """Raise if only a text is known of a table: its other columns may be labels or targets."""
     train = task.corpus.splits["train"]
@@ -458,13 +478,28 @@ def _require_known(task: FittingTask, data: str | Path) -> None:
             f"itself; for plain text, name a recipe such as {task.recipes[0]}"
         )
     if len(train.columns) == 1 and train.unread:
-        name, other = task.columns[0].name, train.unread[0]
+        repeated = [column for column in train.unread if train.unread.count(column) > 1]
+        if repeated:
+            raise DataError(
+                f"{data} has several columns named {quoted(repeated[0])}; rename all but one"
+            )
+        name, other = task.columns[0].name, _likely_label(train.unread)
         raise DataError(
             f"no recipe can be chosen for {data}: of its columns only the {name} is known, not "
             f"{listed(train.unread)}. If {other} is the label, add --columns label={other}; if it "
             f"is a text to generate, --columns source={name},target={other}; to learn from the "
             f"{name} alone, name a recipe such as {task.recipes[0]}"
         )
+
+
+def _likely_label(names: Sequence[str]) -> str:
+    """Return the first column that may be the label, because its name is not an identifier.
+
+    >>> _likely_label(["id", "kind", "date"]), _likely_label(["id"])
+    ('kind', 'id')
+    """
+    candidates = [name for name in names if name.strip().lower() not in IDENTIFIERS]
+    return (candidates or names)[0]
 
 
 def _is_table(text: Split) -> bool:

@@ -298,9 +298,16 @@ def test_latin_1_is_explained(tmp_path):
 
 
 def test_old_mac_line_ends_are_explained(tmp_path):
+    for name in ("t.csv", "t.tsv", "t.jsonl"):
+        path = tmp_path / name
+        path.write_bytes(b"text,label\ra,x\rb,y\r")
+        assert "ends its lines with carriage returns" in raised(path)
+
+
+def test_blank_lines_of_csv_are_ignored(tmp_path):
     path = tmp_path / "t.csv"
-    path.write_bytes(b"text,label\ra,x\rb,y\r")
-    assert "new-line character" in raised(path)
+    path.write_bytes(b"text,label\n\na,x\n\r\n\nb,y\n\n")
+    assert read(path) == [(3, ("a", "x")), (6, ("b", "y"))]
 
 
 @pytest.mark.parametrize("content", ["", "\n", "\n\n\n", "text,label\n"])
@@ -327,3 +334,52 @@ def test_a_packed_spreadsheet_is_read(tmp_path):
     packed = tmp_path / "p.xlsx.gz"
     packed.write_bytes(gzip.compress(path.read_bytes()))
     assert values(packed) == [("a", "x")]
+
+
+# other formats, and JSON of other shapes
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("t.xls", "Save it as .xlsx or .csv"),
+        ("t.zip", "Unpack it"),
+        ("t.pkl", "pickled objects are never loaded"),
+        ("t.md", "Rename the file"),
+    ],
+)
+def test_other_formats_have_advice(tmp_path, name, advice):
+    (tmp_path / name).write_bytes(b"x")
+    assert advice in raised(tmp_path / name)
+
+
+def test_one_of_two_parallel_files_is_completed(tmp_path):
+    (tmp_path / "corpus.en").write_text("one\n")
+    (tmp_path / "corpus.fr").write_text("un\n")
+    message = raised(tmp_path / "corpus.en", PAIR)
+    assert "give the common beginning of corpus.en and corpus.fr" in message
+    assert message.endswith(str(tmp_path / "corpus"))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"text": {"0": "a", "1": "b"}, "label": {"0": "x", "1": "y"}},
+        {"text": ["a", "b"], "label": ["x", "y"]},
+    ],
+)
+def test_json_of_columns_has_advice(tmp_path, content):
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps(content))
+    assert 'to_json(path, orient="records")' in raised(path)
+
+
+@pytest.mark.parametrize("separator", [",", ";"])
+def test_lists_of_labels_are_several_labels(tmp_path, separator):
+    path = tmp_path / "t.jsonl"
+    path.write_text('{"text": "a", "label": ["x", "y"]}\n{"text": "b", "label": []}\n')
+    several = (LABELLED[0], Column("label", numbers=True, label=True, separator=separator))
+    assert values(path, several) == [("a", f"x{separator}y"), ("b", "")]
+    assert "--set labels.kind=several" in raised(path)
+    path.write_text('{"text": "a", "label": ["x,y", "z;"]}\n')
+    assert f'contains "{separator}", which separates labels' in raised(path, several)

@@ -478,3 +478,29 @@ def test_rows_of_built_in_images_can_be_read():
     corpus = open_corpus("builtin:shapes", CAPTIONED)
     row = next(iter(corpus.splits["test"]))
     assert read_image(row.values[0]).size == (64, 64)
+
+
+def test_paths_with_backslashes_are_found(tmp_path):
+    write(tmp_path / "cats" / "1.png")
+    path = table(tmp_path / "t.tsv", [("cats\\1.png", "cat")])
+    assert values(path) == [(f"{tmp_path}/cats/1.png", "cat")]
+
+
+def test_addresses_on_the_web_are_not_downloaded(tmp_path):
+    path = table(tmp_path / "t.tsv", [("https://example.org/1.png", "cat")])
+    with pytest.raises(DataError, match="address on the web, and nothing is downloaded"):
+        values(path)
+
+
+def test_folders_that_are_not_classes_have_advice(tmp_path):
+    write(tmp_path / "flat" / "1.png")
+    with pytest.raises(DataError, match="images are not in sub-folders: a classifier needs one"):
+        values(tmp_path / "flat")
+    write(tmp_path / "one" / "cats" / "1.png")
+    with pytest.raises(DataError, match="Only cats/ holds images: a classifier needs one"):
+        values(tmp_path / "one")
+    write(tmp_path / "tables" / "pictures" / "1.png")
+    for name in ("a.csv", "my_test.csv"):
+        (tmp_path / "tables" / name).write_text("image,label\npictures/1.png,cat\n")
+    with pytest.raises(DataError, match=r"Rename one of them, such as my_test.csv to test.csv, or"):
+        values(tmp_path / "tables")

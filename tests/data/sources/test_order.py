@@ -107,7 +107,7 @@ def test_parallel_files_name_their_languages(tmp_path):
 @pytest.mark.parametrize(
     ("name", "lines", "broken"),
     [
-        ("x.csv", ["source,target", "a,b", "a,b,c", "", '"a"b,c', "d,e"], [3, 4, 5]),
+        ("x.csv", ["source,target", "a,b", "a,b,c", "", '"a"b,c', "d,e"], [3, 5]),
         ("x.tsv", ["source\ttarget", "a\tb", "c", "d\te"], [3]),
         ("x.jsonl", ['{"source":"a","target":"b"}', "{", '{"source":1,"target":""}', "",
                      '{"source":"d","target":"e"}'], [2, 3, 4]),

@@ -16,6 +16,7 @@ from saccade.data.sources.generated import GeneratedTable
 from saccade.data.survey import notes, survey
 from saccade.data.survey.facts import Lengths, quantile
 from saccade.data.survey.scripts import scripts_of
+from saccade.errors import DataError
 
 TEXT, LABEL = Column("text"), Column("label", numbers=True)
 PICTURE = Column("image", image=True)
@@ -276,3 +277,50 @@ def test_vectors_of_another_width_are_named_with_their_row(tmp_path):
     broken = survey(corpus, columns).splits["train"].vectors.broken
     assert broken.count == 1
     assert broken.first[0].startswith(f"{path}:3: 4 × 2 vectors has vectors of 2 numbers")
+
+
+def test_labels_for_missing_values_are_counted():
+    rows = [("one", "a"), ("two", "nan"), ("three", "None"), ("four", "none"), ("five", "N/A")]
+    labels = surveyed({"train": rows}).splits["train"].labels
+    assert (labels.kind, labels.missing.count) == ("classes", 3)
+    assert labels.missing.first[0] == "train:2: nan"
+
+
+def test_numbers_are_summarised_without_missing_values():
+    rows = [("one", "0.5"), ("two", "NaN"), ("three", "1.5"), ("four", "inf")]
+    facts = surveyed({"train": rows})
+    labels = facts.splits["train"].labels
+    assert (labels.kind, labels.range, labels.missing.count) == ("numbers", (0.5, 1.0, 1.5), 1)
+    assert any("training stops there; the first: train:2: NaN" in note for note in notes(facts))
+
+
+def test_labels_that_training_lacks_are_unknown():
+    splits = {
+        "train": [("one", "a"), ("two", "b")],
+        "valid": [("three", "c"), ("four", "a")],
+        "test": [("five", "c"), ("six", "d"), ("seven", "e"), ("eight", "d")],
+    }
+    facts = surveyed(splits)
+    assert facts.splits["valid"].labels.unknown == ()
+    assert facts.splits["test"].labels.unknown == ("d", "e")
+    assert any(note.startswith("2 labels of test are not in the training") for note in notes(facts))
+
+
+def test_a_single_label_is_a_fault():
+    facts = surveyed({"train": [("one", "a"), ("two", "a")]})
+    assert notes(facts) == ['all labels of train are "a"; a classifier needs at least two']
+
+
+def test_broken_rows_are_counted_exactly_if_all_are(tmp_path):
+    path = tmp_path / "x.jsonl"
+    path.write_text('{"text": 1, "label": "a"}\n{"text": 2, "label": "b"}\n')
+    corpus = open_corpus(path, (TEXT, LABEL), valid_fraction=0.0, tolerant=True)
+    facts = survey(corpus, (TEXT, LABEL)).splits["train"]
+    assert (facts.rows, facts.broken.count, facts.complete) == (0, 2, True)
+
+
+def test_data_without_rows_cannot_be_surveyed(tmp_path):
+    path = tmp_path / "x.tsv"
+    path.write_text("text\tlabel\n")
+    with pytest.raises(DataError, match="has no rows"):
+        survey(open_corpus(path, (TEXT, LABEL), valid_fraction=0.0), (TEXT, LABEL))

@@ -34,7 +34,11 @@ from saccade.data.sources.columns import (
     quoted,
 )
 from saccade.data.sources.image_tables import FileFinder
-from saccade.data.sources.json_arrays import is_array_of_objects, read_objects
+from saccade.data.sources.json_arrays import (
+    columns_instead_of_rows,
+    is_array_of_objects,
+    read_objects,
+)
 from saccade.data.sources.plain_text import open_document
 from saccade.data.sources.text_files import (
     DAMAGE,
@@ -44,7 +48,9 @@ from saccade.data.sources.text_files import (
     first_line,
     open_bytes,
     read_lines,
+    require_line_ends,
     suffix_of,
+    unpacked_name,
 )
 from saccade.data.sources.vectors import inline, is_inline
 from saccade.errors import BrokenImagesError, DataError, WrongTaskError
@@ -53,6 +59,24 @@ Record = Mapping[str, object]
 SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|"}
 """The separators of .csv files, the usual one first."""
 SNIFFED = 50  # records that show the separator
+OTHER_FORMATS = {
+    ".xls": "Save it as .xlsx or .csv",
+    ".ods": "Save it as .xlsx or .csv",
+    ".zip": "Unpack it: a .zip may hold images or vector files, not tables",
+    ".tar": "Unpack it",
+    ".tgz": "Unpack it",
+    ".bz2": "Unpack it, or pack it with gzip",
+    ".zst": "Unpack it, or pack it with gzip",
+    ".pkl": "Save it as .parquet or .csv: pickled objects are never loaded",
+    ".pickle": "Save it as .parquet or .csv: pickled objects are never loaded",
+    ".feather": "Save it as .parquet",
+    ".arrow": "Save it as .parquet",
+    ".db": "Export the table as .csv",
+    ".sqlite": "Export the table as .csv",
+    ".docx": "Save its text as .txt",
+    ".pdf": "Save its text as .txt",
+}
+"""What to do about files of other formats, by suffix."""
 FORMATS: dict[str, type["FileTable"]] = {}
 """The class of each suffix; defining a subclass of `FileTable` adds its suffixes."""
 
@@ -155,12 +179,14 @@ class FileTable(Table):
 class SeparatedTable(FileTable):
     """A file whose records are lists of fields; the first record may be a header.
 
-    advice      what to do if a record has too many fields
-    separator   text between the fields of a record, for messages
+    advice        what to do if a record has too many fields
+    separator     text between the fields of a record, for messages
+    skips_blank   whether blank lines between records are ignored
     """
 
     advice: str
     separator: str
+    skips_blank: ClassVar[bool] = False
 
     def _match(self, request: ColumnRequest) -> ColumnMatch:
         self._first = next((fields for _, fields in self._fields()), [])
@@ -205,9 +231,9 @@ class SeparatedTable(FileTable):
         blank = 0
         for line, fields in records:
             if len(fields) == width:
-                if blank:
+                if blank and not self.skips_blank:
                     self._leave_out(self._wrong_width(blank, 0))
-                    blank = 0
+                blank = 0
                 yield line, tuple([fields[place] for place in places])
             elif not any(fields) and len(fields) < 2:
                 blank = blank or line  # blank lines at the end of the file do not matter
@@ -236,6 +262,10 @@ class Tsv(SeparatedTable):
     advice = "If the text contains tabs, use CSV."
     separator = "\t"
 
+    def __init__(self, path: Path, request: ColumnRequest) -> None:
+        require_line_ends(path)
+        super().__init__(path, request)
+
     def _fields(self) -> Iterator[tuple[int, list[str]]]:
         for number, line in enumerate(read_lines(self.path), 1):
             yield number, line.split("\t")
@@ -251,12 +281,14 @@ class Tsv(SeparatedTable):
 class Csv(SeparatedTable):
     """Values separated by commas, semicolons, tabs or pipes, which the first records show.
 
-    A field in quotation marks may contain separators and line ends.
+    A field in quotation marks may contain separators and line ends. Blank lines are ignored.
     """
 
     suffixes = (".csv",)
+    skips_blank = True
 
     def __init__(self, path: Path, request: ColumnRequest) -> None:
+        require_line_ends(path)
         self.separator = self.sniffed(path, request)
         name = next(name for name, text in SEPARATORS.items() if text == self.separator)
         self.kind = f"{name}-separated"
@@ -431,6 +463,7 @@ class Jsonl(KeyedTable):
     suffixes = (".jsonl", ".ndjson")
 
     def _names(self) -> tuple[str, ...]:
+        require_line_ends(self.path)
         first_line(self.path)
         return tuple(next((record for _, record in self._objects()), ()))
 
@@ -484,6 +517,8 @@ class Json(KeyedTable):
         except (ValueError, RecursionError):  # also a line that is too long
             record = None
         lines = isinstance(record, dict) and not any(map(is_array_of_objects, record.values()))
+        if isinstance(record, dict) and lines and _holds_columns(record, request):
+            raise columns_instead_of_rows(path)
         return (Jsonl if lines else cls)(path, request)
 
     def _names(self) -> tuple[str, ...]:
@@ -495,6 +530,15 @@ class Json(KeyedTable):
     def digest(self) -> str:
         """Return a text that also depends on the keys."""
         return f"{super().digest()} {json.dumps(self.match.found_as)}"
+
+
+def _holds_columns(record: Record, request: ColumnRequest) -> bool:
+    """Return whether an object holds columns, not one row: {"text": ["…", …], "label": […]}."""
+    values = list(record.values())
+    if values and all(isinstance(value, dict) for value in values):
+        return True
+    lists = not request.sequences and all(isinstance(value, list) for value in values)
+    return len(values) > 1 and lists
 
 
 class Parquet(KeyedTable):
@@ -683,10 +727,27 @@ def open_table(path: Path, request: ColumnRequest) -> Table:
     if kind is None:
         raise DataError(
             f"{path} has an unknown suffix; expected one of {' '.join(FORMATS)} (also followed by "
-            ".gz or .xz). Rename the file, or give the folder or the common beginning of two "
-            "parallel files"
+            f".gz or .xz). {_other_format(path)}"
         )
     return kind.open(path, request)
+
+
+def _other_format(path: Path) -> str:
+    """Return what to do about a file whose suffix is unknown."""
+    if advice := OTHER_FORMATS.get(suffix_of(path)):
+        return advice
+    beginning = unpacked_name(path).removesuffix(suffix_of(path))
+    siblings = sorted(
+        file.name
+        for file in path.parent.iterdir()
+        if file.name.startswith(f"{beginning}.") and file != path and file.is_file()
+    )
+    if len(siblings) == 1:
+        return (
+            f"For parallel text, give the common beginning of {path.name} and {siblings[0]}: "
+            f"{path.parent / beginning}"
+        )
+    return "Rename the file, or give the folder or the common beginning of two parallel files"
 
 
 def texts_of(record: Record, match: ColumnMatch, where: str) -> tuple[str, ...]:
@@ -698,6 +759,8 @@ def texts_of(record: Record, match: ColumnMatch, where: str) -> tuple[str, ...]:
 def _value(record: Record, key: str, where: str, column: Column) -> str:
     """Return a value as text; a list, where a column holds lists, with spaces in between."""
     value = record.get(key)
+    if column.label and isinstance(value, list):
+        return _labels(value, key, where, column)
     if not column.sequence or not isinstance(value, list):
         return _text(record, key, where, column)
     elements = [
@@ -711,6 +774,23 @@ def _value(record: Record, key: str, where: str, column: Column) -> str:
                 "all lists of the row."
             )
     return join_elements(elements)
+
+
+def _labels(values: list[object], key: str, where: str, column: Column) -> str:
+    """Return several labels of a row as one text."""
+    if not column.separator:
+        raise DataError(
+            f"{where}: {quoted(key)} holds a list. For several labels per row, add --set "
+            "labels.kind=several; otherwise write one label."
+        )
+    labels = [_text({key: value}, key, where, column) for value in values]
+    for label in labels:
+        if column.separator in label:
+            raise DataError(
+                f"{where}: the label {quoted(label, 30)} contains {quoted(column.separator)}, "
+                "which separates labels. Set another separator, such as --set labels.separator='|'"
+            )
+    return column.separator.join(labels)
 
 
 def _text(record: Record, key: str, where: str, column: Column) -> str:

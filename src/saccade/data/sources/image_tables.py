@@ -281,12 +281,18 @@ class FileFinder:
             kind = "an image" if self.noun == "image" else f"a {self.noun}"
             raise DataError(f"{where}: expected the name of {kind}, found nothing. Add it.")
         bases = [""] if os.path.isabs(name) else self._bases
-        for base in bases:
-            if exists(base + name):
-                return base + name
+        for path in dict.fromkeys((name, name.replace("\\", "/"))):  # as Windows writes paths
+            for base in bases:
+                if exists(base + path):
+                    return base + path
         raise DataError(f"{where}: {self._missing(name)}")
 
     def _missing(self, name: str) -> str:
+        if "://" in name:
+            return (
+                f"{quoted(name, 200)} is an address on the web, and nothing is downloaded. Save "
+                f"the {self.noun}s beside the table and write the names of the files."
+            )
         if os.path.isabs(name):
             return f"the {self.noun} {name} does not exist. Correct the path."
         places = " or ".join(quoted(base.rstrip("/"), 200) for base in self._bases)

@@ -56,9 +56,14 @@ def _enter_array(scanner: "_Scanner") -> None:
         scanner.value()
         if scanner.peek() == ",":
             scanner.skip(",")
-    raise DataError(
-        f"{scanner.path}: expected {SHAPE}, found an object without such an array. With pandas, "
-        'write it with to_json(path, orient="records")'
+    raise columns_instead_of_rows(scanner.path)
+
+
+def columns_instead_of_rows(path: Path) -> DataError:
+    """Return the error of an object that has no array of objects."""
+    return DataError(
+        f"{path}: expected {SHAPE}, found an object without such an array. With pandas, write it "
+        'with to_json(path, orient="records")'
     )
 
 

@@ -17,9 +17,9 @@ from saccade.data.sources.text_files import suffix_of, unpacked_name, unreadable
 from saccade.errors import DataError
 
 SPLITS: Mapping[str, tuple[str, ...]] = {
-    "train": ("train",),
-    "valid": ("valid", "val", "dev"),
-    "test": ("test",),
+    "train": ("train", "training"),
+    "valid": ("valid", "val", "dev", "validation"),
+    "test": ("test", "testing"),
 }
 """The names that files may have for each split."""
 # suffixes as short as a language code that are not one

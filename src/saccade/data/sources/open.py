@@ -6,6 +6,7 @@ from pathlib import Path
 
 from saccade.data import builtin
 from saccade.data.corpus import Corpus, Split, Table
+from saccade.data.sources.archives import SUFFIXES
 from saccade.data.sources.columns import (
     Column,
     ColumnNames,
@@ -34,7 +35,7 @@ from saccade.data.validation_split import (
     hold_out,
     hold_out_by_hash,
 )
-from saccade.errors import BrokenImagesError, DataError, joined
+from saccade.errors import BrokenImagesError, DataError, SplitError, joined
 
 
 def open_corpus(
@@ -251,13 +252,23 @@ def _tables(data: str, request: ColumnRequest) -> tuple[bool, dict[str, Table]]:
     if data.startswith(HUGGING_FACE) or is_saved(Path(data)):
         return False, {**huggingface_tables(data.removeprefix(HUGGING_FACE), request)}
     single, places = find_places(Path(data), request)
-    return single, {name: place.open(request) for name, place in places.items()}
+    tables: dict[str, Table] = {}
+    for name, place in places.items():
+        try:
+            tables[name] = place.open(request)
+        except DataError as error:
+            if not tables:
+                raise
+            raise SplitError(str(error)) from error
+    return single, tables
 
 
 def _missing(split: str, data: str | Path, there: list[str], request: ColumnRequest) -> str:
     if str(data).startswith((builtin.PREFIX, HUGGING_FACE)):
         return f"{data} has no split {split}; its splits are {', '.join(there)}"
-    names = " or ".join(f"{name}.*" for name in SPLITS.get(split, (split,)))
+    known = SPLITS.get(split, (split,))
+    short = (name for name in known if name == split or not name.startswith(split))
+    names = " or ".join(f"{name}.*" for name in short)
     if request.running:
         other = f", or a sub-folder {split} of .txt files"
     elif request.classes:
@@ -274,15 +285,25 @@ def _missing(split: str, data: str | Path, there: list[str], request: ColumnRequ
 
 def _remedy(split: str, path: Path, request: ColumnRequest) -> str:
     """Return what to do about a folder or a zip that has no files of a split."""
-    if not request.file_column and Tree.of(path).classes:
+    files = [name for name in path.iterdir() if suffix_of(name) in FORMATS] if path.is_dir() else []
+    if files:
+        first = min(files, key=lambda file: (split not in file.name.lower(), file))
+        one = "" if len(files) == 1 else "one of them, such as "
+        return f"Rename {one}{first.name} to {split}{suffix_of(first)}, or give {first} itself"
+    suffixes = suffixes_of(request.required[0])
+    tree = Tree.of(path, suffixes if request.classes else SUFFIXES)
+    if len(tree.classes) > 1 and not request.file_column:
         return "Its sub-folders hold images: choose a recipe for images, such as cnn-small"
-    if request.classes:
-        suffixes = suffixes_of(request.required[0])
-        if not Tree.of(path, suffixes).examples:
-            return f"None of its files is one of {' '.join(suffixes)}: check the path"
-    if path.is_dir() and (files := [name for name in path.iterdir() if suffix_of(name) in FORMATS]):
-        first = min(files)
-        return f"Rename {first.name} to {split}{suffix_of(first)}, or give {first} itself"
+    if tree.examples and not tree.folders:
+        file = request.required[0] if request.classes else Column("image", image=True)
+        only = f"Only {next(iter(tree.classes))}/ holds {file.noun}s" if tree.classes else ""
+        return (
+            f"{only or f'Its {file.noun}s are not in sub-folders'}: a classifier needs one "
+            f"sub-folder per class, at least two. Or add a table {split}.csv with the columns "
+            f"{file.name} and label"
+        )
+    if request.classes and not tree.examples:
+        return f"None of its files is one of {' '.join(suffixes)}: check the path"
     return f"Check the path, or add {split} data"
 
 

@@ -129,6 +129,16 @@ def first_line(path: Path) -> str:
     raise empty_file(path)
 
 
+def require_line_ends(path: Path) -> None:
+    """Raise a DataError if a table has carriage returns in place of line ends, as on old Macs."""
+    line = next(read_lines(path, keep_ends=True), "")
+    if line.count("\r") > 1 and "\n" not in line:
+        raise DataError(
+            f"{path} ends its lines with carriage returns (\\r) alone; save it with line feeds "
+            "(\\n)"
+        )
+
+
 def empty_file(path: Path) -> DataError:
     """Return the error of a file without content."""
     return DataError(

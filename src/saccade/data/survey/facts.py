@@ -125,6 +125,10 @@ class LabelFacts:
         single: Labels with only one row.
         variants: Groups of labels that differ only in case or spaces, with their numbers of rows,
             the most frequent spelling first.
+        missing: Rows whose label is text for a missing value, such as "nan"; numbers are counted
+            without them.
+        unknown: In a split other than the training and the validation set, labels that neither of
+            these has.
         range: Minimum, mean and maximum of the labels if they are numbers.
     """
 
@@ -135,6 +139,8 @@ class LabelFacts:
     largest: float = 0.0
     single: tuple[str, ...] = ()
     variants: tuple[tuple[tuple[str, int], ...], ...] = ()
+    missing: Fault = Fault()
+    unknown: tuple[str, ...] = ()
     range: tuple[float, float, float] | None = None
 
     @property

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from saccade.data.sources.columns import counted, listed, quoted, spaced
 from saccade.data.survey.facts import Fault, LabelFacts, SplitSurvey, Survey
 
+TWO_LABELS = "a classifier needs at least two"
 IMBALANCED = 10
 """The ratio of the largest to the smallest class above which the labels are imbalanced."""
 
@@ -20,6 +21,8 @@ def notes(survey: Survey, *, training: bool = False) -> list[str]:
     sentences: list[str] = []
     for name, split in survey.splits.items():
         sentences += _faults(name, split, empty=not training)
+        if split.labels is not None:
+            sentences += _missing_labels(name, split.labels)
         if split.labels is not None and name == "train":
             sentences += _label_notes(name, split.labels, single=not training)
     for leak in survey.leaks:
@@ -55,7 +58,26 @@ def _fault(
         yield f"{what}{', ' * bool(consequence)}{consequence}; the first: {fault.first[0]}"
 
 
+def _missing_labels(split: str, labels: LabelFacts) -> Iterator[str]:
+    consequence = "which may mean that it is missing"
+    if labels.kind == "numbers":
+        consequence = "which is not a number, and training stops there"
+    if labels.missing.count:
+        yield (
+            f"{counted(labels.missing.count, 'row')} of {split} with text for a missing value as "
+            f"the label, {consequence}; the first: {labels.missing.first[0]}"
+        )
+    if labels.unknown:
+        verb = "is" if len(labels.unknown) == 1 else "are"
+        yield (
+            f"{counted(len(labels.unknown), 'label')} of {split} {verb} not in the training data, "
+            f"so its rows cannot be evaluated: {listed([quoted(x) for x in labels.unknown])}"
+        )
+
+
 def _label_notes(split: str, labels: LabelFacts, *, single: bool) -> Iterator[str]:
+    if len(labels.counts) == 1:
+        yield f"all labels of {split} are {quoted(next(iter(labels.counts)))}; {TWO_LABELS}"
     if labels.variants:
         groups = [
             " and ".join(f"{quoted(label)} ({spaced(count)})" for label, count in group)

@@ -6,12 +6,13 @@ repeated spaces between words. Images are compared by their content.
 """
 
 import hashlib
+import math
 import os
 from array import array
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import islice
 from typing import NamedTuple
@@ -45,12 +46,19 @@ from saccade.errors import BrokenImagesError, DataError
 Progress = Callable[[int], None]
 Hashes = npt.NDArray[np.int64]
 
+LEARNED = ("train", "valid")
+"""The splits whose labels a model knows."""
 SHOWN = 3
 """Maximum number of places kept per fault."""
 SCRIPT_ROWS = 20_000
 """Maximum number of rows of a split whose letters are counted."""
 MOST_LABELS = 10_000
 """Maximum number of different labels that are counted."""
+_MISSING = """
+NaN nan NAN NULL null None N/A n/a #N/A <NA> NaT
+"""
+MISSING = frozenset(_MISSING.split())
+"""What programs write for a missing value; words such as "none" may be labels."""
 GREY = 4
 """Maximum difference between the channels of a grey pixel, since JPEG rounds."""
 REPORTED = 500
@@ -69,7 +77,8 @@ def survey(
     """Read the rows of a corpus and return the facts about them.
 
     Broken rows that a tolerant corpus leaves out are reported. In any other corpus, and in a
-    damaged file, the first broken row ends the reading of its split.
+    damaged file, the first broken row ends the reading of its split; a training set of which not
+    even one row can be read raises its error.
 
     Args:
         corpus: The corpus.
@@ -96,9 +105,22 @@ def survey(
         reader.read(progress and partial(_continued, progress, done))
         done += reader.rows
     return Survey(
-        splits={name: reader.facts() for name, reader in readers.items()},
+        splits=_with_unknown_labels({name: reader.facts() for name, reader in readers.items()}),
         leaks=tuple(_leaks(readers)),
     )
+
+
+def _with_unknown_labels(splits: dict[str, SplitSurvey]) -> dict[str, SplitSurvey]:
+    """Return the facts with the labels of other splits that training and validation lack."""
+    labels = {name: facts.labels for name, facts in splits.items() if facts.labels is not None}
+    known = {label for name in LEARNED if name in labels for label in labels[name].counts}
+    if not known:
+        return splits
+    table = dict(splits)
+    for name in labels.keys() - set(LEARNED):
+        unknown = tuple(label for label in labels[name].counts if label not in known)
+        table[name] = replace(table[name], labels=replace(labels[name], unknown=unknown))
+    return table
 
 
 def _continued(progress: Progress, done: int, count: int) -> None:
@@ -207,8 +229,9 @@ class _LabelColumn:
         self.too_many = False
         self.numbers, self.fractions, self.rows = True, False, 0
         self.low, self.sum, self.high = np.inf, 0.0, -np.inf
+        self.finite, self.missing = 0, list[str]()
 
-    def add(self, text: str) -> None:
+    def add(self, text: str, where: str) -> None:
         if self.tags:
             elements = split_elements(text)
             self.rows += len(elements)
@@ -216,6 +239,8 @@ class _LabelColumn:
             self.numbers, self.too_many = False, len(self.counts) > MOST_LABELS
             return
         self.rows += 1
+        if text.strip() in MISSING:
+            self.missing.append(f"{where}: {text.strip()}")
         if self.separator:
             self.counts.update(part for part in text.split(self.separator) if part.strip())
             self.numbers = False
@@ -233,6 +258,9 @@ class _LabelColumn:
         except ValueError:
             self.numbers = False
             return
+        if not math.isfinite(value):
+            return
+        self.finite += 1
         self.fractions |= not value.is_integer()
         self.low, self.high = min(self.low, value), max(self.high, value)
         self.sum += value
@@ -240,10 +268,12 @@ class _LabelColumn:
     def facts(self) -> LabelFacts | None:
         if not self.rows:
             return None
+        missing = Fault(len(self.missing), tuple(self.missing))
         if self.numbers and self.fractions:
-            return LabelFacts(kind="numbers", range=(self.low, self.sum / self.rows, self.high))
+            numbers = (self.low, self.sum / self.finite, self.high)
+            return LabelFacts(kind="numbers", range=numbers, missing=missing)
         if self.too_many:
-            return LabelFacts(kind="classes")
+            return LabelFacts(kind="classes", missing=missing)
         classes: Counter[str] = Counter()
         spellings: dict[str, Counter[str]] = {}
         for label, count in self.counts.items():
@@ -255,6 +285,7 @@ class _LabelColumn:
         groups = [group for group in spellings.values() if len(group) > 1]
         return LabelFacts(
             kind="classes",
+            missing=missing,
             unit="word" if self.tags else "row",
             counts=ordered,
             imbalance=rows[0] / rows[-1],
@@ -404,7 +435,12 @@ class _Reader:
             (self.vectors if self.has_vectors else self.images).broken += error.problems
             problems = list(self.split.broken)
         except DataError as error:
-            problems, self.complete = [*self.split.broken, str(error)], False
+            problems = list(self.split.broken)
+            if not self.rows and not problems and self.split.name == "train":
+                raise  # there is nothing to report
+            if self.rows or not problems:  # else, there are no rows because all are broken
+                problems.append(str(error))
+                self.complete = False
         else:
             problems = list(self.split.broken)
         self.broken = Fault(len(problems), tuple(problems))
@@ -438,7 +474,7 @@ class _Reader:
             column.add(row.values[i], words, letters=self.rows <= SCRIPT_ROWS)
             key[i] = " ".join(words)
         if self.label is not None:
-            self.labels.add(row.values[self.label])
+            self.labels.add(row.values[self.label], row.where)
             key[self.label] = row.values[self.label].strip()
         if file is not None and self.file is not None:
             if self.has_vectors:

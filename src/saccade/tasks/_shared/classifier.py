@@ -49,7 +49,13 @@ if TYPE_CHECKING:
     from saccade.lens.record import AttentionRecord
 
 LABEL = Column(
-    "label", ("labels", "class", "category", "target", "score"), numbers=True, label=True
+    "label",
+    (
+        *("labels", "class", "category", "target", "score", "sentiment", "intent", "topic"),
+        *("emotion", "rating", "stars"),
+    ),
+    numbers=True,
+    label=True,
 )
 CLASSIFIER_FILE = "classifier.json"
 """The file of a run folder with the temperature, and other facts about a classifier."""
