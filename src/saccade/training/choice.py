@@ -150,9 +150,9 @@ def fitting_tasks(
         else:
             fitting.append(FittingTask(name=task, recipes=names, columns=wanted, corpus=corpus))
     widest = max((len(task.corpus.splits["train"].columns) for task in fitting), default=0)
-    for wanted, error in partly.items():
-        if len(wanted) > widest:
-            raise error
+    for names_of_task, split_error in partly.items():
+        if len(names_of_task) > widest:
+            raise split_error
     known = [task for task in fitting if not task.corpus.splits["train"].assumed]
     assumed = [task for task in fitting if task not in known]
     fitting = known or [task for task in assumed if _are_texts(task.corpus.splits["train"])]
