@@ -6,7 +6,7 @@ READY := .venv/.ready
 # because tests start many processes
 PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
-.PHONY: demo test check checklist test-slow test-lowest bench claims docs clean
+.PHONY: demo test check checklist test-slow test-lowest test-python test-selection bench claims docs clean
 
 demo: $(READY)
 	$(BIN)/saccade demo
@@ -31,24 +31,36 @@ checklist:
 test-slow: $(READY)
 	$(PYTEST) -m slow
 
-# the lowest direct versions that pyproject.toml allows, in an environment of their own
-LOWEST := .venv-lowest/bin
-LOWEST_TESTS := tests/test_config.py tests/cli/test_verbs.py tests/attention/test_scores.py \
+# imports, the command line and a part of the tests: what other versions of Python and of the
+# dependencies are tested with
+SELECTION := tests/test_config.py tests/cli/test_verbs.py tests/attention/test_scores.py \
 	tests/text/test_tokenizer.py tests/data/sources tests/metrics/test_text.py \
 	tests/training/test_recipe.py tests/serve/test_routes.py tests/engines/test_choice.py
+EXTRAS := serve,parquet,excel,hf,track,fast,onnx,demo
+FOR_TESTS := pytest pytest-timeout beartype httpx hypothesis
+SMALL := --max-steps 3 --set model.dim=16 --set text.source.size=300 --set generation.max_length=10
+
+# the lowest direct versions that pyproject.toml allows, in an environment of their own
 test-lowest:
-	test -x $(LOWEST)/python || $(PYTHON) -m venv .venv-lowest
-	$(PYTHON) tools/lowest.py > .venv-lowest/lowest.txt
-	$(LOWEST)/python -m pip install --quiet -c .venv-lowest/lowest.txt torch
-	$(LOWEST)/python -m pip install --quiet -c .venv-lowest/lowest.txt \
-		".[serve,parquet,excel,hf,track,fast,onnx,demo]" pytest pytest-timeout beartype httpx hypothesis
-	$(LOWEST)/saccade recipes > /dev/null
-	OMP_NUM_THREADS=1 $(LOWEST)/python -m pytest -o addopts="" -W default -q -m "not slow" $(LOWEST_TESTS)
-	rm -rf .venv-lowest/run .venv-lowest/onnx .venv-lowest/ctranslate2
-	$(LOWEST)/saccade train transformer-tiny --data builtin:phrases --out .venv-lowest/run \
-		--max-steps 3 --set model.dim=16 --set text.source.size=300 --set generation.max_length=10
-	$(LOWEST)/saccade export .venv-lowest/run --to onnx .venv-lowest/onnx
-	$(LOWEST)/saccade export .venv-lowest/run --to ctranslate2 .venv-lowest/ctranslate2
+	test -x .venv-lowest/bin/python || $(PYTHON) -m venv .venv-lowest
+	$(PYTHON) tools/lowest.py > .venv-lowest/constraints.txt
+	$(MAKE) test-selection FOLDER=.venv-lowest VERSIONS=.venv-lowest/constraints.txt
+
+# another Python, in an environment of its own: make test-python PYTHON=python3.13
+test-python:
+	rm -rf .venv-python
+	$(PYTHON) -m venv .venv-python
+	$(MAKE) test-selection FOLDER=.venv-python VERSIONS=constraints.txt
+
+test-selection:
+	$(FOLDER)/bin/python -m pip install --quiet -c $(VERSIONS) torch
+	$(FOLDER)/bin/python -m pip install --quiet -c $(VERSIONS) ".[$(EXTRAS)]" $(FOR_TESTS)
+	$(FOLDER)/bin/saccade recipes > /dev/null
+	OMP_NUM_THREADS=1 $(FOLDER)/bin/python -m pytest -o addopts="" -W default -q -m "not slow" $(SELECTION)
+	rm -rf $(FOLDER)/run $(FOLDER)/onnx $(FOLDER)/ctranslate2
+	$(FOLDER)/bin/saccade train transformer-tiny --data builtin:phrases --out $(FOLDER)/run $(SMALL)
+	$(FOLDER)/bin/saccade export $(FOLDER)/run --to onnx $(FOLDER)/onnx
+	$(FOLDER)/bin/saccade export $(FOLDER)/run --to ctranslate2 $(FOLDER)/ctranslate2
 
 bench: $(READY)
 	$(BIN)/python benchmarks/attention.py
@@ -73,4 +85,4 @@ $(READY): pyproject.toml constraints.txt
 	touch $(READY)
 
 clean:
-	rm -rf .venv .venv-lowest site tools/javascript/node_modules runs build dist *.egg-info src/*.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv .venv-lowest .venv-python site tools/javascript/node_modules runs build dist *.egg-info src/*.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -194,5 +194,5 @@ def test_task_can_be_compared(tmp_path, case):
     erased = has_attention and metric in {"accuracy", "bleu", "bleu_4"}
     assert ("comprehensiveness" in measures) is erased
     page = (tmp_path / "out" / "compare.html").read_text()
-    assert ("How far to believe attention" in page) is erased
+    assert ("How far to trust attention" in page) is erased
     assert ('<script type="application/json" id="inputs">' in page) is has_attention

@@ -133,7 +133,7 @@ def test_a_folder_that_is_not_writable_is_reported_before_data_is_read(place, mo
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Path, "mkdir", mkdir)
-    with pytest.raises(RunError, match="cannot be made: Permission denied"):
+    with pytest.raises(RunError, match="cannot be created: Permission denied"):
         train(place, "run")
 
 

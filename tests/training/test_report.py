@@ -46,7 +46,7 @@ def test_the_report_begins_with_its_result(place):
     seen = Seen(page)
     assert len(page) < 1_500_000
     parts = ["Exact match on", "baseline", "Cost", "updates", "Loss", "Film of learning"]
-    parts += ["How far to believe its attention", "Predictions for validation inputs"]
+    parts += ["How far to trust its attention", "Predictions for validation inputs"]
     places = [seen.text.index(part) for part in parts]
     assert places == sorted(places)
     assert "Without the words it looked at most, the probability of an answer falls by" in seen.text

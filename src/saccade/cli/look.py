@@ -70,9 +70,9 @@ def run(
         bool,
         typer.Option(
             "--measure",
-            help="Also measure how far the attention can be believed: erase what it looked at "
-            "most, compare its heads and remove each of them. Give several INPUTs; the measures "
-            "are printed and written beside FILE (FILE-measures.json).",
+            help="Also measure how far to trust the attention: erase the parts with the "
+            "largest weights, compare the heads and remove them one at a time. Give several "
+            "INPUTs. The measures are printed and written beside FILE (FILE-measures.json).",
         ),
     ] = False,
     device: Device = "auto",

@@ -110,8 +110,8 @@ def run(
         typer.Option(
             "--split-long/--no-split-long",
             help="Answer the lines of a text, and the sentences of a line that is too long for the "
-            "model, one by one and join the answers; or cut what is too long. For translation and "
-            "the like. Default: the recipe's value, usually --split-long.",
+            "model, one by one and join the answers; or cut what is too long. For text-to-text "
+            "models. Default: the recipe's value, usually --split-long.",
         ),
     ] = None,
     skip_broken: Annotated[
@@ -273,7 +273,7 @@ def _usable_files(
 ) -> list[str] | None:
     """Return the files that are not broken; broken ones are an error unless they are skipped.
 
-    Return None if the inputs are no files. Those from stdin are checked when they are predicted.
+    Return None if the inputs are not files. Those from stdin are checked when they are predicted.
     """
     from saccade.tasks import VectorInput
 
@@ -331,7 +331,7 @@ def _require_capable(
     if (align or markup) and not isinstance(task, Aligns):
         option = "--align" if align else "--markup"
         raise DecodingError(
-            f"{option} needs word alignments, which models for translation and the like have; this "
+            f"{option} needs word alignments, which only text-to-text models have; this "
             f"run's task is {task.name}"
         )
     if stream and not isinstance(task, Streams):

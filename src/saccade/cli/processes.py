@@ -21,9 +21,9 @@ STOP_SECONDS = 15.0
 """Time that the other processes have to exit after one has failed."""
 
 GPUS = ("/dev/nvidiactl", "/dev/kfd")
-"""Files of the drivers of GPUs, which train in one process each."""
+"""Device files of GPUs; each GPU trains in one process."""
 LAUNCHER = "SACCADE_LAUNCHER"
-"""Environment variable with the id of the process that has started this one."""
+"""Environment variable with the id of the process that started this one."""
 DIVIDED = 2
 """Batches of an update of the recipes that are chosen by the data."""
 
@@ -70,7 +70,7 @@ def _batches_per_update(recipe: str, changes: Sequence[str]) -> int:
 
 
 def end_with_launcher() -> None:
-    """Let Linux end this process when the one that has started it dies, even by SIGKILL."""
+    """Let Linux end this process when the one that started it dies, even by SIGKILL."""
     launcher = os.environ.get(LAUNCHER)
     if launcher is None or not sys.platform.startswith("linux"):
         return

@@ -199,8 +199,9 @@ class Eye:
         if not kept:
             shapes = sorted({w.shape[1:] for w in weights.values()})
             raise WatchError(
-                f"no attention of {type(self.model).__name__} is between its tokens ({shape[0]} × "
-                f"{shape[-1]}), but between {shapes}; read its weights with saccade.watch"
+                f"{type(self.model).__name__} has no attention between its tokens ({shape[0]} × "
+                f"{shape[-1]}), only attention of the shapes {shapes}; read its weights with "
+                "saccade.watch"
             )
         return kept
 

@@ -39,14 +39,14 @@ def measure_look(
     layers: str | Sequence[str] | None = None,
     max_new_tokens: int = 20,
 ) -> AttentionMeasures:
-    """Measure how far the attention of a model of transformers can be believed.
+    """Measure how far the attention of a transformers model can be trusted.
 
     Args:
         model: A model of transformers, as `saccade.look` takes it.
         processor: Its tokenizer, image processor or processor.
         inputs: Texts, pairs of texts, or images.
         layers: Measure only these: a dotted name, a pattern, or several. Default: all.
-        max_new_tokens: Most tokens that a model with an encoder and a decoder generates.
+        max_new_tokens: Maximum number of tokens that an encoder-decoder generates.
 
     Raises:
         InteropError: If the processor cannot read an input.

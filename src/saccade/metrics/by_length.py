@@ -28,8 +28,8 @@ def by_length(
         inputs: The input of each item.
         unit: The unit of length. By default words, separated by white space, or characters if no
             input has two words.
-        buckets: The most buckets; they are about equally full.
-        least: The least number of items of a bucket. If there are fewer items, all are in one.
+        buckets: The maximum number of buckets, which hold about equally many items.
+        least: The minimum number of items in a bucket. Fewer items than that form one bucket.
 
     Returns:
         One dict per bucket, shortest first: `from` and `to` (both included), `unit`, `count`, and

@@ -161,7 +161,7 @@ class PoolingOptions:
     attention_pooling: AttentionPoolingConfig = AttentionPoolingConfig()
 
     def conflicts(self) -> Iterator[Conflict]:
-        """Yield also the options of attention pooling if another pooling is chosen."""
+        """Also yield the options of attention pooling if another pooling is chosen."""
         yield from super().conflicts()  # type: ignore[misc]  # those of the encoder
         if self.pooling != "attention":
             reason = 'without pooling = "attention"'

@@ -222,7 +222,7 @@ class TextClassifierConfig(PoolingOptions, TextReaderConfig):
     dropout: Fraction = 0.1
 
     def conflicts(self) -> Iterator[Conflict]:
-        """Yield also the activation of a pooler that is left out."""
+        """Also yield the activation of a pooler that is left out."""
         yield from super().conflicts()
         if not self.pooler:
             yield from without_effect(self, ["pooler_activation"], "without a pooler")

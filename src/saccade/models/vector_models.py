@@ -173,7 +173,7 @@ class VectorCaptionerConfig(VectorReaderConfig):
     tie_output: bool = True
 
     def conflicts(self) -> Iterator[Conflict]:
-        """Yield also the options of the decoder that do not fit."""
+        """Also yield the options of the decoder that do not fit."""
         yield from super().conflicts()
         yield from decoder_conflicts(self.decoder, tie_output=self.tie_output)
 

@@ -3,7 +3,7 @@
 A module defines a subclass of `Task` and a subclass of `TaskConfig`, its options. Nothing else
 lists it; CONTRIBUTING.md has the steps. Other packages offer tasks by the entry-point group
 `saccade.tasks`, as in `count_vowels = "my_package.count_vowels"`. `measures` computes how far the
-attention of a task can be believed.
+attention of a task can be trusted.
 """
 
 from importlib import import_module

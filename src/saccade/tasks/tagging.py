@@ -1,4 +1,4 @@
-"""Tagging: one label per word of a text, for named entities, parts of speech and the like."""
+"""Tagging: one label per word of a text, for named entities, parts of speech or other labels."""
 
 from __future__ import annotations
 

@@ -266,7 +266,7 @@ class TextClassification(Classifier):
         return np.minimum(self._lengths(examples), self.config.text.max_length)[:, None]
 
     def remarks(self, examples: Encoded) -> Iterator[str]:
-        """Yield also how many texts are too long to be read at once."""
+        """Also yield how many texts are too long to be read at once."""
         yield from super().remarks(examples)
         most = self.config.text.max_length
         if long := int((self._lengths(examples) > most).sum()):

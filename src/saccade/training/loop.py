@@ -263,17 +263,17 @@ class Trainer:
         return total, count
 
     def scale_gradient(self, factor: float) -> float:
-        """Multiply the gradient and clip it; return its length before clipping.
+        """Multiply the gradient and clip it; return its norm before clipping.
 
-        Clipping would undo the weights of rare classes, whose gradients are longer by design, so
+        Clipping would undo the weights of rare classes, whose gradients are larger by design, so
         the limit grows with the largest weight of an example.
         """
         gradients = [p.grad for p in self.task.model.parameters() if p.grad is not None]
-        length = float(torch.nn.utils.get_total_norm(gradients)) * factor
+        norm = float(torch.nn.utils.get_total_norm(gradients)) * factor
         clip = self.config.optim.clip * self.task.largest_weight
-        shorter = clip / length if clip and length > clip else 1.0
+        shorter = clip / norm if clip and norm > clip else 1.0
         torch._foreach_mul_(gradients, factor * shorter)
-        return length
+        return norm
 
     def seconds(self) -> float:
         """Return how long the run has taken, by the clock of the first process."""

@@ -18,7 +18,7 @@ from saccade.training.distributed import World
 from saccade.training.muon import Muon, hidden_matrices
 
 LATEST = 0.1
-"""The fraction of the budget at which a warm-up is over at the latest."""
+"""The fraction of the budget at which a warm-up ends at the latest."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,23 +35,23 @@ class OptimConfig:
                    jumps in low precision
     weight_decay   fraction of a weight, times the learning rate, that is taken off at each update;
                    biases, norms and other vectors are left out. Raise it (0.05 to 0.1) if the
-                   model learns its training data by heart
+                   model overfits
     schedule       learning rate after the warm-up: "constant", "inverse_sqrt" (Vaswani et al.
                    2017), or "cosine" or "linear", which fall to `final_rate` at the end of the
-                   budget, be it steps or minutes, whichever is further on. "constant" if the
+                   budget (steps or minutes, whichever runs out first). Choose "constant" if the
                    budget may grow later
     warmup         updates over which the learning rate rises from 0; with "cosine" and "linear" it
-                   is over at the latest when a tenth of the budget is used. Raise it if the loss
+                   ends at the latest when a tenth of the budget is used. Raise it if the loss
                    jumps in the first updates
     final_rate     learning rate at the end of "cosine" and "linear", as a fraction of the highest
-    clip           longest gradient (Euclidean norm over all weights): a longer one is scaled down
-                   to it; 0 clips nothing. With `loss.class_weights` the limit is multiplied by the
-                   largest weight, or clipping would undo the weights
+    clip           maximum norm of the gradient (Euclidean, over all weights): a larger gradient is
+                   scaled down to it; 0 clips nothing. With `loss.class_weights` the limit is
+                   multiplied by the largest weight, or clipping would undo the weights
     layer_decay    learning rate of a layer as a fraction of that of the layer above, so that
                    embeddings learn slowest (Howard and Ruder 2018); 1 is the same rate for all.
                    Try 0.9 when fine-tuning
-    freeze         parts that do not learn, by how their names begin, such as ["encoder.stem"]; for
-                   fine-tuning with little data
+    freeze         parts that are not trained: prefixes of their names, such as ["encoder.stem"];
+                   for fine-tuning with little data
     """
 
     kind: Literal["adamw", "muon"] = "adamw"
@@ -194,7 +194,7 @@ _BEFORE = re.compile(r"(.*?)\.(?:stem|stem_norm|embedding|position)\.")
 class AverageConfig:
     """The weights that are validated and kept: the plain ones, or an average of recent ones.
 
-    kind    "none": the weights of the moment; "ema": an exponential moving average over the
+    kind    "none": the current weights; "ema": an exponential moving average over the
             updates, good for most training runs; "last": the mean of the weights at the last `last`
             validations (the checkpoints of Vaswani et al. 2017)
     decay   with "ema", the fraction of the average that is kept at each update; it starts lower.

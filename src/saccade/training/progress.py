@@ -110,7 +110,7 @@ def counted_preparation(config: TrainingConfig, prepared: float) -> float:
 
 @dataclass(frozen=True)
 class Update:
-    """Measurements of one update over all processes; `gradient` is its length before clipping."""
+    """Measurements of one update over all processes; `gradient` is the norm before clipping."""
 
     loss: float
     predictions: int

@@ -42,13 +42,13 @@ LARGEST = 2**18
 class TrainingConfig:
     """The budget of a training run, the size of its updates, and how often it validates and saves.
 
-    max_steps          updates at most; raise it and resume to train longer
-    minutes            minutes at most, over all resumptions together, measured on the wall clock
+    max_steps          maximum number of updates; raise it and resume to train longer
+    minutes            maximum minutes, over all resumptions together, measured on the wall clock
                        with the preparation of the data and the report; the training ends with
                        whichever of steps and minutes runs out first
     learning_rate      highest learning rate, reached after the warm-up; lower it (by 3 to 10 times)
                        if the loss jumps or becomes NaN, and for fine-tuning
-    batch_tokens       most tokens of a batch on all sides, padding included; lower it if memory
+    batch_tokens       maximum tokens in a batch, over all sides, padding included; lower it if memory
                        runs out
     update_tokens      tokens of an update over all processes, rounded up to batches of
                        `batch_tokens`, so that 1 and 2 processes make the same updates; 0: every
@@ -61,10 +61,10 @@ class TrainingConfig:
     validate_items     validation items that are predicted greedily and measured at each
                        validation; 0 measures the loss only
     checkpoint_every   updates between checkpoints; a crash loses no more than this
-    keep_checkpoints   how many checkpoints are kept on the disk
+    keep_checkpoints   number of checkpoints to keep; older ones are removed
     select_by          the best weights have the lowest validation "loss" or the best "metric" of
                        the task; "metric" where the loss and the metric disagree
-    log_every          updates between two lines of metrics.jsonl
+    log_every          updates between two lines of metrics.jsonl; lower it for a finer curve
     patience           validations in a row without an improvement after which training stops; 0
                        never stops early
     adapt              whether dropout, warm-up, batch size and vocabulary size adapt to small data

@@ -28,7 +28,7 @@ PREDICTIONS = 6
 MEASURED, REHEARSED = 24, 3
 """Items by which attention is measured: for the report, and for its rehearsal."""
 MISTAKES = 6
-"""The surest mistakes that are shown."""
+"""Maximum number of confident mistakes that are shown."""
 VALIDATIONS = 20
 """The last validations that are listed."""
 BELIEF = (
@@ -343,7 +343,7 @@ def _lengths(evaluation: Evaluation, metric: str) -> Markup | None:
 
 
 def _mistakes(task: Task, evaluation: Evaluation) -> list[Mistake] | None:
-    """Return the surest mistakes with where the model looked; None without a table of them."""
+    """Return the most confident mistakes with their attention; None without a table of them."""
     if MISTAKEN not in evaluation.tables:
         return None
     rows = list(evaluation.tables[MISTAKEN])[:MISTAKES]
@@ -407,7 +407,7 @@ def _attention_tables(evaluation: Evaluation) -> dict[str, Sequence[Mapping[str,
     if not evaluation.attention:
         return {}
     rows = [
-        {"measure": name, "value": evaluation.scores[name].value, "that is": meaning}
+        {"measure": name, "value": evaluation.scores[name].value, "meaning": meaning}
         for name, meaning in evaluation.meanings.items()
     ]
     return {"Measures of attention": rows, "Heads": evaluation.attention["heads"]}

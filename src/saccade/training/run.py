@@ -129,7 +129,7 @@ class Run:
         empty, nothing of it stays that was not there before.
 
         Raises:
-            RunError: if another process holds the lock, or the folder cannot be made.
+            RunError: if another process holds the lock, or the folder cannot be created.
         """
         missing = [path for path in (self.folder, *self.folder.parents) if not path.exists()]
         try:
@@ -141,7 +141,7 @@ class Run:
             ) from None
         except OSError as error:
             raise RunError(
-                f"the folder {self.folder} cannot be made: {error.strerror}. Choose another one "
+                f"the folder {self.folder} cannot be created: {error.strerror}. Choose another one "
                 "with --out"
             ) from None
         lock = filelock.FileLock(self.folder / LOCK, timeout=0)
@@ -554,7 +554,7 @@ class Run:
         if not self.folder.exists():
             return f"the run folder {self.folder} does not exist; check the path"
         if not self.folder.is_dir():
-            return f"{self.folder} is a file, not a run folder; give the folder it lies in"
+            return f"{self.folder} is a file, not a run folder; give the folder that contains it"
         content = ", ".join(sorted(os.listdir(self.folder))[:6]) or "nothing"
         return (
             f"{self.folder} is not a run folder: it has no run.json, but {content}. Give a folder "

@@ -98,8 +98,8 @@ def train(
         data: file or folder of data, `builtin:NAME` or `hf:NAME`.
         out: the run folder to write.
         changes: assignments to keys of the recipe, such as "model.dim=256".
-        max_steps: updates at most, in place of the recipe's `training.max_steps`.
-        minutes: minutes at most, over all resumptions together, from the call to the report:
+        max_steps: maximum number of updates, in place of the recipe's `training.max_steps`.
+        minutes: maximum minutes, over all resumptions together, from the call to the report:
             reading and encoding the data count, but leave at least half for the updates.
         seed: random seed, in place of the recipe's `training.seed`.
         resume: resume the run in `out` from its newest checkpoint; a run that has none, or does
@@ -298,7 +298,7 @@ def assess(
         run: the task's run folder; of the data that it was trained on, the split "valid" is then
             what training held out.
         skip_broken: leave out images and vector files that are missing or damaged.
-        attention: also measure how far to believe the task's attention.
+        attention: also measure how far to trust the task's attention.
         notify: called with a line of text about the data and about each long step.
         options: options of the task's `evaluate`, such as `beam`.
 

@@ -97,7 +97,7 @@ def packed(tokens: Integers, size: int, *, start: int, stop: int) -> Blocks:
 
     Args:
         tokens: The documents, each ended by `stop`; the last may be incomplete.
-        size: The most tokens of a piece and of a block.
+        size: The maximum number of tokens in a piece and in a block.
         start: The token before each document.
         stop: The token that ends each document.
     """

@@ -24,7 +24,7 @@ def batches(lengths: Integers, budget: int, *, seed: int, epoch: int) -> list[Nu
 
     Args:
         lengths: The lengths (rows, fields) of all rows.
-        budget: The most tokens of a batch, including padding: rows × (longest first field +
+        budget: The maximum number of tokens in a batch, including padding: rows × (longest first field +
             longest second field + …). A longer row is a batch of its own.
         seed: The seed of the order.
         epoch: The number of the epoch.
@@ -57,7 +57,7 @@ class Plan:
     batch and reads none twice.
 
     lengths      lengths (rows, fields) of all rows
-    budget       most tokens of a batch, including padding
+    budget       maximum number of tokens in a batch, including padding
     seed         seed of the order
     rank         number of this process, from 0
     world        number of processes

@@ -318,7 +318,7 @@ def _is_name(field: str) -> bool:
 
 
 def _found_as(names: Sequence[str], request: ColumnRequest) -> dict[str, str]:
-    """Return the names in the file of the requested columns; the surest matches come first."""
+    """Return the names in the file of the requested columns; the best matches come first."""
     assigned = {name: other for name, other in request.renamed.items() if other in names}
     unmatched = [column for column in request.required if column.name not in request.renamed]
     if request.pair and len(unmatched) >= 2 and set(request.pair) <= set(names):

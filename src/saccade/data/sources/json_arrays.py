@@ -85,7 +85,7 @@ class _Scanner:
                 return self._text[self._place : self._place + 1]
 
     def skip(self, expected: str) -> None:
-        """Move behind a character, which must be next."""
+        """Move past a character, which must be next."""
         if self.peek() != expected:
             raise self._invalid(f"expected {expected!r}")
         self._place += 1
@@ -99,7 +99,7 @@ class _Scanner:
         return after.startswith("{")
 
     def value(self) -> object:
-        """Return the value that begins here and move behind it."""
+        """Return the value that begins here and move past it."""
         self.peek()
         while True:
             try:

@@ -86,7 +86,7 @@ def encode_once(
         encode: Turns rows into tuples of token ids, one sequence per field.
         key: Names all that `encode` depends on.
         folder: The folder of the cache.
-        limits: The most tokens of each field; None for no limits.
+        limits: The maximum number of tokens of each field; None for no limits.
         may_be_empty: The columns that may be blank.
         progress: Called with the number of rows that are done.
 
@@ -154,7 +154,7 @@ def sequences_once(
 ) -> StackedSequences:
     """Prepare one sequence of vectors per name, or read them from the cache.
 
-    It is `arrays_once` for arrays (steps, width) with different numbers of steps.
+    Like `arrays_once`, for arrays (steps, width) with different numbers of steps.
 
     Args:
         names: The names of the sequences.

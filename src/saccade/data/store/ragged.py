@@ -27,7 +27,7 @@ class Ragged:
 
     Args:
         tokens: The numbers of all sequences, one after the other.
-        offsets: The begin of each sequence in `tokens`, and the end of the last one.
+        offsets: The start of each sequence in `tokens`, and the end of the last one.
     """
 
     def __init__(self, tokens: Integers, offsets: Numbers) -> None:

@@ -1,7 +1,7 @@
 """Arrays of one shape, or sequences of such arrays, in one memory-mapped file.
 
 NAME.stack holds the values of all rows one after the other; of sequences, NAME.offsets holds the
-begin of each (int64), and finally the end of the last one. Such files may have gigabytes, so
+start of each (int64), and finally the end of the last one. Such files may be gigabytes long, so
 damage is detected by the size and a sample of blocks, which are read in a moment.
 """
 
@@ -62,7 +62,7 @@ class StackedSequences:
 
     Args:
         steps: The vectors of all sequences, one after the other.
-        offsets: The begin of each sequence in `steps`, and the end of the last one.
+        offsets: The start of each sequence in `steps`, and the end of the last one.
     """
 
     def __init__(self, steps: Array, offsets: npt.NDArray[np.int64]) -> None:
@@ -150,7 +150,7 @@ class SequenceWriter(StackedWriter):
 def sampled_digest(path: Path) -> str:
     """Return the SHA-256 of the size and of at most 64 blocks of 1 MiB, spread over the file.
 
-    A file of up to 64 MiB counts completely; of a larger one no more is read.
+    A file of up to 64 MiB is hashed completely; of a larger one only the sampled blocks are.
     """
     size = path.stat().st_size
     digest = hashlib.sha256(str(size).encode())

@@ -55,7 +55,7 @@ class MaskingConfig:
     random         fraction that it reads as a random token; the rest is read unchanged. Decided per
                    token, and per span if whole = "spans"
     span_end       probability that a span ends after each of its words; smaller gives longer spans
-    longest_span   most words of a span; a span also has at most the fraction `share` of the text's
+    longest_span   maximum words in a span; a span also has at most the fraction `share` of the text's
                    words
     """
 
@@ -74,7 +74,7 @@ class MaskingConfig:
             )
 
     def conflicts(self) -> Iterator[Conflict]:
-        """Yield the options of spans if there are none."""
+        """Yield the options of spans if no spans are masked."""
         if self.whole != "spans":
             reason = 'unless masking.whole is "spans"'
             yield from without_effect(self, ["span_end", "longest_span"], reason)

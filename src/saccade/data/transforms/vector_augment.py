@@ -12,12 +12,12 @@ from saccade.shapes import Bool, Float, Tensor
 class VectorAugmentConfig:
     """The random changes of sequences of vectors in training.
 
-    mask_steps     up to this fraction of the steps of a sequence, one stretch, becomes the mean of
-                   the training data; 0 for none, 0.2 is usual
-    mask_numbers   up to this fraction of the numbers of all vectors of a sequence, neighbours,
-                   becomes their mean; 0 for none, 0.2 is usual for spectra
-    noise          standard deviation of random numbers that are added, in units of the spread of
-                   the training data
+    mask_steps     longest stretch of steps to hide, as a fraction of the sequence; hidden steps
+                   become the mean of the training data. 0 hides none; 0.2 is usual
+    mask_numbers   longest stretch of neighbouring numbers to hide in all vectors of a sequence, as
+                   a fraction of their width; 0 hides none; 0.2 is usual for spectra
+    noise          standard deviation of added noise, in units of that of the training data; raise
+                   it (0.1) if the model overfits
     """
 
     mask_steps: Fraction = 0.0

@@ -49,7 +49,7 @@ class Condition:
     """A key that must have one value, if it is there at all.
 
     key           the key of config.json
-    unsupported   what another value would ask for, with its verb: "decoders are"
+    unsupported   what any other value requests, with its verb: "decoders are"
     must_be       the only supported value
     """
 

@@ -45,7 +45,7 @@ class Family(ABC):
 
     Attributes:
         model_type: The value of that key in config.json.
-        architectures: Its classes by name; of several with the same model the first is written.
+        architectures: Its classes by name; of several with the same model the first is saved.
         unnamed: The class of a folder that names none; None if that is an error.
         hint: What to do about a class that is not in `architectures`.
         conditions: Keys that are not fields and must have one value.

@@ -177,7 +177,7 @@ def _saccade_facts(folder: HuggingFaceFolder) -> SaccadeFacts:
 
 
 def _text_to_text(source: ImportSource) -> ImportPlan:
-    """One vocabulary for both sides, or one per side; missing controls get rows of their own.
+    """Plan a translator with one vocabulary, or one per side; missing control tokens get rows.
 
     Marian begins a text with any token, usually the padding. Here the start is a token of its own
     with the same vector.
@@ -236,7 +236,7 @@ def _text_to_text(source: ImportSource) -> ImportPlan:
 
 
 def _text_classification(source: ImportSource) -> ImportPlan:
-    """One label, several or a number, by `problem_type`."""
+    """Plan a classifier; `problem_type` decides between one label, several and a number."""
     segments = getattr(source.folder.config, "num_segments", 0)
     if source.pairs and segments < 2:
         raise InteropError(
@@ -259,7 +259,7 @@ def _text_classification(source: ImportSource) -> ImportPlan:
 
 
 def _tagging(source: ImportSource) -> ImportPlan:
-    """A label per word; the scheme of spans shows in the names of the labels."""
+    """Plan a tagger; the names of its labels show the scheme of spans."""
     tokenizer = source.vocabulary(("pad", "cls", "sep"))
     names = _labels(source).get("names", [])
     if len(names) < 2:
@@ -282,14 +282,14 @@ def _tagging(source: ImportSource) -> ImportPlan:
 
 
 def _masked_language_modeling(source: ImportSource) -> ImportPlan:
-    """As many tokens at once as there are positions."""
+    """Plan a masked language model that reads as many tokens at once as it has positions."""
     tokenizer = source.vocabulary(("cls", "sep", "mask"))
     tables = {"text": _text_table(source, tokenizer, "max_length")}
     return ImportPlan(tables, {VOCABULARY_FILE: tokenizer.to_string()}, _resize_to(tokenizer))
 
 
 def _language_modeling(source: ImportSource) -> ImportPlan:
-    """Text is one stream, as in GPT-2, unless the folder or its family says otherwise."""
+    """Plan a language model; its text is one stream unless the folder or the family names a layout."""
     layout = source.own.layout or source.folder.network.layout
     tokenizer = source.vocabulary(("stop", "start") if layout == "packed" else ("stop",))
     text = {**_text_table(source, tokenizer, "block"), "layout": layout}
@@ -298,7 +298,7 @@ def _language_modeling(source: ImportSource) -> ImportPlan:
 
 
 def _image_classification(source: ImportSource) -> ImportPlan:
-    """Images of one size, with the scale of preprocessor_config.json."""
+    """Plan an image classifier with the size and scale of preprocessor_config.json."""
     size, facts = _image_size(source), _preprocessor(source)
     assert isinstance(source.folder.config, ImageClassifierConfig)
     channels = source.folder.config.channels

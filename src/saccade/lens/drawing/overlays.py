@@ -14,7 +14,7 @@ from saccade.lens.drawing.chart import Chart, in_rows
 from saccade.lens.drawing.fonts import families, plain, short, width
 
 MOST_PANELS = 60
-"""The most words of a caption that are drawn; the numbers of the chart hold all."""
+"""Maximum number of words of a caption to draw; the chart's numbers include all of them."""
 WIDEST_WORD = 24  # letters; longer words are shown without their middle
 
 # inches

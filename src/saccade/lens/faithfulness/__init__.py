@@ -1,4 +1,4 @@
-"""Measures of how far attention can be believed.
+"""Measures of how far attention can be trusted.
 
 erasure    comprehensiveness and sufficiency
 heads      entropy and Jensen-Shannon divergence of heads, and ablation of a head

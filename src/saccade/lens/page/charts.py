@@ -18,7 +18,7 @@ LEFT, RIGHT, TOP, BOTTOM = 52, 12, 12, 42
 MOST = 400
 """Points of a line that are drawn."""
 MARKED = 60
-"""The most points of a line that have a marker with their numbers."""
+"""Maximum number of points of a line that have a marker with their numbers."""
 LETTER = 6.6
 """Width of a letter of a label."""
 

@@ -77,9 +77,9 @@ class Report:
         curves: charts of the training, by title.
         confusions: the confusion matrix, if there are few classes.
         lengths: the chart of quality by length of the input.
-        mistakes: the surest mistakes; None if the report may not quote any.
+        mistakes: the most confident mistakes; None if the report may not quote any.
         predictions: inputs, predictions and references; None if the report may not quote any.
-        belief: sentences about how far to believe attention.
+        belief: sentences about how far to trust the attention.
         film: the film of learning; None if there is none.
         details: tables that are folded, by title.
         updates: charts of the updates, which are folded.

@@ -123,7 +123,7 @@ def view_model(record: Viewable, name: str = "", belief: str = "") -> dict[str, 
     Args:
         record: the record.
         name: the name of its model.
-        belief: a sentence about how far to believe its attention.
+        belief: a sentence about how far to trust its attention.
     """
     return {
         "name": name,

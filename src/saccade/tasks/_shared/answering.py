@@ -55,7 +55,7 @@ class Answer:
     Attributes:
         text: The text.
         score: Its mean log-probability.
-        attention: Where the model looked, if that was asked for.
+        attention: The attention record, if requested.
         alternatives: Other answers, the best first.
         finished: False if the text was cut at its maximum length.
         truncated: True if the input was too long and only a part of it was read.
@@ -206,7 +206,7 @@ def batches_of(examples: Sequence[Example], batch_size: int) -> list[Rows]:
 def self_attention(
     model: nn.Module, run: Callable[[], object], sides: Sequence[AnySide]
 ) -> list[AttentionRecord]:
-    """Return where the tokens of each row look at each other while `run` runs the model.
+    """Return the self-attention of the tokens of each row while `run` runs the model.
 
     Args:
         model: The model.
@@ -219,10 +219,10 @@ def self_attention(
 def classifier_attention(
     model: nn.Module, run: Callable[[], object], sides: Sequence[AnySide]
 ) -> list[AttentionRecord]:
-    """Return where a classifier looks while `run` runs it.
+    """Return the attention of a classifier while `run` runs it.
 
-    With attention pooling these are the queries that the label is read from; without, the tokens of
-    each row look at each other. The arguments are those of `self_attention`.
+    With attention pooling it is that of the learned queries; without, the self-attention of the
+    tokens of each row. The arguments are those of `self_attention`.
     """
     from saccade.lens.record import Side
 
@@ -240,7 +240,7 @@ def cross_attention(
     wrote: Sequence[Side],
     layers: Sequence[str],
 ) -> list[AttentionRecord]:
-    """Return where the written tokens of each row look at what was read while `run` runs the model.
+    """Return the attention of the written tokens of each row to its input while `run` runs the model.
 
     Args:
         model: The model.

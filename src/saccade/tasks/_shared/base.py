@@ -89,7 +89,7 @@ class Batch:
 
 
 class Task(nn.Module, ABC):
-    """A model with everything that its job needs.
+    """A model with its vocabularies, its metrics, and the way from data to answers.
 
     A subclass implements `describe`, `forward`, the way from rows to batches (`encode`, `sizes`,
     `collate`, `force`), the three steps of `predict` (`prepare`, `answer`, `look`), `measure` and
@@ -97,7 +97,7 @@ class Task(nn.Module, ABC):
 
     Attributes:
         name: The `task` of its recipes.
-        unit: The plural of what a batch counts, for people.
+        unit: A plural noun for what a batch counts, such as tokens.
         reinitialised: Prefixes of parameters that are never taken from another model.
         unsplit: The options of `prepare` with which each input is one example.
         selection_metric: The metric by which the best weights are selected.
@@ -281,7 +281,7 @@ class Task(nn.Module, ABC):
         )
 
     def finish(self, examples: Encoded) -> str:
-        """Do what is done once after training, with the best weights and validation examples.
+        """Finish the task after training, with the best weights and validation examples.
 
         Returns:
             A sentence about what changed; changes must be part of `files`.

@@ -297,7 +297,7 @@ class Classifier(LabelTask):
         return Loss(total, len(logits), items=None if self.training else items)
 
     def remarks(self, examples: Encoded) -> Iterator[str]:
-        """Yield also, once, that one class is so frequent that accuracy says little."""
+        """Also yield, once, that one class is so frequent that accuracy says little."""
         yield from super().remarks(examples)
         if not isinstance(self.labels, Classes) or not len(examples) or self._remarked_majority:
             return

@@ -32,7 +32,7 @@ PROBABILITY = "the probability of an answer"
 
 @dataclass(frozen=True)
 class AttentionMeasures:
-    """How far the attention of a model can be believed.
+    """How far the attention of a model can be trusted.
 
     Attributes:
         findings: Scores with a sentence each.
@@ -77,12 +77,12 @@ def measure(
     model: nn.Module | None = None,
     seed: int = 0,
 ) -> AttentionMeasures:
-    """Measure how far the attention of any model can be believed.
+    """Measure how far the attention of any model can be trusted.
 
-    Parts of each input are erased: words are left out, the cells of an image become grey. Measured
-    is by how much the probability of the answer to the complete input falls without the parts that
-    were attended to most (comprehensiveness) and with nothing but them (sufficiency), each also for
-    random and for the least attended parts. In self-attention the parts are ranked by attention
+    Parts of each input are erased: words are left out, the cells of an image become grey. The
+    measures are how much the probability of the answer to the complete input falls without the most
+    attended parts (comprehensiveness) and with nothing but them (sufficiency), each also for random
+    and for the least attended parts. In self-attention the parts are ranked by attention
     rollout, otherwise by their sum over the words written. `saccade.lens.faithfulness` has the
     formulas.
 

@@ -158,7 +158,7 @@ class Bert(Family):
         return self._encoder().build(self.vocab_size)
 
     def tensor_map(self, architecture: str) -> TensorMap:
-        """Old files call the parameters of norms gamma and beta; an unused pooler is ignored."""
+        """Return the map; old files name parameters of norms gamma and beta, unused poolers are ignored."""
         kind = self.architectures[architecture].model
         head, copies = self.head_map(kind)
         pools = any(x.startswith("pooler.") for entry in head for x in entry.theirs)
@@ -212,7 +212,7 @@ class Bert(Family):
 
     @classmethod
     def rewrite(cls, model: nn.Module) -> nn.Module:
-        """BERT does not scale its embeddings, and always has segments and biases."""
+        """Return the model with segments, biases and embeddings that are not scaled, as in BERT."""
         return with_biases(with_segments(unscaled(model, EMBEDDING), EMBEDDING))
 
     def _encoder(self) -> TextEncoderConfig:

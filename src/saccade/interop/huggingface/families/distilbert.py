@@ -142,7 +142,7 @@ class DistilBert(Family):
         raise AssertionError(architecture)
 
     def tensor_map(self, architecture: str) -> TensorMap:
-        """The heads stand beside the encoder."""
+        """Return the map; the heads of a file stand beside its encoder."""
         kind = self.architectures[architecture].model
         word, projector = "embeddings.word_embeddings.weight", "vocab_projector.weight"
         head: tuple[Entry, ...] = layer("head", "classifier")
@@ -183,5 +183,5 @@ class DistilBert(Family):
 
     @classmethod
     def rewrite(cls, model: nn.Module) -> nn.Module:
-        """DistilBERT does not scale its embeddings, and has biases."""
+        """Return the model with biases and embeddings that are not scaled, as in DistilBERT."""
         return with_biases(unscaled(model, EMBEDDING))

@@ -119,7 +119,7 @@ class Gpt2(Family):
         return self.config(architecture).build(self.vocab_size)
 
     def tensor_map(self, architecture: str) -> TensorMap:
-        """Linear layers are transposed; older files hold the causal mask of each block."""
+        """Return the map; linear layers are transposed, and older files hold the causal mask."""
         return TensorMap(
             (
                 tensor("decoder.embedding.weight", "wte.weight"),
@@ -146,5 +146,5 @@ class Gpt2(Family):
 
     @classmethod
     def rewrite(cls, model: nn.Module) -> nn.Module:
-        """GPT-2 does not scale its embeddings, and has biases."""
+        """Return the model with biases and embeddings that are not scaled, as in GPT-2."""
         return with_biases(unscaled(model, "decoder.embedding"))

@@ -133,7 +133,7 @@ class Llama(Family):
         return self.config(architecture).build(self.vocab_size)
 
     def tensor_map(self, architecture: str) -> TensorMap:
-        """Keys and values may have fewer heads than queries."""
+        """Return the map; keys and values may have fewer heads than queries."""
         heads = self.num_attention_heads
         width = self.head_dim or self.hidden_size // heads
         of_memory = (self.num_key_value_heads or heads) * width
@@ -164,7 +164,7 @@ class Llama(Family):
 
     @classmethod
     def rewrite(cls, model: nn.Module) -> nn.Module:
-        """Llama does not scale its embeddings."""
+        """Return the model with embeddings that are not scaled, as in Llama."""
         return unscaled(model, "decoder.embedding")
 
     def _base(self) -> float:

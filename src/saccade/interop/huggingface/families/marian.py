@@ -160,7 +160,7 @@ class Marian(Family):
         return self.config(architecture).build(*self.vocabulary_sizes)
 
     def tensor_map(self, architecture: str) -> TensorMap:
-        """A shared embedding may have four names; sinusoids in the file are not needed."""
+        """Return the map; a shared embedding may have four names, and sinusoids are ignored."""
         theirs = "encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight"
         copies = {"lm_head.weight": theirs[1]} if self.tie_word_embeddings else {}
         embeddings = [
@@ -193,7 +193,7 @@ class Marian(Family):
 
     @classmethod
     def rewrite(cls, model: nn.Module) -> nn.Module:
-        """Marian has all biases, and an output that shares what its two embeddings share."""
+        """Return the model with all biases, and an output that shares what its embeddings share."""
         model = with_biases(with_output_bias(model, OUTPUT))
         source = submodule(model, SOURCE, TokenEmbedding)
         target = submodule(model, TARGET, TokenEmbedding)

@@ -40,7 +40,7 @@ BIAS = "layer.0.SelfAttention.relative_attention_bias.weight"
 
 @dataclass(frozen=True)
 class _Scaled(TensorForm):
-    """A tensor that is multiplied in ours."""
+    """A tensor that is ours divided by a factor."""
 
     factor: float
 
@@ -149,7 +149,7 @@ class T5(Family):
         return model
 
     def tensor_map(self, architecture: str) -> TensorMap:
-        """The first layer of each side holds the buckets of all; a shared embedding has names."""
+        """Return the map; the first layer of each side holds the buckets that all its layers share."""
         scaled = self.scale_decoder_outputs
         scaled = self.tie_word_embeddings if scaled is None else scaled
         last = _Scaled(self.d_model**-0.5 if scaled else 1.0)

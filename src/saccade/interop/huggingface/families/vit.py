@@ -153,7 +153,7 @@ class Vit(Family):
         )
 
     def tensor_map(self, architecture: str) -> TensorMap:
-        """A pooler is ignored: no head uses it."""
+        """Return the map; a pooler is ignored, because no head uses it."""
         return TensorMap(
             (
                 tensor("encoder.stem.class_token", "embeddings.cls_token"),
