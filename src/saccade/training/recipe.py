@@ -48,8 +48,8 @@ class TrainingConfig:
                        whichever of steps and minutes runs out first
     learning_rate      highest learning rate, reached after the warm-up; lower it (by 3 to 10 times)
                        if the loss jumps or becomes NaN, and for fine-tuning
-    batch_tokens       maximum tokens in a batch, over all sides, padding included; lower it if memory
-                       runs out
+    batch_tokens       maximum tokens in a batch, over all sides, padding included; lower it if
+                       memory runs out
     update_tokens      tokens of an update over all processes, rounded up to batches of
                        `batch_tokens`, so that 1 and 2 processes make the same updates; 0: every
                        process reads `accumulate` batches for an update. Raise it if the loss is

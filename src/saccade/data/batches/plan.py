@@ -24,8 +24,8 @@ def batches(lengths: Integers, budget: int, *, seed: int, epoch: int) -> list[Nu
 
     Args:
         lengths: The lengths (rows, fields) of all rows.
-        budget: The maximum number of tokens in a batch, including padding: rows × (longest first field +
-            longest second field + …). A longer row is a batch of its own.
+        budget: The maximum number of tokens in a batch, including padding: rows × (longest first
+            field + longest second field + …). A longer row is a batch of its own.
         seed: The seed of the order.
         epoch: The number of the epoch.
     """

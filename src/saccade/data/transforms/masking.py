@@ -55,8 +55,8 @@ class MaskingConfig:
     random         fraction that it reads as a random token; the rest is read unchanged. Decided per
                    token, and per span if whole = "spans"
     span_end       probability that a span ends after each of its words; smaller gives longer spans
-    longest_span   maximum words in a span; a span also has at most the fraction `share` of the text's
-                   words
+    longest_span   maximum words in a span; a span also has at most the fraction `share` of the
+                   text's words
     """
 
     share: Inside = 0.15

@@ -221,7 +221,7 @@ def _classifier(model: nn.Module, reads: TextInput, writes: LabelOutput) -> Expo
 
 
 def _image_classifier(model: nn.Module, reads: ImageInput, writes: LabelOutput) -> ExportPlan:
-    """Plan an image classifier; one of grey images gets colours, as pipelines of transformers do."""
+    """Plan an image classifier; a grey one reads colours, which pipelines of transformers give."""
     if reads.how != "squash":
         raise InteropError(
             f"images are prepared by image.how={reads.how}, which transformers' preparation of ViT "
@@ -288,7 +288,7 @@ def _head(model: nn.Module, writes: LabelOutput) -> tuple[nn.Module, Facts, Fact
 
 
 def _tagger(model: nn.Module, reads: TextInput, writes: TagOutput) -> ExportPlan:
-    """Plan a tagger whose head includes the temperature; a word has the label of its first token."""
+    """Plan a tagger whose head includes the temperature; a word is labelled at its first token."""
     facts = writes.labels.facts()
     own = {"splitting": facts.get("splitting", {})}
     if writes.temperature != 1:

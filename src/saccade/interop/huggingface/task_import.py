@@ -289,7 +289,7 @@ def _masked_language_modeling(source: ImportSource) -> ImportPlan:
 
 
 def _language_modeling(source: ImportSource) -> ImportPlan:
-    """Plan a language model; its text is one stream unless the folder or the family names a layout."""
+    """Plan a language model; its text is one stream unless the folder or family has a layout."""
     layout = source.own.layout or source.folder.network.layout
     tokenizer = source.vocabulary(("stop", "start") if layout == "packed" else ("stop",))
     text = {**_text_table(source, tokenizer, "block"), "layout": layout}

@@ -240,7 +240,7 @@ def cross_attention(
     wrote: Sequence[Side],
     layers: Sequence[str],
 ) -> list[AttentionRecord]:
-    """Return the attention of the written tokens of each row to its input while `run` runs the model.
+    """Return the attention of the written tokens of each row to its input while `run` is called.
 
     Args:
         model: The model.

@@ -118,6 +118,6 @@ def against_random(
         verdict = f"matter {'more' if low > 0 else 'less'} than random ones"
     yield Finding(
         more,
-        f"By this measure the attended {parts} {verdict}: the fall differs by {more.value:+.3f} from that "
-        f"with random {parts}.",
+        f"By this measure the attended {parts} {verdict}: the fall differs by {more.value:+.3f} "
+        f"from that with random {parts}.",
     )

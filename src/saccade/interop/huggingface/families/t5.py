@@ -149,7 +149,7 @@ class T5(Family):
         return model
 
     def tensor_map(self, architecture: str) -> TensorMap:
-        """Return the map; the first layer of each side holds the buckets that all its layers share."""
+        """Return the map; the first layer of each side holds the buckets of all its layers."""
         scaled = self.scale_decoder_outputs
         scaled = self.tie_word_embeddings if scaled is None else scaled
         last = _Scaled(self.d_model**-0.5 if scaled else 1.0)
