@@ -80,7 +80,10 @@ def read(
         AdditiveConfig(kind='additive', hidden_dim=64)
     """
     if not isinstance(table, Mapping):
-        raise RecipeError(f"{path or 'this'} must be a table of options, got {table!r:.200}")
+        raise RecipeError(
+            f"{path or 'this'} must be a table of options, got {table!r:.200}; "
+            f"write it as a table, such as [{path or 'model'}]"
+        )
     hints = get_type_hints(cls, include_extras=True)
     known = {field.name: field for field in fields(cls)}  # type: ignore[arg-type]
     for key in table:
@@ -260,7 +263,8 @@ def set_key(table: dict[str, Any], assignment: str) -> None:
     names = path.strip().split(".")
     if not equals or not all(names):
         raise RecipeError(
-            f"--set takes key=value, such as training.max_steps=100, got {assignment}"
+            f"--set takes key=value, such as training.max_steps=100, got {assignment}; "
+            "give a key, = and a value"
         )
     for name in names[:-1]:
         inner = table.setdefault(name, {})
@@ -306,7 +310,10 @@ def _value(hint: Any, value: Any, path: str, default: Any) -> Any:
     if not by_kind or is_dataclass(value):
         return _checked(hint, value, path)
     if not isinstance(value, Mapping):
-        raise RecipeError(f"{path} must be a table of options, got {value!r:.200}")
+        raise RecipeError(
+            f"{path} must be a table of options, got {value!r:.200}; "
+            f"write it as [{path}], or set one of its keys"
+        )
     usual = _kind(type(default)) if is_dataclass(default) else None
     kind = next(iter(by_kind)) if len(by_kind) == 1 else value.get("kind", usual)
     if not isinstance(kind, str) or kind not in by_kind:

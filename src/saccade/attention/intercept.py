@@ -351,7 +351,7 @@ class _Ablation:
                 "importance"
             )
         if not 0 <= self.head < heads:
-            raise WatchError(f"attention {name!r} has no head {self.head}")
+            raise WatchError(f"attention {name!r} has no head {self.head}; heads count from 0")
         self.called = True
         context = context.clone()
         context[:, self.head] = 0.0

@@ -36,7 +36,9 @@ class TrainingBudget:
 
     def __post_init__(self) -> None:
         if self.tokens is not None and self.tokens < 1:
-            raise RecipeError(f"tokens must be at least 1, got {self.tokens}")
+            raise RecipeError(
+                f"tokens must be at least 1, got {self.tokens}; leave it out for no limit"
+            )
 
     def limits(self, training: TrainingConfig, first: TrainingConfig) -> dict[str, int | float]:
         """Return the keys of `[training]` that limit a recipe; `first` is the first recipe's."""

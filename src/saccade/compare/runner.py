@@ -204,7 +204,10 @@ def _shown(job: TrainingJob, measurements: Measurements) -> list[ShownSample]:
 
 def _require_distinct(seeds: Sequence[int]) -> None:
     if not seeds or len(set(seeds)) < len(seeds):
-        raise RecipeError(f"seeds must be one or more different numbers, got {list(seeds)}")
+        raise RecipeError(
+            f"seeds must be one or more different numbers, got {list(seeds)}; "
+            "pass for example seeds=[0, 1, 2]"
+        )
 
 
 def _score(measurements: Measurements) -> str:

@@ -53,7 +53,9 @@ class GenerationConfig:
 
     def __post_init__(self) -> None:
         if self.split not in ("sentences", "none"):
-            raise DecodingError(f"split must be 'sentences' or 'none', got {self.split!r}")
+            raise DecodingError(
+                f"split must be 'sentences' or 'none', got {self.split!r}; choose one of them"
+            )
         if self.sample and self.beam > 1:
             raise DecodingError(
                 f"sampling has no beams: use either sample or beam={self.beam}, not both"

@@ -120,7 +120,8 @@ class ResNet(nn.Module):
         if not widths or blocks < 1:
             raise ShapeError(
                 f"a ResNet needs at least one width and one block per stage, got "
-                f"widths={tuple(widths)} and blocks={blocks}"
+                f"widths={tuple(widths)} and blocks={blocks}; "
+                "give one width per stage"
             )
         self.channels = channels
         self.dim = widths[-1]

@@ -251,7 +251,9 @@ def _read(path: Path, network: EfficientNetLite0) -> dict[str, Tensor]:
     try:
         tensors = safetensors.torch.load_file(path)
     except OSError as error:
-        raise WeightsError(f"cannot read the weights {path}: {error}") from error
+        raise WeightsError(
+            f"cannot read the weights {path}: {error}; copy the file again"
+        ) from error
     except safetensors.SafetensorError as error:
         raise WeightsError(
             f"{path} is not a complete safetensors file: {error}; download or export it again"

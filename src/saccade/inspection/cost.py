@@ -132,7 +132,9 @@ def measure_cost(trial: Trial) -> Cost:
             command, capture_output=True, text=True, timeout=LONGEST, check=False, encoding="utf-8"
         )
     except subprocess.TimeoutExpired:
-        raise TrainingError(f"the trial took more than {LONGEST:.0f} seconds") from None
+        raise TrainingError(
+            f"the trial took more than {LONGEST:.0f} seconds; inspect with --trial 0 to skip it"
+        ) from None
     if child.returncode:
         lines = child.stderr.strip().splitlines() or ["its process was killed"]
         raise TrainingError(lines[-1].removeprefix("error: "))

@@ -62,7 +62,10 @@ def by_length(
 def input_length(text: str, unit: Unit) -> int:
     """Return the number of words, or of characters without outer white space."""
     if unit not in get_args(Unit):
-        raise MetricError(f"unit must be {' or '.join(get_args(Unit))}, got {unit!r}")
+        raise MetricError(
+            f"unit must be {' or '.join(get_args(Unit))}, got {unit!r}; "
+            "leave it out to choose by the inputs"
+        )
     return len(text.split()) if unit == "words" else len(text.strip())
 
 

@@ -76,7 +76,9 @@ def paired_bootstrap(
             f"got counts {counts_a.shape} and {counts_b.shape} (items, numbers)"
         )
     if samples < 1:
-        raise MetricError(f"a paired bootstrap needs at least 1 resample, got {samples}")
+        raise MetricError(
+            f"a paired bootstrap needs at least 1 resample, got {samples}; 1000 is usual"
+        )
     both = resampled_sums(np.concatenate((counts_a, counts_b), 1), samples, seed)
     difference = value(counts_a.sum(0)) - value(counts_b.sum(0))
     width = counts_a.shape[1]

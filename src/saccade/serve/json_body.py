@@ -83,7 +83,9 @@ def parse_json(body: bytes, limits: RequestLimits) -> object:
     try:
         value = from_json(body, allow_inf_nan=False, cache_strings="none")
     except ValueError as error:  # its message has the position, but nothing of the body
-        raise Problem("bad_json", f"the body is not valid JSON: {error}") from None
+        raise Problem(
+            "bad_json", f"the body is not valid JSON: {error}; send a JSON object"
+        ) from None
     if isinstance(value, dict) and len(value) > MAX_KEYS:
         raise Problem(
             "invalid",
@@ -124,7 +126,8 @@ def parse_upload(body: bytes, boundary: str, limits: RequestLimits) -> dict[str,
                 raise Problem(
                     "too_large",
                     f"the part {REQUEST} has {len(part.content):,} bytes, more than the "
-                    f"{limits.json_bytes:,} bytes allowed",
+                    f"{limits.json_bytes:,} bytes allowed; "
+                    "send a smaller request",
                 )
             request = parse_json(part.content, limits)
         elif part.name in FORM_FIELDS and part.name not in fields:
@@ -138,7 +141,10 @@ def parse_upload(body: bytes, boundary: str, limits: RequestLimits) -> dict[str,
             )
     request = {} if request is None else request
     if not isinstance(request, dict) or "inputs" in request:
-        raise Problem("invalid", f"the part {REQUEST} must be a JSON object without inputs")
+        raise Problem(
+            "invalid",
+            f"the part {REQUEST} must be a JSON object without inputs; send the inputs as files",
+        )
     if repeated := sorted(request.keys() & fields.keys()):
         raise Problem("invalid", f"{repeated[0]} is in {REQUEST} and a part; send it once")
     return {**request, **fields, "inputs": files}
@@ -148,7 +154,9 @@ def _field_value(part: Part, limits: RequestLimits) -> object:
     """Return the value of a form field: a number, true, false or null; any other text is itself."""
     if len(part.content) > MAX_FIELD:
         raise Problem(
-            "too_large", f"the part {part.name} has more than the {MAX_FIELD:,} bytes allowed"
+            "too_large",
+            f"the part {part.name} has more than the {MAX_FIELD:,} bytes allowed; "
+            "send fewer or shorter values",
         )
     try:
         text = part.content.decode()

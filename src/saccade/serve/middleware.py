@@ -215,7 +215,9 @@ class RequestMiddleware:
             raise _too_large(context.max_bytes, limits)
         if not is_upload and media_type != "application/json":
             also = f", or {UPLOAD} with images" if path in self._upload_paths else ""
-            raise Problem("not_json", f"the Content-Type must be application/json{also}")
+            raise Problem(
+                "not_json", f"the Content-Type must be application/json{also}; set this header"
+            )
         if headers.get("content-encoding", "identity") != "identity":
             raise Problem("not_json", "the body must not be compressed; send it as it is")
         if self.models.full:

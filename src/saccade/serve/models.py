@@ -337,7 +337,9 @@ class ServedModel:
         for name, most in caps.items():
             allowed = max(most, getattr(own, name, 0))
             if options.get(name, 0) > allowed:
-                raise Problem("invalid", f"{name} must be at most {allowed}, got {options[name]}")
+                raise Problem(
+                    "invalid", f"{name} must be at most {allowed}, got {options[name]}; lower it"
+                )
 
     def _require_few_weights(self, count: int, verb: str) -> None:
         if count > self.limits.weights:

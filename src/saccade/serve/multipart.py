@@ -26,7 +26,11 @@ def boundary_of(content_type: str) -> str:
     """Return the boundary that a Content-Type header names."""
     match = BOUNDARY.search(content_type)
     if match is None:
-        raise Problem("bad_request", "the Content-Type multipart/form-data must name a boundary")
+        raise Problem(
+            "bad_request",
+            "the Content-Type multipart/form-data must name a boundary; "
+            "send a form as `curl -F` does",
+        )
     return match[1] or match[2]
 
 
@@ -59,4 +63,7 @@ def parts_of(body: bytes, boundary: str, *, most: int) -> list[Part]:
 
 
 def _malformed(reason: str) -> Problem:
-    return Problem("bad_request", f"the body is not valid multipart/form-data: {reason}")
+    return Problem(
+        "bad_request",
+        f"the body is not valid multipart/form-data: {reason}; send a form as `curl -F` does",
+    )

@@ -288,7 +288,9 @@ class MaskedLanguageModeling(Task):
         require_no_options(others, ("num_best",))
         num_best = int(options.get("num_best", 1))
         if num_best < 1:
-            raise DecodingError(f"num_best must be at least 1, got {num_best}")
+            raise DecodingError(
+                f"num_best must be at least 1, got {num_best}; 1 returns the best filling only"
+            )
         return [self._open(text, number, num_best) for number, text in enumerate(inputs, first)]
 
     def answer(self, examples: Sequence[HoleExample]) -> list[Answer]:

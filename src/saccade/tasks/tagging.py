@@ -339,7 +339,8 @@ class WordTagging(LabelTask):
             return value, self.labels.splitter.split(value)
         if not all(isinstance(word, str) and word.strip() for word in value):
             raise DecodingError(
-                f"input {number + 1} must be a text or a list of words, none of them empty"
+                f"input {number + 1} must be a text or a list of words, none of them empty; "
+                "remove empty words"
             )
         ends = np.cumsum([len(word) + 1 for word in value], dtype=np.int64).tolist()
         pairs = zip(value, ends, strict=True)

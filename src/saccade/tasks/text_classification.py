@@ -294,7 +294,8 @@ class TextClassification(Classifier):
         parts = tuple(line.split("\t"))
         if len(parts) != 2:
             raise DataError(
-                f"this run reads pairs: two texts with one tab between them, got {line[:60]!r}"
+                f"this run reads pairs: two texts with one tab between them, got {line[:60]!r}; "
+                "write a tab between the two texts"
             )
         return parts
 
@@ -307,7 +308,10 @@ class TextClassification(Classifier):
         if not self.pairs:
             return str(super().from_json(value))
         if not isinstance(value, list) or [type(text) for text in value] != [str, str]:
-            raise DataError(f"an input is a list of two texts, got {json_kind(value)}")
+            raise DataError(
+                f"an input is a list of two texts, got {json_kind(value)}; "
+                'send a list such as ["first", "second"]'
+            )
         return tuple(value)
 
     def prepare(
@@ -383,7 +387,8 @@ class TextClassification(Classifier):
             trained, other = ("pairs", "single texts") if self.pairs else ("single texts", "pairs")
             raise DataError(
                 f"this run reads {trained}, but {split.name} has {other}: its columns are "
-                f"{', '.join(split.columns)}"
+                f"{', '.join(split.columns)}; "
+                "choose the columns with --columns"
             )
 
     def _lengths(self, examples: Encoded) -> npt.NDArray[np.int64]:
@@ -400,7 +405,10 @@ class TextClassification(Classifier):
         for number, texts in enumerate(given, first + 1):
             if len(texts) != self.controls - 1:
                 kind = "a pair of texts" if self.pairs else "one text"
-                raise DecodingError(f"input {number} must be {kind}, got {len(texts)} texts")
+                raise DecodingError(
+                    f"input {number} must be {kind}, got {len(texts)} texts; "
+                    "pass as many texts as in training"
+                )
         columns = [self.tokenizer.encode_batch(list(column)) for column in zip(*given, strict=True)]
         return [tuple(np.array(ids, np.int64) for ids in row) for row in zip(*columns, strict=True)]
 

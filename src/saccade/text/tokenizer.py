@@ -150,7 +150,10 @@ class Tokenizer:
         try:
             text = read_text(path)
         except OSError as error:
-            raise TextError(f"cannot read the tokenizer {path}: {error.strerror}") from error
+            raise TextError(
+                f"cannot read the tokenizer {path}: {error.strerror}; "
+                "check the path and its permissions"
+            ) from error
         except UnicodeDecodeError as error:
             raise TextError(
                 f"{path} is not a valid tokenizer.json: byte {error.start} is not UTF-8; save it "
@@ -321,7 +324,9 @@ class Tokenizer:
         except Exception as error:  # the library raises nothing narrower
             for number, text in enumerate(texts, start=1):
                 require_text(text, f"text {number} of {len(texts)}")
-            raise TextError(f"the tokenizer cannot encode this text: {error}") from error
+            raise TextError(
+                f"the tokenizer cannot encode this text: {error}; please report this"
+            ) from error
 
     @functools.cached_property
     def within(self) -> Backend:

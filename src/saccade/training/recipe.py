@@ -252,7 +252,7 @@ def parse(text: str, name: str) -> dict[str, Any]:
     try:
         return tomlkit.parse(text).unwrap()
     except (TOMLKitError, ValueError, RecursionError) as error:
-        raise RecipeError(f"{name} is not a valid TOML file: {brief(error)}") from None
+        raise RecipeError(f"{name} is not a valid TOML file: {brief(error)}; correct it") from None
 
 
 def from_table(table: dict[str, Any], name: str, by_hand: Iterable[str] = ()) -> Recipe:
@@ -271,7 +271,10 @@ def from_table(table: dict[str, Any], name: str, by_hand: Iterable[str] = ()) ->
         names = [entry.name for entry in fields(kind)]  # type: ignore[arg-type]
         _require_known(options, ["task", *names, "training"])
         if not isinstance(training, dict):
-            raise RecipeError(f"training must be a table of options, got {training!r:.200}")
+            raise RecipeError(
+                f"training must be a table of options, got {training!r:.200}; "
+                "write it as [training]"
+            )
         return Recipe(
             task,
             config.read(kind, options),

@@ -333,7 +333,8 @@ def assess(
         notify(f"left out {counted(empty, 'row')} with an empty label")
     if not items:
         raise DataError(
-            f"there is nothing to evaluate in {data}: its {split} split has no usable row"
+            f"there is nothing to evaluate in {data}: its {split} split has no usable row; "
+            "check the columns, or choose another --split"
         )
     if attention is None:
         return task.evaluate(items, **options)
@@ -343,7 +344,10 @@ def assess(
         golds = golds_of(rows((*task.columns, ALIGNMENT))[0], items, attention.gold)
         back = None if attention.reverse is None else load_translator(attention.reverse)
     elif attention != AttentionOptions():
-        raise DataError(f"the task {task.name} does not align words, so it has no gold alignments")
+        raise DataError(
+            f"the task {task.name} does not align words, so it has no gold alignments; "
+            "leave --gold out"
+        )
     evaluation = task.evaluate(items, **options)
     notify("measuring attention")
     return with_attention(task, evaluation, golds=golds, back=back)

@@ -76,11 +76,12 @@ class Plan:
         if not len(self.lengths):
             raise DataError("there are no rows to batch; at least one is expected")
         if self.seed < 0:
-            raise DataError(f"seed must be 0 or more, got {self.seed}")
+            raise DataError(f"seed must be 0 or more, got {self.seed}; choose another seed")
         if self.world < 1 or self.accumulate < 1 or not 0 <= self.rank < self.world:
             raise DataError(
                 "a plan needs world >= 1, accumulate >= 1 and 0 <= rank < world, got "
-                f"world={self.world}, accumulate={self.accumulate}, rank={self.rank}"
+                f"world={self.world}, accumulate={self.accumulate}, rank={self.rank}; "
+                "pass the rank and the number of the processes that train together"
             )
 
     @property
@@ -91,7 +92,9 @@ class Plan:
     def update(self, read: int) -> list[Assignment]:
         """Return the batches of this process for the update that follows `read` batches."""
         if read < 0:
-            raise DataError(f"the number of batches read must be 0 or more, got {read}")
+            raise DataError(
+                f"the number of batches read must be 0 or more, got {read}; start from 0"
+            )
         numbers = range(read + self.rank, read + self.size, self.world)
         return [self._assignment(number) for number in numbers]
 
@@ -128,9 +131,17 @@ class Plan:
 
 def _checked(lengths: Integers, budget: int) -> Integers:
     if budget < 1:
-        raise DataError(f"a batch needs a budget of at least 1 token, got {budget}")
+        raise DataError(
+            f"a batch needs a budget of at least 1 token, got {budget}; raise batch_tokens"
+        )
     if lengths.ndim != 2 or not lengths.shape[1]:
-        raise DataError(f"lengths must have the shape (rows, fields), got {lengths.shape}")
+        raise DataError(
+            f"lengths must have the shape (rows, fields), got {lengths.shape}; "
+            "pass one column per side"
+        )
     if lengths.size and lengths.min() < 0:
-        raise DataError(f"lengths must be 0 or more, got {lengths.min()}")
+        raise DataError(
+            f"lengths must be 0 or more, got {lengths.min()}; "
+            "pass the number of tokens of each example"
+        )
     return lengths

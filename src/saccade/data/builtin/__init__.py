@@ -79,7 +79,10 @@ def image(name: str) -> "Image":
     dataset = _dataset_of(name)
     draw: Callable[[str], Image] | None = getattr(load(dataset), "image", None)
     if draw is None:
-        raise DataError(f"{name} does not exist: {PREFIX}{dataset} has no images")
+        raise DataError(
+            f"{name} does not exist: {PREFIX}{dataset} has no images; "
+            "use builtin:digits, builtin:shapes or builtin:red_circle"
+        )
     return draw(name)
 
 
@@ -88,7 +91,9 @@ def vectors(name: str) -> "np.ndarray":
     dataset = _dataset_of(name)
     generate: Callable[[str], np.ndarray] | None = getattr(load(dataset), "vectors", None)
     if generate is None:
-        raise DataError(f"{name} does not exist: {PREFIX}{dataset} has no vectors")
+        raise DataError(
+            f"{name} does not exist: {PREFIX}{dataset} has no vectors; use builtin:tones"
+        )
     return generate(name)
 
 

@@ -75,7 +75,8 @@ def package_file(dataset: str, module: str, package: str, file: Path) -> Path:
     if spec is None or not spec.submodule_search_locations:
         raise DataError(
             f"{PREFIX}{dataset} reads a file of the package {package}, which is not installed: "
-            'pip install "saccade-attention[demo]"'
+            'pip install "saccade-attention[demo]"; '
+            "or use another built-in data set (`saccade recipes` lists them)"
         )
     path = Path(spec.submodule_search_locations[0]) / file
     if not path.is_file():

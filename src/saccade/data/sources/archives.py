@@ -83,7 +83,8 @@ def read_bytes(where: str) -> bytes:
     if inner:
         if not file.lower().endswith((ZIP, NPZ)):
             raise DataError(
-                f"{where} does not exist: {file} is a file, neither a folder nor a .zip"
+                f"{where} does not exist: {file} is a file, neither a folder nor a .zip; "
+                "correct the path"
             )
         return open_zip(file).read(inner)
     try:
@@ -142,7 +143,10 @@ class ZipReader:
         """Return the bytes of one file."""
         where, info = f"{self.path}/{name}", self._members.get(name)
         if _escapes(name):
-            raise DataError(f"{where}: a name inside a zip must not begin with / or contain ..")
+            raise DataError(
+                f"{where}: a name inside a zip must not begin with / or contain ..; "
+                "give the name as the zip lists it"
+            )
         if info is None:
             inner = " (a zip inside a zip is not read)" if f"{ZIP}/" in name.lower() else ""
             raise DataError(f"{self.path} contains no {name}{inner}; check the name")
@@ -199,7 +203,10 @@ def _read_idx(path: str, axes: int, size: int, changed: int) -> Pixels:
         with open_bytes(Path(path)) as stream:
             head = stream.read(4 + 4 * axes)
             if head[:4] != bytes((0, 0, 8, axes)) or len(head) < 4 + 4 * axes:
-                raise DataError(f"{path} is not an IDX file of bytes with {axes} axes")
+                raise DataError(
+                    f"{path} is not an IDX file of bytes with {axes} axes; "
+                    "download or copy it again"
+                )
             shape: tuple[int, ...] = struct.unpack(f">{axes}I", head[4:])
             total = math.prod(shape)
             if total > MOST_VALUES:

@@ -131,7 +131,9 @@ class ColumnRequest:
                 f"one), not both: {_assignments(self.renamed)}"
             )
         if any(numbered) and min(map(int, self.renamed.values())) < 1:
-            raise DataError(f"--columns counts from 1, got {_assignments(self.renamed)}")
+            raise DataError(
+                f"--columns counts from 1, got {_assignments(self.renamed)}; the first column is 1"
+            )
         texts = [column for column in self.required if not (column.image or column.numbers)]
         if self.pair and len(texts) < 2:
             raise DataError(f"--pair is for text pairs; this task reads {', '.join(known)}")
@@ -239,9 +241,14 @@ def parse_pair(pair: str) -> tuple[str, str]:
     """Return the two languages of an option such as `en-de`."""
     languages = pair.split("-")
     if len(languages) != 2 or not all(re.fullmatch(r"\w+", language) for language in languages):
-        raise DataError(f"--pair takes two languages such as en-de, got {pair!r}")
+        raise DataError(
+            f"--pair takes two languages such as en-de, got {pair!r}; write the source first"
+        )
     if languages[0] == languages[1]:
-        raise DataError(f"--pair takes two different languages, got {pair!r}")
+        raise DataError(
+            f"--pair takes two different languages, got {pair!r}; "
+            "write the source first, then the target"
+        )
     return languages[0], languages[1]
 
 
@@ -259,7 +266,8 @@ def match_numbers(width: int, request: ColumnRequest, where: str) -> ColumnMatch
         if int(number) > width:
             raise DataError(
                 f"{where}:1: --columns assigns {column.name} to column {number}, but the line has "
-                f"{counted(width, 'column')}"
+                f"{counted(width, 'column')}; "
+                "choose a column of the line, or check the separator"
             )
     return ColumnMatch(columns, tuple(int(number) - 1 for number in numbers), numbers, width)
 

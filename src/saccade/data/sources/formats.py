@@ -498,7 +498,8 @@ def _json_object(line: str, where: str) -> Record:
         raise DataError(f"{where}: not valid JSON ({error}). Write one object per line.") from error
     if not isinstance(record, dict):
         raise DataError(
-            f'{where}: expected a JSON object such as {{"text": "…"}}, found {quoted(line)}'
+            f'{where}: expected a JSON object such as {{"text": "…"}}, found {quoted(line)}. '
+            "Write one object per line."
         )
     return record
 
@@ -563,7 +564,8 @@ class Parquet(KeyedTable):
             parquet = importlib.import_module("pyarrow.parquet")
         except ImportError as error:
             raise DataError(
-                f'{self.path} needs pyarrow to be read: pip install "saccade-attention[parquet]"'
+                f'{self.path} needs pyarrow to be read: pip install "saccade-attention[parquet]"; '
+                "or save the file as .csv"
             ) from error
         try:
             with open_bytes(self.path) as stream:

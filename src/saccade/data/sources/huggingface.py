@@ -42,7 +42,10 @@ def _load(name: str) -> Mapping[str, Iterable[Record]]:
     try:
         datasets = importlib.import_module("datasets")
     except ImportError as error:
-        raise DataError(f'{name} needs datasets: pip install "saccade-attention[hf]"') from error
+        raise DataError(
+            f'{name} needs datasets: pip install "saccade-attention[hf]"; '
+            "or give a file or folder instead"
+        ) from error
     try:
         if Path(name).is_dir():
             loaded = datasets.load_from_disk(name)

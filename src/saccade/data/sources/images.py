@@ -172,7 +172,10 @@ def resized(
     """
     height, width = size
     if min(size) < 1:
-        raise ShapeError(f"an image needs at least one pixel on each side, got the size {size}")
+        raise ShapeError(
+            f"an image needs at least one pixel on each side, got the size {size}; "
+            "pass a height and a width of 1 or more"
+        )
     image = to_rgb(image).convert("L") if grey else to_rgb(image)
     method = Image.Resampling.BICUBIC
     if how == "crop":

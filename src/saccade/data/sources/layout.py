@@ -175,7 +175,10 @@ def _idx_places(files: Sequence[Path]) -> Iterator[tuple[str | None, Place]]:
             stem = unpacked_name(path).replace("images", "labels").replace("idx3", "idx1")
             labels = next((file for file in files if unpacked_name(file) == stem), None)
             if labels is None:
-                raise DataError(f"{path} has no file of labels beside it: {stem}{path.suffix}")
+                raise DataError(
+                    f"{path} has no file of labels beside it: {stem}{path.suffix}; "
+                    "add it, or put the images into one folder per class"
+                )
             opens = partial(IdxTable, path, labels)
             yield _split_of(IDX_SPLITS.get(name[1].lower(), name[1])), Place(path.name, opens)
 
@@ -237,7 +240,8 @@ def _parallel(files: Iterable[Path], request: ColumnRequest, folder: Path) -> li
                 names = ", ".join(path.name for side in sides.values() for path in side)
                 raise DataError(
                     f"{folder}: parallel text needs one {stem}.{first} and one {stem}.{second}, "
-                    f"found {names}"
+                    f"found {names}; "
+                    "add the missing file, or name the languages with --pair"
                 )
         pair = sides[first][0], sides[second][0]
         both = " + ".join(path.name for path in pair)

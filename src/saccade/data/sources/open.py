@@ -96,7 +96,7 @@ def open_corpus(
             "0.1 holds out 10 %"
         )
     if not 0 <= seed < 2**64:
-        raise DataError(f"seed must be between 0 and 2**64 - 1, got {seed}")
+        raise DataError(f"seed must be between 0 and 2**64 - 1, got {seed}; choose another seed")
     if rule not in RULES:
         raise DataError(
             f"{rule!r} is not a known rule of splits; expected one of {', '.join(RULES)}. A newer "

@@ -159,13 +159,16 @@ def unreadable(path: str | Path, error: OSError | ValueError) -> DataError:
     """Return the error to raise for a file that the system refuses to read."""
     if isinstance(error, FileNotFoundError):
         return DataError(f"{path} does not exist; check the path")
-    return DataError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}")
+    return DataError(
+        f"{path} cannot be read: {getattr(error, 'strerror', None) or error}; "
+        "check the path and its permissions"
+    )
 
 
 def _require_text(path: Path, raw: bytes) -> None:
     for beginning, kind in OTHER_KINDS.items():
         if raw.startswith(beginning):
-            raise DataError(f"{path} is not plain text but {kind}")
+            raise DataError(f"{path} is not plain text but {kind}; give a text file")
     halves = raw[:UTF_16_CHECKED]
     if len(halves) > 1 and max(halves[::2].count(0), halves[1::2].count(0)) > len(halves) // 4:
         raise DataError(f"{path} is not plain text but UTF-16 without a mark; save it as UTF-8")

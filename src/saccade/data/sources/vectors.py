@@ -103,7 +103,10 @@ def decode_array(data: bytes, where: str) -> npt.NDArray[Any]:
 def vectors_from_lists(value: object, where: str, most: int | None = None) -> Vectors:
     """Return a list of equally long lists of numbers, as JSON has them, as vectors."""
     if not isinstance(value, list) or not all(isinstance(vector, list) for vector in value):
-        raise DataError(f"{where}: expected a list of vectors, each a list of numbers")
+        raise DataError(
+            f"{where}: expected a list of vectors, each a list of numbers. "
+            "Write [[0.1, 0.2], [0.3, 0.4]] for two steps of width 2"
+        )
     for step, vector in enumerate(value):
         if len(vector) != len(value[0]):
             raise DataError(
@@ -111,11 +114,17 @@ def vectors_from_lists(value: object, where: str, most: int | None = None) -> Ve
                 f"has {len(value[0])}. Give all vectors of a sequence the same width"
             )
         if any(type(number) not in (int, float, bool) for number in vector):
-            raise DataError(f"{where}: step {step} must hold numbers only, without null and text")
+            raise DataError(
+                f"{where}: step {step} must hold numbers only, without null and text. "
+                "Replace missing values by numbers"
+            )
     try:
         array = np.array(value, np.float64).reshape(len(value), -1 if value and value[0] else 0)
     except OverflowError:
-        raise DataError(f"{where}: a number is too large") from None
+        raise DataError(
+            f"{where}: a number is too large; "
+            "float32 holds numbers up to 3.4e38. Scale the numbers down"
+        ) from None
     return checked(array, where, most)
 
 
@@ -213,7 +222,10 @@ def _only_member(stream: BytesIO, where: str) -> bytes:
         with zipfile.ZipFile(stream) as archive:
             info = archive.getinfo(_only(archive.namelist(), where))
             if info.file_size > MOST_UNPACKED:
-                raise DataError(f"{where} unpacks to {info.file_size:,} bytes, which is too large")
+                raise DataError(
+                    f"{where} unpacks to {info.file_size:,} bytes, which is too large; "
+                    "save it as .npy files, one per sequence"
+                )
             return archive.read(info)
     except DataError:
         raise

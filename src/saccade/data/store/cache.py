@@ -312,7 +312,7 @@ def _tried(make: Callable[[str], Array], name: str) -> Array | DataError:
     except DataError as error:
         return error
     except OSError as error:  # not to be taken for an error of writing
-        return DataError(f"{name} cannot be read: {error.strerror or error}")
+        return DataError(f"{name} cannot be read: {error.strerror or error}; check its permissions")
 
 
 def _write_rows(

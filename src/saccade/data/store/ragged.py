@@ -116,7 +116,10 @@ class RaggedWriter:
         joined = np.fromiter((x for sequence in sequences for x in sequence), np.int64)
         if len(joined) and (joined.min() < 0 or joined.max() > LARGEST):
             wrong = joined.min() if joined.min() < 0 else joined.max()
-            raise DataError(f"token ids must be from 0 to {LARGEST}, got {wrong}")
+            raise DataError(
+                f"token ids must be from 0 to {LARGEST}, got {wrong}; check the vocabulary that "
+                "encoded them"
+            )
         self._append(joined, np.fromiter(map(len, sequences), np.int64, len(sequences)))
 
     def add_joined(self, tokens: Integers, lengths: Numbers) -> None:

@@ -36,7 +36,10 @@ class StackedArrays:
         width = math.prod(shape) * kind.itemsize
         count, rest = divmod(path.stat().st_size, width)
         if rest or not count:
-            raise DataError(f"{path} does not hold complete rows of {tuple(shape)} {dtype}")
+            raise DataError(
+                f"{path} does not hold complete rows of {tuple(shape)} {dtype}; "
+                "remove the cache entry, and it is written again"
+            )
         return cls(np.asarray(np.memmap(path, kind, mode="r", shape=(count, *shape))))
 
     def __len__(self) -> int:

@@ -155,7 +155,9 @@ def image_facts(where: str) -> ImageFacts | DataError:
     except DataError as error:
         return error
     except OSError as error:
-        return DataError(f"{where} cannot be read: {error.strerror or error}")
+        return DataError(
+            f"{where} cannot be read: {error.strerror or error}; check its permissions"
+        )
 
 
 class SequenceFacts(NamedTuple):

@@ -45,7 +45,9 @@ def open_engine(task: Task, folder: Path, quantization: str) -> "FolderEngine":
             intra_threads=1,
         )
     except (RuntimeError, ValueError) as error:
-        raise InteropError(f"CTranslate2 cannot read {folder}: {error}") from None
+        raise InteropError(
+            f"CTranslate2 cannot read {folder}: {error}; remove the folder, and it is written again"
+        ) from None
     finally:
         torch.set_num_threads(threads)  # loading a model sets torch's to one thread, too
     engine = Continuations if runnable.writes.start is None else Translations

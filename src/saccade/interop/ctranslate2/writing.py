@@ -59,7 +59,10 @@ def write_task(
         notify("writing float32 weights and comparing their answers with the model's")
         comparison = _write_and_check(task, exact, "float32", items)
         if not comparison.exact:
-            raise InteropError(f"what was written does not give the same answers: {comparison}")
+            raise InteropError(
+                f"what was written does not give the same answers: {comparison}; "
+                "export to onnx instead, and please report this"
+            )
         if quantization == "float32":
             shutil.copytree(exact, folder, dirs_exist_ok=True)
         else:
@@ -95,7 +98,9 @@ def _spec(runnable: Runnable) -> Any:
             spec = language_model_spec(model, options, runnable.places)
             spec.register_vocabulary(names.all)
         case model, _:
-            raise InteropError(f"CTranslate2 cannot run a {type(model).__name__}")
+            raise InteropError(
+                f"CTranslate2 cannot run a {type(model).__name__}; export to onnx instead"
+            )
     spec.config.unk_token, spec.config.bos_token = names.unknown, names.start
     spec.config.eos_token = names.stop
     return spec
@@ -106,7 +111,8 @@ def _register_both(spec: Any, source: TokenNames, target: TokenNames) -> None:
     if source.stop != target.stop:
         raise InteropError(
             f"the stop token is called {source.stop!r} in the source's vocabulary and "
-            f"{target.stop!r} in the target's, and CTranslate2 has one name for both"
+            f"{target.stop!r} in the target's, and CTranslate2 has one name for both; "
+            "export to onnx, or train both sides with one vocabulary"
         )
     spec.register_source_vocabulary(source.all)
     spec.register_target_vocabulary(target.all)

@@ -72,7 +72,8 @@ def read_keys(kind: type[T], config: Mapping[str, object], where: str) -> T:
         wrong = error.errors()[0]
         key = wrong["loc"][0] if wrong["loc"] else ""
         raise InteropError(
-            f"{where}: {key} is {config.get(str(key))!r}, which is not supported: {wrong['msg']}"
+            f"{where}: {key} is {config.get(str(key))!r}, which is not supported: {wrong['msg']}; "
+            "correct the file, or use a folder of a supported model"
         ) from error
 
 
@@ -83,7 +84,8 @@ def require(conditions: tuple[Condition, ...], config: Mapping[str, object], whe
         if value is not None and value != condition.must_be:
             raise InteropError(
                 f"{where}: {condition.key} is {value!r} and must be {condition.must_be!r}: "
-                f"{condition.unsupported} not supported"
+                f"{condition.unsupported} not supported; "
+                "use another folder"
             )
 
 
@@ -98,7 +100,8 @@ def label_names(id2label: object, count: int, where: str) -> tuple[str, ...]:
     if set(names) != set(range(count)):
         raise InteropError(
             f"{where}: id2label must name the classes 0 to {count - 1} of this model, got "
-            f"{sorted(names) or id2label!r}"
+            f"{sorted(names) or id2label!r}; "
+            "correct id2label in the file"
         )
     return tuple(str(names[i]) for i in range(count))
 

@@ -38,7 +38,7 @@ def read_config(folder: str | Path) -> dict[str, Any]:
     """
     folder = Path(folder)
     if not folder.is_dir():
-        raise InteropError(f"the folder {folder} does not exist")
+        raise InteropError(f"the folder {folder} does not exist; check the path")
     if not (folder / CONFIG).is_file():
         raise InteropError(
             f"{folder} has no {CONFIG}, which describes its weights; it contains {_files(folder)}"
@@ -82,7 +82,10 @@ def write(folder: str | Path, config: Mapping[str, object], tensors: Mapping[str
     try:
         text = json.dumps(config, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise InteropError(f"a value cannot be written into {CONFIG}: {error}") from error
+        raise InteropError(
+            f"a value cannot be written into {CONFIG}: {error}; "
+            "give plain values, such as texts, numbers and lists"
+        ) from error
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with atomic_file(folder / WEIGHTS) as partial:
@@ -96,7 +99,9 @@ def write(folder: str | Path, config: Mapping[str, object], tensors: Mapping[str
     except DiskFullError:
         raise
     except (OSError, safetensors.SafetensorError) as error:
-        raise InteropError(f"cannot write {folder}: {error}") from error
+        raise InteropError(
+            f"cannot write {folder}: {error}; choose a folder that can be written"
+        ) from error
 
 
 def _weight_files(folder: Path) -> list[Path]:
@@ -133,7 +138,8 @@ def _shards(folder: Path) -> list[Path]:
     missing = [name for name in names if not (folder / name).is_file()]
     if missing:
         raise WeightsError(
-            f"{folder} lacks {_first(missing)} of the {len(names)} files that {INDEX} names"
+            f"{folder} lacks {_first(missing)} of the {len(names)} files that {INDEX} names; "
+            "download or copy them as well"
         )
     return [folder / name for name in names]
 
@@ -143,22 +149,33 @@ def _opened(path: Path) -> safetensors.safe_open:
         open_file(path).close()  # safetensors itself would wait for a pipe
         return safetensors.safe_open(path, "pt")
     except OSError as error:
-        raise WeightsError(f"cannot read the weights {path}: {error}") from error
+        raise WeightsError(
+            f"cannot read the weights {path}: {error}; check the permissions of the file"
+        ) from error
     except safetensors.SafetensorError as error:
-        raise WeightsError(f"{path} is not a complete safetensors file: {error}") from error
+        raise WeightsError(
+            f"{path} is not a complete safetensors file: {error}; download or copy it again"
+        ) from error
 
 
 def _read_object(path: Path) -> dict[str, Any]:
     try:
         content = read_json(path)
     except OSError as error:
-        raise InteropError(f"cannot read {path}: {error}") from error
+        raise InteropError(
+            f"cannot read {path}: {error}; check the path and its permissions"
+        ) from error
     except ValueError as error:
-        raise InteropError(f"{path} is not valid JSON: {error}") from error
+        raise InteropError(
+            f"{path} is not valid JSON: {error}; download or copy it again"
+        ) from error
     match content:
         case dict():
             return content
-    raise InteropError(f"{path} must contain a JSON object, got {type(content).__name__}")
+    raise InteropError(
+        f"{path} must contain a JSON object, got {type(content).__name__}; "
+        "save the folder again with save_pretrained"
+    )
 
 
 def _files(folder: Path) -> str:

@@ -24,12 +24,14 @@ def submodule(model: nn.Module, name: str, kind: type[M]) -> M:
         module = model.get_submodule(name)
     except AttributeError:
         raise InteropError(
-            f"this {type(model).__name__} has no {name}, and the format needs a {kind.__name__}"
+            f"this {type(model).__name__} has no {name}, and the format needs a {kind.__name__}; "
+            "export to onnx instead, or change the recipe"
         ) from None
     if not isinstance(module, kind):
         raise InteropError(
             f"{name} of this {type(model).__name__} is {type(module).__name__}, and the format "
-            f"needs a {kind.__name__}"
+            f"needs a {kind.__name__}; "
+            "export to onnx instead, or change the recipe"
         )
     return module
 

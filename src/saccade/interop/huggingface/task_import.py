@@ -190,7 +190,8 @@ def _text_to_text(source: ImportSource) -> ImportPlan:
         raise InteropError(
             f"{folder.path} embeds {rows[0]} tokens on one side and {rows[1]} on the other, so it "
             f"needs two vocabularies: {TOKENIZER} for the source and {TARGET}/{TOKENIZER} for the "
-            "target"
+            "target. "
+            "Save both tokenizers in the folder"
         )
     written = read_vocabulary(other, ("stop",), rows[1]) if other.is_file() else read
     if facts.get("eos_token_id", written.stop) != written.stop:
@@ -204,7 +205,8 @@ def _text_to_text(source: ImportSource) -> ImportPlan:
         case invalid:
             raise InteropError(
                 f"{folder.where}: texts begin with {invalid!r} (decoder_start_token_id), which is "
-                f"not one of its {rows[1]} tokens"
+                f"not one of its {rows[1]} tokens; "
+                "correct config.json"
             )
     known = {"source": len(read), "target": len(written)}
     written = with_all_controls(written)
@@ -241,7 +243,8 @@ def _text_classification(source: ImportSource) -> ImportPlan:
     if source.pairs and segments < 2:
         raise InteropError(
             f"{source.folder.path} cannot read pairs: it does not tell segments apart "
-            f"(type_vocab_size is {segments}, and must be at least 2)"
+            f"(type_vocab_size is {segments}, and must be at least 2); "
+            "import it without --pairs"
         )
     tokenizer = source.vocabulary(("pad", "cls", "sep"))
     labels = _labels(source)
@@ -416,7 +419,8 @@ def _labels(source: ImportSource) -> Table:
         return {"kind": "number", "mean": 0.0, "scale": 1.0}
     if len(set(names)) < len(names) or "" in names:
         raise InteropError(
-            f"{source.folder.where}: id2label must give each class a different name, got {names}"
+            f"{source.folder.where}: id2label must give each class a different name, got {names}; "
+            "correct config.json"
         )
     if problem == "multi_label_classification":
         free = [x for x in SEPARATORS if not any(x in name for name in names)]

@@ -51,7 +51,8 @@ def read_vocabulary(path: Path, needed: Sequence[str], rows: int) -> Tokenizer:
     if len(tokenizer) > rows:
         raise InteropError(
             f"{path} has ids up to {len(tokenizer) - 1}, but the model embeds {rows} tokens: they "
-            "do not belong together"
+            "do not belong together. "
+            "Use the tokenizer.json that the model was trained with"
         )
     missing = [name for name in needed if getattr(tokenizer.controls, name) is None]
     if missing:

@@ -221,4 +221,6 @@ def writing_of(decoder: nn.Module, *, masked: bool = False) -> Writing:
             return AttentiveWriting(decoder, masked=masked)
         case RecurrentDecoder():
             return RecurrentWriting(decoder)
-    raise InteropError(f"a {type(decoder).__name__} cannot be exported to ONNX")
+    raise InteropError(
+        f"a {type(decoder).__name__} cannot be exported to ONNX; predict with Saccade instead"
+    )

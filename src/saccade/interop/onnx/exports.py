@@ -210,7 +210,8 @@ def _reading(task: Task, about: Description, tokens: str, mask: str, axis: str) 
             )
     raise InteropError(
         f"the task {task.name} cannot be exported to ONNX: it reads neither texts, images nor "
-        "vectors"
+        "vectors; "
+        "predict with Saccade instead"
     )
 
 

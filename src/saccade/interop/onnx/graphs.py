@@ -110,7 +110,8 @@ class Graph(nn.Module):
         size = sum(x.numel() * x.element_size() for x in self.model.parameters())
         if size >= TOO_LARGE:
             raise InteropError(
-                f"this model has {size / 2**30:.1f} GB of weights, and an ONNX file holds 2 GB"
+                f"this model has {size / 2**30:.1f} GB of weights, and an ONNX file holds 2 GB; "
+                "train a smaller model to export it"
             )
         axes = dict.fromkeys(axis for port in self.inputs for axis in port.named.values())
         # different sizes above 1, since torch takes 0 and 1 for constants
@@ -135,7 +136,8 @@ class Graph(nn.Module):
                 )
         except Exception as error:  # the exporter raises almost anything
             raise InteropError(
-                f"torch {torch.__version__} cannot write this model as ONNX: {_reason(error)}"
+                f"torch {torch.__version__} cannot write this model as ONNX: {_reason(error)}; "
+                "try another version of torch, and please report this"
             ) from error
         assert program is not None
         return _without_traces(program.model_proto)

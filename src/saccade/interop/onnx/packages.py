@@ -29,5 +29,6 @@ def _import(name: str) -> ModuleType:
     except ImportError as error:
         raise InteropError(
             f"{name} is needed for ONNX and cannot be imported ({error}): "
-            'pip install "saccade-attention[onnx]"'
+            'pip install "saccade-attention[onnx]"; '
+            "then export again"
         ) from None

@@ -97,7 +97,8 @@ def _require_best(
     if not worst <= 2 * CLOSE:
         raise InteropError(
             "the exported model gives other answers: greedy search chose a token that is "
-            f"{worst:.2g} behind the best of ours"
+            f"{worst:.2g} behind the best of ours; "
+            "please report this"
         )
 
 
@@ -105,11 +106,14 @@ def _compare(graph: str, ours: Tensor, theirs: Array) -> None:
     if ours.shape != theirs.shape:
         raise InteropError(
             f"{graph}.onnx gives logits of shape {theirs.shape} where ours are {tuple(ours.shape)}"
+            "; please report this"
         )
     scale = float(ours.abs().max().clamp(min=1.0))
     worst = float(np.abs(ours.numpy() - theirs).max()) / scale
     if not worst <= CLOSE:
-        raise InteropError(f"{graph}.onnx does not give the same logits: {worst:.2g} apart")
+        raise InteropError(
+            f"{graph}.onnx does not give the same logits: {worst:.2g} apart; please report this"
+        )
 
 
 def _random(port: Port, sizes: Mapping[str, int], generator: torch.Generator) -> Tensor:

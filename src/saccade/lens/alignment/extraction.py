@@ -72,7 +72,9 @@ def strongest(
         weights are all 0 stays unaligned.
     """
     if weights.ndim != 2:
-        raise ShapeError(f"an alignment needs weights (target, source), got {weights.shape}")
+        raise ShapeError(
+            f"an alignment needs weights (target, source), got {weights.shape}; pass one matrix"
+        )
     if weights.size == 0:
         return set()
     least = 0.0 if threshold is None else threshold

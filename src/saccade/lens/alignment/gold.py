@@ -54,7 +54,8 @@ def read_gold(
     if len(stripped) != count:
         raise MetricError(
             "gold alignments need one line per sentence pair, empty if no words are aligned: "
-            f"expected {count}, got {len(stripped)}"
+            f"expected {count}, got {len(stripped)}; "
+            "check that the file belongs to this data"
         )
     return [_from_line(line, i, first, swapped=swapped) for i, line in enumerate(stripped, 1)]
 
@@ -90,7 +91,8 @@ def _from_links(lines: Sequence[str], count: int, *, swapped: bool) -> list[Gold
         if not 1 <= sentence <= count:
             raise MetricError(
                 f"line {number} of the gold alignments is about sentence pair {sentence}, but the "
-                f"pairs are numbered from 1 to {count}"
+                f"pairs are numbered from 1 to {count}; "
+                "check that the file belongs to this data"
             )
         if source and target:  # 0 stands for no word
             link = (target - 1, source - 1) if swapped else (source - 1, target - 1)

@@ -58,7 +58,10 @@ def candidates(records: Sequence[Alignable]) -> list[Candidate]:
         WatchError: if the records hold no attention.
     """
     if not records or not records[0].weights:
-        raise WatchError("words are aligned by attention, but these records hold none")
+        raise WatchError(
+            "words are aligned by attention, but these records hold none; "
+            "use a model with attention"
+        )
     rated = [Candidate(by=by, agreement=agreement(records, by)) for by in _ways(records[0])]
     least = max(candidate.agreement for candidate in rated) - NEAR
 

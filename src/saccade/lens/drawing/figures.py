@@ -109,7 +109,10 @@ def overview(
         title: the title of the chart.
     """
     if not weights:
-        raise ShapeError("an overview needs at least one layer, got none")
+        raise ShapeError(
+            "an overview needs at least one layer, got none; "
+            "pass the weights of a model with attention"
+        )
     layers = {
         name: _checked(array, rows, columns, "heads, queries, keys")
         for name, array in weights.items()
@@ -147,16 +150,21 @@ def _checked(
 ) -> Float64[np.ndarray, "*axes"]:
     """Return the weights as an array; raise if they cannot be drawn."""
     if weights.ndim != len(axes.split()) or weights.numel() == 0:
-        raise ShapeError(f"a map needs weights ({axes}), got {tuple(weights.shape)}")
+        raise ShapeError(
+            f"a map needs weights ({axes}), got {tuple(weights.shape)}; select one head or layer"
+        )
     *_, q, k = weights.shape
     if (len(rows), len(columns)) != (q, k):
         raise ShapeError(
             f"a map of {q} x {k} weights needs {q} row and {k} column labels, "
-            f"got {len(rows)} and {len(columns)}"
+            f"got {len(rows)} and {len(columns)}; "
+            "pass one label per row and column"
         )
     values = weights.detach().double().cpu().numpy()
     if not np.isfinite(values).all():
-        raise FigureError("a map cannot show NaN or infinity, which these weights hold")
+        raise FigureError(
+            "a map cannot show NaN or infinity, which these weights hold; check the model's numbers"
+        )
     return values
 
 

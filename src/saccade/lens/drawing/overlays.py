@@ -65,7 +65,8 @@ def overlays(
     if weights.shape != (len(words), cells):
         raise ShapeError(
             f"an overlay on a grid of {grid[0]} × {grid[1]} needs weights (words, cells) "
-            f"({len(words)}, {cells}), got {weights.shape}"
+            f"({len(words)}, {cells}), got {weights.shape}; "
+            "pass one row per word and one column per cell"
         )
     if not ((weights >= 0) & (weights < np.inf)).all():
         raise FigureError(

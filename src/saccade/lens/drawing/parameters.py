@@ -156,7 +156,10 @@ def parameters(module: nn.Module, *, depth: int | None = None) -> ParameterTable
         all     all trained                  8      100%
     """
     if depth is not None and depth < 1:
-        raise FigureError(f"the depth of a table of parameters is at least 1, got depth={depth}")
+        raise FigureError(
+            f"the depth of a table of parameters is at least 1, got depth={depth}; "
+            "1 shows the direct parts"
+        )
     rows = tuple(_rows(module))
     if depth is None:
         return ParameterTable(rows)

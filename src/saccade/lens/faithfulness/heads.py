@@ -76,7 +76,7 @@ def without_head(model: nn.Module, layer: str, head: int) -> Iterator[None]:
         if context.ndim < 4 and head == 0:  # without heads
             return context.new_zeros(context.shape)
         if not (context.ndim >= 4 and 0 <= head < context.shape[-3]):
-            raise WatchError(f"attention {layer!r} has no head {head}")
+            raise WatchError(f"attention {layer!r} has no head {head}; heads count from 0")
         ablated = context.clone()
         ablated[..., head, :, :] = 0.0
         return ablated
@@ -97,7 +97,10 @@ def _attend(model: nn.Module, layer: str) -> Attend:
     owner = dict(model.named_modules()).get(layer)
     parts = [] if owner is None else _attends(owner)
     if len(parts) != 1:
-        raise WatchError(f"{type(model).__name__} has no attention named {layer!r}")
+        raise WatchError(
+            f"{type(model).__name__} has no attention named {layer!r}; "
+            "use a name that saccade.watch shows"
+        )
     return parts[0]
 
 

@@ -82,7 +82,8 @@ def pointing_game(
             if not 0 <= word < len(maps):
                 raise MetricError(
                     f"caption {caption} has a box for word {word}, but weights for words 0 to "
-                    f"{len(maps) - 1} only"
+                    f"{len(maps) - 1} only; "
+                    "count words from 0"
                 )
             inside = cells_in(box, grid, size)
             counts[caption] += inside[maps[word] == maps[word].max()].mean(), 1
@@ -104,7 +105,8 @@ def cells_in(box: Box, grid: tuple[int, int], size: tuple[int, int]) -> np.ndarr
     if not (0 <= left < right <= size[1] and 0 <= top < bottom <= size[0]):
         raise MetricError(
             f"the box {box} (left, top, right, bottom) does not lie in an image that is {size[1]} "
-            f"pixels wide and {size[0]} pixels high"
+            f"pixels wide and {size[0]} pixels high; "
+            "correct the box"
         )
     y, x = ((np.arange(n) + 0.5) * pixels / n for n, pixels in zip(grid, size, strict=True))
     down, across = (top <= y) & (y < bottom), (left <= x) & (x < right)
@@ -118,4 +120,6 @@ def _require_maps(maps: np.ndarray, grid: tuple[int, int], caption: int) -> None
             f"(words, {grid[0] * grid[1]})"
         )
     if not np.isfinite(maps).all():
-        raise MetricError(f"the weights of caption {caption} hold NaN or infinity")
+        raise MetricError(
+            f"the weights of caption {caption} hold NaN or infinity; check the model's numbers"
+        )

@@ -141,7 +141,10 @@ def view_model(record: Viewable, name: str = "", belief: str = "") -> dict[str, 
 def view_json(inputs: Sequence[Sequence[dict[str, object]]]) -> Markup:
     """Return what `view_inputs` gave as JSON that cannot end its element."""
     if not inputs:
-        raise FigureError("a page needs at least one record, got none")
+        raise FigureError(
+            "a page needs at least one record, got none; "
+            "pass a record of a prediction with attention"
+        )
     return json_of(inputs)
 
 
@@ -176,7 +179,8 @@ def packed(weights: Float32[np.ndarray, "h q k"], name: str) -> str:
     """
     if (weights < 0).any():
         raise FigureError(
-            f"a page shows weights of at least 0, but layer {name!r} has negative weights"
+            f"a page shows weights of at least 0, but layer {name!r} has negative weights; "
+            "pass weights after softmax"
         )
     step = steps(weights)
     levels = np.rint(weights / step[:, :, None]).astype(np.uint8)

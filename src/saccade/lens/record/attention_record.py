@@ -103,10 +103,13 @@ class AttentionRecord:
             if array.ndim != 3 or array.shape[0] == 0 or array.shape[1:] != size:
                 raise ShapeError(
                     f"the weights of layer {name!r} must be (heads, {size[0]} tokens written, "
-                    f"{size[1]} tokens read), got {array.shape}"
+                    f"{size[1]} tokens read), got {array.shape}; "
+                    "keep one axis per head, output and input"
                 )
             if not np.isfinite(array).all():
-                raise ShapeError(f"the weights of layer {name!r} hold NaN or infinity")
+                raise ShapeError(
+                    f"the weights of layer {name!r} hold NaN or infinity; check the model's numbers"
+                )
             array.setflags(write=False)
             kept[name] = array
         object.__setattr__(self, "weights", kept)
@@ -156,7 +159,10 @@ class AttentionRecord:
             layers=None if layer is None else [layer], heads=None if head is None else [head]
         )
         if not chosen.layers:
-            raise WatchError("this record has no attention: its model has no attention layers")
+            raise WatchError(
+                "this record has no attention: its model has no attention layers; "
+                "use a model with attention"
+            )
         means = [array.mean(0, dtype=np.float64) for array in chosen.weights.values()]
         return np.mean(means, axis=0).astype(np.float32)
 
@@ -238,7 +244,10 @@ class AttentionRecord:
             WatchError: in self-attention, where every token is an input already.
         """
         if self.reads_itself:
-            raise WatchError("self-attention cannot be shifted: every token is an input already")
+            raise WatchError(
+                "self-attention cannot be shifted: every token is an input already; "
+                "use alignment with shift=False"
+            )
         later = {
             name: np.pad(array[:, 1:], ((0, 0), (0, 1), (0, 0)))
             for name, array in self.weights.items()
@@ -462,9 +471,13 @@ class AttentionRecord:
                 pixels = arrays.get("pixels")
             return cls._from_saved({**saved, "weights": weights}, pixels)
         except OSError as error:
-            raise FigureError(f"cannot read {str(path)!r}: {error}") from error
+            raise FigureError(
+                f"cannot read {str(path)!r}: {error}; check the path and its permissions"
+            ) from error
         except _DAMAGE as error:
-            raise FigureError(f"{str(path)!r} is not an attention record: {error}") from error
+            raise FigureError(
+                f"{str(path)!r} is not an attention record: {error}; write one with `save`"
+            ) from error
 
     def _npz(self) -> bytes:
         texts = json.dumps({**self._facts(images=False), "layers": self.layers}).encode()

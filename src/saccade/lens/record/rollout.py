@@ -34,7 +34,10 @@ def rollout(layers: Sequence[Float[np.ndarray, "_ _"]]) -> Float32[np.ndarray, "
         [[0.5, 0.5], [0.25, 0.75]]
     """
     if not layers:
-        raise WatchError("attention rollout needs at least one layer of attention, got none")
+        raise WatchError(
+            "attention rollout needs at least one layer of attention, got none; "
+            "use a model with self-attention"
+        )
     size = len(layers[0])
     rolled = np.eye(size)
     for number, weights in enumerate(layers):

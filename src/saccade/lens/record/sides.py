@@ -74,13 +74,15 @@ class Side:
         if len(self.word_of) != len(self.tokens):
             raise ShapeError(
                 "word_of must give a word or None for each token: got "
-                f"{len(self.tokens)} tokens but {len(self.word_of)} in word_of"
+                f"{len(self.tokens)} tokens but {len(self.word_of)} in word_of; "
+                "give one entry per token"
             )
         for token, word in zip(self.tokens, self.word_of, strict=True):
             if word is not None and not 0 <= word < len(self.words):
                 raise ShapeError(
                     f"token {token!r} belongs to word {word}, but the number of words is "
-                    f"{len(self.words)}, counted from 0"
+                    f"{len(self.words)}, counted from 0; "
+                    "correct word_of"
                 )
 
     @classmethod

@@ -82,7 +82,7 @@ def router() -> APIRouter:
     async def part(name: str) -> Response:
         """Return a script, style sheet or image of the web page. Needs no token."""
         if name not in responses:
-            raise Problem("not_found", "the page has no file with this name")
+            raise Problem("not_found", "the page has no file with this name; reload the page")
         return responses[name]
 
     return routes

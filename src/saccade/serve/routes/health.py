@@ -28,7 +28,10 @@ def router(models: ModelRegistry, metrics: ServerMetrics, token: Sequence[Depend
     async def readyz() -> ServerStatus:
         """Report whether the server accepts requests: 503 while it shuts down. Needs no token."""
         if models.draining:
-            raise Problem("ending", "the server is shutting down")
+            raise Problem(
+                "ending",
+                "the server is shutting down; send the request to another server, or later",
+            )
         return ServerStatus(status="ready")
 
     @routes.get(

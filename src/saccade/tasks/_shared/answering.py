@@ -253,7 +253,10 @@ def cross_attention(
         WatchError: There are no such attentions.
     """
     if not layers:
-        raise WatchError("this model has no attention: it never looks back at what it read")
+        raise WatchError(
+            "this model has no attention: it never looks back at what it read; "
+            "use a model with attention"
+        )
     return _records(model, run, read, wrote, layers)
 
 
@@ -292,7 +295,7 @@ def require_several(inputs: object) -> None:
 def require_batch_size(batch_size: int) -> None:
     """Raise `DecodingError` unless at least one input is answered at a time."""
     if batch_size < 1:
-        raise DecodingError(f"batch_size must be at least 1, got {batch_size}")
+        raise DecodingError(f"batch_size must be at least 1, got {batch_size}; 64 is usual")
 
 
 def require_no_options(options: Options, known: Sequence[str] = ()) -> None:

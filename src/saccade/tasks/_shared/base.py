@@ -166,7 +166,10 @@ class Task(nn.Module, ABC):
 
     def look(self, examples: Sequence[Any], answers: Sequence[Answer]) -> list[AttentionRecord]:
         """Return where the model looked for each answer of a batch."""
-        raise WatchError("this model has no attention: it never looks back at what it read")
+        raise WatchError(
+            "this model has no attention: it never looks back at what it read; "
+            "use a model with attention"
+        )
 
     def join(self, examples: Sequence[Any], answers: list[Answer]) -> list[Answer]:
         """Return one answer per input from the answers to all examples."""
@@ -248,7 +251,7 @@ class Task(nn.Module, ABC):
     def from_json(self, value: object) -> TaskInput:
         """Return the input that a JSON value stands for; it never names a file."""
         if not isinstance(value, str):
-            raise DataError(f"an input is a text, got {json_kind(value)}")
+            raise DataError(f"an input is a text, got {json_kind(value)}; send a JSON string")
         return value
 
     @property

@@ -367,7 +367,9 @@ def read_about(folder: Path) -> AboutClassifier:
             calibration=dict(facts.get("calibration", {})),
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
-        raise RunError(f"{path} cannot be read: {type(error).__name__}: {brief(error)}") from None
+        raise RunError(
+            f"{path} cannot be read: {type(error).__name__}: {brief(error)}. Restore it from a copy"
+        ) from None
 
 
 def with_scaled_head(model: nn.Module, scale: float, shift: float = 0.0) -> nn.Module:

@@ -158,7 +158,10 @@ class Pixels(View):
 
     def __init__(self, config: ImageConfig, channels: int, scale: Scale | None = None) -> None:
         if channels not in (1, 3):
-            raise RecipeError(f"model channels can be 1 (grey) or 3 (colour), got {channels}")
+            raise RecipeError(
+                f"model channels can be 1 (grey) or 3 (colour), got {channels}; "
+                "set model.channels to one of them"
+            )
         self.config, self.channels = config, channels
         self.scale = scale or Scale.even(channels)
         self.pixels = self
@@ -208,7 +211,8 @@ class Features(View):
         if self._expected is not None and digest != self._expected:
             raise RunError(
                 f"{self.weights} (model.encoder.weights) is not the file that this run was trained "
-                f"with: its SHA-256 is {digest}, it was {self._expected}"
+                f"with: its SHA-256 is {digest}, it was {self._expected}. "
+                "Restore the file, or train a new run"
             )
         return digest
 
@@ -294,13 +298,18 @@ def read_facts(folder: Path) -> Scale | str:
             raise ValueError("mean must be finite numbers, spread finite numbers above 0")
         return Scale(mean, spread)
     except (OSError, ValueError, TypeError, KeyError, OverflowError) as error:
-        raise RunError(f"{path} cannot be read: {type(error).__name__}: {brief(error)}") from None
+        raise RunError(
+            f"{path} cannot be read: {type(error).__name__}: {brief(error)}. Restore it from a copy"
+        ) from None
 
 
 def pixels_of(config: ImageConfig, channels: int, scale: Scale | str) -> Pixels:
     """Return the pixels of a run, in the scale of its training."""
     if isinstance(scale, str) or not len(scale.mean) == len(scale.spread) == channels:
-        raise RunError(f"{FILE} must hold the mean and the spread of {channels} channels")
+        raise RunError(
+            f"{FILE} must hold the mean and the spread of {channels} channels; "
+            "restore it from a copy"
+        )
     return Pixels(config, channels, scale)
 
 
@@ -393,7 +402,8 @@ def as_image(given: object, number: int) -> Image.Image:
     if not isinstance(given, np.ndarray):
         raise DecodingError(
             f"input {number} must be the path of an image, the bytes of a file, a PIL image or an "
-            f"array, got {type(given).__name__}"
+            f"array, got {type(given).__name__}; "
+            "pass one of these"
         )
     pixels = given[:, :, 0] if given.ndim == 3 and given.shape[2] == 1 else given
     if np.issubdtype(pixels.dtype, np.floating) and pixels.size:
@@ -421,12 +431,15 @@ def picture_from_json(value: object) -> bytes:
     if isinstance(value, bytes):  # an uploaded file
         return value
     if not isinstance(value, str):
-        raise DataError(f"an input is an image as base64, got {json_kind(value)}")
+        raise DataError(
+            f"an input is an image as base64, got {json_kind(value)}; send a JSON string"
+        )
     head, comma, body = value.partition(",")
     data = body if comma and head.startswith("data:") and head.endswith(";base64") else value
     try:
         return base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):
         raise DataError(
-            "an input is an image as base64, and this text is not valid base64"
+            "an input is an image as base64, and this text is not valid base64; "
+            "encode the bytes of the file as base64"
         ) from None

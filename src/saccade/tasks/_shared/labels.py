@@ -783,7 +783,9 @@ def read_labels(folder: Path) -> Labels:
             case kind:
                 raise ValueError(f"{kind!r:.80} is not a valid kind of labels")
     except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
-        raise RunError(f"{path} cannot be read: {type(error).__name__}: {brief(error)}") from None
+        raise RunError(
+            f"{path} cannot be read: {type(error).__name__}: {brief(error)}. Restore it from a copy"
+        ) from None
 
 
 def _names(facts: Mapping[str, object]) -> list[str]:

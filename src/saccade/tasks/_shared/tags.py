@@ -357,4 +357,6 @@ def read_tags(folder: Path) -> Tags:
             raise ValueError("names must be different")
         return Tags(names, scheme, WordSplitter.from_facts(facts.get("splitting", {})))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise RunError(f"{path} cannot be read: {type(error).__name__}: {brief(error)}") from None
+        raise RunError(
+            f"{path} cannot be read: {type(error).__name__}: {brief(error)}. Restore it from a copy"
+        ) from None

@@ -135,7 +135,9 @@ def read_scale(folder: Path) -> VectorScale:
         if not all(map(math.isfinite, mean)) or not all(0 < x < math.inf for x in spread):
             raise ValueError("mean must be finite numbers, spread finite numbers above 0")
     except (OSError, ValueError, TypeError, KeyError, OverflowError) as error:
-        raise RunError(f"{path} cannot be read: {type(error).__name__}: {brief(error)}") from None
+        raise RunError(
+            f"{path} cannot be read: {type(error).__name__}: {brief(error)}. Restore it from a copy"
+        ) from None
     return VectorScale(mean, spread)
 
 
@@ -177,7 +179,8 @@ class VectorFiles(PreparedFiles[StackedSequences]):
             case _:
                 raise DecodingError(
                     f"{where} must be the path of a .npy file, the bytes of one, an array (steps, "
-                    f"width) or lists of numbers, got {type(given).__name__}"
+                    f"width) or lists of numbers, got {type(given).__name__}; "
+                    "pass one of these"
                 )
         return VectorExample(
             number=number,

@@ -57,7 +57,8 @@ def require_measurable(task: Task) -> Measurable:
     if not isinstance(task, Measurable):
         raise WatchError(
             f"attention cannot be measured for the task {task.name}: answers need a reference and "
-            "a probability, as those of translators, captioners and classifiers have"
+            "a probability, as those of translators, captioners and classifiers have; "
+            "leave --attention out"
         )
     if not any(isinstance(part, Attend) for part in task.model.modules()):
         raise WatchError("this model has no attention to measure; use a model with attention")

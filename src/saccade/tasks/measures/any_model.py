@@ -165,7 +165,8 @@ def measure_records(
 def _erasable(inputs: Sequence[Any], records: Sequence[AttentionRecord]) -> list[Keep]:
     if len(inputs) != len(records) or not inputs:
         raise WatchError(
-            f"each input needs a record: got {len(inputs)} inputs and {len(records)} records"
+            f"each input needs a record: got {len(inputs)} inputs and {len(records)} records; "
+            "pass one record per input"
         )
     if len({record.layers for record in records}) > 1:
         raise WatchError(
@@ -181,7 +182,8 @@ def _probabilities(predict: Predict, inputs: Sequence[Any]) -> Float[np.ndarray,
     if values.ndim != 2 or len(values) != len(inputs) or not np.isfinite(values).all():
         raise WatchError(
             f"predict must return finite probabilities ({len(inputs)}, answers) for {len(inputs)} "
-            f"inputs, got an array {values.shape}"
+            f"inputs, got an array {values.shape}; "
+            "apply softmax to the logits"
         )
     return values
 

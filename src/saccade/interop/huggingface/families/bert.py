@@ -158,7 +158,7 @@ class Bert(Family):
         return self._encoder().build(self.vocab_size)
 
     def tensor_map(self, architecture: str) -> TensorMap:
-        """Return the map; old files call parameters of norms gamma and beta, poolers are ignored."""
+        """Return the map; old files call norms gamma and beta; poolers are ignored."""
         kind = self.architectures[architecture].model
         head, copies = self.head_map(kind)
         pools = any(x.startswith("pooler.") for entry in head for x in entry.theirs)

@@ -176,7 +176,8 @@ class Vit(Family):
         if image[0] % patch[0] or image[1] % patch[0]:
             raise InteropError(
                 f"image_size is {image}, which must be a multiple of the patches of "
-                f"{patch[0]} x {patch[0]}"
+                f"{patch[0]} x {patch[0]}; "
+                "correct one of them"
             )
         return patch[0], (image[0] // patch[0], image[1] // patch[0])
 
@@ -187,7 +188,8 @@ def _image_size(position: Learned, patch: int) -> tuple[int, int]:
             return rows * patch, columns * patch
         case length:
             raise InteropError(
-                f"encoder.position has {length} places in a row, and the format needs a grid"
+                f"encoder.position has {length} places in a row, and the format needs a grid; "
+                "set model.encoder.position.grid"
             )
 
 
