@@ -64,4 +64,7 @@ def test_error_exits_although_stdin_is_open(without_attention: Path):
         send(process, "a b c\n")  # and the pipe stays open
         assert process.wait() == 2
         result = process.stderr.read().decode()
-    assert result == "error: this model has no attention: it never looks back at what it read\n"
+    assert result == (
+        "error: this model has no attention: it never looks back at what it read; use a model with "
+        "attention\n"
+    )

@@ -4,6 +4,8 @@ import os
 import sys
 import time
 
+from saccade.cli.output import counted
+
 EXTRAS = {
     "pocketsphinx": "demo: builtin:pronounce",
     "sklearn": "demo: builtin:digits",
@@ -38,7 +40,9 @@ def run() -> None:
     from saccade.training.console import Console
 
     print(f"saccade {__version__}, Python {platform.python_version()}, {platform.platform()}")
-    print(f"torch {torch.__version__}, {os.cpu_count()} cores, {torch.get_num_threads()} threads")
+    cores = counted(os.cpu_count() or 1, "core")
+    threads = counted(torch.get_num_threads(), "thread")
+    print(f"torch {torch.__version__}, {cores}, {threads}")
     device = precision.pick_device("auto")
     print(f"device: {device} (used by --device auto)")
     print(f"float32 matrix product: {_gigaflops(torch.float32, device):.0f} GFLOP/s")
