@@ -11,6 +11,7 @@ still load.
 
 from __future__ import annotations
 
+import inspect
 import re
 import types
 from collections.abc import Iterable, Iterator, Mapping
@@ -204,12 +205,12 @@ def descriptions(owner: type) -> dict[str, str]:
     """
     texts: dict[str, str] = {}
     names: list[str] = []
-    docstrings = [cls.__doc__ or "" for cls in reversed(owner.__mro__) if is_dataclass(cls)]
+    docstrings = [inspect.getdoc(cls) or "" for cls in reversed(owner.__mro__) if is_dataclass(cls)]
     for line in (line for text in docstrings for line in text.splitlines()[1:]):
-        if entry := re.fullmatch(r" {4}(\w+(?:, \w+)*)  +(\S.*)", line):
+        if entry := re.fullmatch(r"(\w+(?:, \w+)*)  +(\S.*)", line):
             names = entry[1].split(", ")
             texts |= dict.fromkeys(names, entry[2])
-        elif names and line.startswith(" " * 8):
+        elif names and line.startswith("    "):
             texts |= {name: f"{texts[name]} {line.strip()}" for name in names}
         else:
             names = []
