@@ -1,6 +1,7 @@
 """The small verbs, and the help of all verbs."""
 
 import os
+import re
 import subprocess
 import sys
 from inspect import Parameter, signature
@@ -76,7 +77,11 @@ def test_every_verb_has_help(saccade, verb):
     assert f"Usage: saccade {verb}" in result.out
     summary = cli.VERBS[verb].__doc__.partition("\n")[0]
     assert summary.endswith(".")
-    assert len(summary.split(". ")[0]) <= 66, "the list of verbs would cut it"
+    assert len(summary.split(". ")[0]) <= 64, "the list of verbs would cut it"
+    usage, _, arguments = result.out.partition("Arguments:\n")
+    assert not re.search(r"[{}<>]", usage), "arguments are shown by their names alone"
+    for line in arguments.partition("\n\n")[0].splitlines():
+        assert re.match(r"  [A-Z]+ +\w|    ", line), "every argument is described"
 
 
 @pytest.mark.parametrize(("parameter", "default", "flag"), PARAMETERS)

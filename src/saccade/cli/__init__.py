@@ -8,12 +8,13 @@ codes: 0 done, 1 a training run of a comparison failed, 2 a user's mistake, 74 t
 import io
 import logging
 import os
+import re
 import sys
 from collections.abc import Callable
 from typing import Annotated, Any, NoReturn
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from saccade._version import __version__
 from saccade.cli.accept import run as accept
@@ -70,6 +71,23 @@ class _Verbs(TyperGroup):
         return options
 
 
+class _Verb(TyperCommand):
+    """A verb, whose arguments are shown by their names alone: RUN, not {RUN} or RUN <path>."""
+
+    def get_params(self, ctx: Any) -> Any:
+        """Return the arguments and options."""
+        params = super().get_params(ctx)
+        for param in params:
+            if param.param_type_name == "argument":
+                vars(param)["display_type_rich"] = lambda ctx: None
+        return params
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return the parts of the line that shows how the verb is called."""
+        pieces = super().collect_usage_pieces(ctx)
+        return [re.sub(r"[{}]", "", piece) for piece in pieces]
+
+
 app = typer.Typer(
     cls=_Verbs,
     help="Train, compare, serve and look into attention models on your own data.",
@@ -79,7 +97,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # rich would take `VERB --help` to 0.3 s
 )
 for _name, _run in VERBS.items():
-    app.command(_name)(_run)
+    app.command(_name, cls=_Verb)(_run)
 
 
 @app.callback(invoke_without_command=True)

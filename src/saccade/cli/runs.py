@@ -23,7 +23,7 @@ def run(
     *,
     as_json: AsJson = False,
 ) -> None:
-    """List the runs in a folder and below it, including unfinished ones.
+    """List the runs in a folder and below it, also unfinished ones.
 
     The score is that of the best weights on the validation set, beside the best baseline on the
     same items. `saccade show RUN` prints everything about one.
