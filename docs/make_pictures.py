@@ -2,8 +2,9 @@
 
     saccade compare rnn rnn-attention transformer-tiny --data builtin:phrases --out runs/compared \
         --minutes 3
-    saccade train transformer-tiny --data builtin:phrases --out runs/phrases --minutes 3
-    python docs/make_pictures.py runs/compared runs/phrases
+    saccade train transformer-tiny --data builtin:phrases --out runs/first --max-steps 800 \
+        --set text.source.size=1000
+    python docs/make_pictures.py runs/compared runs/first
 
 Each page is shown at 1400 and at 390 pixels, light and dark:
 
@@ -11,6 +12,7 @@ report-WIDTH-THEME.png    the report of the run
 compare-WIDTH-THEME.png   the page of the comparison
 lens-WIDTH-THEME.png      the page of `predict --attention` for one sentence
 page-WIDTH-THEME.png      the page of `serve`, with the same sentence
+readme.png                its upper part
 
 It needs playwright and Chromium.
 """
@@ -33,6 +35,8 @@ PICTURES = Path(__file__).parent / "pictures"
 SENTENCE = "the happy child does not like these birds in front of the garden"
 HEIGHTS = {1400: 1000, 390: 844}
 """Heights of the pictures, by their widths."""
+UPPER = {"x": 0, "y": 0, "width": 1400, "height": 640}
+"""The part of the page that the README shows."""
 WORD = 2
 """The index of the word of the answer that is selected."""
 
@@ -65,6 +69,8 @@ def main() -> None:
                     if name in ("lens", "page"):
                         point(tab)
                     tab.screenshot(path=PICTURES / f"{name}-{width}-{theme}.png")
+                    if (name, width, theme) == ("page", 1400, "light"):
+                        tab.screenshot(path=PICTURES / "readme.png", clip=UPPER)
                     tab.context.close()
         browser.close()
 

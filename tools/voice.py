@@ -38,7 +38,7 @@ REFERENCE = re.compile(r"src/saccade/(?!cli/)([a-z0-9]\w*/)*[a-z0-9]\w*\.py$")
 """Modules of the Python API in the documentation."""
 MANY = 4
 """Public functions with at least this many parameters list them under Args:."""
-LOCALS = {"found", "told", "said", "asked"}
+LOCALS = {"found", "told", "said", "asked", "made", "each", "those"}
 SKIP = ("docs/claims/", "tests/training/format_", "CHANGELOG.md")
 
 

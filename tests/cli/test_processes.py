@@ -58,7 +58,7 @@ def test_one_process_where_more_would_not_help(cores, monkeypatch, tmp_path):
 
 
 @linux
-def test_a_recipe_file_says_how_an_update_is_divided(cores, tmp_path):
+def test_a_recipe_file_sets_how_an_update_is_divided(cores, tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text("[training]\nbatch_tokens = 64\nupdate_tokens = 128\n")
     assert usual_count(str(path), (), device="auto") == 2

@@ -35,10 +35,10 @@ def refuse(folder: Path) -> Check:
 
 def test_a_folder_is_built_once(run, elsewhere):
     cache = EngineCache(Run(run), elsewhere)
-    made = cache.get("x-int8", fill)
-    assert made.folder == run / "engines" / "x-int8"
-    assert cache.get("x-int8", refuse) == made
-    about = json.loads((made.folder / ABOUT).read_text())
+    entry = cache.get("x-int8", fill)
+    assert entry.folder == run / "engines" / "x-int8"
+    assert cache.get("x-int8", refuse) == entry
+    about = json.loads((entry.folder / ABOUT).read_text())
     assert about["files"].keys() == {"model.bin"}
     assert about["check"]["same"] == 3
     assert {"model.safetensors", "recipe.toml", "tokenizer.json"} <= about["origin"].keys()
@@ -124,9 +124,9 @@ def test_partial_folders_of_a_killed_process_are_removed(run, elsewhere):
 def test_uses_the_fallback_if_the_run_is_not_writable(run, elsewhere):
     (run / "engines").write_text("in the way")
     cache = EngineCache(Run(run), elsewhere)
-    made = cache.get("x", fill)
-    assert made.folder.parent.parent == elsewhere
-    assert cache.get("x", refuse) == made
+    entry = cache.get("x", fill)
+    assert entry.folder.parent.parent == elsewhere
+    assert cache.get("x", refuse) == entry
     assert saccade.load(run, engine="ctranslate2").engine.name == "ctranslate2-int8"
 
 
@@ -152,9 +152,9 @@ def test_two_processes_build_one_folder(run, elsewhere):
 
     built: list[object] = []
     both = [threading.Thread(target=ask) for _ in range(2)]
-    for each in both:
-        each.start()
-    for each in both:
-        each.join()
+    for thread in both:
+        thread.start()
+    for thread in both:
+        thread.join()
     assert len(times) == 1
     assert built[0] == built[1]

@@ -131,16 +131,16 @@ def test_scores_of_beams_equal_our_formula(tmp_path, written, length_penalty):
         assert len(hypotheses) == 3
         scores = [hypothesis.score for hypothesis in hypotheses]
         assert scores == sorted(scores, reverse=True)
-        for each in hypotheses:
-            ids = [*each.tokens, task.target.stop] if each.finished else [*each.tokens]
+        for one in hypotheses:
+            ids = [*one.tokens, task.target.stop] if one.finished else [*one.tokens]
             target = torch.tensor([[task.target.start, *ids[:-1]]])
             source_ids = torch.tensor([[*source, task.source.stop]])
             with torch.no_grad():
                 log_p = allowed(task, task.model(source_ids, target))[0]
             total = float(log_p[range(len(ids)), ids].sum())
-            assert each.log_probability == pytest.approx(total, abs=1e-3)
-            assert each.score == pytest.approx(total / len(ids) ** length_penalty, abs=1e-3)
-            assert not set(each.tokens) & {*generation.limits.forbidden, task.target.stop}
+            assert one.log_probability == pytest.approx(total, abs=1e-3)
+            assert one.score == pytest.approx(total / len(ids) ** length_penalty, abs=1e-3)
+            assert not set(one.tokens) & {*generation.limits.forbidden, task.target.stop}
 
 
 def test_beams_equal_ours_at_a_fixed_length(tmp_path, written):
@@ -223,7 +223,7 @@ def test_a_context_longer_than_the_block(tmp_path, written):
     context = [7 + i * 13 % 200 for i in range(40)]
     generation = request(task, rows=1)
     [[hypothesis]], [[expected]] = (
-        each.generate([context], generation) for each in (engine, task.engine)
+        one.generate([context], generation) for one in (engine, task.engine)
     )
     assert hypothesis.tokens == expected.tokens
 

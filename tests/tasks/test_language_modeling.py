@@ -267,7 +267,7 @@ def test_an_answer_does_not_depend_on_its_batch(task, options):
     part = task.predict(inputs[4:], first=4, **options)
     assert [answer.text for answer in part] == [answer.text for answer in together[4:]]
     others = [answer.alternatives for answer in together]
-    assert all(len(each) == options.get("num_best", 1) - 1 for each in others)
+    assert all(len(rest) == options.get("num_best", 1) - 1 for rest in others)
 
 
 def test_samples_unless_a_beam_is_requested(task):
@@ -421,7 +421,7 @@ def test_an_evaluation_equals_a_manual_computation(task):
     texts = ["the cat", "a dog sees a green house and sleeps in it all day", "é"]
     items = [Item((text,), (), 1) for text in texts]
     evaluation = task.evaluate(items)
-    nats, tokens = (sum(each) for each in zip(*(nll(task, t) for t in texts), strict=True))
+    nats, tokens = (sum(values) for values in zip(*(nll(task, t) for t in texts), strict=True))
     values = evaluation.values()
     assert values["loss"] == pytest.approx(nats / tokens, rel=1e-5)
     assert values["perplexity"] == pytest.approx(math.exp(nats / tokens), rel=1e-4)

@@ -203,10 +203,10 @@ def test_one_hole_is_filled_with_the_most_likely_token(task):
     [answer] = task.predict([f"the {HOLE} sees a dog"], num_best=4)
     best = likeliest(task, f"the {HOLE} sees a dog", spaces=[True])[0].topk(4)
     given = [answer, *answer.alternatives]
-    for each, score, id in zip(given, best.values, best.indices, strict=True):
-        assert each.score == pytest.approx(score.item(), abs=1e-4)
+    for filling, score, id in zip(given, best.values, best.indices, strict=True):
+        assert filling.score == pytest.approx(score.item(), abs=1e-4)
         [piece] = task.tokenizer.pieces([id.item()])
-        assert each.text == f"the {piece.removeprefix('▁')} sees a dog"
+        assert filling.text == f"the {piece.removeprefix('▁')} sees a dog"
     assert task.predict([f"the {HOLE} sees a dog"])[0].alternatives == ()
 
 
@@ -218,8 +218,8 @@ def test_several_holes_are_filled_best_first(task):
     tops = log_p.sort(descending=True).values[:, :9]
     sums = (tops[0][:, None, None] + tops[1][:, None] + tops[2]).flatten()
     expected = (sums.sort(descending=True).values[:9] / 3).tolist()
-    assert [each.score for each in given] == pytest.approx(expected, abs=1e-4)
-    assert [each.score for each in given] == sorted((e.score for e in given), reverse=True)
+    assert [filling.score for filling in given] == pytest.approx(expected, abs=1e-4)
+    assert [filling.score for filling in given] == sorted((e.score for e in given), reverse=True)
 
 
 @pytest.mark.parametrize(
@@ -261,7 +261,7 @@ def test_control_tokens_are_never_predicted(looking):
         looking.model.output.bias[:7] = 50.0
     [answer] = looking.predict([f"the {HOLE} sees"], num_best=10)
     assert answer.score < -20
-    texts = [each.text for each in (answer, *answer.alternatives)]
+    texts = [filling.text for filling in (answer, *answer.alternatives)]
     assert len(texts) == 10
     assert not any(name in text for text in texts for name in "⟨⁇")
 
@@ -401,10 +401,10 @@ def test_an_evaluation_equals_the_loss_at_the_same_masks(task, tmp_path):
     pieces, _ = task._pieces_of(TEXTS)
     gapped = list(task._mask_all(pieces))
     total = count = right = 0
-    for each in gapped:
+    for piece in gapped:
         with torch.no_grad():
-            logits = task.model(torch.tensor([each.ids]))[0, each.places]
-        truth = torch.tensor(each.targets)
+            logits = task.model(torch.tensor([piece.ids]))[0, piece.places]
+        truth = torch.tensor(piece.targets)
         total += F.cross_entropy(logits, truth, reduction="sum").item()
         count += len(truth)
         right += int((logits.argmax(-1) == truth).sum())
@@ -429,7 +429,7 @@ def test_all_pieces_of_long_items_are_measured(tmp_path):
     pieces, of_item = task._pieces_of([long, short])
     assert of_item.tolist() == [0] * (len(pieces) - 1) + [1]
     assert len(pieces) == -(-len(task.tokenizer.encode(long)) // 6) + 1
-    places = [len(each.places) for each in task._mask_all(pieces)]
+    places = [len(piece.places) for piece in task._mask_all(pieces)]
     assert sum(places[:-1]) > len(long.split()) // 3
     assert evaluation.values()["loss"] > 0
 

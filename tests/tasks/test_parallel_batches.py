@@ -57,7 +57,7 @@ def test_one_batch_or_one_thread_runs_in_the_calling_thread(two_threads):
     assert list(side_by_side(lambda rows: threading.get_ident(), [[0]], CPU)) == [([0], here)]
     torch.set_num_threads(1)
     results = side_by_side(lambda rows: threading.get_ident(), [[0], [1]], CPU)
-    assert [each for _, each in results] == [here, here]
+    assert [thread for _, thread in results] == [here, here]
 
 
 def test_watching_works_in_threads(two_threads):

@@ -243,7 +243,7 @@ def test_encode_counts_the_rows_it_leaves_out(tmp_path):
     assert len(encoded) == 2
     assert (encoded.skipped.empty, encoded.skipped.too_long) == (2, 1)
     assert "pairs.tsv:3: source is empty" in encoded.skipped.first[0]
-    assert any("source has 5 tokens, the limit is 4" in each for each in encoded.skipped.first)
+    assert any("source has 5 tokens, the limit is 4" in reason for reason in encoded.skipped.first)
     assert task.sizes(encoded).tolist() == [[3, 2], [2, 2]]
 
 

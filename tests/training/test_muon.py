@@ -170,7 +170,7 @@ def test_every_weight_is_updated():
         assert not torch.equal(weight, before[name]), name
 
 
-def test_a_restored_optimizer_goes_on_to_the_bit():
+def test_a_restored_optimizer_continues_to_the_bit():
     torch.manual_seed(0)
     one, config = Everything(), OptimConfig(kind="muon", layer_decay=0.9)
     two = Everything()

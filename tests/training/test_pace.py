@@ -143,7 +143,7 @@ def test_the_minutes_include_the_preparation(place, monkeypatch):
     assert clock.now == pytest.approx(120, abs=1)
 
 
-def test_the_preparation_is_no_part_of_the_updates(place, monkeypatch):
+def test_the_preparation_is_not_part_of_the_updates(place, monkeypatch):
     now = [5.0]
     monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: now[0]))
     monkeypatch.setattr(

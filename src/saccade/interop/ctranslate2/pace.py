@@ -66,5 +66,5 @@ def _timed(write: Callable[[], Written], beam: int) -> tuple[Written, float]:
     started = perf_counter()
     written = write()
     seconds = perf_counter() - started
-    longest = max(len(each.tokens) + each.finished for row in written for each in row)
+    longest = max(len(one.tokens) + one.finished for row in written for one in row)
     return written, seconds / (len(written) * beam * longest)

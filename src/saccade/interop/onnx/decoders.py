@@ -57,7 +57,7 @@ class Writing(ABC):
         """Return the logits of what follows the last token, and the state after it."""
 
     @abstractmethod
-    def whole_graph(self, step: Graph) -> Graph:
+    def sequence_graph(self, step: Graph) -> Graph:
         """Return the graph that takes all tokens so far, where `step` takes the new ones."""
 
     def graphs(self, model: nn.Module, vocabulary: int) -> dict[str, Graph]:
@@ -65,7 +65,7 @@ class Writing(ABC):
         tokens = Port.tokens(TOKENS, self.new, vocabulary)
         inputs = [tokens, *self.mask, *self.memory, *self.state]
         step = Graph(model, self.step, inputs, [LOGITS, *self.state.values()])
-        return {"decoder": self.whole_graph(step), "decoder_step": step}
+        return {"decoder": self.sequence_graph(step), "decoder_step": step}
 
 
 class TransformerWriting(Writing):
@@ -103,23 +103,23 @@ class TransformerWriting(Writing):
     def begin(self, memory: Memory) -> list[Tensor]:
         """Return the keys and values of each layer."""
         read = [block.project(memory.states) for block in self.decoder.blocks()]
-        return [part for each in read for part in (each.keys, each.values)]
+        return [part for past in read for part in (past.keys, past.values)]
 
     def step(self, given: Tensors) -> list[Tensor]:
         """Return the logits after several tokens, which are read as if one after the other."""
         past = [given[port.name] for port in self.state]
         caches = [Past(*past[i : i + 2]) for i in range(0, len(past), 2)]
         x = self._extended(given, caches)
-        return [self.decoder.output(x[:, -1]), *(part for each in caches for part in each.kept)]
+        return [self.decoder.output(x[:, -1]), *(part for cache in caches for part in cache.kept)]
 
-    def whole(self, given: Tensors) -> list[Tensor]:
+    def sequence(self, given: Tensors) -> list[Tensor]:
         """Return the logits of what follows each token."""
         return [self.decoder.output(self._extended(given, [Past() for _ in self.decoder.layers]))]
 
-    def whole_graph(self, step: Graph) -> Graph:
+    def sequence_graph(self, step: Graph) -> Graph:
         """Return the graph without a past."""
         inputs = [port for port in step.inputs if port not in self.state]
-        return Graph(step.model, self.whole, inputs, [LOGITS])
+        return Graph(step.model, self.sequence, inputs, [LOGITS])
 
     def _extended(self, given: Tensors, caches: Sequence[Past]) -> Tensor:
         read = [given[port.name] for port in self.memory]
@@ -164,7 +164,7 @@ class RecurrentWriting(Writing):
         logits, after = self.decoder.step(given[TOKENS][:, 0], self._state(given))
         return [logits, *self._changing(after)]
 
-    def whole_graph(self, step: Graph) -> Graph:
+    def sequence_graph(self, step: Graph) -> Graph:
         """Return a loop over the steps."""
         return Looped(step, self.state)
 

@@ -82,7 +82,7 @@ class Exported:
                 is full, its last half is read again.
         """
         writing, window = self.facts["writing"], self.facts["writing"]["window"]
-        follow = self._cached if cached else self._whole
+        follow = self._cached if cached else self._uncached
         written: list[Array] = []
         state: Arrays = self.begin(values, len(tokens))
         seen, new = tokens[:, :0], tokens
@@ -121,7 +121,7 @@ class Exported:
     ) -> tuple[Array, Arrays]:
         return self.step(values, new, state)
 
-    def _whole(
+    def _uncached(
         self, values: Arrays, seen: Array, new: Array, state: Arrays
     ) -> tuple[Array, Arrays]:
         tokens = np.concatenate((seen, new), 1)

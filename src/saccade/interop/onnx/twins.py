@@ -70,7 +70,7 @@ class PlainAttend(Attend):
         return weights.masked_fill(masked, 0.0) @ values
 
 
-class WholeAdditive(Additive):
+class PairwiseAdditive(Additive):
     """The additive score of all pairs at once, however many they are."""
 
     def compare(
@@ -189,7 +189,7 @@ _ATTRIBUTES: Mapping[Cell, dict[str, Any]] = {
 
 TWINS: Mapping[type[nn.Module], type[nn.Module]] = {
     Attend: PlainAttend,
-    Additive: WholeAdditive,
+    Additive: PairwiseAdditive,
     Sinusoidal: ComputedSinusoidal,
     Learned: UncheckedLearned,
     Relative2d: UncheckedRelative2d,
