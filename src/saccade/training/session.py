@@ -502,7 +502,7 @@ class _Job:
         torch.manual_seed(self.recipe.training.seed)
         folder = None if self.initial is None else self.initial.folder
         adaptation = adapt(self.recipe, self.text_facts())
-        with self.console.counting("building the vocabulary, rows read:") as bar:
+        with self.console.counting("reading the training data, rows:") as bar:
             task = adaptation.recipe.options.create(splits["train"], bar.to, folder)
         adaptation, used = self.adapted(adaptation, task)
         if adaptation.changes:

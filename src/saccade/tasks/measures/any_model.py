@@ -211,9 +211,10 @@ def _importance(
 ) -> Finding:
     layer, head = max(falls, key=lambda one: falls[one].mean())
     score = mean("head_importance", np.mean(list(falls.values()), 0), "fall")
+    one = f"one of its {len(falls)} heads" if len(falls) > 1 else "its only head"
     return Finding(
         score,
-        f"Without one of its {len(falls)} heads, {outcome} falls by {score.value:.3f} on average; "
+        f"Without {one}, {outcome} falls by {score.value:.3f} on average; "
         f"without head {head} of {layer} it falls most, by {falls[layer, head].mean():.3f}.",
     )
 

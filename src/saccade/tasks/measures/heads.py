@@ -88,11 +88,12 @@ def measure_heads(task: Task, items: Sequence[Item]) -> tuple[list[Finding], Tab
 def _importance(rises: dict[tuple[str, int], float], items: int) -> Finding:
     layer, head = max(rises, key=rises.__getitem__)
     rise = float(np.mean(list(rises.values())))
+    one = f"one of its {len(rises)} heads" if len(rises) > 1 else "its only head"
     return Finding(
         MetricScore(
             name="head_importance", value=rise, signature=signature(f"items:{items}|nats")(0, 0)
         ),
-        f"The loss rises by {rise:.3f} on average without one of its {len(rises)} heads; without "
+        f"The loss rises by {rise:.3f} on average without {one}; without "
         f"head {head} of {layer} it rises most, by {rises[layer, head]:.3f}.",
     )
 
