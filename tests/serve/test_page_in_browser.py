@@ -344,7 +344,7 @@ def test_alternatives_and_error_messages(visit, url, tasks):
     assert scores == [f"confidence {percent(other.confidence)}" for other in best.alternatives]
     tab.get_by_label("Beam width").fill("99")
     wrong = tab.wait_for_selector("article .wrong")
-    assert wrong.inner_text() == "beam must be at most 16, got 99"
+    assert wrong.inner_text() == "beam must be at most 16, got 99; lower it"
     assert tab.locator("#answers .answer").count() == 0
     assert tab.locator("#looked").is_hidden()
     tab.get_by_label("Beam width").fill("4")
