@@ -180,7 +180,8 @@ class Task(nn.Module, ABC):
     ) -> Sequence[Sequence[TokenScore]]:
         """Return the score of each token of the given outputs of a batch; see `score`."""
         raise DecodingError(
-            f"outputs of the task {self.name} cannot be scored, because they have no probability"
+            f"outputs of the task {self.name} cannot be scored, because they have no probability; "
+            "score the outputs of a classifier, translator or language model"
         )
 
     def attention_toward(self, given: TaskInput, answer: ScoredAnswer) -> AttentionRecord:
@@ -376,7 +377,8 @@ class Task(nn.Module, ABC):
         if len(inputs) != len(outputs):
             raise DecodingError(
                 f"score takes one output per input, got {len(inputs)} inputs and {len(outputs)} "
-                "outputs"
+                "outputs; "
+                "pass them in the same order"
             )
         examples = self.prepare(inputs, self.unsplit)
         self.warn(examples)

@@ -330,7 +330,8 @@ class Classifier(LabelTask):
             except DataError:
                 raise DecodingError(
                     f"output {number} must be a label of this model ({named(self.labels.names)}), "
-                    f"got {label[:40]!r}"
+                    f"got {label[:40]!r}; "
+                    "write it as the model does"
                 ) from None
         answers: Sequence[Any] = self.answer(examples)  # Classifications
         pairs = zip(answers, outputs, strict=True)
