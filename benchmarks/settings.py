@@ -99,6 +99,7 @@ TASKS = {
         "valid_loss",
         {
             "AdamW 3e-4": adamw(3e-4),
+            "Muon 1e-3": muon(1e-3),
             "AdamW 3e-4, pre-norm": adamw(3e-4, "model.encoder.norm_order=pre"),
             "AdamW 6e-4, pre-norm, mean": adamw(6e-4, *PRE_MEAN),
             "Muon 1e-3, pre-norm, mean": muon(1e-3, *PRE_MEAN),
