@@ -100,6 +100,11 @@ TASKS = {
         {
             "AdamW 3e-4": adamw(3e-4),
             "Muon 1e-3": muon(1e-3),
+            "Muon 2e-3": muon(2e-3),
+            "Muon 1e-3, token dropout 0.1": muon(1e-3, "text.token_dropout=0.1"),
+            "Muon 1e-3, token dropout 0.2": muon(1e-3, "text.token_dropout=0.2"),
+            "Muon 1e-3, dropout 0.1": muon(1e-3, "model.dropout=0.1", "model.encoder.dropout=0.1"),
+            "Muon 1e-3, dropout 0.3": muon(1e-3, "model.dropout=0.3", "model.encoder.dropout=0.3"),
             "AdamW 3e-4, pre-norm": adamw(3e-4, "model.encoder.norm_order=pre"),
             "AdamW 6e-4, pre-norm, mean": adamw(6e-4, *PRE_MEAN),
             "Muon 1e-3, pre-norm, mean": muon(1e-3, *PRE_MEAN),

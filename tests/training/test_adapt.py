@@ -222,3 +222,28 @@ def test_a_training_that_reads_its_data_often_keeps_its_dropout(place, monkeypat
     monkeypatch.setattr(Trainer, "fit", lambda self: seen.append(self) or plain(self))
     train(place, "run", "training.max_steps=200", "training.average.kind=none")
     assert seen[0].task.config.model.encoder.dropout == 0.3
+
+
+def test_trained_weights_learn_slowly_by_adamw():
+    recipe = recipes.load("bert-mini")
+    adaptation = adapt(recipe, TrainingFacts(warm_start=True))
+    training = adaptation.recipe.training
+    assert (training.optim.kind, training.learning_rate) == ("adamw", 1e-4)
+    assert "training.optim.kind is adamw, not muon: the model starts from trained weights" in (
+        adaptation.reasons
+    )
+    by_hand = recipes.load("bert-mini", ["training.optim.kind=muon", "training.learning_rate=3e-4"])
+    assert not adapt(by_hand, TrainingFacts(warm_start=True)).changes
+    slower = recipes.load("bert-mini", ["training.optim.kind=adamw", "training.learning_rate=2e-5"])
+    assert not adapt(slower, TrainingFacts(warm_start=True)).changes
+
+
+def test_a_warm_start_is_adapted_and_printed(tmp_path):
+    first, second = tmp_path / "first", tmp_path / "second"
+    options = {"data": "builtin:reverse", "max_steps": 1, "cache": tmp_path / "cache"}
+    tiny = ("training.validate_items=2", "model.dim=8")
+    session.train("reverse", out=first, changes=tiny, console=Console(quiet=True), **options)
+    console = Heard()
+    session.train("reverse", out=second, init=first, changes=tiny, console=console, **options)
+    assert Run(second).recipe().training.learning_rate == 1e-4
+    assert any("the model starts from trained weights" in line for line in console.lines)

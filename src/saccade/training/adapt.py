@@ -29,6 +29,8 @@ SMALLEST_BATCH = 1 / 8
 WORDS_PER_ENTRY, SMALLEST_VOCABULARY = 20, 1000
 """Words of training text per entry of a vocabulary of text pairs, and its smallest size (Sennrich
 and Zhang 2019: 2000 entries for 100,000 words)."""
+FINE_TUNING = 1e-4
+"""Highest learning rate, by AdamW, of a model that starts from trained weights."""
 LONGEST_WORD = 15
 """Mean number of characters above which a text is taken to have no spaces between its words."""
 
@@ -38,12 +40,14 @@ class TrainingFacts:
     """Facts that a recipe is adapted to; rules whose facts are not known yet are left out.
 
     Attributes:
+        warm_start: Whether the model starts from trained weights.
         words: The words of the training data.
         updates_per_epoch: The updates that read the training data once.
         updates: The updates of the budget.
         epochs: How often the budget reads the training data.
     """
 
+    warm_start: bool = False
     words: int | None = None
     updates_per_epoch: int | float | None = None
     updates: int | float | None = None
@@ -54,7 +58,7 @@ class Change(NamedTuple):
     """A key of a recipe, its adapted value, and why it has this value."""
 
     key: str
-    value: int | float
+    value: int | float | str
     reason: str
 
 
@@ -69,7 +73,7 @@ class Adaptation:
     """
 
     recipe: Recipe
-    changes: Mapping[str, int | float] = field(default_factory=dict)
+    changes: Mapping[str, int | float | str] = field(default_factory=dict)
     reasons: tuple[str, ...] = ()
 
     def to(self, facts: TrainingFacts) -> Adaptation:
@@ -105,17 +109,18 @@ def adapt(recipe: Recipe, facts: TrainingFacts) -> Adaptation:
     if not recipe.training.adapt:
         return Adaptation(recipe)
     before = flat(recipe.table())
+    rate = _fine_tuning(before) if facts.warm_start else _rate(before, recipe.tuned)
     rules = (rule(before, facts) for rule in (_vocabulary, _batch, _dropout, _warmup))
     changes = [
         change
-        for change in chain(_rate(before, recipe.tuned), *rules)
+        for change in chain(rate, *rules)
         if change.value != before[change.key] and not recipe.sets(change.key)
     ]
     values = {change.key: change.value for change in changes}
     return Adaptation(repeated(recipe, values), values, tuple(_sentences(changes, before)))
 
 
-def repeated(recipe: Recipe, changes: Mapping[str, int | float]) -> Recipe:
+def repeated(recipe: Recipe, changes: Mapping[str, int | float | str]) -> Recipe:
     """Return a recipe with changes, except those of keys set by hand."""
     table = recipe.table()
     for key, value in changes.items():
@@ -147,6 +152,15 @@ def _vocabularies(table: Mapping[str, Any]) -> list[str]:
     """Return the keys of the sizes of the vocabularies of text pairs."""
     sides = [f"text.{side}" for side in ("source", "target")]
     return [f"{side}.size" for side in sides if table.get(f"{side}.kind") in ("bpe", "unigram")]
+
+
+def _fine_tuning(table: Mapping[str, Any]) -> Iterator[Change]:
+    """Leave the rate and the optimizer that are tuned for new weights."""
+    reason = "the model starts from trained weights"
+    yield Change("training.optim.kind", "adamw", reason)
+    yield Change(
+        "training.learning_rate", min(table["training.learning_rate"], FINE_TUNING), reason
+    )
 
 
 def _rate(table: Mapping[str, Any], tuned: Mapping[str, Any]) -> Iterator[Change]:
@@ -205,7 +219,7 @@ def _warmup(table: Mapping[str, Any], facts: TrainingFacts) -> Iterator[Change]:
 
 def _sentences(changes: Iterable[Change], before: Mapping[str, Any]) -> Iterator[str]:
     """Yield one sentence for all changes from the same value to the same value."""
-    groups: dict[tuple[Any, int | float, str], list[str]] = {}
+    groups: dict[tuple[Any, int | float | str, str], list[str]] = {}
     for key, value, reason in changes:
         groups.setdefault((before[key], value, reason), []).append(key)
     for (old, value, reason), keys in groups.items():
@@ -215,4 +229,5 @@ def _sentences(changes: Iterable[Change], before: Mapping[str, Any]) -> Iterator
         else:
             name = " and ".join(keys)
         verb = "is" if len(keys) == 1 or "dropout of" in name else "are"
-        yield f"{name} {verb} {value:g}, not {old:g}: {reason}"
+        new, usual = (one if isinstance(one, str) else f"{one:g}" for one in (value, old))
+        yield f"{name} {verb} {new}, not {usual}: {reason}"

@@ -62,7 +62,7 @@ ALIGNMENT = Column("alignment", ("alignments", "links"), required=False)
 """The column of gold alignments, which an evaluation of attention may read."""
 SURVEYED = 50_000
 """Rows of each split that are surveyed before training."""
-ADAPTED = "the recipe was adapted to the data and the budget"
+ADAPTED = "the recipe was adapted to the data, the weights and the budget"
 
 
 def train(
@@ -505,7 +505,10 @@ class _Job:
         with self.console.counting("reading the training data, rows:") as bar:
             task = adaptation.recipe.options.create(splits["train"], bar.to, folder)
         adaptation, used = self.adapted(adaptation, task)
+        for reason in adaptation.reasons:
+            self.notify(reason)
         if adaptation.changes:
+            self.notify(f"{ADAPTED}; --set training.adapt=false keeps the recipe as it is")
             facts["adapted"] = adaptation.as_json()
         if self.corpus.record is not None:
             facts["split"] = self.corpus.record.as_json()
@@ -526,10 +529,10 @@ class _Job:
         return None if used else task
 
     def text_facts(self) -> TrainingFacts:
-        """Return the facts about the data that the vocabulary is adapted to."""
-        kept = self.initial is not None  # its vocabulary is kept
-        train = self.corpus.splits["train"]
-        return TrainingFacts(words=None if kept else count_words(self.recipe, train))
+        """Return the facts that are known before the vocabulary."""
+        if self.initial is not None:  # its vocabulary is kept
+            return TrainingFacts(warm_start=True)
+        return TrainingFacts(words=count_words(self.recipe, self.corpus.splits["train"]))
 
     def adapted(self, adaptation: Adaptation, task: Task) -> tuple[Adaptation, bool]:
         """Adapt the recipe to the encoded data and to the budget.
@@ -552,10 +555,6 @@ class _Job:
             updates = min(updates, seconds * TRAINED / one)
         epochs = updates / data.plan.updates_per_epoch
         adaptation = adaptation.to(TrainingFacts(updates=updates, epochs=epochs))
-        for reason in adaptation.reasons:
-            self.notify(reason)
-        if adaptation.reasons:
-            self.notify(f"{ADAPTED}; --set training.adapt=false keeps the recipe as it is")
         model = config.plain(self.recipe.options)["model"]
         changed = config.plain(adaptation.recipe.options)["model"] != model
         return adaptation, timed or changed
