@@ -1,0 +1,148 @@
+"""Runs whose engine is ready answer without torch, which takes longer to import than to answer.
+
+An engine is ready if its files are complete, were built from these weights, and passed their check.
+`engine.json` beside them then holds a record of the task, so that neither the recipe is read nor a
+model built. The task is loaded only for what the engine cannot do, such as attention.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from saccade.cpu_threads import set_thread_count, thread_count
+from saccade.engines.cache import EngineCache, Weights
+from saccade.engines.choice import QUANTIZATIONS, Notify, is_usable, load
+from saccade.engines.ctranslate2 import CTranslate2
+from saccade.errors import SaccadeError
+from saccade.files import user_cache
+from saccade.interop import ctranslate2
+from saccade.tasks import Predictor, ready_predictor, ready_record, sides_of
+from saccade.training.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from saccade.decoding import TextEngine
+    from saccade.tasks import ReadyPredictor, Task
+
+log = logging.getLogger(__name__)
+
+ACCELERATORS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
+"""Files of the drivers of GPUs; while none appears, torch finds no new device."""
+
+
+def load_predictor(
+    run: str | Path, *, device: str = "cpu", engine: str = "eager", notify: Notify | None = None
+) -> Predictor:
+    """Return what answers with a run: the task, or a predictor that needs no torch, if it is ready.
+
+    The arguments and errors are those of `load`; the answers are the same.
+    """
+    ready = open_ready(run, device=device, engine=engine, notify=notify)
+    return load(run, device=device, engine=engine, notify=notify) if ready is None else ready
+
+
+def open_ready(
+    run: str | Path, *, device: str = "cpu", engine: str = "eager", notify: Notify | None = None
+) -> ReadyPredictor | None:
+    """Return the predictor of a run that needs no torch; None if its engine is not ready.
+
+    The arguments are those of `load`.
+    """
+    names = QUANTIZATIONS if engine == "auto" else (engine,)
+    if engine not in ("auto", *QUANTIZATIONS) or device not in ("cpu", "auto"):
+        return None
+    try:
+        if not ctranslate2.installed():
+            return None
+        for name in names:
+            predictor = _open(RunFolder(Path(run)), name, device, notify, required=engine != "auto")
+            if predictor is None or isinstance(predictor, Predictor):
+                return predictor
+    except (SaccadeError, OSError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+        log.debug("%s is loaded with torch: %s", run, error)  # and any error is raised then
+    return None
+
+
+def record_of(task: Task) -> dict[str, Any]:
+    """Return what is kept beside an engine, from which `open_ready` makes a predictor."""
+    from saccade.training import precision
+
+    record = ready_record(task)
+    chosen = precision.pick_device("auto").type
+    return {"predictor": record, "auto": chosen, "devices": _devices()} if record else {}
+
+
+def _open(
+    run: RunFolder, name: str, device: str, notify: Notify | None, *, required: bool
+) -> ReadyPredictor | bool | None:
+    """Return the predictor; None if only the task can answer; False to try the next engine."""
+    run.about()
+    weights = Weights(run)
+    numbers = QUANTIZATIONS[name]
+    built = EngineCache(run, user_cache() / "engines").built(f"ctranslate2-{numbers}")
+    if built is None or not built.record or (required and built.died):
+        return None
+    if not is_usable(built, numbers, required=required):
+        return False
+    record = built.record
+    if device == "auto" and (record["auto"] != "cpu" or record["devices"] != _devices()):
+        return None
+    table = record["predictor"]
+    options = table["options"]
+    if not required and options["sample"] and options["temperature"] > 0:
+        return None
+    reads, writes = sides_of(table, run.folder)
+    sides = ctranslate2.Sides(reads=reads, writes=writes)
+    program = ctranslate2.open_folder(sides, built.folder, numbers)
+    weights.require_same()
+    late = _LateTask(weights)
+    late.engine = CTranslate2(
+        program, late.eager, notify or (log.warning if required else log.info)
+    )
+    return ready_predictor(table, reads, writes, late.engine, late.task)
+
+
+class _LateTask:
+    """The task of a ready run, which is loaded when it is first needed.
+
+    Args:
+        weights: The weights that the engine was built from.
+    """
+
+    engine: CTranslate2
+
+    def __init__(self, weights: Weights) -> None:
+        self._weights, self._lock = weights, threading.Lock()
+        self._loaded: tuple[Task, TextEngine] | None = None
+
+    def task(self) -> Task:
+        """Return the task, which answers with the same engine."""
+        return self._load()[0]
+
+    def eager(self) -> TextEngine:
+        """Return the engine of the task's own model."""
+        return self._load()[1]
+
+    def _load(self) -> tuple[Any, TextEngine]:
+        with self._lock:
+            if self._loaded is None:
+                threads = thread_count()
+                from saccade.training import session
+
+                self._weights.require_same()
+                task: Any = session.load(self._weights.run.folder, device="cpu")
+                self._weights.require_same()
+                set_thread_count(threads)  # CTranslate2 may have set it to one
+                own: TextEngine = task.engine
+                task.engine = self.engine
+                self._loaded = task, own
+            return self._loaded
+
+
+def _devices() -> list[str]:
+    """Return what torch's choice of a device depends on."""
+    drivers = [path for path in ACCELERATORS if Path(path).exists()]
+    return [metadata.version("torch"), *drivers]
