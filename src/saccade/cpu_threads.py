@@ -11,7 +11,7 @@ _TOPOLOGY = Path("/sys/devices/system/cpu")
 
 def thread_count() -> int:
     """Return torch's number of threads or, while it is not imported, the number it will choose."""
-    if "torch" in sys.modules:
+    if sys.modules.get("torch"):
         import torch
 
         return torch.get_num_threads()
@@ -23,7 +23,7 @@ def thread_count() -> int:
 
 def set_thread_count(count: int) -> None:
     """Set torch's number of threads, also if it is imported later."""
-    if "torch" in sys.modules:
+    if sys.modules.get("torch"):
         import torch
 
         torch.set_num_threads(count)

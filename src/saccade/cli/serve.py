@@ -111,8 +111,7 @@ def run(
             f"saccade serve needs the package {error.name}, which is not installed; run: "
             "pip install 'saccade-attention[serve]'"
         ) from None
-    import torch
-
+    from saccade.cpu_threads import set_thread_count
     from saccade.serve.auth import Authorization
     from saccade.serve.limits import RequestLimits
     from saccade.serve.logs import EngineNotices, start_logging
@@ -134,7 +133,7 @@ def run(
         grace_seconds=grace,
     )
     if threads is not None:
-        torch.set_num_threads(threads)
+        set_thread_count(threads)
     with server.listen(host, port) as sock:
         metrics = ServerMetrics()
         with Console().working(f"loading {', '.join(runs)}"):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from saccade.engines.cache import BuiltEngine, EngineCache, Weights
 from saccade.engines.ctranslate2 import CTranslate2
+from saccade.engines.record import record_of
 from saccade.errors import EngineError, InteropError
 from saccade.files import user_cache
 from saccade.interop import ctranslate2
@@ -108,7 +109,6 @@ def _use(
     An engine that is `required` by name is used in int8 however few answers agree, and is tried
     again if it crashed before.
     """
-    from saccade.engines.ready import record_of
     from saccade.training.run import Run
 
     task, run, numbers = runnable.task, Run(weights.run.folder), QUANTIZATIONS[name]

@@ -53,7 +53,7 @@ class CTranslate2:
 
 def _is_watched() -> bool:
     """Return whether attention is watched; nobody can watch while its module is not imported."""
-    if "saccade.attention.attend" not in sys.modules:
+    if not sys.modules.get("saccade.attention.attend"):
         return False
     from saccade.attention.attend import watchers
 

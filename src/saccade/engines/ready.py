@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,10 +16,11 @@ from saccade.cpu_threads import set_thread_count, thread_count
 from saccade.engines.cache import EngineCache, Weights
 from saccade.engines.choice import QUANTIZATIONS, Notify, is_usable, load
 from saccade.engines.ctranslate2 import CTranslate2
+from saccade.engines.record import devices
 from saccade.errors import SaccadeError
 from saccade.files import user_cache
 from saccade.interop import ctranslate2
-from saccade.tasks import Predictor, ready_predictor, ready_record, sides_of
+from saccade.tasks import Predictor, ready_predictor, sides_of
 from saccade.training.run_folder import RunFolder
 
 if TYPE_CHECKING:
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from saccade.tasks import ReadyPredictor, Task
 
 log = logging.getLogger(__name__)
-
-ACCELERATORS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
-"""Files of the drivers of GPUs; while none appears, torch finds no new device."""
 
 
 def load_predictor(
@@ -66,15 +63,6 @@ def open_ready(
     return None
 
 
-def record_of(task: Task) -> dict[str, Any]:
-    """Return what is kept beside an engine, from which `open_ready` makes a predictor."""
-    from saccade.training import precision
-
-    record = ready_record(task)
-    chosen = precision.pick_device("auto").type
-    return {"predictor": record, "auto": chosen, "devices": _devices()} if record else {}
-
-
 def _open(
     run: RunFolder, name: str, device: str, notify: Notify | None, *, required: bool
 ) -> ReadyPredictor | bool | None:
@@ -88,7 +76,7 @@ def _open(
     if not is_usable(built, numbers, required=required):
         return False
     record = built.record
-    if device == "auto" and (record["auto"] != "cpu" or record["devices"] != _devices()):
+    if device == "auto" and (record["auto"] != "cpu" or record["devices"] != devices()):
         return None
     table = record["predictor"]
     options = table["options"]
@@ -140,9 +128,3 @@ class _LateTask:
                 task.engine = self.engine
                 self._loaded = task, own
             return self._loaded
-
-
-def _devices() -> list[str]:
-    """Return what torch's choice of a device depends on."""
-    drivers = [path for path in ACCELERATORS if Path(path).exists()]
-    return [metadata.version("torch"), *drivers]

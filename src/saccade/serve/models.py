@@ -10,15 +10,15 @@ from pathlib import Path
 
 from saccade.data.sources.images import image_size
 from saccade.decoding import GenerationConfig
+from saccade.engine_protocol import HasEngine
 from saccade.errors import SaccadeError, ServeError
-from saccade.interfaces import HasEngine
 from saccade.serve.batcher import Batcher, GenerationOptions, PredictionJob, characters
 from saccade.serve.deadlines import Deadline
 from saccade.serve.limits import RequestLimits
 from saccade.serve.problems import Problem
 from saccade.serve.prometheus import ServerMetrics
 from saccade.serve.streamer import Streamer, StreamPiece
-from saccade.tasks import Aligns, Answer, GeneratedText, Streams, Task
+from saccade.tasks import Aligns, Answer, GeneratedText, Predictor, Streams
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 LANGUAGE_PAIR = re.compile(r"([a-z]{2,3})-([a-z]{2,3})")
@@ -57,11 +57,11 @@ class ServedRun:
 
 
 class ServedModel:
-    """A task that answers requests through a bounded queue.
+    """A predictor that answers requests through a bounded queue.
 
     Args:
         name: Name by which clients address it.
-        task: Task that answers.
+        task: Task, or another predictor, that answers.
         limits: Limits of its requests.
         metrics: Metrics of the server.
         languages: Source and target language of a translator.
@@ -73,7 +73,7 @@ class ServedModel:
     def __init__(
         self,
         name: str,
-        task: Task,
+        task: Predictor,
         *,
         limits: RequestLimits,
         metrics: ServerMetrics,
@@ -84,7 +84,7 @@ class ServedModel:
         self.pending = 0
         self._metrics = metrics
         self._batcher = Batcher(task, limits, self._count_batch)
-        self._streamer = Streamer(limits.streams)
+        self._streamer = Streamer(limits.streams, task.prepare_single_thread)
 
     @property
     def full(self) -> bool:
@@ -432,7 +432,7 @@ def load(
         ServeError: Two runs have the same name.
     """
     from saccade import engines
-    from saccade.training.run import Run
+    from saccade.training.run_folder import RunFolder
 
     names = [run.name for run in runs]
     if repeated := next((name for name in names if names.count(name) > 1), None):
@@ -443,10 +443,10 @@ def load(
     models = [
         ServedModel(
             run.name,
-            engines.load(run.folder, device=device, engine=engine, notify=notify),
+            engines.load_predictor(run.folder, device=device, engine=engine, notify=notify),
             limits=limits,
             metrics=metrics,
-            languages=run.languages or Run(run.folder).languages(),
+            languages=run.languages or RunFolder(run.folder).languages(),
         )
         for run in runs
     ]

@@ -1,17 +1,18 @@
 """The tokenizer: text to token ids and back, stored in one file."""
 
+from __future__ import annotations
+
 import functools
 import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Bool, Int
 from tokenizers import Encoding, normalizers
 from tokenizers import Tokenizer as Backend
 
@@ -22,6 +23,9 @@ from saccade.text.config import VocabularyConfig
 from saccade.text.controls import OURS, Controls, guess, is_ours
 from saccade.text.counting import require_text
 from saccade.text.training import train
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Int
 
 UNUSED = 100_000
 """Number of ids without an entry that a vocabulary may have, in addition to three per entry."""
@@ -108,7 +112,7 @@ class Tokenizer:
         config: VocabularyConfig,
         *,
         progress: Callable[[int], None] | None = None,
-    ) -> "Tokenizer":
+    ) -> Tokenizer:
         """Build a vocabulary from texts; the same texts always give the same file.
 
         Args:
@@ -122,7 +126,7 @@ class Tokenizer:
         return cls(train(texts, config, progress=progress).to_str())
 
     @classmethod
-    def from_string(cls, text: str, *, controls: Controls | None = None) -> "Tokenizer":
+    def from_string(cls, text: str, *, controls: Controls | None = None) -> Tokenizer:
         """Build a tokenizer from the text of a tokenizer.json.
 
         Args:
@@ -136,7 +140,7 @@ class Tokenizer:
         return cls(text, controls=controls)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, controls: Controls | None = None) -> "Tokenizer":
+    def load(cls, path: str | os.PathLike[str], *, controls: Controls | None = None) -> Tokenizer:
         """Load a tokenizer.json, ours or that of another tool.
 
         Args:
@@ -168,6 +172,11 @@ class Tokenizer:
     def to_string(self) -> str:
         """Return the text of the tokenizer.json."""
         return self._text
+
+    @property
+    def entries(self) -> Mapping[int, str]:
+        """The entries of the vocabulary, by their ids; some ids may have none."""
+        return self._entries
 
     @functools.cached_property
     def digest(self) -> str:

@@ -47,7 +47,7 @@ def open_folder(sides: Sides, folder: Path, quantization: str) -> "FolderEngine"
             f"CTranslate2 cannot read {folder}: {error}; remove the folder, and it is written again"
         ) from None
     finally:
-        if "torch" in sys.modules:  # loading a model sets torch's to one thread, too
+        if sys.modules.get("torch"):  # loading a model sets torch's to one thread, too
             set_thread_count(threads)
     engine = Continuations if sides.writes.start is None else Translations
     return engine(f"ctranslate2-{quantization}", program, sides)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from saccade.data.sources.archives import SUFFIXES, VECTOR_SUFFIXES
+from saccade.data.suffixes import SUFFIXES, VECTOR_SUFFIXES
 from saccade.decoding import GenerationConfig, GenerationLimits
 
 if TYPE_CHECKING:

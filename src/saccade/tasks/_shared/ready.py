@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from saccade.decoding import GenerationConfig, TextEngine
-from saccade.lens.alignment.extraction import AlignBy
 from saccade.tasks._shared.answering import Answer, OnBatch, Options, TaskInput
+from saccade.tasks._shared.capabilities import Aligns
 from saccade.tasks._shared.continuing import ContinuingPredictor
 from saccade.tasks._shared.description import Description, GeneratedText, TextInput
 from saccade.tasks._shared.generating import GeneratingPredictor
@@ -26,6 +26,7 @@ from saccade.tasks._shared.translating import TranslatingPredictor
 from saccade.text import Tokenizer
 
 if TYPE_CHECKING:
+    from saccade.lens.alignment.extraction import AlignBy
     from saccade.lens.record import AttentionRecord
     from saccade.tasks._shared.base import Task
 
@@ -128,7 +129,7 @@ class ReadyTranslator(TranslatingPredictor, ReadyPredictor):
         source: The vocabulary of inputs.
         target: The vocabulary of answers.
         reads_lines: See `TranslatingPredictor`.
-        align_by: The attention that the task aligns words by.
+        align_by: The options of `AlignBy`: the attention that the task aligns words by.
         parts: The arguments of `ReadyPredictor`.
     """
 
@@ -138,11 +139,18 @@ class ReadyTranslator(TranslatingPredictor, ReadyPredictor):
         target: Tokenizer,
         *parts: Any,
         reads_lines: bool,
-        align_by: AlignBy,
+        align_by: Mapping[str, Any],
     ) -> None:
         super().__init__(*parts)
         self.source, self.target = source, target
-        self.reads_lines, self.align_by = reads_lines, align_by
+        self.reads_lines, self._align_by = reads_lines, align_by
+
+    @property
+    def align_by(self) -> AlignBy:
+        """The attention that the task aligns words by."""
+        from saccade.lens.alignment.extraction import AlignBy
+
+        return AlignBy(**self._align_by)
 
     @property
     def max_length(self) -> int:
@@ -192,7 +200,7 @@ def ready_record(task: Predictor) -> dict[str, Any]:
             }
             if isinstance(task, TranslatingPredictor):
                 record["reads_lines"] = task.reads_lines
-                record["align_by"] = asdict(getattr(task, "align_by", AlignBy()))
+                record["align_by"] = asdict(task.align_by) if isinstance(task, Aligns) else {}
             return record
     return {}
 
@@ -222,13 +230,18 @@ def ready_predictor(
             engine,
             task,
             reads_lines=record["reads_lines"],
-            align_by=AlignBy(**record["align_by"]),
+            align_by=record["align_by"],
         )
     return ReadyLanguageModel(writes.tokenizer, reads, writes, engine, task)
 
 
 def sides_of(record: Mapping[str, Any], folder: Path) -> tuple[TextInput, GeneratedText]:
-    """Return the descriptions of input and output in a record, with the vocabularies of a folder."""
+    """Return the input and the output that a record describes.
+
+    Args:
+        record: What `ready_record` returned for the task.
+        folder: The folder of the vocabularies.
+    """
     reads, writes = record["reads"], record["writes"]
     source = target = Tokenizer.load(folder / reads["file"])
     if writes["file"] != reads["file"]:
