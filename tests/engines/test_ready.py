@@ -133,7 +133,7 @@ from saccade.serve import server
 serve = server.serve
 
 def ask(port):
-    body = json.dumps({"input": [sys.argv[2]]}).encode()
+    body = json.dumps({"inputs": [sys.argv[2]]}).encode()
     request = urllib.request.Request(
         f"http://127.0.0.1:{port}/v1/predict", body, {"Content-Type": "application/json"}
     )
@@ -151,7 +151,7 @@ server.serve = serve_once
 app(["serve", sys.argv[1], "--port", "0", "--engine", sys.argv[3]])
 """
     answer = json.loads(without_torch(served, runs["one"], INPUTS[0], FLOAT))
-    assert answer["predictions"][0]["text"] == expected.text
+    assert answer["answers"][0]["text"] == expected.text
 
 
 def test_torch_is_loaded_for_attention(runs):

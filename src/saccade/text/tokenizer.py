@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from tokenizers import Encoding, normalizers
 from tokenizers import Tokenizer as Backend
 
@@ -25,6 +24,7 @@ from saccade.text.counting import require_text
 from saccade.text.training import train
 
 if TYPE_CHECKING:
+    import numpy as np
     from jaxtyping import Bool, Int
 
 UNUSED = 100_000
@@ -231,6 +231,8 @@ class Tokenizer:
     @functools.cached_property
     def ordinary(self) -> Int[np.ndarray, " n"]:
         """The ids that stand for a piece of text: all but control tokens and unknown."""
+        import numpy as np
+
         ids = sorted(self._entries.keys() - self._silent - {self.controls.unknown})
         return np.array(ids, dtype=np.int64)
 
@@ -241,6 +243,8 @@ class Tokenizer:
         Byte-level pieces begin a word with white space, those of WordPiece by the lack of a prefix
         such as ##.
         """
+        import numpy as np
+
         begins = np.ones(len(self), dtype=bool)
         begins[self.ordinary] = [self._begins_word(self._entries[id]) for id in self.ordinary]
         return begins

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from saccade.data.corpus import Item
 from saccade.errors import RunError, brief
 from saccade.files import parse_json, read_json, read_text
 from saccade.training.upgrade import FORMAT
+
+if TYPE_CHECKING:
+    from saccade.data.corpus import Item
 
 BEGINNING = ".beginning"
 """Name of a file that marks a folder as not a run yet, until the first update is made."""
@@ -91,6 +93,8 @@ class RunFolder:
 
     def samples(self) -> list[Item]:
         """Return the kept items; none if the run is older, imported, or the file is damaged."""
+        from saccade.data.corpus import Item
+
         try:
             rows = [parse_json(line) for line in read_text(self.sampled).splitlines()]
             return [

@@ -16,7 +16,7 @@ from saccade.cpu_threads import set_thread_count, thread_count
 from saccade.decoding import GenerationConfig, GenerationRequest, Hypothesis, length_bucket
 from saccade.errors import InteropError
 from saccade.interop.ctranslate2.pace import LONGEST, Pace
-from saccade.interop.ctranslate2.package import package
+from saccade.interop.ctranslate2.package import compiled
 from saccade.interop.ctranslate2.sides import Sides
 from saccade.interop.ctranslate2.vocabulary import TokenNames
 
@@ -35,7 +35,7 @@ def open_folder(sides: Sides, folder: Path, quantization: str) -> "FolderEngine"
     """
     threads = thread_count()
     try:
-        program = getattr(package(), sides.program)(
+        program = getattr(compiled(), sides.program)(
             str(folder),
             device="cpu",
             compute_type=quantization,

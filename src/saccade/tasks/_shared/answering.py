@@ -7,6 +7,7 @@ threads, progress and cancellation are here, once. None of this needs torch.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -198,9 +199,9 @@ def batches_of(examples: Sequence[Example], batch_size: int) -> list[Rows]:
 
 def require_several(inputs: object) -> None:
     """Raise `DecodingError` if one input is given where a list of inputs is expected."""
-    from PIL import Image
-
-    if isinstance(inputs, str | bytes | Path | Image.Image):
+    images = sys.modules.get("PIL.Image")  # nobody has an image while it is not imported
+    kinds = (str, bytes, Path) if images is None else (str, bytes, Path, images.Image)
+    if isinstance(inputs, kinds):
         raise DecodingError("predict takes several inputs, got one: put it into a list")
 
 

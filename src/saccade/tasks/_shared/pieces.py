@@ -14,8 +14,6 @@ from heapq import nlargest
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
 from saccade.errors import DecodingError
 from saccade.tasks._shared.answering import Answer, AnswerPiece
 from saccade.text.sentences import Span, half_spans, has_no_spaces, line_spans, sentence_spans
@@ -187,6 +185,8 @@ def _joined_record(
             f"{MOST_WEIGHTS:,} allowed; send its paragraphs as inputs of their own, or ask without "
             "attention"
         )
+    import numpy as np
+
     layers = {}
     for name, first in blocks[0].weights.items():
         layers[name] = np.zeros((len(first), len(wrote.tokens), len(read.tokens)), np.float32)
