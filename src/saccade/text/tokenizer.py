@@ -21,7 +21,6 @@ from saccade.text.alphabet import BYTES, readable, unspell
 from saccade.text.config import VocabularyConfig
 from saccade.text.controls import OURS, Controls, guess, is_ours
 from saccade.text.counting import require_text
-from saccade.text.training import train
 
 if TYPE_CHECKING:
     import numpy as np
@@ -123,6 +122,8 @@ class Tokenizer:
         Raises:
             TextError: If the texts are empty, or an item is not valid text.
         """
+        from saccade.text.training import train
+
         return cls(train(texts, config, progress=progress).to_str())
 
     @classmethod
