@@ -64,7 +64,7 @@ def small(name: str, *changes: str) -> Recipe:
     table = recipes.load(name).table()
     shrink(table)
     for change in changes:
-        config.set_key(table, change)
+        recipes.set_key(table, change)
     return recipes.from_table(table, name)
 
 
