@@ -14,7 +14,6 @@ import numpy as np
 from PIL import Image
 from safetensors.torch import save_file
 
-from saccade import config
 from saccade.data import sources
 from saccade.data.corpus import Item
 from saccade.data.store.cache import Encoded
