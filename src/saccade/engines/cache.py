@@ -35,6 +35,8 @@ FORMAT = "2"
 WAIT = 600
 """Seconds to wait for another process that builds the same folder."""
 
+Report = Callable[..., None]
+"""A method of a logger."""
 Stamp = list[int]
 """The size of a file, the times of its last changes, and its inode."""
 Known = Mapping[str, tuple[Stamp, str]]
@@ -111,7 +113,7 @@ class EngineCache:
 
     def built(self, name: str) -> BuiltEngine | None:
         """Return the folder of this name; None if there is none."""
-        read = (self._read(place / name) for place in self._places())
+        read = (self._read(place / name, log.debug) for place in self._places())
         return next((built for built in read if built is not None), None)
 
     def _places(self) -> tuple[Path, Path]:
@@ -136,7 +138,7 @@ class EngineCache:
             "format": FORMAT,
         }
 
-    def _read(self, folder: Path) -> BuiltEngine | None:
+    def _read(self, folder: Path, report: Report = log.warning) -> BuiltEngine | None:
         """Return a folder, if it was built from the files of the run and is intact.
 
         A file that has the size, the times and the inode of when the folder was built is not read.
@@ -144,19 +146,21 @@ class EngineCache:
         try:
             about = read_json(folder / ABOUT)
             origin, files = about["origin"], about["files"]
+            if origin.get("format") != FORMAT:
+                return None
             if origin != self._origin(_known(about["stamps"]["origin"], origin)):
                 return None
             known = _known(about["stamps"]["files"], files)
             for name, digest in files.items():
                 if _digest(folder / name, known) != digest:
-                    log.warning("%s is damaged and is built again", folder / name)
+                    report("%s is damaged and is built again", folder / name)
                     return None
             check = Check.from_plain(about["check"])
             return BuiltEngine(folder, check, about["died"], about["record"])
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            log.warning("%s is damaged and is built again: %s", folder, error)
+            report("%s is damaged and is built again: %s", folder, error)
             return None
 
 
