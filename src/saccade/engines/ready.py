@@ -33,9 +33,15 @@ log = logging.getLogger(__name__)
 def load_predictor(
     run: str | Path, *, device: str = "cpu", engine: str = "eager", notify: Notify | None = None
 ) -> Predictor:
-    """Return what answers with a run: the task, or a predictor that needs no torch, if it is ready.
+    """Return the task of a run or, if its engine is ready, a predictor that needs no torch.
 
-    The arguments and errors are those of `load`; the answers are the same.
+    Both give the same answers. The errors are those of `load`.
+
+    Args:
+        run: The run folder.
+        device: See `load`.
+        engine: See `load`.
+        notify: See `load`.
     """
     ready = open_ready(run, device=device, engine=engine, notify=notify)
     return load(run, device=device, engine=engine, notify=notify) if ready is None else ready
@@ -44,9 +50,13 @@ def load_predictor(
 def open_ready(
     run: str | Path, *, device: str = "cpu", engine: str = "eager", notify: Notify | None = None
 ) -> ReadyPredictor | None:
-    """Return the predictor of a run that needs no torch; None if its engine is not ready.
+    """Return a predictor of a run that needs no torch; None if its engine is not ready.
 
-    The arguments are those of `load`.
+    Args:
+        run: The run folder.
+        device: See `load`.
+        engine: See `load`.
+        notify: See `load`.
     """
     names = QUANTIZATIONS if engine == "auto" else (engine,)
     if engine not in ("auto", *QUANTIZATIONS) or device not in ("cpu", "auto"):

@@ -1,4 +1,4 @@
-"""What is kept beside the files of an engine, from which a run answers without torch."""
+"""Record of a task beside the files of its engine, from which a run answers without torch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ACCELERATORS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
 
 
 def record_of(task: Task) -> dict[str, Any]:
-    """Return what is kept beside an engine, from which `ready.open_ready` makes a predictor."""
+    """Return the record of a task, from which `ready.open_ready` makes a predictor."""
     from saccade.training import precision
 
     record = ready_record(task)

@@ -47,10 +47,10 @@ def compiled() -> Any:
     """
     if COMPILED in sys.modules:
         return sys.modules[COMPILED]
-    found = None if "ctranslate2" in sys.modules else util.find_spec("ctranslate2")
-    if found is None or sys.platform == "win32":  # where the package first finds its libraries
+    place = None if "ctranslate2" in sys.modules else util.find_spec("ctranslate2")
+    if place is None or sys.platform == "win32":  # where the package first finds its libraries
         return package()
-    own = PathFinder.find_spec(COMPILED, found.submodule_search_locations)
+    own = PathFinder.find_spec(COMPILED, place.submodule_search_locations)
     if own is None or own.loader is None:
         return package()
     try:

@@ -1,4 +1,4 @@
-"""What CTranslate2 needs to know of a task to run its folder: the input and the output."""
+"""The input and the output of a task, which is all that running its folder needs to know."""
 
 from dataclasses import dataclass
 

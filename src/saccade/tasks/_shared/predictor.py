@@ -1,4 +1,4 @@
-"""What answers inputs: the part of a task that the command line and the server need to predict.
+"""Predictors: the part of a task that the command line and the server need to predict.
 
 It needs no torch. A `Task` is a `Predictor` with a model; a `ReadyPredictor` has an engine that is
 another program, and loads the task only for what that program cannot do.
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 
 class Predictor(ABC):
-    """What answers inputs, in the three steps `prepare`, `answer` and `look`.
+    """Base class for all that answers inputs, in the three steps `prepare`, `answer` and `look`.
 
     Attributes:
         name: The `task` of its recipes.

@@ -8,11 +8,11 @@ as attention, is left to the task, which is loaded when it is first needed.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from saccade.decoding import GenerationConfig, TextEngine
 from saccade.tasks._shared.answering import Answer, OnBatch, Options, TaskInput
@@ -28,18 +28,13 @@ from saccade.text import Tokenizer
 if TYPE_CHECKING:
     from saccade.lens.alignment.extraction import AlignBy
     from saccade.lens.record import AttentionRecord
-    from saccade.tasks._shared.base import Task
 
 APART = {"tokenizer", "options"}
 """Fields of descriptions that a record has in another form."""
 
 
-class LoadsTask(Protocol):
-    """Loads the task of a predictor, once."""
-
-    def __call__(self) -> Task:
-        """Return the task with its model."""
-        ...
+LoadTask = Callable[[], Any]
+"""Returns the `Task` of a predictor, which is loaded by the first call."""
 
 
 class ReadyPredictor(GeneratingPredictor):
@@ -53,7 +48,7 @@ class ReadyPredictor(GeneratingPredictor):
     """
 
     def __init__(
-        self, reads: TextInput, writes: GeneratedText, engine: TextEngine, task: LoadsTask
+        self, reads: TextInput, writes: GeneratedText, engine: TextEngine, task: LoadTask
     ) -> None:
         self.engine: TextEngine = engine
         self.task = task
@@ -181,8 +176,7 @@ class ReadyLanguageModel(ContinuingPredictor, ReadyPredictor):
 
     def stream(self, prompt: str, **options: Any) -> Generator[str, None, bool]:
         """Yield the text in pieces, as the task's model generates them."""
-        task: Any = self.task()
-        streamed: Generator[str, None, bool] = task.stream(prompt, **options)
+        streamed: Generator[str, None, bool] = self.task().stream(prompt, **options)
         return streamed
 
 
@@ -210,7 +204,7 @@ def ready_predictor(
     reads: TextInput,
     writes: GeneratedText,
     engine: TextEngine,
-    task: LoadsTask,
+    task: LoadTask,
 ) -> ReadyPredictor:
     """Return the predictor of a record.
 
