@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from saccade.data.sources.images import image_size
 from saccade.decoding import GenerationConfig
 from saccade.engine_protocol import HasEngine
 from saccade.errors import SaccadeError, ServeError
@@ -309,6 +308,8 @@ class ServedModel:
         """Return the pixels of all images, read from their headers; raise if there are too many."""
         if self.task.reads != "image":
             return 0
+        from saccade.data.sources.images import image_size
+
         images = [(number, data) for number, data in enumerate(inputs, 1) if type(data) is bytes]
         sizes = (image_size(data, f"input {number}") for number, data in images)
         pixels = sum(width * height for width, height in sizes)

@@ -39,6 +39,7 @@ from saccade.tasks._shared.base import (
     vocabulary_from,
 )
 from saccade.tasks._shared.baselines import BaselineMethod
+from saccade.tasks._shared.continuing import ContextExample, ContinuingPredictor
 from saccade.tasks._shared.description import (
     VOCABULARY_FILE,
     Description,

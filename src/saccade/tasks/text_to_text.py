@@ -43,6 +43,7 @@ from saccade.tasks._shared.seq2seq import (
     side_of,
     sides_read,
 )
+from saccade.tasks._shared.translating import SourceExample, TranslatingPredictor
 from saccade.text import Tokenizer, VocabularyConfig
 
 SOURCE = Column("source", ("src", "input", "sentence1", "word", "question"), in_order=True)

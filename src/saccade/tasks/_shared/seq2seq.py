@@ -24,6 +24,7 @@ from saccade.tasks._shared.base import Loss, Task, likelihood, likelihoods
 from saccade.tasks._shared.baselines import BaselineMethod
 from saccade.tasks._shared.description import TextInput
 from saccade.tasks._shared.evaluation import Evaluation, evaluation_of
+from saccade.tasks._shared.generating import GeneratingPredictor
 from saccade.tasks._shared.scoring import STOP, WORD, TokenScore, score_tokens
 from saccade.text import Tokenizer, VocabularyConfig
 
