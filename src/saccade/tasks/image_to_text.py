@@ -38,8 +38,8 @@ from saccade.tasks._shared.description import (
 from saccade.tasks._shared.evaluation import Evaluation
 from saccade.tasks._shared.generating import GenerationExample, answer_of
 from saccade.tasks._shared.images import (
-    IMAGE_FILE,
     IMAGE,
+    IMAGE_FILE,
     PRETRAINED,
     Features,
     Gallery,
@@ -171,8 +171,8 @@ class ImageToTextConfig(TaskConfig):
         if isinstance(reader, EfficientNetConfig) and self.frozen:
             if isinstance(scale, Scale):
                 raise RunError(
-                    f"{folder / IMAGE_FILE} lacks the SHA-256 of the encoder's weights; restore the run "
-                    "from a backup"
+                    f"{folder / IMAGE_FILE} lacks the SHA-256 of the encoder's weights; restore the "
+                    "run from a backup"
                 )
             view: View = Features(self.image, reader.weights, scale)
         else:
