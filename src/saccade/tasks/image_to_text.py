@@ -171,8 +171,8 @@ class ImageToTextConfig(TaskConfig):
         if isinstance(reader, EfficientNetConfig) and self.frozen:
             if isinstance(scale, Scale):
                 raise RunError(
-                    f"{folder / IMAGE_FILE} lacks the SHA-256 of the encoder's weights; restore the "
-                    "run from a backup"
+                    f"{folder / IMAGE_FILE} lacks the SHA-256 of the encoder's weights; restore "
+                    "the run from a backup"
                 )
             view: View = Features(self.image, reader.weights, scale)
         else:
