@@ -180,9 +180,10 @@ class Weights:
 
     def _read_stat(self) -> Stamp | None:
         try:
-            return _stamp(self.run.weights)
+            size, modified, _, inode = _stamp(self.run.weights)
         except OSError:
             return None
+        return [size, modified, inode]
 
 
 @contextmanager
