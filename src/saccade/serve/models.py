@@ -79,7 +79,7 @@ class ServedModel:
         languages: tuple[str, str] | None = None,
     ) -> None:
         self.name, self.task, self.limits = name, task, limits
-        self.languages = languages if isinstance(task, Aligns) else None
+        self.languages = languages if languages and isinstance(task, Aligns) else None
         self.pending = 0
         self._metrics = metrics
         self._batcher = Batcher(task, limits, self._count_batch)
