@@ -1,6 +1,6 @@
 """The number of threads, with and without torch."""
 
-import subprocess
+import os
 import sys
 
 import pytest
@@ -25,15 +25,20 @@ def test_without_torch_it_is_that_of_the_environment_or_the_number_of_cores(name
     assert cpu_threads.thread_count() == cpu_threads.core_count()
 
 
-def test_torch_takes_a_number_that_was_set_before():
-    code = """
-from saccade.cpu_threads import set_thread_count, thread_count
-set_thread_count(3)
-print(thread_count())
-import torch
-print(torch.get_num_threads(), thread_count())
-set_thread_count(2)
-print(torch.get_num_threads(), thread_count())
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["3", "3", "3", "2", "2"]
+def test_a_number_is_kept_for_torch_if_it_is_imported_later(monkeypatch):
+    for variable in cpu_threads.VARIABLES:
+        monkeypatch.setenv(variable, "7")
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "torch", None)
+        cpu_threads.set_thread_count(3)
+        assert cpu_threads.thread_count() == 3
+    assert [os.environ[variable] for variable in cpu_threads.VARIABLES] == ["3", "3"]
+
+
+def test_torch_takes_a_number_at_once_if_it_is_imported():
+    before = torch.get_num_threads()
+    try:
+        cpu_threads.set_thread_count(before + 1)
+        assert torch.get_num_threads() == cpu_threads.thread_count() == before + 1
+    finally:
+        torch.set_num_threads(before)

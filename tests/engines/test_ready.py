@@ -154,6 +154,7 @@ app(["serve", sys.argv[1], "--port", "0", "--engine", sys.argv[3]])
     assert answer["answers"][0]["text"] == expected.text
 
 
+@pytest.mark.slow
 def test_torch_is_loaded_for_attention(runs):
     code = """
 import sys

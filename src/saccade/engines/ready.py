@@ -8,9 +8,9 @@ model built. The task is loaded only for what the engine cannot do, such as atte
 from __future__ import annotations
 
 import logging
-import threading
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from saccade.cpu_threads import set_thread_count, thread_count
 from saccade.engines.cache import EngineCache, Weights
@@ -20,11 +20,10 @@ from saccade.engines.record import devices
 from saccade.errors import SaccadeError
 from saccade.files import user_cache
 from saccade.interop import ctranslate2
-from saccade.tasks import Predictor, ready_predictor, sides_of
+from saccade.tasks import LateTask, Predictor, ready_predictor, sides_of
 from saccade.training.run_folder import RunFolder
 
 if TYPE_CHECKING:
-    from saccade.decoding import TextEngine
     from saccade.tasks import ReadyPredictor, Task
 
 log = logging.getLogger(__name__)
@@ -96,45 +95,19 @@ def _open(
     sides = ctranslate2.Sides(reads=reads, writes=writes)
     program = ctranslate2.open_folder(sides, built.folder, numbers)
     weights.require_same()
-    late = _LateTask(weights)
-    late.engine = CTranslate2(
-        program, late.eager, notify or (log.warning if required else log.info)
-    )
-    return ready_predictor(table, reads, writes, late.engine, late.task)
+    late = LateTask(partial(_load_task, weights))
+    notify = notify or (log.warning if required else log.info)
+    engine = CTranslate2(program, late.eager, notify)
+    return ready_predictor(table, reads, writes, engine, late)
 
 
-class _LateTask:
-    """The task of a ready run, which is loaded when it is first needed.
+def _load_task(weights: Weights) -> Task:
+    """Return the task with the weights that the engine was built from."""
+    threads = thread_count()
+    from saccade.training import session
 
-    Args:
-        weights: The weights that the engine was built from.
-    """
-
-    engine: CTranslate2
-
-    def __init__(self, weights: Weights) -> None:
-        self._weights, self._lock = weights, threading.Lock()
-        self._loaded: tuple[Task, TextEngine] | None = None
-
-    def task(self) -> Task:
-        """Return the task, which answers with the same engine."""
-        return self._load()[0]
-
-    def eager(self) -> TextEngine:
-        """Return the engine of the task's own model."""
-        return self._load()[1]
-
-    def _load(self) -> tuple[Any, TextEngine]:
-        with self._lock:
-            if self._loaded is None:
-                threads = thread_count()
-                from saccade.training import session
-
-                self._weights.require_same()
-                task: Any = session.load(self._weights.run.folder, device="cpu")
-                self._weights.require_same()
-                set_thread_count(threads)  # CTranslate2 may have set it to one
-                own: TextEngine = task.engine
-                task.engine = self.engine
-                self._loaded = task, own
-            return self._loaded
+    weights.require_same()
+    task = session.load(weights.run.folder, device="cpu")
+    weights.require_same()
+    set_thread_count(threads)  # CTranslate2 may have set torch's to one
+    return task

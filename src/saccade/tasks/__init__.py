@@ -87,7 +87,7 @@ if TYPE_CHECKING:
     )
     from saccade.tasks._shared.pieces import links_in_text
     from saccade.tasks._shared.ready import (
-        LoadTask,
+        LateTask,
         ReadyPredictor,
         ready_predictor,
         ready_record,
@@ -122,7 +122,7 @@ __all__ = [
     "Input",
     "LabelOutput",
     "Labels",
-    "LoadTask",
+    "LateTask",
     "Loss",
     "Measurable",
     "MeasurableTogether",
@@ -174,7 +174,7 @@ __getattr__ = lazily(
         "saccade.tasks._shared.attention_records": ["cross_attention", "self_attention"],
         "saccade.tasks._shared.base": [
             "Batch",
-            "LoadTask",
+            "LateTask",
             "Loss",
             "Progress",
             "ReadyPredictor",
@@ -210,7 +210,7 @@ __getattr__ = lazily(
         ],
         "saccade.tasks._shared.pieces": ["links_in_text"],
         "saccade.tasks._shared.ready": [
-            "LoadTask",
+            "LateTask",
             "ReadyPredictor",
             "ready_predictor",
             "ready_record",

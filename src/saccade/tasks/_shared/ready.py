@@ -8,14 +8,15 @@ as attention, is left to the task, which is loaded when it is first needed.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from saccade.decoding import GenerationConfig, TextEngine
-from saccade.tasks._shared.answering import Answer, OnBatch, Options, TaskInput
+from saccade.tasks._shared.answering import Answer, Example, OnBatch, Options, TaskInput
 from saccade.tasks._shared.capabilities import Aligns
 from saccade.tasks._shared.continuing import ContinuingPredictor
 from saccade.tasks._shared.description import Description, GeneratedText, TextInput
@@ -33,8 +34,45 @@ APART = {"tokenizer", "options"}
 """Fields of descriptions that a record has in another form."""
 
 
-LoadTask = Callable[[], Any]
-"""Returns the `Task` of a predictor, which is loaded by the first call."""
+class NeedsModel(Exception):  # noqa: N818 - it is not an error
+    """Raised in place of an answer that only the model of a task can give."""
+
+
+class LateTask:
+    """The task of a predictor, which is loaded when it is first needed.
+
+    Args:
+        load: Load the task, whose engine is that of its own model.
+    """
+
+    def __init__(self, load: Callable[[], Any]) -> None:
+        self._load, self._lock = load, threading.Lock()
+        self._task: Any = None
+        self._eager: TextEngine | None = None
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the task is loaded."""
+        return self._task is not None
+
+    def task(self, engine: TextEngine) -> Any:
+        """Return the task, which answers with this engine."""
+        with self._lock:
+            if self._task is None:
+                task = self._load()
+                self._eager, task.engine = task.engine, engine
+                self._task = task
+            return self._task
+
+    def eager(self) -> TextEngine:
+        """Return the engine of the task's own model.
+
+        Raises:
+            NeedsModel: The task is not loaded.
+        """
+        if self._eager is None:
+            raise NeedsModel
+        return self._eager
 
 
 class ReadyPredictor(GeneratingPredictor):
@@ -43,16 +81,20 @@ class ReadyPredictor(GeneratingPredictor):
     Args:
         reads: The description of its input.
         writes: The description of its output.
-        engine: The engine.
-        task: Returns the task, for what the engine cannot do.
+        engine: The engine, which raises `NeedsModel` for what it cannot do.
+        late: The task, for what the engine cannot do.
     """
 
     def __init__(
-        self, reads: TextInput, writes: GeneratedText, engine: TextEngine, task: LoadTask
+        self, reads: TextInput, writes: GeneratedText, engine: TextEngine, late: LateTask
     ) -> None:
         self.engine: TextEngine = engine
-        self.task = task
+        self.late = late
         self._reads, self._writes = reads, writes
+
+    def task(self) -> Any:
+        """Return the task, which is loaded by the first call and has the same engine."""
+        return self.late.task(self.engine)
 
     def describe(self) -> Description:
         """Return what the task reads and writes; the options of its model are not known."""
@@ -68,26 +110,21 @@ class ReadyPredictor(GeneratingPredictor):
         """The threads that answer batches."""
         return Workers()
 
-    def predict(
+    def answer_all(
         self,
-        inputs: Sequence[TaskInput],
+        examples: Sequence[Example],
         *,
         attention: bool = False,
         batch_size: int = 64,
-        first: int = 0,
         on_batch: OnBatch | None = None,
-        **options: Any,
-    ) -> list[Any]:
-        """Answer each input; attention is that of the task's model."""
-        answering = self.task().predict if attention else super().predict
-        return answering(
-            inputs,
-            attention=attention,
-            batch_size=batch_size,
-            first=first,
-            on_batch=on_batch,
-            **options,
-        )
+    ) -> list[Answer]:
+        """Answer prepared examples; the task does so if the engine cannot, or if it is loaded."""
+        options: dict[str, Any] = {"batch_size": batch_size, "on_batch": on_batch}
+        if not attention and not self.late.is_loaded:
+            with suppress(NeedsModel):
+                return super().answer_all(examples, **options)
+        answers: list[Answer] = self.task().answer_all(examples, attention=attention, **options)
+        return answers
 
     def score(
         self,
@@ -98,15 +135,15 @@ class ReadyPredictor(GeneratingPredictor):
         batch_size: int = 64,
     ) -> list[Any]:
         """Return how probable the task's model finds given outputs."""
-        return self.task().score(inputs, outputs, attention=attention, batch_size=batch_size)
-
-    def look(self, examples: Sequence[Any], answers: Sequence[Answer]) -> list[AttentionRecord]:
-        """Return where the task's model looked for each answer of a batch."""
-        return self.task().look(examples, answers)
+        scores: list[Any] = self.task().score(
+            inputs, outputs, attention=attention, batch_size=batch_size
+        )
+        return scores
 
     def attention_size(self, inputs: Sequence[TaskInput], options: Options) -> int:
         """Return an upper bound of the number of attention weights in the records of inputs."""
-        return self.task().attention_size(inputs, options)
+        size: int = self.task().attention_size(inputs, options)
+        return size
 
     def thread_of_batches(self) -> AbstractContextManager[None]:
         """Return a context without effect: the engine shares its weights anyway."""
@@ -154,7 +191,8 @@ class ReadyTranslator(TranslatingPredictor, ReadyPredictor):
 
     def records(self, inputs: Sequence[TaskInput], outputs: Sequence[str]) -> list[AttentionRecord]:
         """Return where the task's model looks if each input is answered by the given output."""
-        return self.task().records(inputs, outputs)
+        records: list[AttentionRecord] = self.task().records(inputs, outputs)
+        return records
 
 
 class ReadyLanguageModel(ContinuingPredictor, ReadyPredictor):
@@ -204,7 +242,7 @@ def ready_predictor(
     reads: TextInput,
     writes: GeneratedText,
     engine: TextEngine,
-    task: LoadTask,
+    late: LateTask,
 ) -> ReadyPredictor:
     """Return the predictor of a record.
 
@@ -213,7 +251,7 @@ def ready_predictor(
         reads: The description of its input; see `sides_of`.
         writes: The description of its output.
         engine: The engine.
-        task: Returns the task, for what the engine cannot do.
+        late: The task, for what the engine cannot do.
     """
     if record["task"] == ReadyTranslator.name:
         return ReadyTranslator(
@@ -222,11 +260,11 @@ def ready_predictor(
             reads,
             writes,
             engine,
-            task,
+            late,
             reads_lines=record["reads_lines"],
             align_by=record["align_by"],
         )
-    return ReadyLanguageModel(writes.tokenizer, reads, writes, engine, task)
+    return ReadyLanguageModel(writes.tokenizer, reads, writes, engine, late)
 
 
 def sides_of(record: Mapping[str, Any], folder: Path) -> tuple[TextInput, GeneratedText]:
