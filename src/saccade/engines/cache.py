@@ -99,7 +99,8 @@ class EngineCache:
         for place in self._places():
             if built := known(place):
                 return built
-        origin, stamps = self._origin({}), self._stamps()
+        stamps = self._stamps()  # before the files are read, so that a change is noticed
+        origin = self._origin({})
         problems = []
         for place in self._places():
             try:

@@ -8,16 +8,16 @@ model built. The task is loaded only for what the engine cannot do, such as atte
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from saccade.cpu_threads import set_thread_count, thread_count
-from saccade.engines.cache import EngineCache, Weights
+from saccade.engines.cache import BuiltEngine, EngineCache, Weights
 from saccade.engines.choice import QUANTIZATIONS, Notify, is_usable, load
 from saccade.engines.ctranslate2 import CTranslate2
 from saccade.engines.record import devices
-from saccade.errors import SaccadeError
 from saccade.files import user_cache
 from saccade.interop import ctranslate2
 from saccade.tasks import LateTask, Predictor, ready_predictor, sides_of
@@ -57,48 +57,50 @@ def open_ready(
         engine: See `load`.
         notify: See `load`.
     """
-    names = QUANTIZATIONS if engine == "auto" else (engine,)
     if engine not in ("auto", *QUANTIZATIONS) or device not in ("cpu", "auto"):
         return None
+    notify = notify or (log.info if engine == "auto" else log.warning)
     try:
-        if not ctranslate2.installed():
-            return None
-        for name in names:
-            predictor = _open(RunFolder(Path(run)), name, device, notify, required=engine != "auto")
-            if predictor is None or isinstance(predictor, Predictor):
-                return predictor
-    except (SaccadeError, OSError, ArithmeticError, LookupError, TypeError, ValueError) as error:
-        log.debug("%s is loaded with torch: %s", run, error)  # and any error is raised then
-    return None
+        return _open(RunFolder(Path(run)), device, engine, notify)
+    except Exception as error:  # whatever it is, the task raises it too, or can answer
+        log.debug("%s is loaded with torch: %s", run, error)
+        return None
 
 
-def _open(
-    run: RunFolder, name: str, device: str, notify: Notify | None, *, required: bool
-) -> ReadyPredictor | bool | None:
-    """Return the predictor; None if only the task can answer; False to try the next engine."""
-    run.about()
+def _open(run: RunFolder, device: str, engine: str, notify: Notify) -> ReadyPredictor | None:
+    run.about()  # raises if this is not a run that can be read
     weights = Weights(run)
-    numbers = QUANTIZATIONS[name]
-    built = EngineCache(run, user_cache() / "engines").built(f"ctranslate2-{numbers}")
-    if built is None or not built.record or (required and built.died):
+    ready = _usable(run, engine) if ctranslate2.installed() else None
+    if ready is None or (device == "auto" and not _on_cpu(ready[1].record)):
         return None
-    if not is_usable(built, numbers, required=required):
-        return False
-    record = built.record
-    if device == "auto" and (record["auto"] != "cpu" or record["devices"] != devices()):
-        return None
-    table = record["predictor"]
-    options = table["options"]
-    if not required and options["sample"] and options["temperature"] > 0:
-        return None
+    numbers, built = ready
+    table = built.record["predictor"]
     reads, writes = sides_of(table, run.folder)
+    if engine == "auto" and writes.options.sample and writes.options.temperature > 0:
+        return None
     sides = ctranslate2.Sides(reads=reads, writes=writes)
     program = ctranslate2.open_folder(sides, built.folder, numbers)
     weights.require_same()
     late = LateTask(partial(_load_task, weights))
-    notify = notify or (log.warning if required else log.info)
-    engine = CTranslate2(program, late.eager, notify)
-    return ready_predictor(table, reads, writes, engine, late)
+    return ready_predictor(table, reads, writes, CTranslate2(program, late.eager, notify), late)
+
+
+def _usable(run: RunFolder, engine: str) -> tuple[str, BuiltEngine] | None:
+    """Return the numbers and the files of the engine that `load` would use, if they are ready."""
+    required = engine != "auto"
+    for name in (engine,) if required else QUANTIZATIONS:
+        numbers = QUANTIZATIONS[name]
+        built = EngineCache(run, user_cache() / "engines").built(f"ctranslate2-{numbers}")
+        if built is None:
+            return None
+        if is_usable(built, numbers, required=required):
+            return (numbers, built) if built.record else None
+    return None
+
+
+def _on_cpu(record: Mapping[str, Any]) -> bool:
+    """Return whether torch chooses the CPU if no device is named."""
+    return record["auto"] == "cpu" and record["devices"] == devices()
 
 
 def _load_task(weights: Weights) -> Task:
