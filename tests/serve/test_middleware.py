@@ -458,7 +458,7 @@ def test_languages_come_from_the_run_or_from_the_name(tasks, tmp_path, monkeypat
     (tmp_path / "run.json").write_text('{"format": 2, "languages": ["de", "pt"]}')
     (tmp_path / "old").mkdir()
     (tmp_path / "old" / "run.json").write_text('{"format": 2}')
-    monkeypatch.setattr(engines, "load_predictor", lambda folder, **options: tasks["en-fr"])
+    monkeypatch.setattr(engines, "load", lambda folder, **options: tasks["en-fr"])
 
     def languages(name, folder):
         runs, options = [ServedRun.parse(f"{name}={folder}")], {"device": "cpu", "engine": "eager"}

@@ -4,6 +4,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -328,17 +329,18 @@ def _load(run_folder: Path, device: str, engine: str | None, *, with_torch: bool
     from saccade import engines
 
     chosen = engine or "auto"
-    if not with_torch and engine is None:  # before rich is imported
-        ready = engines.open_ready(run_folder, device=device, engine=chosen)
+    if not with_torch:
+        printed = None if engine is None else partial(print, file=sys.stderr)
+        ready = engines.open_ready(run_folder, device=device, engine=chosen, notify=printed)
         if ready is not None:
             return ready
+    from saccade.training import session  # noqa: F401 - with torch, before the run is loaded
     from saccade.training.console import Console
 
     console = Console()
     notify = None if engine is None else console.notify
-    load = engines.load if with_torch else engines.load_predictor
     with console.working(f"loading {run_folder}"):
-        return load(run_folder, device=device, engine=chosen, notify=notify)
+        return engines.load(run_folder, device=device, engine=chosen, notify=notify)
 
 
 def _load_translator(run_folder: Path, device: str) -> "Aligns":

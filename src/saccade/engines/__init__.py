@@ -11,6 +11,6 @@ torch where an engine is ready.
 """
 
 from saccade.engines.choice import NAMES, installed, load
-from saccade.engines.ready import load_predictor, open_ready
+from saccade.engines.ready import open_ready
 
-__all__ = ["NAMES", "installed", "load", "load_predictor", "open_ready"]
+__all__ = ["NAMES", "installed", "load", "open_ready"]

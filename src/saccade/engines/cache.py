@@ -165,7 +165,7 @@ class EngineCache:
             return None
 
 
-class Weights:
+class RunWeights:
     """The weights of a run, which training may replace at any time."""
 
     def __init__(self, run: RunFolder) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from saccade.engines.cache import BuiltEngine, EngineCache, Weights
+from saccade.engines.cache import BuiltEngine, EngineCache, RunWeights
 from saccade.engines.ctranslate2 import CTranslate2
 from saccade.engines.record import record_of
 from saccade.errors import EngineError, InteropError
@@ -56,7 +56,7 @@ def load(
         raise EngineError(f"{engine!r} is not a valid engine; use one of: {', '.join(NAMES)}")
     from saccade.training import session
 
-    weights = Weights(RunFolder(Path(run)))
+    weights = RunWeights(RunFolder(Path(run)))
     task = session.load(run, device=device)
     if engine == "auto":
         _use_fastest(task, weights, notify or log.info)
@@ -70,7 +70,7 @@ def installed() -> list[str]:
     return ["eager", *([f"ctranslate2 {ctranslate2.version()}"] if ctranslate2.installed() else [])]
 
 
-def _use_fastest(task: Task, weights: Weights, notify: Notify) -> None:
+def _use_fastest(task: Task, weights: RunWeights, notify: Notify) -> None:
     """Use the first engine that can run the task and agrees with it, or else eager."""
     reasons = []
     try:
@@ -102,7 +102,7 @@ def _require_runnable(task: Task) -> Runnable:
 
 
 def _use(
-    name: str, runnable: Runnable, weights: Weights, notify: Notify, *, required: bool
+    name: str, runnable: Runnable, weights: RunWeights, notify: Notify, *, required: bool
 ) -> None:
     """Give the task this engine; in float32 only if all answers agree.
 

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from saccade.cpu_threads import set_thread_count, thread_count
-from saccade.engines.cache import BuiltEngine, EngineCache, Weights
-from saccade.engines.choice import QUANTIZATIONS, Notify, is_usable, load
+from saccade.engines.cache import BuiltEngine, EngineCache, RunWeights
+from saccade.engines.choice import QUANTIZATIONS, Notify, is_usable
 from saccade.engines.ctranslate2 import CTranslate2
 from saccade.engines.record import devices
 from saccade.files import user_cache
 from saccade.interop import ctranslate2
-from saccade.tasks import LateTask, Predictor, ready_predictor, sides_of
+from saccade.tasks import LateTask, ready_predictor, sides_of
 from saccade.training.run_folder import RunFolder
 
 if TYPE_CHECKING:
@@ -29,33 +29,18 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-def load_predictor(
-    run: str | Path, *, device: str = "cpu", engine: str = "eager", notify: Notify | None = None
-) -> Predictor:
-    """Return the task of a run or, if its engine is ready, a predictor that needs no torch.
-
-    Both give the same answers. The errors are those of `load`.
-
-    Args:
-        run: The run folder.
-        device: See `load`.
-        engine: See `load`.
-        notify: See `load`.
-    """
-    ready = open_ready(run, device=device, engine=engine, notify=notify)
-    return load(run, device=device, engine=engine, notify=notify) if ready is None else ready
-
-
 def open_ready(
     run: str | Path, *, device: str = "cpu", engine: str = "eager", notify: Notify | None = None
 ) -> ReadyPredictor | None:
     """Return a predictor of a run that needs no torch; None if its engine is not ready.
 
+    It answers as the task that `engines.load` returns.
+
     Args:
         run: The run folder.
-        device: See `load`.
-        engine: See `load`.
-        notify: See `load`.
+        device: See `engines.load`.
+        engine: See `engines.load`.
+        notify: See `engines.load`.
     """
     if engine not in ("auto", *QUANTIZATIONS) or device not in ("cpu", "auto"):
         return None
@@ -69,7 +54,7 @@ def open_ready(
 
 def _open(run: RunFolder, device: str, engine: str, notify: Notify) -> ReadyPredictor | None:
     run.about()  # raises if this is not a run that can be read
-    weights = Weights(run)
+    weights = RunWeights(run)
     ready = _usable(run, engine) if ctranslate2.installed() else None
     if ready is None or (device == "auto" and not _on_cpu(ready[1].record)):
         return None
@@ -103,7 +88,7 @@ def _on_cpu(record: Mapping[str, Any]) -> bool:
     return record["auto"] == "cpu" and record["devices"] == devices()
 
 
-def _load_task(weights: Weights) -> Task:
+def _load_task(weights: RunWeights) -> Task:
     """Return the task with the weights that the engine was built from."""
     threads = thread_count()
     from saccade.training import session

@@ -3,10 +3,11 @@
 import asyncio
 import re
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
-from contextlib import aclosing, contextmanager
+from contextlib import AbstractContextManager, aclosing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from saccade.decoding import GenerationConfig
 from saccade.engine_protocol import HasEngine
@@ -418,8 +419,9 @@ def load(
     limits: RequestLimits,
     metrics: ServerMetrics,
     notify: Callable[[str], None] | None = None,
+    working: Callable[[str], AbstractContextManager[object]] = nullcontext,
 ) -> ModelRegistry:
-    """Load the models of run folders.
+    """Load the models of run folders; those whose engine is ready need no torch.
 
     Args:
         runs: Run folders and their names.
@@ -428,6 +430,7 @@ def load(
         limits: Limits of requests.
         metrics: Metrics of the server.
         notify: Called with one line per decision about an engine.
+        working: Return the context of loading with torch, which takes seconds, from its label.
 
     Raises:
         ServeError: Two runs have the same name.
@@ -441,15 +444,25 @@ def load(
             f"two runs are named {repeated}; give one of them another name, as in: "
             f"other-{repeated}=RUN"
         )
+    options: dict[str, Any] = {"device": device, "engine": engine, "notify": notify}
+    ready = [engines.open_ready(run.folder, **options) for run in runs]
+    others = [run.folder for run, predictor in zip(runs, ready, strict=True) if predictor is None]
+    if others:
+        from saccade.training import session  # noqa: F401 - with torch, before runs are loaded
+    with working(f"loading {', '.join(map(str, others))}") if others else nullcontext():
+        predictors = [
+            predictor or engines.load(run.folder, **options)
+            for run, predictor in zip(runs, ready, strict=True)
+        ]
     models = [
         ServedModel(
             run.name,
-            engines.load_predictor(run.folder, device=device, engine=engine, notify=notify),
+            predictor,
             limits=limits,
             metrics=metrics,
             languages=run.languages or RunFolder(run.folder).languages(),
         )
-        for run in runs
+        for run, predictor in zip(runs, predictors, strict=True)
     ]
     return ModelRegistry(models, metrics)
 
