@@ -21,7 +21,7 @@ from saccade.decoders.recurrent import RecurrentDecoderConfig
 from saccade.decoding import DecodingStart, Eager, GenerationConfig, TextEngine
 from saccade.errors import RunError, brief
 from saccade.files import read_json
-from saccade.lens.alignment.extraction import AlignBy
+from saccade.lens.alignment.align_by import AlignBy
 from saccade.lens.alignment.selection import candidates
 from saccade.lens.record import AttentionRecord, Side
 from saccade.metrics import TextMetricsConfig

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from saccade.decoding import GenerationConfig, TextEngine
+from saccade.lens.alignment.align_by import AlignBy
 from saccade.tasks._shared.answering import Answer, Example, OnBatch, Options, TaskInput
 from saccade.tasks._shared.capabilities import Aligns
 from saccade.tasks._shared.continuing import ContinuingPredictor
@@ -27,7 +28,6 @@ from saccade.tasks._shared.translating import TranslatingPredictor
 from saccade.text import Tokenizer
 
 if TYPE_CHECKING:
-    from saccade.lens.alignment.extraction import AlignBy
     from saccade.lens.record import AttentionRecord
 
 APART = {"tokenizer", "options"}
@@ -161,7 +161,7 @@ class ReadyTranslator(TranslatingPredictor, ReadyPredictor):
         source: The vocabulary of inputs.
         target: The vocabulary of answers.
         reads_lines: See `TranslatingPredictor`.
-        align_by: The options of `AlignBy`: the attention that the task aligns words by.
+        align_by: The attention that the task aligns words by.
         parts: The arguments of `ReadyPredictor`.
     """
 
@@ -171,18 +171,11 @@ class ReadyTranslator(TranslatingPredictor, ReadyPredictor):
         target: Tokenizer,
         *parts: Any,
         reads_lines: bool,
-        align_by: Mapping[str, Any],
+        align_by: AlignBy,
     ) -> None:
         super().__init__(*parts)
         self.source, self.target = source, target
-        self.reads_lines, self._align_by = reads_lines, align_by
-
-    @property
-    def align_by(self) -> AlignBy:
-        """The attention that the task aligns words by."""
-        from saccade.lens.alignment.extraction import AlignBy
-
-        return AlignBy(**self._align_by)
+        self.reads_lines, self.align_by = reads_lines, align_by
 
     @property
     def max_length(self) -> int:
@@ -262,7 +255,7 @@ def ready_predictor(
             engine,
             late,
             reads_lines=record["reads_lines"],
-            align_by=record["align_by"],
+            align_by=AlignBy(**record["align_by"]),
         )
     return ReadyLanguageModel(writes.tokenizer, reads, writes, engine, late)
 
