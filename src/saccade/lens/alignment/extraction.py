@@ -13,7 +13,7 @@ from jaxtyping import Float
 
 from saccade.errors import MetricError, ShapeError
 from saccade.lens.alignment.align_by import (
-    AlignBy as AlignBy,  # its earlier place
+    AlignBy as AlignBy,  # noqa: PLC0414 - its earlier place
 )
 from saccade.lens.alignment.align_by import Symmetrise
 
