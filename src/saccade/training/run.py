@@ -287,6 +287,14 @@ class Run:
                 return source, target
         return None
 
+    def naming(self) -> dict[str, Any]:
+        """Return the options of `open_corpus` that name the columns, as given to `train`.
+
+        They are empty if the names of the columns were known anyway, and in runs of older versions.
+        """
+        about = self.about()
+        return {name: about[name] for name in ("pair", "columns") if about.get(name)}
+
     def splitting(self, valid_fraction: float | None = None) -> dict[str, Any]:
         """Return the options of `open_corpus` by which the run's validation set was held out.
 

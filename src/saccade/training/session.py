@@ -154,6 +154,8 @@ def train(
     with Interruption() as interruption:
         run, choice = Run(Path(out)), None
         resumed = (resume or world.attempt > 0) and run.exists()
+        if resumed and not any(reading.values()):
+            reading |= run.naming()
         if recipe is None and resumed:
             recipe = run.folder / "recipe.toml"
         elif recipe is None:
@@ -167,6 +169,7 @@ def train(
             chosen = run.recipe_for_resuming(chosen)
         if by_hand is not None:
             chosen = replace(chosen, by_hand=frozenset(by_hand))
+        naming = {"pair": reading["pair"], "columns": parse_columns(reading["columns"]) or None}
         place = precisions.pick_device(device, world.local_rank if world.size > 1 else None)
         splitting = {"rule": split_rule, "valid_fraction": _positive(valid_fraction)}
         reading |= run.splitting(valid_fraction) if resumed else splitting
@@ -177,7 +180,7 @@ def train(
             choice=choice,
             initial=initial,
             open_data=partial(sources.open_corpus, data, chosen.options.columns, **reading),
-            place=DataPlace(data=str(data), pair=pair, columns=parse_columns(columns) or None),
+            place=DataPlace(data=str(data), **naming),
             world=replace(world, device=place),
             precision=precisions.choose(precision, place),
             console=console,
@@ -189,6 +192,7 @@ def train(
                 "source": str(data),
                 "started": datetime.now().astimezone().isoformat(timespec="seconds"),
                 "samples": samples,
+                **{name: value for name, value in naming.items() if value},
             },
         )
         return job.run_all(resume=resume or world.attempt > 0)
@@ -294,7 +298,7 @@ def assess(
         split: which split of a folder: "train", "valid" or "test".
         pair: for parallel text files, the two languages, such as "en-de".
         columns: names of columns in the data by the names that the task knows them by: a mapping,
-            or "source=english,target=french".
+            or "source=english,target=french"; those of the training if left out.
         run: the task's run folder; of the data that it was trained on, the split "valid" is then
             what training held out.
         skip_broken: leave out images and vector files that are missing or damaged.
@@ -312,6 +316,8 @@ def assess(
         raise DataError(f"there is no split {split!r}; choose one of {', '.join(SPLITS)}")
 
     reading: dict[str, Any] = {"pair": pair, "columns": columns, "skip_broken": skip_broken}
+    if run is not None and not (pair or columns):
+        reading |= _naming_of(Run(Path(run)), data, task.columns, split)
     training = None if run is None else _held_out(Run(Path(run)), data, task.columns, reading)
     if training is not None and split == "valid":
         splitting = Run(Path(run or "")).splitting()
@@ -351,6 +357,17 @@ def assess(
     evaluation = task.evaluate(items, **options)
     notify("measuring attention")
     return with_attention(task, evaluation, golds=golds, back=back)
+
+
+def _naming_of(run: Run, data: str | Path, columns: Sequence[Column], split: str) -> dict[str, Any]:
+    """Return the names of columns that training was given, if the data has such columns too."""
+    if not (naming := run.naming()):
+        return naming
+    try:
+        sources.open_corpus(data, columns, **naming, valid_fraction=0.0, required=(split,))
+    except DataError:  # opening it by the usual names reports what is wrong
+        return {}
+    return naming
 
 
 def _held_out(
