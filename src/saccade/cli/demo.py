@@ -123,7 +123,7 @@ DEMOS = {
         "caption drawn scenes with a model that attends to one region after the other",
         recipe="caption-attention",
         data="builtin:shapes",
-        minutes=3.0,
+        minutes=4.0,
         inputs=("builtin:shapes/24503", "builtin:shapes/24504", "builtin:shapes/24505"),
         changes=(
             "image.size=64",
@@ -183,7 +183,7 @@ def run(
     minutes: Annotated[
         float | None,
         typer.Option(
-            metavar="M", help="Minutes of training. Default: between 1.5 and 3, by the demo."
+            metavar="M", help="Minutes of training. Default: between 1.5 and 4, by the demo."
         ),
     ] = None,
     cache: Cache = None,
