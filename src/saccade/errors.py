@@ -16,6 +16,7 @@ without a traceback and exits with 2 (74 for `DiskFullError`, 130 for `StoppedEr
      ├─ InteropError     ValueError   a model or folder of another tool without a counterpart here
      ├─ EngineError                   an engine that is unknown, not installed or not usable here
      ├─ DataError        ValueError   data files that are missing, damaged or not as expected
+     │   ├─ SplitError                the file of one split lacks a column of another one
      │   ├─ WrongTaskError            a file whose format is for another task
      │   ├─ BrokenRowsError           rows that cannot be read, such as those with too many columns
      │   └─ BrokenImagesError         images or vector files that are missing or damaged
