@@ -349,14 +349,14 @@ def test_language_model_round_trip(saccade, tmp_path, changes):
     folder = exported(saccade, tmp_path / "run")
     tokenizer, model = load_transformers("AutoModelForCausalLM", folder)
     answers = task.predict(TEXTS)
-    for text, answer, context in zip(TEXTS, answers, task._contexts(TEXTS), strict=True):
+    for text, answer, context in zip(TEXTS, answers, task.contexts(TEXTS), strict=True):
         inputs = tokenizer([text], return_tensors="pt")
         assert inputs.input_ids.tolist() == [context]
         torch.testing.assert_close(
             model(**inputs).logits, task.model(torch.tensor([context])), **CLOSE
         )
         [written] = model.generate(**inputs)
-        assert task._continuation(context, written[len(context) :].tolist()) == answer.text
+        assert task.continuation(context, written[len(context) :].tolist()) == answer.text
     back = imported(saccade, folder, tmp_path / "run")
     assert back.predict(TEXTS, sample=False, max_length=8) == answers
 

@@ -28,7 +28,7 @@ from saccade.interop import export_task
 from saccade.interop import onnx as interop
 from saccade.interop.onnx import graphs, packages, verifying, writing
 from saccade.interop.onnx.exports import export_of
-from saccade.lens.alignment.extraction import AlignBy
+from saccade.lens.alignment.align_by import AlignBy
 from saccade.models import (
     CaptionerConfig,
     ConvolutionalClassifierConfig,

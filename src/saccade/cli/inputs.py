@@ -48,8 +48,8 @@ class InputFolder:
     """
 
     def __init__(self, folder: Path, reads: str) -> None:
-        from saccade.data.sources.archives import SUFFIXES, VECTOR_SUFFIXES
         from saccade.data.sources.text_files import suffix_of
+        from saccade.data.suffixes import SUFFIXES, VECTOR_SUFFIXES
 
         self._folder, self._texts = folder, reads not in FILES
         suffixes = {"image": SUFFIXES, "vectors": VECTOR_SUFFIXES}.get(reads, (".txt",))

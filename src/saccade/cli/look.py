@@ -133,7 +133,7 @@ def _look_of_folder(
     *,
     measured: bool,
 ) -> Looked:
-    from saccade.data.sources.archives import SUFFIXES
+    from saccade.data.suffixes import SUFFIXES
     from saccade.interop.look import look, read_model
     from saccade.interop.look_measure import measure_look
     from saccade.training.console import Console

@@ -36,9 +36,10 @@ from saccade.tasks._shared.description import (
     places_of,
 )
 from saccade.tasks._shared.evaluation import Evaluation
+from saccade.tasks._shared.generating import GenerationExample, answer_of
 from saccade.tasks._shared.images import (
-    FILE,
     IMAGE,
+    IMAGE_FILE,
     PRETRAINED,
     Features,
     Gallery,
@@ -59,10 +60,8 @@ from saccade.tasks._shared.images import (
 from saccade.tasks._shared.pointing import point, with_pointing
 from saccade.tasks._shared.seq2seq import (
     CaptionTextConfig,
-    GenerationExample,
     SequenceLossConfig,
     WritingTask,
-    answer_of,
     predicted_places,
     side_of,
 )
@@ -172,8 +171,8 @@ class ImageToTextConfig(TaskConfig):
         if isinstance(reader, EfficientNetConfig) and self.frozen:
             if isinstance(scale, Scale):
                 raise RunError(
-                    f"{folder / FILE} lacks the SHA-256 of the encoder's weights; restore the run "
-                    "from a backup"
+                    f"{folder / IMAGE_FILE} lacks the SHA-256 of the encoder's weights; restore "
+                    "the run from a backup"
                 )
             view: View = Features(self.image, reader.weights, scale)
         else:

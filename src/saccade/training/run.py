@@ -25,8 +25,6 @@ from saccade.files import (
     KEPT,
     clean_up,
     disk_errors,
-    parse_json,
-    read_json,
     read_text,
     write_file,
 )
@@ -36,6 +34,7 @@ from saccade.training import checkpoint, manifest
 from saccade.training import recipe as recipes
 from saccade.training.outline import without_memory
 from saccade.training.recipe import Recipe, flat
+from saccade.training.run_folder import BEGINNING, RunFolder
 from saccade.training.tensor_files import read_shapes, read_tensors, serialized
 from saccade.training.upgrade import FORMAT, upgraded
 
@@ -60,9 +59,6 @@ SPARE = 100
 CLEANED = "cleaned"
 """Key of run.json that is true after the checkpoints were removed on purpose."""
 
-BEGINNING = ".beginning"
-"""Name of a file that marks a folder as not a run yet, until the first update is made."""
-
 NOT_BEGUN = "the run was not begun"
 """Part of an error about a run that was not there before."""
 
@@ -71,7 +67,7 @@ LOCK = ".lock"
 
 
 @dataclass(frozen=True)
-class Run:
+class Run(RunFolder):
     """A run folder: recipe, vocabularies, weights, checkpoints and metrics.
 
     Args:
@@ -84,42 +80,6 @@ class Run:
         >>> run.weights.name
         'model.safetensors'
     """
-
-    folder: Path
-
-    @property
-    def checkpoints(self) -> Path:
-        """Folder of the checkpoints."""
-        return self.folder / "checkpoints"
-
-    @property
-    def metrics(self) -> Path:
-        """File of the measurements, one JSON object per line."""
-        return self.folder / "metrics.jsonl"
-
-    @property
-    def weights(self) -> Path:
-        """File of the best weights."""
-        return self.folder / "model.safetensors"
-
-    @property
-    def initial(self) -> Path:
-        """File of the weights that were taken from another model, if there was a warm start."""
-        return self.folder / "initial.safetensors"
-
-    @property
-    def sampled(self) -> Path:
-        """File of some validation items, by which engines are compared."""
-        return self.folder / "samples.jsonl"
-
-    @property
-    def film(self) -> Path:
-        """File of the attention to some validation inputs at every validation."""
-        return self.folder / "film.json"
-
-    def exists(self) -> bool:
-        """Return whether the folder holds a run that has begun."""
-        return (self.folder / "run.json").exists() and not (self.folder / BEGINNING).exists()
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -257,35 +217,6 @@ class Run:
         """Write the vocabularies, labels and other files that the task needs to be restored."""
         contents = {name: content.encode() for name, content in task.files().items()}
         manifest.replace_files(self.folder, contents, kept)
-
-    def about(self) -> dict[str, Any]:
-        """Return what the run began with: its format, data, threads.
-
-        Raises:
-            RunError: if the folder is not a run, is damaged, or was written by a newer version.
-        """
-        path = self.folder / "run.json"
-        try:
-            about = read_json(path)
-            number = int(about["format"])
-        except (FileNotFoundError, NotADirectoryError):
-            raise RunError(self._not_a_run()) from None
-        except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
-            raise RunError(f"{path} is damaged: {brief(error)}. Restore it from a copy") from None
-        if number > FORMAT:
-            raise RunError(
-                f"{self.folder} was written by a newer Saccade ({about.get('saccade')}, run format "
-                f"{number}; this one reads up to {FORMAT}): upgrade Saccade to read it"
-            )
-        return dict(about)
-
-    def languages(self) -> tuple[str, str] | None:
-        """Return the source and target language of the training data, if run.json records them."""
-        codes = self.about().get("languages")
-        match codes:
-            case [str() as source, str() as target]:
-                return source, target
-        return None
 
     def naming(self) -> dict[str, Any]:
         """Return the options of `open_corpus` that name the columns, as given to `train`.
@@ -474,17 +405,6 @@ class Run:
             lines.append(json.dumps({"inputs": inputs, "references": item.references}) + "\n")
         write_file(self.sampled, "".join(lines).encode(), "the run itself is kept")
 
-    def samples(self) -> list[Item]:
-        """Return the kept items; none if the run is older, imported, or the file is damaged."""
-        try:
-            rows = [parse_json(line) for line in read_text(self.sampled).splitlines()]
-            return [
-                Item(tuple(row["inputs"]), tuple(row["references"]), line)
-                for line, row in enumerate(rows, start=1)
-            ]
-        except (OSError, ValueError, KeyError, TypeError):
-            return []
-
     def cut_metrics(self, size: int) -> None:
         """Drop the measurements after a checkpoint, since those steps are done again."""
         with self.metrics.open("ab") as file:
@@ -563,17 +483,6 @@ class Run:
         what = f"{self.folder}: the model that recipe.toml and the vocabularies describe"
         with _damage_as_error(f"{what} cannot be built"):
             return recipe.options.restore(self.folder)
-
-    def _not_a_run(self) -> str:
-        if not self.folder.exists():
-            return f"the run folder {self.folder} does not exist; check the path"
-        if not self.folder.is_dir():
-            return f"{self.folder} is a file, not a run folder; give the folder that contains it"
-        content = ", ".join(sorted(os.listdir(self.folder))[:6]) or "nothing"
-        return (
-            f"{self.folder} is not a run folder: it has no run.json, but {content}. Give a folder "
-            "that `saccade train` or `saccade import` wrote"
-        )
 
 
 _CHANGEABLE = ("training.", "generation.", "metrics.", "loss.")

@@ -22,6 +22,7 @@ from saccade.data.sources.text_files import read_lines
 from saccade.data.survey import notes, survey
 from saccade.data.validation_split import GIVEN, STRATIFIED
 from saccade.errors import BrokenImagesError, DataError, RunError, joined
+from saccade.files import user_cache
 from saccade.interfaces import HasEngine
 from saccade.lens.alignment.gold import Gold, GoldFile, SentencePair, parse_gold
 from saccade.tasks import (
@@ -185,7 +186,7 @@ def train(
             precision=precisions.choose(precision, place),
             console=console,
             interruption=interruption,
-            cache=Path(cache or default_cache()),
+            cache=Path(cache or user_cache()),
             began=began,
             origin={
                 "recipe": str(recipe),
@@ -431,11 +432,6 @@ def golds_of(split: Split, items: Sequence[Item], file: GoldFile | None) -> list
         return None
     first = {pair.source: gold for pair, gold in reversed([*zip(pairs, golds, strict=True)])}
     return [first[item.inputs[0]] for item in items]
-
-
-def default_cache() -> Path:
-    """Return the folder of encoded data that is used unless another is given."""
-    return Path.home() / ".cache" / "saccade"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -45,12 +45,13 @@ from saccade.files import read_json
 from saccade.lens.record import ImageSide
 from saccade.shapes import Float, Tensor
 from saccade.tasks._shared.answering import Example
-from saccade.tasks._shared.base import Progress, Rows, Task, json_kind
+from saccade.tasks._shared.base import Progress, Rows, Task
 from saccade.tasks._shared.description import ImageInput
+from saccade.tasks._shared.predictor import json_kind
 from saccade.tasks._shared.prepared import EncodedFiles, PreparedFiles, located
 
 IMAGE = Column("image", ("img", "image_path", "file", "filename", "path", "photo"), image=True)
-FILE = "images.json"
+IMAGE_FILE = "images.json"
 """The file of a run folder with the scale of pixels, or the digest of the features' weights."""
 FORMAT = 1
 """The version of the preparation; it changes when an image would be prepared differently."""
@@ -286,7 +287,7 @@ def new_pixels(config: ImageConfig, channels: int, train: Split) -> Pixels:
 
 def read_facts(folder: Path) -> Scale | str:
     """Return the scale of a run folder's pixels, or the SHA-256 of its features' weights."""
-    path = folder / FILE
+    path = folder / IMAGE_FILE
     try:
         facts = read_json(path)
         if not isinstance(facts, dict):
@@ -307,7 +308,7 @@ def pixels_of(config: ImageConfig, channels: int, scale: Scale | str) -> Pixels:
     """Return the pixels of a run, in the scale of its training."""
     if isinstance(scale, str) or not len(scale.mean) == len(scale.spread) == channels:
         raise RunError(
-            f"{FILE} must hold the mean and the spread of {channels} channels; "
+            f"{IMAGE_FILE} must hold the mean and the spread of {channels} channels; "
             "restore it from a copy"
         )
     return Pixels(config, channels, scale)
@@ -315,7 +316,7 @@ def pixels_of(config: ImageConfig, channels: int, scale: Scale | str) -> Pixels:
 
 def facts_json(view: View) -> dict[str, str]:
     """Return the file with the facts about a view."""
-    return {FILE: json.dumps(view.facts(), indent=1)}
+    return {IMAGE_FILE: json.dumps(view.facts(), indent=1)}
 
 
 class Gallery(PreparedFiles[StackedArrays]):
