@@ -141,10 +141,13 @@ export class PredictionColumn extends Column {
       const [response, note] = await withAttention("/v1/predict", body, talk);
       if (!isLast()) return;
       const [answer] = response.answers;
-      this.show([...answerElements(answer, input), ...this.whyOf(answer, input)], [
-        deed("Copy prediction", () => copied(asText(answer))),
-        deed("Copy as JSON", () => copied(JSON.stringify(answer))),
-      ]);
+      this.show(
+        [...answerElements(answer, input), ...this.whyOf(answer, input)],
+        [
+          deed("Copy prediction", () => copied(asText(answer))),
+          deed("Copy as JSON", () => copied(JSON.stringify(answer))),
+        ],
+      );
       this.record = answer.attention ?? null;
       this.said.textContent = note;
     });
