@@ -13,6 +13,7 @@ from saccade.decoding import GenerationConfig
 from saccade.errors import SaccadeError, ServeError
 from saccade.interfaces import HasEngine
 from saccade.serve.batcher import Batcher, GenerationOptions, PredictionJob, characters
+from saccade.serve.cards import ModelCard
 from saccade.serve.deadlines import Deadline
 from saccade.serve.limits import RequestLimits
 from saccade.serve.problems import Problem
@@ -65,6 +66,7 @@ class ServedModel:
         limits: Limits of its requests.
         metrics: Metrics of the server.
         languages: Source and target language of a translator.
+        card: What the page shows of its run.
 
     Attributes:
         pending: Requests that wait or are being answered.
@@ -78,8 +80,10 @@ class ServedModel:
         limits: RequestLimits,
         metrics: ServerMetrics,
         languages: tuple[str, str] | None = None,
+        card: ModelCard | None = None,
     ) -> None:
         self.name, self.task, self.limits = name, task, limits
+        self.card = card or ModelCard()
         self.languages = languages if isinstance(task, Aligns) else None
         self.pending = 0
         self._metrics = metrics
@@ -417,6 +421,7 @@ def load(
     limits: RequestLimits,
     metrics: ServerMetrics,
     notify: Callable[[str], None] | None = None,
+    examples: bool = True,
 ) -> ModelRegistry:
     """Load the models of run folders.
 
@@ -427,6 +432,7 @@ def load(
         limits: Limits of requests.
         metrics: Metrics of the server.
         notify: Called with one line per decision about an engine.
+        examples: Whether to offer validation inputs that the runs have kept.
 
     Raises:
         ServeError: Two runs have the same name.
@@ -440,16 +446,19 @@ def load(
             f"two runs are named {repeated}; give one of them another name, as in: "
             f"other-{repeated}=RUN"
         )
-    models = [
-        ServedModel(
-            run.name,
-            engines.load(run.folder, device=device, engine=engine, notify=notify),
-            limits=limits,
-            metrics=metrics,
-            languages=run.languages or Run(run.folder).languages(),
+    models = []
+    for run in runs:
+        task = engines.load(run.folder, device=device, engine=engine, notify=notify)
+        models.append(
+            ServedModel(
+                run.name,
+                task,
+                limits=limits,
+                metrics=metrics,
+                languages=run.languages or Run(run.folder).languages(),
+                card=ModelCard.of_run(run.folder, task, examples=examples),
+            )
         )
-        for run in runs
-    ]
     return ModelRegistry(models, metrics)
 
 

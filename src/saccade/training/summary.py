@@ -43,12 +43,14 @@ class ValidationScores:
         scores: The scores of the best weights, by metric.
         items: The number of validation items they were measured on.
         examples: The number of examples that were encoded, by split.
+        belief: How far to trust the attention of the model, in words; "" if it was not measured.
     """
 
     metric: str = ""
     scores: Mapping[str, MetricScore] = field(default_factory=dict)
     items: int = 0
     examples: Mapping[str, int] = field(default_factory=dict)
+    belief: str = ""
 
     @classmethod
     def read(cls, run: Run) -> ValidationScores:
@@ -65,6 +67,7 @@ class ValidationScores:
                 scores={name: _score(name, entry) for name, entry in table["scores"].items()},
                 items=int(table["items"]),
                 examples={str(name): int(count) for name, count in table["examples"].items()},
+                belief=str(table.get("belief", "")),
             )
         except (FileNotFoundError, NotADirectoryError):
             return cls()
@@ -75,7 +78,13 @@ class ValidationScores:
             ) from None
 
 
-def keep_scores(run: Run, task: Task, evaluation: Evaluation, examples: Mapping[str, int]) -> None:
+def keep_scores(
+    run: Run,
+    task: Task,
+    evaluation: Evaluation,
+    examples: Mapping[str, int],
+    belief: str = "",
+) -> None:
     """Write evaluation.json into a run folder.
 
     Args:
@@ -83,6 +92,7 @@ def keep_scores(run: Run, task: Task, evaluation: Evaluation, examples: Mapping[
         task: the task with its best weights.
         evaluation: its evaluation on validation items.
         examples: the number of examples by split.
+        belief: how far to trust the attention of the task, in words.
     """
     table = {
         "format": FORMAT,
@@ -91,6 +101,7 @@ def keep_scores(run: Run, task: Task, evaluation: Evaluation, examples: Mapping[
         "items": len(evaluation.items),
         "examples": dict(examples),
         "scores": {name: _score_json(score) for name, score in evaluation.scores.items()},
+        "belief": belief,
     }
     contents = {EVALUATION: readable_json(table).encode()}
     manifest.replace_files(run.folder, contents, "the run itself is kept")

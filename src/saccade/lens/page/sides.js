@@ -22,6 +22,7 @@ export function fromRecord(name, record) {
     read,
     wrote: same && (record.reads_itself ?? true) ? null : wrote,
     align: record.align_by ?? null,
+    belief: record.belief ?? "",
     layers: Object.entries(record.weights).map(([layer, heads]) => ({
       name: layer,
       heads: heads.length,

@@ -101,6 +101,7 @@ class Task(nn.Module, ABC):
         reinitialised: Prefixes of parameters that are never taken from another model.
         unsplit: The options of `prepare` with which each input is one example.
         selection_metric: The metric by which the best weights are selected.
+        belief: How far to trust the attention of the trained model, in words; "" if unknown.
         config: The options that the task was created with.
         model: The model.
     """
@@ -110,6 +111,7 @@ class Task(nn.Module, ABC):
     reinitialised: ClassVar[tuple[str, ...]] = ()
     unsplit: ClassVar[Options] = NO_OPTIONS
     selection_metric: str
+    belief: str = ""
     config: TaskConfig
     model: nn.Module
 
@@ -337,7 +339,7 @@ class Task(nn.Module, ABC):
     ) -> list[Answer]:
         """Answer prepared examples."""
         self.ensure_eval()
-        look = self.look if attention else None
+        look = self._look_with_belief if attention else None
         answers = answer_all(
             examples, self.answer, look, self.device, batch_size=batch_size, on_batch=on_batch
         )
@@ -389,12 +391,18 @@ class Task(nn.Module, ABC):
             rows = zip(given, self.token_scores(batch, given), strict=True)
             return [scored_answer(text, tokens) for text, tokens in rows]
 
-        look = self.look if attention else None
+        look = self._look_with_belief if attention else None
         answers = answer_all(
             examples, scored, look, self.device, batch_size=batch_size, on_batch=None
         )
         rows = zip(inputs, outputs, answers, strict=True)
         return Answers(self._with_toward(*row) for row in rows)
+
+    def _look_with_belief(
+        self, examples: Sequence[Any], answers: Sequence[Answer]
+    ) -> list[AttentionRecord]:
+        """Return what `look` does, with how far to trust it."""
+        return [record.with_belief(self.belief) for record in self.look(examples, answers)]
 
     def _with_toward(self, given: TaskInput, output: str, answer: Answer) -> ScoredAnswer:
         if not isinstance(answer, ScoredAnswer):  # of a blank input
