@@ -82,7 +82,9 @@ def _page(comparison: Comparison, *, title: str, inputs: str = "", attention_pag
 def _records(comparison: Comparison) -> list[list[Record]]:
     """Return the samples for the lens's view: the models with attention, side by side."""
     beliefs = {
-        contender.name: belief({row["measure"]: row["meaning"] for row in contender.first.attention})
+        contender.name: belief(
+            {row["measure"]: row["meaning"] for row in contender.first.attention}
+        )
         for contender in comparison.contenders
     }
     by_sample = [

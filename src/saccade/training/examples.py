@@ -1,4 +1,4 @@
-"""Examples that a run folder keeps: validation inputs to try a model with, or to compare engines by."""
+"""Examples that a run folder keeps: to try a model with, and to compare engines by."""
 
 from __future__ import annotations
 
