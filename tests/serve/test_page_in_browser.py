@@ -298,7 +298,7 @@ def test_cards_and_examples(visit, build, served):
 
 
 def test_nothing_jumps_while_typing(visit, build, served):
-    """What is below the answer keeps its place, also while a request runs or fails."""
+    """The view below the answer keeps its place, also while a request runs."""
     tab = visit(served(build(others={"parrot": Parrot()})), viewport={"width": 1400, "height": 900})
     write(tab, "one\ntwo")
     tab.wait_for_selector(LOOKED)

@@ -79,7 +79,7 @@ class ModelCard:
 
 def examples_of(run: Run, task: Task) -> list[object]:
     """Return a few inputs that the run has kept, as JSON: from short texts to long ones."""
-    inputs = []
+    inputs: list[object] = []
     for item in run.samples():
         with suppress(SaccadeError, ValueError):
             inputs.append(_as_json(task.input_of(item), task.reads))
