@@ -442,6 +442,33 @@ def test_alternatives_and_error_messages(visit, url, tasks):
     assert "[MASK]" in tab.locator("article .wrong").inner_text()
 
 
+def test_another_answer_is_scored_beside_the_prediction(visit, url, tasks):
+    """Its tokens have the probabilities of `score`, and its attention a panel of its own."""
+    tab = visit(url)
+    predict(tab, "en-fr", "a b c")
+    tab.get_by_text("Why not another answer?").click()
+    field = tab.get_by_label("Another answer")
+    field.fill("c b")
+    field.press("Enter")
+    tab.wait_for_selector(".scored .scores li")
+    [scored] = tasks["en-fr"].score(["a b c"], ["c b"])
+    shown = [item.split("\n") for item in tab.locator(".scores li").all_inner_texts()]
+    for (text, chance, *_), token in zip(shown, scored.token_scores, strict=True):
+        assert text == token.text
+        assert float(chance.removesuffix(" %")) == pytest.approx(100 * token.probability, abs=0.051)
+    until(tab, "document.querySelectorAll('.lens .panel').length === 2")
+    assert tab.locator(".lens .panel h2").all_inner_texts() == ["prediction", "your answer"]
+    write(tab, "a b")  # another input: the answer is gone
+    until(tab, "document.querySelectorAll('.lens .panel').length === 1")
+    [label] = predict(tab, "mood", "i am happy")
+    tab.get_by_text("Why not another answer?").click()
+    other = ({"good", "bad"} - {label}).pop()
+    assert tab.get_by_label("Another label").input_value() == other
+    tab.get_by_role("button", name="Score it").click()
+    tab.wait_for_selector(".scored .verdict")
+    assert f"and prefers {label}" in tab.locator(".verdict").inner_text()
+
+
 def test_too_large_attention_leaves_the_prediction(visit, build, served):
     tab = visit(served(build("mood", weights=10)), refused=True)
     write(tab, "i am happy")
