@@ -1,6 +1,6 @@
 """Schemas of request and response bodies. Fields that are not named here are rejected."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Le, MaxLen, MinLen
 from pydantic import BaseModel, ConfigDict, FailFast, Field
@@ -363,7 +363,7 @@ class ModelEntry(ResponseBody):
         description="Day on which its training began.", examples=["2026-01-31"]
     )
     parameters: int | None = Field(description="Number of weights.", examples=[1_200_000])
-    examples: list[object] = Field(
+    examples: list[Any] = Field(
         description="Validation inputs that the run has kept, to try the model with. None if it "
         "was trained with --no-samples, or the server was started with --no-examples.",
         examples=[["my cat sleeps"]],
