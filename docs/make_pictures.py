@@ -11,7 +11,7 @@ compare-WIDTH-THEME.png   the page of the comparison
 lens-WIDTH-THEME.png      the page of `predict --attention` for one sentence
 page-WIDTH-THEME.png      the page of `serve` with all three models, for the same sentence
 
-Pictures have 128 colours, which keeps each below 100 kB. It needs playwright and Chromium.
+Pictures have 256 colours, which keeps each below 100 kB. It needs playwright and Chromium.
 """
 
 import shutil
@@ -36,7 +36,7 @@ BEST, OTHERS = "transformer-tiny", ("rnn-attention",)
 """The run whose pages are shown, and those that the served page compares it with."""
 HEIGHTS = {1400: 1000, 390: 844}
 """Heights of the pictures, by their widths."""
-COLOURS = 128
+COLOURS = 256
 WORD = 2
 """The index of the word of the answer that is selected."""
 
@@ -103,7 +103,7 @@ def point(tab: Page) -> None:
 def save(picture: bytes, path: Path) -> None:
     """Write a picture with few colours."""
     image = Image.open(BytesIO(picture)).convert("RGB")
-    few = image.quantize(COLOURS, dither=Image.Dither.NONE)
+    few = image.quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
     few.save(path, optimize=True)
 
 

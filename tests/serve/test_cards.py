@@ -27,7 +27,10 @@ def test_a_run_has_a_score_a_day_and_a_size(runs, tasks):
     assert card.parameters == sum(p.numel() for p in tasks["mood"].parameters())
     assert (card.score, card.text, list(card.examples)) == (None, "", [])
     assert len(card.trained) == 10
-    card = ModelCard(metric="bleu", score=MetricScore("bleu", 31.44, "", (29.9, 32.84)))
+    card = ModelCard(
+        metric="bleu",
+        score=MetricScore(name="bleu", value=31.44, signature="", interval=(29.9, 32.84)),
+    )
     assert card.text == "BLEU 31.4 [29.9, 32.8]"
 
 
@@ -66,7 +69,7 @@ def test_examples_are_inputs_of_the_api(kept, tasks, build):
 
 
 def test_the_models_of_a_server_are_listed_with_their_scores(tasks, build):
-    score = MetricScore("accuracy", 0.9, "", (0.85, 0.95))
+    score = MetricScore(name="accuracy", value=0.9, signature="", interval=(0.85, 0.95))
     card = ModelCard(metric="accuracy", score=score, items=200, trained="2026-01-31")
     listed = send_request(build("mood", cards={"mood": card}), "GET", "/v1/models").json()["data"]
     assert listed[0]["score"] == {

@@ -260,7 +260,7 @@ def test_several_models_side_by_side(visit, url):
 
 def test_cards_and_examples(visit, build, served):
     """Each model has a card with its score, and a click on an example predicts it."""
-    score = MetricScore("accuracy", 0.9, "", (0.85, 0.95))
+    score = MetricScore(name="accuracy", value=0.9, signature="", interval=(0.85, 0.95))
     photo = f"data:image/png;base64,{base64.b64encode(picture(10)).decode()}"
     cards = {
         "mood": ModelCard(

@@ -151,7 +151,7 @@ def _difference(one: Contender, other: Contender, metric: str) -> tuple[str, str
 
 
 def _p_value(value: float) -> str:
-    return "< 0.001" if value < 0.001 else f"{value:.2g}"
+    return "< 0.001" if value < 0.001 else f"= {value:.2g}"
 
 
 def _samples(comparison: Comparison) -> list[dict[str, str]]:

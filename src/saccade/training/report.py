@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from time import monotonic
 from typing import Any
 
@@ -175,7 +176,7 @@ def _about(run: Run, task: Task) -> str:
     source = about.get("source")
     parts = [f"Saccade report of {type(task.model).__name__}, {task.name.replace('_', ' ')}"]
     if isinstance(about.get("recipe"), str):
-        parts.append(f"recipe {about['recipe']}")
+        parts.append(f"recipe {Path(about['recipe']).stem}")
     if isinstance(source, str):
         parts.append(f"data {source}")
     if isinstance(about.get("started"), str):
