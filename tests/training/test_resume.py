@@ -177,6 +177,21 @@ def test_resuming_a_finished_run_changes_no_file(place):
     assert lines[-1].startswith("no update was made: the budget counts all updates of the run")
 
 
+def test_a_run_keeps_the_names_of_columns(place):
+    rows = (place / "data" / "train.tsv").read_text()
+    data = place / "named.tsv"
+    data.write_text(rows.replace("source\ttarget", "left\tright", 1))
+    names = {"columns": "source=right,target=left"}
+    train(place, "run", data=data, max_steps=4, **names)
+    task = train(place, "run", data=data, max_steps=5, resume=True)
+    for more in (names, {}):
+        evaluation = session.assess(task, data=data, run=place / "run", **more)
+        left, right = rows.splitlines()[1].split("\t")
+        assert (evaluation.items[0].inputs[0], evaluation.items[0].references[0]) == (right, left)
+    other = session.assess(task, data=place / "data", run=place / "run")  # by the usual names
+    assert len(other.items) == 10
+
+
 def test_kills_at_random_moments_change_nothing(place, forks, reference):
     """Also inside saves: one per step, on a slow disk."""
     rng, more = random.Random(0), ("--set", "training.checkpoint_every=1", "--resume")

@@ -57,9 +57,10 @@ class InputFolder:
         self.names = sorted(path.name for path in files if suffix_of(path) in suffixes)
         if not self.names:
             kind = FILES.get(reads, ".txt files (also .txt.gz, .txt.xz)")
+            inner = min((path for path in folder.glob("[!.]*") if path.is_dir()), default=None)
             raise DataError(
-                f"{folder} holds no {kind}; give a folder that does. Files in its sub-folders are "
-                "not read"
+                f"{folder} holds no {kind}; give a folder that does"
+                + (f". Files in sub-folders such as {inner} are not read" if inner else "")
             )
 
     @classmethod

@@ -294,7 +294,8 @@ def _usable_files(
     width = described.width if isinstance(described, VectorInput) else None
     noun, broken = "image" if width is None else "vector file", broken_files(names, width=width)
     if len(names) == 1 and broken:
-        raise DataError(broken[names[0]])
+        reminder = "" if os.path.exists(names[0]) else f"; this run reads {noun}s"
+        raise DataError(f"{broken[names[0]]}{reminder}")
     if broken and (not skip or len(broken) == len(set(names))):
         raise BrokenImagesError([*broken.values()], len(names), noun)
     if broken:

@@ -94,6 +94,14 @@ def run(
     threads: Threads = None,
     device: Device = "auto",
     engine: OptionalEngine = None,
+    no_examples: Annotated[
+        bool,
+        typer.Option(
+            "--no-examples",
+            help="Do not offer validation inputs that the runs have kept as examples. Default: the "
+            "page and /v1/models list four per model.",
+        ),
+    ] = False,
     log_text: Annotated[
         bool,
         typer.Option("--log-text", help="Include what users write in the log. Off for privacy."),
@@ -144,6 +152,7 @@ def run(
             metrics=metrics,
             notify=None if engine is None else notify,
             working=_working,
+            examples=not no_examples,
         )
         start_logging(text=log_text)
         notify.logs = True

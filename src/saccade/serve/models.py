@@ -13,6 +13,7 @@ from saccade.decoding import GenerationConfig
 from saccade.engine_protocol import HasEngine
 from saccade.errors import SaccadeError, ServeError
 from saccade.serve.batcher import Batcher, GenerationOptions, PredictionJob, characters
+from saccade.serve.cards import ModelCard
 from saccade.serve.deadlines import Deadline
 from saccade.serve.limits import RequestLimits
 from saccade.serve.problems import Problem
@@ -65,6 +66,7 @@ class ServedModel:
         limits: Limits of its requests.
         metrics: Metrics of the server.
         languages: Source and target language of a translator.
+        card: What the page shows of its run.
 
     Attributes:
         pending: Requests that wait or are being answered.
@@ -78,9 +80,11 @@ class ServedModel:
         limits: RequestLimits,
         metrics: ServerMetrics,
         languages: tuple[str, str] | None = None,
+        card: ModelCard | None = None,
     ) -> None:
         self.name, self.task, self.limits = name, task, limits
         self.languages = languages if languages and isinstance(task, Aligns) else None
+        self.card = card or ModelCard()
         self.pending = 0
         self._metrics = metrics
         self._batcher = Batcher(task, limits, self._count_batch)
@@ -420,6 +424,7 @@ def load(
     metrics: ServerMetrics,
     notify: Callable[[str], None] | None = None,
     working: Callable[[str], AbstractContextManager[object]] = nullcontext,
+    examples: bool = True,
 ) -> ModelRegistry:
     """Load the models of run folders; those whose engine is ready need no torch.
 
@@ -431,6 +436,7 @@ def load(
         metrics: Metrics of the server.
         notify: Called with one line per decision about an engine.
         working: Return the context of loading with torch, which takes seconds, from its label.
+        examples: Whether to offer validation inputs that the runs have kept.
 
     Raises:
         ServeError: Two runs have the same name.
@@ -461,6 +467,7 @@ def load(
             limits=limits,
             metrics=metrics,
             languages=run.languages or RunFolder(run.folder).languages(),
+            card=ModelCard.of_run(run.folder, predictor, examples=examples),
         )
         for run, predictor in zip(runs, predictors, strict=True)
     ]

@@ -62,8 +62,8 @@ QUICK, SHORTEST = 16 * 1024, 256
 already have the loss of all text."""
 CONTINUED = 20
 """The maximum number of items for which an evaluation also shows a continuation."""
-PROMPT, CONTINUATION = 80, 40
-"""The characters of an item that are the prompt of this continuation, and its tokens."""
+CONTINUATION = 40
+"""The maximum number of tokens of this continuation."""
 READ_AT_ONCE = 8192
 """The number of tokens of a batch in which texts are measured."""
 COUNTED = 1_000_000
@@ -259,10 +259,6 @@ class LanguageModeling(ContinuingPredictor, GeneratingTask):
     def comparison_metric(self) -> str:
         """The metric that does not depend on the vocabulary."""
         return "bits_per_character"
-
-    def input_of(self, item: Item) -> str:
-        """Return the beginning of a text."""
-        return item.inputs[0][:PROMPT]
 
     def look(
         self, examples: Sequence[ContextExample], answers: Sequence[Answer]

@@ -218,6 +218,20 @@ class Run(RunFolder):
         contents = {name: content.encode() for name, content in task.files().items()}
         manifest.replace_files(self.folder, contents, kept)
 
+    def naming(self) -> dict[str, Any]:
+        """Return the options of `open_corpus` that name the columns, as given to `train`.
+
+        They are empty if the names of the columns were known anyway, and in runs of older versions.
+        """
+        about, naming = self.about(), dict[str, Any]()
+        match about.get("pair"):
+            case str() as pair:
+                naming["pair"] = pair
+        match about.get("columns"):
+            case dict() as columns if columns and all(isinstance(x, str) for x in columns.values()):
+                naming["columns"] = columns
+        return naming
+
     def splitting(self, valid_fraction: float | None = None) -> dict[str, Any]:
         """Return the options of `open_corpus` by which the run's validation set was held out.
 

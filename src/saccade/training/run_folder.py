@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -82,6 +83,14 @@ class RunFolder:
                 f"{number}; this one reads up to {FORMAT}): upgrade Saccade to read it"
             )
         return dict(about)
+
+    def begun_at(self) -> datetime:
+        """Return when the run began, in local time; see `about` for its errors."""
+        try:
+            return datetime.fromisoformat(self.about()["started"]).astimezone()
+        except (KeyError, TypeError, ValueError):  # a run of an older version
+            modified = (self.folder / "run.json").stat().st_mtime
+            return datetime.fromtimestamp(modified).astimezone()
 
     def languages(self) -> tuple[str, str] | None:
         """Return the source and target language of the training data, if run.json records them."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache, cached_property, partial
@@ -23,7 +24,6 @@ from saccade.data.survey import notes, survey
 from saccade.data.validation_split import GIVEN, STRATIFIED
 from saccade.errors import BrokenImagesError, DataError, RunError, joined
 from saccade.files import user_cache
-from saccade.interfaces import HasEngine
 from saccade.lens.alignment.gold import Gold, GoldFile, SentencePair, parse_gold
 from saccade.tasks import (
     Aligns,
@@ -33,7 +33,7 @@ from saccade.tasks import (
     best_baseline,
     measure_baselines,
 )
-from saccade.tasks.measures import require_measurable, with_attention
+from saccade.tasks.measures import belief, require_measurable, with_attention
 from saccade.training import checkpoint, distributed
 from saccade.training import precision as precisions
 from saccade.training import recipe as recipes
@@ -48,15 +48,22 @@ from saccade.training.baselines import DataPlace, baseline_remarks, keep_baselin
 from saccade.training.choice import RecipeChoice, choose_recipe
 from saccade.training.console import Console
 from saccade.training.distributed import World
+from saccade.training.examples import examples_of
 from saccade.training.film import Film
 from saccade.training.interruption import Interruption
 from saccade.training.loop import Trainer, TrainingData, spread
 from saccade.training.progress import counted_preparation
 from saccade.training.recipe import Recipe
-from saccade.training.report import rehearse_report, report_due, validated, write_report
+from saccade.training.report import (
+    looked_into,
+    rehearse_report,
+    report_due,
+    validated,
+    write_report,
+)
 from saccade.training.run import Run, tensors_of
 from saccade.training.speed import TRAINED, seconds_per_update
-from saccade.training.summary import keep_scores
+from saccade.training.validation_scores import ValidationScores, keep_scores
 from saccade.training.warm_start import WarmStart, open_warm_start
 
 ALIGNMENT = Column("alignment", ("alignments", "links"), required=False)
@@ -155,6 +162,8 @@ def train(
     with Interruption() as interruption:
         run, choice = Run(Path(out)), None
         resumed = (resume or world.attempt > 0) and run.exists()
+        if resumed and not any(reading.values()):
+            reading |= run.naming()
         if recipe is None and resumed:
             recipe = run.folder / "recipe.toml"
         elif recipe is None:
@@ -168,6 +177,7 @@ def train(
             chosen = run.recipe_for_resuming(chosen)
         if by_hand is not None:
             chosen = replace(chosen, by_hand=frozenset(by_hand))
+        naming = {"pair": reading["pair"], "columns": parse_columns(reading["columns"]) or None}
         place = precisions.pick_device(device, world.local_rank if world.size > 1 else None)
         splitting = {"rule": split_rule, "valid_fraction": _positive(valid_fraction)}
         reading |= run.splitting(valid_fraction) if resumed else splitting
@@ -178,7 +188,7 @@ def train(
             choice=choice,
             initial=initial,
             open_data=partial(sources.open_corpus, data, chosen.options.columns, **reading),
-            place=DataPlace(data=str(data), pair=pair, columns=parse_columns(columns) or None),
+            place=DataPlace(data=str(data), **naming),
             world=replace(world, device=place),
             precision=precisions.choose(precision, place),
             console=console,
@@ -190,6 +200,7 @@ def train(
                 "source": str(data),
                 "started": datetime.now().astimezone().isoformat(timespec="seconds"),
                 "samples": samples,
+                **{name: value for name, value in naming.items() if value},
             },
         )
         return job.run_all(resume=resume or world.attempt > 0)
@@ -220,7 +231,11 @@ def load(run: str | Path, *, device: str = "cpu") -> Task:
     Raises:
         RunError: if the folder is not a run, is damaged, or has no weights yet.
     """
-    return Run(Path(run)).task().to(precisions.pick_device(device))
+    folder = Run(Path(run))
+    task = folder.task().to(precisions.pick_device(device))
+    with suppress(RunError):  # a damaged file of scores
+        task.belief = ValidationScores.read(folder).belief
+    return task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -295,7 +310,7 @@ def assess(
         split: which split of a folder: "train", "valid" or "test".
         pair: for parallel text files, the two languages, such as "en-de".
         columns: names of columns in the data by the names that the task knows them by: a mapping,
-            or "source=english,target=french".
+            or "source=english,target=french"; those of the training if left out.
         run: the task's run folder; of the data that it was trained on, the split "valid" is then
             what training held out.
         skip_broken: leave out images and vector files that are missing or damaged.
@@ -313,6 +328,8 @@ def assess(
         raise DataError(f"there is no split {split!r}; choose one of {', '.join(SPLITS)}")
 
     reading: dict[str, Any] = {"pair": pair, "columns": columns, "skip_broken": skip_broken}
+    if run is not None and not (pair or columns):
+        reading |= _naming_of(Run(Path(run)), data, task.columns, split)
     training = None if run is None else _held_out(Run(Path(run)), data, task.columns, reading)
     if training is not None and split == "valid":
         splitting = Run(Path(run or "")).splitting()
@@ -352,6 +369,17 @@ def assess(
     evaluation = task.evaluate(items, **options)
     notify("measuring attention")
     return with_attention(task, evaluation, golds=golds, back=back)
+
+
+def _naming_of(run: Run, data: str | Path, columns: Sequence[Column], split: str) -> dict[str, Any]:
+    """Return the names of columns that training was given, if the data has such columns too."""
+    if not (naming := run.naming()):
+        return naming
+    try:
+        sources.open_corpus(data, columns, **naming, valid_fraction=0.0, required=(split,))
+    except DataError:  # opening it by the usual names reports what is wrong
+        return {}
+    return naming
 
 
 def _held_out(
@@ -654,7 +682,7 @@ class _Job:
     def finish(self, task: Task, data: TrainingData, baselines: Sequence[Baseline]) -> None:
         """Calibrate the task, measure it beside its baselines, and write its report.
 
-        Some items are kept to compare engines by.
+        Some items are kept to compare engines by, and to try the model with.
         """
         self.run.trim()
         self.notify("measuring the best weights for the report")
@@ -663,15 +691,18 @@ class _Job:
             self.notify(remark)
         evaluation = validated(task, data.items)
         keep_baselines(self.run, baselines, self.place)
+        looked = None
         if evaluation is not None:
+            looked = looked_into(task, evaluation)
+            task.belief = belief(looked.meanings)
             counts = {"train": len(data.plan.lengths), "valid": len(data.valid)}
-            keep_scores(self.run, task, evaluation, counts)
+            keep_scores(self.run, task, evaluation, counts, task.belief)
         scores = {} if evaluation is None else evaluation.scores
         _, remarks = baseline_remarks(self.run, task, scores, baselines)
         samples = self.keeps_samples()
-        write_report(self.run, task, evaluation, baselines, remarks, samples=samples)
-        if samples and isinstance(task, HasEngine):
-            self.run.keep_samples(data.items)
+        write_report(self.run, task, looked, baselines, remarks, samples=samples)
+        if samples:
+            self.run.keep_samples(examples_of(task, data.items))
         for line in (*(evaluation.remarks if evaluation else ()), *remarks):
             self.notify(line)
 

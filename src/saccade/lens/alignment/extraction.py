@@ -12,9 +12,6 @@ import numpy as np
 from jaxtyping import Float
 
 from saccade.errors import MetricError, ShapeError
-from saccade.lens.alignment.align_by import (
-    AlignBy as AlignBy,  # noqa: PLC0414 - its earlier place
-)
 from saccade.lens.alignment.align_by import Symmetrise
 
 Link = tuple[int, int]

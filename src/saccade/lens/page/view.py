@@ -75,6 +75,11 @@ class Viewable(Protocol):
         ...
 
     @property
+    def belief(self) -> str:
+        """How far to trust its attention; may be empty."""
+        ...
+
+    @property
     def weights(self) -> Mapping[str, np.ndarray]:
         """Weights (heads, tokens written, tokens read) of each layer."""
         ...
@@ -117,17 +122,20 @@ def view_inputs(records: Records) -> list[list[dict[str, object]]]:
     ]
 
 
-def view_model(record: Viewable, name: str = "", belief: str = "") -> dict[str, object]:
+def view_model(
+    record: Viewable, name: str = "", scores: Mapping[str, object] | None = None
+) -> dict[str, object]:
     """Return one record as the view reads it.
 
     Args:
         record: the record.
         name: the name of its model.
-        belief: a sentence about how far to trust its attention.
+        scores: of a given output, its `tokens` and `confidence` as `ScoredAnswer.to_dict` has them.
     """
     return {
         "name": name,
-        "belief": belief,
+        "belief": record.belief,
+        **({"scores": scores} if scores else {}),
         "align": {"layer": record.align_by.layer, "head": record.align_by.head},
         "read": record.read.view(),
         "wrote": None if record.reads_itself else record.wrote.view(),

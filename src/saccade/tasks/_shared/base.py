@@ -198,10 +198,6 @@ class Task(nn.Module, Predictor):
         """Yield the items of a split; rows with the same input are one item."""
         return grouped(split)
 
-    def input_of(self, item: Item) -> TaskInput:
-        """Return the input of an item, as `predict` takes it."""
-        return item.inputs[0]
-
     @property
     def attention_layers(self) -> Sequence[str] | None:
         """The names of the attentions that `look` records; None for all."""
@@ -291,7 +287,7 @@ class Task(nn.Module, Predictor):
             rows = zip(given, self.token_scores(batch, given), strict=True)
             return [scored_answer(text, tokens) for text, tokens in rows]
 
-        look = self.look if attention else None
+        look = self.look_with_belief if attention else None
         answers = answer_all(
             examples, scored, look, self.workers, batch_size=batch_size, on_batch=None
         )

@@ -7,11 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from saccade.data.corpus import Item
 from saccade.decoding import TextEngine
 from saccade.tasks._shared.answering import NO_OPTIONS, Answer, Options
 from saccade.tasks._shared.description import TextInput
 from saccade.tasks._shared.generating import GeneratingPredictor, GenerationExample, answer_of
 from saccade.text import Tokenizer
+
+PROMPT = 80
+"""The characters of a validation text that are continued."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -67,6 +71,10 @@ class ContinuingPredictor(GeneratingPredictor):
             answer_of(hypotheses, partial(self.continuation, example.tokens))
             for example, hypotheses in zip(examples, rows, strict=True)
         ]
+
+    def input_of(self, item: Item) -> str:
+        """Return the beginning of a text."""
+        return item.inputs[0][:PROMPT]
 
     def contexts(self, prompts: Sequence[str]) -> list[list[int]]:
         """Return the token ids that the answer to each prompt continues."""

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from saccade.data.corpus import Item
 from saccade.decoding import GenerationConfig
 from saccade.errors import DataError, WatchError
 from saccade.tasks._shared.answering import (
@@ -40,10 +41,12 @@ class Predictor(ABC):
     Attributes:
         name: The `task` of its recipes.
         unsplit: The options of `prepare` with which each input is one example.
+        belief: How far to trust the attention of the trained model, in words; "" if unknown.
     """
 
     name: ClassVar[str]
     unsplit: ClassVar[Options] = NO_OPTIONS
+    belief: str = ""
 
     @abstractmethod
     def describe(self) -> Description:
@@ -74,9 +77,19 @@ class Predictor(ABC):
             "use a model with attention"
         )
 
+    def look_with_belief(
+        self, examples: Sequence[Any], answers: Sequence[Answer]
+    ) -> list[AttentionRecord]:
+        """Return what `look` does, with how far to trust it."""
+        return [record.with_belief(self.belief) for record in self.look(examples, answers)]
+
     def join(self, examples: Sequence[Any], answers: list[Answer]) -> list[Answer]:
         """Return one answer per input from the answers to all examples."""
         return answers
+
+    def input_of(self, item: Item) -> TaskInput:
+        """Return the input of an item, as `predict` takes it."""
+        return item.inputs[0]
 
     @property
     def reads(self) -> str:
@@ -185,7 +198,7 @@ class Predictor(ABC):
         on_batch: OnBatch | None = None,
     ) -> list[Answer]:
         """Answer prepared examples."""
-        look = self.look if attention else None
+        look = self.look_with_belief if attention else None
         answers = answer_all(
             examples, self.answer, look, self.workers, batch_size=batch_size, on_batch=on_batch
         )
