@@ -72,7 +72,8 @@ def run(
             "--measure",
             help="Also measure how far to trust the attention: erase the parts with the "
             "largest weights, compare the heads and remove them one at a time. Give several "
-            "INPUTs. The measures are printed and written beside FILE (FILE-measures.json).",
+            "INPUTs. The measures are printed, shown on the page, and written beside FILE "
+            "(FILE-measures.json).",
         ),
     ] = False,
     device: Device = "auto",
@@ -93,13 +94,14 @@ def run(
         records, measures = _look_of_folder(
             model, items, layer, max_length, device, measured=measured
         )
-    with record_writer(out) as save:
+    plain = None if measures is None else measures.as_json()
+    with record_writer(out, plain) as save:
         for number, record in enumerate(records, 1):
             save(record, number)
     print(f"wrote {out}")
     if measures is not None:
         path = out.with_name(f"{out.stem}-measures.json")
-        path.write_text(json.dumps(measures.as_json(), indent=1) + "\n", encoding="utf-8")
+        path.write_text(json.dumps(plain, indent=1) + "\n", encoding="utf-8")
         print(f"wrote {path}\n\n{measures}")
 
 

@@ -119,6 +119,7 @@ class TextToTextConfig(TaskConfig):
     ) -> TextToText:
         """Return a task with new weights, and with vocabularies of this data or of a folder."""
         if vocabulary is not None:
+            self._require_sides(vocabulary)
             task = self.restore(vocabulary)
             task.align_by = AlignBy()  # chosen again after training
             return task
@@ -132,6 +133,18 @@ class TextToTextConfig(TaskConfig):
             targets = (row.values[1] for row in train)
             target = Tokenizer.train(targets, self.text.target)
         return TextToText(self, source, target, reads_lines=seen.several > MANY * seen.rows)
+
+    def _require_sides(self, folder: Path) -> None:
+        """Raise unless a folder has as many vocabularies as the recipe."""
+        if (self.text.target is None) != (folder / VOCABULARY_FILE).is_file():
+            has, change = (
+                ("two vocabularies", "--set 'text.target={ kind = \"bpe\" }'")
+                if self.text.target is None
+                else ("one vocabulary for both sides", "a recipe without text.target")
+            )
+            raise RunError(
+                f"the model to start from has {has}, and this recipe has not; start with {change}"
+            )
 
     def restore(self, folder: Path) -> TextToText:
         """Return the task of a run folder, with new weights."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from saccade import config
 from saccade.errors import RunError
 from saccade.interop import huggingface
 from saccade.interop.huggingface.model_rewrites import with_rows
+from saccade.interop.huggingface.task_import import read_task
 from saccade.interop.huggingface.vocabulary import TOKENIZER, read_vocabulary
 from saccade.models import TranslatorConfig
 from saccade.positions import Learned
@@ -25,14 +27,21 @@ class WarmStart:
     """Another model to start from.
 
     Args:
-        folder: where its vocabularies are.
+        folder: the folder that was given.
         model: its options, as the `[model]` table of a recipe has them.
         tensors: its weights, by name.
+        staging: a folder with its vocabularies, if they are not those of `folder`.
     """
 
     folder: Path
     model: Mapping[str, Any]
     tensors: Mapping[str, Tensor]
+    staging: TemporaryDirectory[str] | None = None
+
+    @property
+    def vocabulary(self) -> Path:
+        """The folder of its vocabularies."""
+        return self.folder if self.staging is None else Path(self.staging.name)
 
     def fitting(self, task: Task) -> dict[str, Tensor]:
         """Return the weights that a task can start from: those of the same name and shape.
@@ -61,6 +70,16 @@ class WarmStart:
                     f"{tuple(own[name].shape)}. Leave that part of the recipe as it is there"
                 )
         return taken
+
+
+def _translator(folder: Path) -> WarmStart:
+    """Return the translator of a Hugging Face folder with the control tokens that it lacked."""
+    task = read_task(folder).task
+    staging = TemporaryDirectory(prefix="saccade-init-")
+    for name, text in task.files().items():
+        (Path(staging.name) / name).write_text(text, encoding="utf-8")
+    model = config.plain(task.config)["model"]
+    return WarmStart(folder, model, tensors_of(task.model), staging)
 
 
 def _tables_of_images(task: Task, taken: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
@@ -100,10 +119,7 @@ def open_warm_start(where: str | Path) -> WarmStart:
             "run, or a Hugging Face folder of a text encoder, a language model or a vit"
         )
     if isinstance(described.config, TranslatorConfig):
-        raise RunError(
-            f"{folder} holds a translator, which must be imported first: run `saccade import "
-            f"{folder} --out RUN`, then start with --init RUN"
-        )
+        return _translator(folder)
     if described.vocabulary is None:
         table = config.plain(described.config)
         table["encoder"]["position"].pop("grid")  # that of the images

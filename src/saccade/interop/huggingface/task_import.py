@@ -179,8 +179,8 @@ def _saccade_facts(folder: HuggingFaceFolder) -> SaccadeFacts:
 def _text_to_text(source: ImportSource) -> ImportPlan:
     """Plan a translator with one vocabulary, or one per side; missing control tokens get rows.
 
-    Marian begins a text with any token, usually the padding. Here the start is a token of its own
-    with the same vector.
+    Marian and T5 begin a text with any token, usually the padding. Here the start is a token of its
+    own with the same vector.
     """
     folder, facts = source.folder, source.folder.facts
     rows = folder.network.vocabulary_sizes
@@ -215,14 +215,18 @@ def _text_to_text(source: ImportSource) -> ImportPlan:
         read, files = written, {VOCABULARY_FILE: written}
 
     def rewrite(model: nn.Module) -> nn.Module:
-        vector = submodule(model, "decoder", TransformerDecoder).embedding.weight[first_token]
+        before = submodule(model, "decoder", TransformerDecoder)
+        vectors = before.embedding.weight[first_token], before.output.weight[first_token]
         model = with_rows(with_rows(model, **known), source=len(read), target=len(written))
         decoder = submodule(model, "decoder", TransformerDecoder)
-        if first_token != written.start:
-            assert decoder.output.bias is not None
-            with torch.no_grad():
-                decoder.embedding.weight[written.start] = vector
-                decoder.output.bias[written.start] = NEVER
+        embedding, output = decoder.embedding.weight, decoder.output
+        with torch.no_grad():
+            if output.bias is None:  # tokens are added as unlikely as the first one
+                embedding[known["target"] :], output.weight[known["target"] :] = vectors
+            elif first_token != written.start:
+                output.bias[written.start] = NEVER
+            if first_token != written.start:
+                embedding[written.start] = vectors[0]
         return model
 
     match facts.get("max_position_embeddings"):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 import json
 import math
 from abc import ABC, abstractmethod
@@ -22,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from PIL import Image
+from torch import nn
 
 from saccade.cancellation import raise_if_cancelled
 from saccade.config import Count
@@ -31,7 +33,9 @@ from saccade.data.sources.images import ResizeMethod, decode_image, read_image, 
 from saccade.data.sources.text_files import file_digest
 from saccade.data.store.cache import Encoded, arrays_once
 from saccade.data.store.stacked import Array, StackedArrays
+from saccade.data.transforms.augment import AugmentConfig
 from saccade.encoders.efficientnet import EfficientNetLite0
+from saccade.encoders.patches import FrozenEncoder
 from saccade.errors import (
     BrokenImagesError,
     DataError,
@@ -191,7 +195,43 @@ class Pixels(View):
 
 
 class Features(View):
-    """The grid of features (d, rows, columns) of EfficientNet-Lite0, which is not trained.
+    """The features (d, rows, columns) of a network that is not trained, computed once per image."""
+
+    @property
+    @abstractmethod
+    def digest(self) -> str:
+        """The SHA-256 of the weights of the network."""
+
+    @property
+    @abstractmethod
+    def network(self) -> nn.Module:
+        """The network that computes the features."""
+
+    @property
+    def key(self) -> str:  # type: ignore[override]
+        """A name of the pixels and the weights."""
+        return f"features {FORMAT} {self.pixels.key} {self.digest}"
+
+    def array(self, image: Image.Image) -> npt.NDArray[np.float16]:
+        """Return features (d, rows, columns) in float16."""
+        pixels = torch.from_numpy(self.pixels.array(image)).unsqueeze(0)
+        device = next(self.network.parameters()).device
+        with torch.no_grad():
+            grid = self.network(self.pixels.read(pixels.to(device)))[0]
+        features: npt.NDArray[np.float16] = grid.half().cpu().numpy()
+        return features
+
+    def read(self, arrays: Tensor) -> Float[Tensor, "b c h w"]:
+        """Return the features in float32."""
+        return arrays.float()
+
+    def describe(self) -> ImageInput:
+        """Return the description of the images, with the network that reads them first."""
+        return replace(super().describe(), features=lambda: self.network)
+
+
+class EfficientNetFeatures(Features):
+    """The features of EfficientNet-Lite0, whose weights are in a file outside the run folder.
 
     Args:
         config: The preparation of the pixels.
@@ -204,7 +244,7 @@ class Features(View):
         self.weights, self._expected = weights, digest
 
     @cached_property
-    def digest(self) -> str:
+    def digest(self) -> str:  # type: ignore[override]
         """The SHA-256 of the file of weights."""
         require_weights(self.weights)
         digest = file_digest(Path(self.weights))
@@ -216,36 +256,83 @@ class Features(View):
             )
         return digest
 
-    @property
-    def key(self) -> str:  # type: ignore[override]
-        """A name of the pixels and the weights."""
-        return f"features {FORMAT} {self.pixels.key} {self.digest}"
-
-    def array(self, image: Image.Image) -> npt.NDArray[np.float16]:
-        """Return features (d, rows, columns) in float16."""
-        pixels = torch.from_numpy(self.pixels.array(image)).unsqueeze(0)
-        with torch.no_grad():
-            grid = self.network(self.pixels.read(pixels))[0]
-        features: npt.NDArray[np.float16] = grid.half().numpy()
-        return features
-
-    def read(self, arrays: Tensor) -> Float[Tensor, "b c h w"]:
-        """Return the features in float32."""
-        return arrays.float()
-
     def facts(self) -> dict[str, object]:
         """Return the digest of the weights."""
         return {"weights": self.digest}
 
-    def describe(self) -> ImageInput:
-        """Return the description of the images, with the network that reads them first."""
-        return replace(super().describe(), features=lambda: self.network)
-
     @cached_property
-    def network(self) -> EfficientNetLite0:
+    def network(self) -> EfficientNetLite0:  # type: ignore[override]
         """The network that computes the features."""
         assert self.digest
         return EfficientNetLite0.load(self.weights)
+
+
+class EncoderFeatures(Features):
+    """The states of an encoder that is part of the model and is not trained.
+
+    Args:
+        pixels: The preparation of the pixels.
+        encoder: The encoder.
+    """
+
+    def __init__(self, pixels: Pixels, encoder: FrozenEncoder) -> None:
+        self.pixels, self.encoder = pixels, encoder
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the weights as they are now, and of the scale of the pixels."""
+        digest = hashlib.sha256(json.dumps(self.facts()).encode())
+        for name, tensor in self.encoder.state_dict().items():
+            digest.update(name.encode())
+            digest.update(tensor.detach().cpu().contiguous().numpy())
+        return digest.hexdigest()
+
+    @property
+    def network(self) -> nn.Module:
+        """The encoder as a network of images."""
+        return _FeatureNetwork(self.encoder)
+
+    def facts(self) -> dict[str, object]:
+        """Return the scale of the pixels."""
+        return self.pixels.facts()
+
+
+class _FeatureNetwork(nn.Module):
+    """The features of an encoder, as a module."""
+
+    def __init__(self, encoder: FrozenEncoder) -> None:
+        super().__init__()
+        self.encoder = encoder
+
+    def forward(self, image: Float[Tensor, "b c h w"]) -> Float[Tensor, "b d 1 n"]:
+        """Return the features of images."""
+        return self.encoder.features(image)
+
+
+def with_encoder(view: View, encoder: nn.Module) -> View:
+    """Return the view of a model with this encoder: if it is frozen, its states."""
+    match view, encoder:
+        case Pixels(), FrozenEncoder():
+            return EncoderFeatures(view, encoder)
+    return view
+
+
+def require_augmentable(augment: AugmentConfig, key: str) -> None:
+    """Raise if images are changed in training although their features are computed once."""
+    if augment != AugmentConfig():
+        raise RecipeError(
+            "augment has no effect with features that are computed once for each image; leave it "
+            f"out (--set 'augment={{}}'), or set {key}"
+        )
+
+
+def require_initialised(init: Path | None, key: str) -> None:
+    """Raise if an encoder is frozen that has no pretrained weights."""
+    if init is None:
+        raise RecipeError(
+            f"{key} = true keeps the weights that training starts from, and there are none; give "
+            "a folder of ViT or DeiT, or a run, with --init"
+        )
 
 
 def require_weights(path: str) -> None:
