@@ -28,6 +28,7 @@ CAPTIONER = (
     "model.decoder.hidden_dim=16",
     "generation.max_length=4",
 )
+FROZEN = (*CAPTIONER, "model.encoder.frozen=true")
 CLASSIFIER = ("augment={}", "image.scale=half")
 
 
@@ -57,8 +58,8 @@ def data(tmp_path: Path) -> Path:
     return table
 
 
-def trained(recipe: str, data: Path, init: Path | None, *changes: str) -> Task:
-    out = data.parent.parent / f"run-{len(list(data.parent.parent.iterdir()))}"
+def trained(recipe: str, data: Path, init: Path | None, *changes: str, name: str = "run") -> Task:
+    out = data.parent.parent / name
     return saccade.train(
         recipe,
         data=data,
@@ -97,7 +98,7 @@ def states_of(body: Any, names: list[str]) -> torch.Tensor:
 def test_states_of_a_frozen_captioner_are_those_of_transformers(
     body: Any, folder: Path, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    task = trained("caption-transformer", data, folder, *CAPTIONER, "model.encoder.frozen=true")
+    task = trained("caption-transformer", data, folder, *FROZEN)
     assert isinstance(task.view, EncoderFeatures)
     arrays = task.gallery.arrays(images(data))
     assert arrays.shape == (3, 21, 1, 16)
@@ -106,11 +107,10 @@ def test_states_of_a_frozen_captioner_are_those_of_transformers(
     assert not any(p.requires_grad for p in task.model.encoder.parameters())
     answers = task.predict(images(data), attention=True)
     assert answers[0].attention.read.grid == (4, 4)
-    again = saccade.load(data.parent.parent / "run-3")
+    again = saccade.load(data.parent.parent / "run")
     assert again.predict(images(data)) == task.predict(images(data))
     monkeypatch.setattr(Features, "array", None)  # the cache has them
-    monkeypatch.setattr(Image, "open", None)
-    same = trained("caption-transformer", data, folder, *CAPTIONER, "model.encoder.frozen=true")
+    same = trained("caption-transformer", data, folder, *FROZEN, name="second")
     assert torch.equal(same.model.output.weight, task.model.output.weight)
 
 
@@ -158,11 +158,10 @@ def test_a_frozen_classifier_equals_one_that_reads_pixels(
 
 def test_frozen_models_run_as_onnx(vit: Any, folder: Path, data: Path, tmp_path: Path) -> None:
     """`export_task` compares the answers to noise with those of the model."""
-    captioner = trained(
-        "caption-transformer", data, folder, *CAPTIONER, "model.encoder.frozen=true"
-    )
+    captioner = trained("caption-transformer", data, folder, *FROZEN)
     export_task(captioner, "onnx", tmp_path / "captioner")
-    classifier = trained("vit-small", data, folder, *CLASSIFIER, "model.frozen=true")
+    changes = (*CLASSIFIER, "model.frozen=true")
+    classifier = trained("vit-small", data, folder, *changes, name="second")
     export_task(classifier, "onnx", tmp_path / "classifier")
 
 

@@ -169,7 +169,6 @@ class FrozenEncoder(TransformerEncoder):
         """Stay in evaluation mode."""
         return super().train(mode=False)
 
-    @torch.no_grad()
     def features(self, image: Float[Tensor, "b c height width"]) -> Float[Tensor, "b d 1 n"]:
         """Return the states of images, side by side in a grid of one row."""
         return super().forward(image).states.transpose(1, 2).unsqueeze(2)

@@ -136,14 +136,16 @@ class TextToTextConfig(TaskConfig):
 
     def _require_sides(self, folder: Path) -> None:
         """Raise unless a folder has as many vocabularies as the recipe."""
-        if (self.text.target is None) != (folder / VOCABULARY_FILE).is_file():
-            has, change = (
-                ("two vocabularies", "--set 'text.target={ kind = \"bpe\" }'")
-                if self.text.target is None
-                else ("one vocabulary for both sides", "a recipe without text.target")
-            )
+        is_shared = (folder / VOCABULARY_FILE).is_file()
+        if is_shared and self.text.target is not None:
             raise RunError(
-                f"the model to start from has {has}, and this recipe has not; start with {change}"
+                "the model to start from has one vocabulary for both sides, and the recipe two; "
+                "leave text.target out of the recipe"
+            )
+        if not is_shared and self.text.target is None:
+            raise RunError(
+                "the model to start from has two vocabularies, and the recipe one for both sides; "
+                "add --set 'text.target={ kind = \"bpe\" }'"
             )
 
     def restore(self, folder: Path) -> TextToText:
