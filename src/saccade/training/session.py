@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache, cached_property, partial
@@ -500,9 +501,9 @@ class _Job:
             return None
         facts |= self.survey()
         torch.manual_seed(self.recipe.training.seed)
-        folder = None if self.initial is None else self.initial.vocabulary
         adaptation = adapt(self.recipe, self.text_facts())
-        with self.console.counting("reading the training data, rows:") as bar:
+        vocabulary = nullcontext() if self.initial is None else self.initial.vocabulary()
+        with vocabulary as folder, self.console.counting("reading the training data, rows:") as bar:
             task = adaptation.recipe.options.create(splits["train"], bar.to, folder)
         taken = {} if self.initial is None else self.initial.fitting(task)
         task.model.load_state_dict(taken, strict=False)  # encoded data may depend on them

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -30,18 +31,24 @@ class WarmStart:
         folder: the folder that was given.
         model: its options, as the `[model]` table of a recipe has them.
         tensors: its weights, by name.
-        staging: a folder with its vocabularies, if they are not those of `folder`.
+        files: its vocabularies, if they are not those of `folder`.
     """
 
     folder: Path
     model: Mapping[str, Any]
     tensors: Mapping[str, Tensor]
-    staging: TemporaryDirectory[str] | None = None
+    files: Mapping[str, str] = field(default_factory=dict)
 
-    @property
-    def vocabulary(self) -> Path:
-        """The folder of its vocabularies."""
-        return self.folder if self.staging is None else Path(self.staging.name)
+    @contextmanager
+    def vocabulary(self) -> Iterator[Path]:
+        """Yield the folder of its vocabularies."""
+        if not self.files:
+            yield self.folder
+            return
+        with TemporaryDirectory(prefix="saccade-init-") as staging:
+            for name, text in self.files.items():
+                (Path(staging) / name).write_text(text, encoding="utf-8")
+            yield Path(staging)
 
     def fitting(self, task: Task) -> dict[str, Tensor]:
         """Return the weights that a task can start from: those of the same name and shape.
@@ -74,12 +81,9 @@ class WarmStart:
 
 def _translator(folder: Path) -> WarmStart:
     """Return the translator of a Hugging Face folder with the control tokens that it lacked."""
-    task = read_task(folder).task
-    staging = TemporaryDirectory(prefix="saccade-init-")
-    for name, text in task.files().items():
-        (Path(staging.name) / name).write_text(text, encoding="utf-8")
-    model = config.plain(task.config)["model"]
-    return WarmStart(folder, model, tensors_of(task.model), staging)
+    read = read_task(folder)
+    model = config.plain(read.options)["model"]
+    return WarmStart(folder, model, tensors_of(read.task.model), read.task.files())
 
 
 def _tables_of_images(task: Task, taken: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
