@@ -1,7 +1,7 @@
 """T5 (Raffel et al. 2020): a pre-norm translator with RMS norm and buckets of distances."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from torch import nn
 
@@ -113,7 +113,7 @@ class T5(Family):
     def config(self, architecture: str) -> TranslatorConfig:
         """Return the options of encoder and decoder."""
         gated = self.feed_forward_proj == "gated-gelu"
-        block = {
+        block: dict[str, Any] = {
             "num_heads": self.num_heads,
             "head_dim": self.d_kv,
             "hidden_dim": self.d_ff,
