@@ -24,6 +24,7 @@ from saccade.training import recipe as recipes
 from saccade.training.console import Console
 from saccade.training.run import Run
 from tests.interop import test_llama, test_t5
+from tests.onnx_export import without_shape_checks
 from tests.serve.conftest import send_request
 
 CLOSE = {"rtol": 1e-4, "atol": 1e-4}
@@ -187,8 +188,9 @@ def test_llama_trains_on_from_a_run_and_from_its_folder(folder: Path, tmp_path: 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", [t5, llama])
 def test_engines_and_the_server_give_the_same_answers(
-    family: Any, folder: Path, tmp_path: Path
+    family: Any, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    without_shape_checks(monkeypatch)
     family(folder)
     task = imported(folder, tmp_path / "run")
     options = {"beam": 1, "max_length": 5} | ({"temperature": 0.0} if family is llama else {})

@@ -222,7 +222,7 @@ class Absolute(Position):
 
 
 class Sizes(NamedTuple):
-    """What a stack of layers hands down to its positional encoding.
+    """The sizes of a stack of layers, from which its positional encoding is built.
 
     Attributes:
         dim: Width of the tokens, concatenated positions included.
