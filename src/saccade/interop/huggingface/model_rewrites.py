@@ -40,7 +40,7 @@ def thawed(model: M) -> M:
     if not isinstance(getattr(model, "encoder", None), FrozenEncoder):
         return model
     model = copy.deepcopy(model)
-    submodule(model, "encoder", FrozenEncoder).__class__ = TransformerEncoder
+    submodule(model, "encoder", TransformerEncoder).__class__ = TransformerEncoder
     return model
 
 

@@ -244,7 +244,7 @@ class EfficientNetFeatures(Features):
         self.weights, self._expected = weights, digest
 
     @cached_property
-    def digest(self) -> str:  # type: ignore[override]
+    def digest(self) -> str:
         """The SHA-256 of the file of weights."""
         require_weights(self.weights)
         digest = file_digest(Path(self.weights))
@@ -261,7 +261,7 @@ class EfficientNetFeatures(Features):
         return {"weights": self.digest}
 
     @cached_property
-    def network(self) -> EfficientNetLite0:  # type: ignore[override]
+    def network(self) -> EfficientNetLite0:
         """The network that computes the features."""
         assert self.digest
         return EfficientNetLite0.load(self.weights)
