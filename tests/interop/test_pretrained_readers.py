@@ -1,5 +1,6 @@
 """Captioners and classifiers that start from a ViT or DeiT, trained on or with cached states."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -181,3 +182,17 @@ def test_what_cannot_be_frozen_is_an_error(data: Path) -> None:
         trained("caption-transformer", data, None, *vit, "augment.flip=true")
     with pytest.raises(RecipeError, match="augment has no effect with features"):
         trained("vit-small", data, None, "model.frozen=true")
+
+
+def test_pixels_have_the_scale_that_the_weights_expect(vit: Any, folder: Path, data: Path) -> None:
+    facts = {"image_mean": [0.1, 0.2, 0.3], "image_std": [0.4, 0.5, 0.6], "size": 15}
+    (folder / "preprocessor_config.json").write_text(json.dumps(facts))
+    task = trained("caption-transformer", data, folder, *FROZEN)
+    assert task.view.facts()["mean"] == pytest.approx([25.5, 51, 76.5])
+    assert task.view.facts()["spread"] == pytest.approx([102, 127.5, 153])
+    again = trained("vit-small", data, data.parent.parent / "run", "augment={}", name="second")
+    assert again.pixels.scale == task.view.pixels.scale
+    halved = trained("vit-small", data, folder, *CLASSIFIER, name="third")
+    assert halved.pixels.scale.mean == (127.5,) * 3
+    with pytest.raises(RecipeError, match='image.scale = "init" is the scale of the model'):
+        trained("vit-small", data, None, "image.scale=init", name="fourth")

@@ -123,7 +123,7 @@ class ImageClassificationConfig(TaskConfig):
         """Return a task with new weights and the labels of this data; it has no vocabulary."""
         if self.frozen:
             require_initialised(vocabulary, "model.frozen")
-        pixels = new_pixels(self.image, self.model.channels, train)
+        pixels = new_pixels(self.image, self.model.channels, train, vocabulary)
         labels = learn_labels(train, self.labels)
         about = AboutClassifier(counts=count_labels(train, labels))
         return ImageClassification(self, pixels, labels, about)

@@ -182,7 +182,7 @@ class ImageToTextConfig(TaskConfig):
             require_initialised(vocabulary, "model.encoder.frozen")
         texts = (row.values[1] for row in train.read(progress))
         tokenizer = vocabulary_from(vocabulary, texts, self.text.vocabulary)
-        return ImageToText(self, self._new_view(train), tokenizer)
+        return ImageToText(self, self._new_view(train, vocabulary), tokenizer)
 
     def restore(self, folder: Path) -> ImageToText:
         """Return the task of a run folder, with new weights."""
@@ -198,10 +198,10 @@ class ImageToTextConfig(TaskConfig):
             view = pixels_of(self.image, reader.channels, scale)
         return ImageToText(self, view, Tokenizer.load(folder / VOCABULARY_FILE))
 
-    def _new_view(self, train: Split) -> View:
+    def _new_view(self, train: Split, init: Path | None) -> View:
         reader = self.model.encoder
         if not isinstance(reader, EfficientNetConfig):
-            return new_pixels(self.image, reader.channels, train)
+            return new_pixels(self.image, reader.channels, train, init)
         if self.frozen:
             return EfficientNetFeatures(self.image, reader.weights)
         return Pixels(self.image, reader.channels, Scale.even(reader.channels, *PRETRAINED))

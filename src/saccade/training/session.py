@@ -163,6 +163,9 @@ def train(
             choice = choose_recipe(data, **reading, changes=known, processes=world.size)
             recipe, changes = choice.recipe, (*choice.changes, *changes)
         initial, model = _initialisation(run, init, resumed=resumed)
+        if initial is not None and initial.has_scale:
+            images = hasattr(recipes.load(recipe).options, "image")
+            changes = ["image.scale=init", *changes] if images else changes
         chosen = recipes.load(recipe, [*changes, *overrides], model)
         if resumed and str(recipe) == run.about().get("recipe"):
             chosen = run.recipe_for_resuming(chosen)

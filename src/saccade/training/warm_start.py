@@ -11,15 +11,16 @@ from typing import Any
 
 from saccade import config
 from saccade.errors import RunError
+from saccade.files import read_json
 from saccade.interop import huggingface
 from saccade.interop.huggingface.model_rewrites import with_rows
-from saccade.interop.huggingface.task_import import read_task
+from saccade.interop.huggingface.task_import import read_scale, read_task
 from saccade.interop.huggingface.vocabulary import TOKENIZER, read_vocabulary
 from saccade.models import TranslatorConfig
 from saccade.positions import Learned
 from saccade.positions.learned import resized
 from saccade.shapes import Tensor
-from saccade.tasks import Task
+from saccade.tasks import IMAGE_FILE, Task
 from saccade.training.run import Run, tensors_of
 
 
@@ -31,7 +32,7 @@ class WarmStart:
         folder: the folder that was given.
         model: its options, as the `[model]` table of a recipe has them.
         tensors: its weights, by name.
-        files: its vocabularies, if they are not those of `folder`.
+        files: its vocabularies, or the scale of its pixels, if they are not in `folder`.
     """
 
     folder: Path
@@ -39,9 +40,16 @@ class WarmStart:
     tensors: Mapping[str, Tensor]
     files: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def has_scale(self) -> bool:
+        """Whether the scale of the pixels that its weights expect is known."""
+        path = self.folder / IMAGE_FILE
+        facts = read_json(path) if path.is_file() else self.files.get(IMAGE_FILE, ())
+        return "mean" in facts
+
     @contextmanager
     def vocabulary(self) -> Iterator[Path]:
-        """Yield the folder of its vocabularies."""
+        """Yield the folder of its vocabularies, or of the scale of its pixels."""
         if not self.files:
             yield self.folder
             return
@@ -127,7 +135,9 @@ def open_warm_start(where: str | Path) -> WarmStart:
     if described.vocabulary is None:
         table = config.plain(described.config)
         table["encoder"]["position"].pop("grid")  # that of the images
-        return WarmStart(folder, table, tensors_of(huggingface.load(folder)))
+        scale = read_scale(folder)
+        files = {} if scale is None else {IMAGE_FILE: scale}
+        return WarmStart(folder, table, tensors_of(huggingface.load(folder)), files)
     tokenizer = read_vocabulary(folder / TOKENIZER, (), described.vocabulary or 0)
     count = len(tokenizer)
     model = with_rows(huggingface.load(folder), source=count, target=count)

@@ -306,16 +306,9 @@ def _language_modeling(source: ImportSource) -> ImportPlan:
 
 def _image_classification(source: ImportSource) -> ImportPlan:
     """Plan an image classifier with the size and scale of preprocessor_config.json."""
-    size, facts = _image_size(source), _preprocessor(source)
-    assert isinstance(source.folder.config, ImageClassifierConfig)
-    channels = source.folder.config.channels
-    mean, spread = (
-        _per_channel(source, facts, key, default, channels)
-        for key, default in (("image_mean", 0.5), ("image_std", 0.5))
-    )
-    labels = _labels(source)
+    size, labels = _image_size(source), _labels(source)
     files = {
-        IMAGE_FILE: json.dumps({"mean": mean, "spread": spread}),
+        IMAGE_FILE: _scale(source),
         LABELS_FILE: json.dumps(labels, ensure_ascii=False),
         CLASSIFIER_FILE: json.dumps({"temperature": source.own.temperature}),
     }
@@ -387,6 +380,27 @@ def _image_size(source: ImportSource) -> int:
             "--init"
         )
     return size
+
+
+def read_scale(folder: Path) -> str | None:
+    """Return the scale of the pixels of a folder, as run folders keep it; None if it is not known.
+
+    Raises:
+        InteropError: If the folder has no valid config.json or preprocessor_config.json.
+    """
+    if not (folder / PREPROCESSOR).is_file():
+        return None
+    return _scale(ImportSource(HuggingFaceFolder.open(folder), SaccadeFacts(), pairs=False))
+
+
+def _scale(source: ImportSource) -> str:
+    facts = _preprocessor(source)
+    assert isinstance(source.folder.config, ImageClassifierConfig)
+    channels = source.folder.config.channels
+    mean, spread = (
+        _per_channel(source, facts, key, 0.5, channels) for key in ("image_mean", "image_std")
+    )
+    return json.dumps({"mean": mean, "spread": spread})
 
 
 def _per_channel(

@@ -80,12 +80,13 @@ class ImageConfig:
             complete image, with black bars on two sides
     scale   the scale of pixels: "half": from -1 to 1; "data": by the mean and the spread of each
             colour in the training data; "imagenet": by those of ImageNet, for pretrained weights
-            that were trained so, such as those of DeiT
+            that were trained so, such as those of DeiT; "init": that of the model that training
+            starts from, which `--init` sets if it is known
     """
 
     size: Count = 32
     how: ResizeMethod = "squash"
-    scale: Literal["half", "data", "imagenet"] = "half"
+    scale: Literal["half", "data", "imagenet", "init"] = "half"
 
 
 @dataclass(frozen=True)
@@ -349,11 +350,25 @@ def require_weights(path: str) -> None:
         )
 
 
-def new_pixels(config: ImageConfig, channels: int, train: Split) -> Pixels:
-    """Return the view of a new task, perhaps scaled by the mean and spread of its training data."""
+def new_pixels(config: ImageConfig, channels: int, train: Split, init: Path | None) -> Pixels:
+    """Return the view of a new task, perhaps scaled by the mean and spread of its training data.
+
+    Args:
+        config: The preparation of images.
+        channels: The number of colour channels.
+        train: The training data.
+        init: The folder that training starts from.
+    """
     plain = Pixels(config, channels)
     if config.scale == "half":
         return plain
+    if config.scale == "init":
+        if init is None or not (init / FILE).is_file():
+            raise RecipeError(
+                'image.scale = "init" is the scale of the model that training starts from, which is '
+                'not known; start from another with --init, or use "half", "data" or "imagenet"'
+            )
+        return pixels_of(config, channels, read_facts(init))
     if config.scale == "imagenet":
         mean, spread = IMAGENET if channels == 3 else ((fmean(x),) for x in IMAGENET)
         return Pixels(config, channels, Scale(mean, spread))
