@@ -365,8 +365,8 @@ def new_pixels(config: ImageConfig, channels: int, train: Split, init: Path | No
     if config.scale == "init":
         if init is None or not (init / FILE).is_file():
             raise RecipeError(
-                'image.scale = "init" is the scale of the model that training starts from, which is '
-                'not known; start from another with --init, or use "half", "data" or "imagenet"'
+                'image.scale = "init" is the scale of the model that training starts from, which '
+                'is not known; choose a model with --init, or use "half", "data" or "imagenet"'
             )
         return pixels_of(config, channels, read_facts(init))
     if config.scale == "imagenet":
