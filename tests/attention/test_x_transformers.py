@@ -6,7 +6,9 @@ import torch
 import saccade
 
 x_transformers = pytest.importorskip(
-    "x_transformers", reason="needs x-transformers: pip install --no-deps x-transformers einops"
+    "x_transformers",
+    reason="needs x-transformers: pip install --no-deps x-transformers einops "
+    "einx loguru frozendict torch-einops-utils",
 )
 
 
