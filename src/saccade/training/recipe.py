@@ -210,7 +210,9 @@ def load(
     if model is not None:
         _require_task(table, str(name))
         by_hand.add("model")
-        kinds = config.classes(get_type_hints(tasks.config_of(table["task"]))["model"])
+        options = tasks.config_of(table["task"])
+        model = options.start_from(model)
+        kinds = config.classes(get_type_hints(options)["model"])
         known = {entry.name for kind in kinds for entry in fields(kind)}
         shared = {key: value for key, value in model.items() if key in known}
         own = table.get("model", {})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache, cached_property, partial
@@ -172,6 +172,9 @@ def train(
             choice = choose_recipe(data, **reading, changes=known, processes=world.size)
             recipe, changes = choice.recipe, (*choice.changes, *changes)
         initial, model = _initialisation(run, init, resumed=resumed)
+        if initial is not None and initial.has_scale:
+            images = hasattr(recipes.load(recipe).options, "image")
+            changes = ["image.scale=init", *changes] if images else changes
         chosen = recipes.load(recipe, [*changes, *overrides], model)
         if resumed and str(recipe) == run.about().get("recipe"):
             chosen = run.recipe_for_resuming(chosen)
@@ -524,10 +527,12 @@ class _Job:
             return None
         facts |= self.survey()
         torch.manual_seed(self.recipe.training.seed)
-        folder = None if self.initial is None else self.initial.folder
         adaptation = adapt(self.recipe, self.text_facts())
-        with self.console.counting("reading the training data, rows:") as bar:
+        vocabulary = nullcontext() if self.initial is None else self.initial.vocabulary()
+        with vocabulary as folder, self.console.counting("reading the training data, rows:") as bar:
             task = adaptation.recipe.options.create(splits["train"], bar.to, folder)
+        taken = {} if self.initial is None else self.initial.fitting(task)
+        task.model.load_state_dict(taken, strict=False)  # encoded data may depend on them
         adaptation, used = self.adapted(adaptation, task)
         for reason in adaptation.reasons:
             self.notify(reason)
@@ -543,13 +548,11 @@ class _Job:
         if self.initial is None:
             self.run.begin(adaptation.recipe, task, {**facts, **self.origin})
             return None if used else task
-        taken = self.initial.fitting(task)
-        facts |= {**self.origin, "init": str(folder)}
+        facts |= {**self.origin, "init": str(self.initial.folder)}
         self.run.begin(adaptation.recipe, task, facts, taken)
-        task.model.load_state_dict(taken, strict=False)
         new = [name for name in tensors_of(task.model) if name not in taken]
         count = "1 tensor" if len(taken) == 1 else f"{len(taken)} tensors"
-        self.notify(f"{count} taken from {folder}; new: {', '.join(new) or 'none'}")
+        self.notify(f"{count} taken from {self.initial.folder}; new: {', '.join(new) or 'none'}")
         return None if used else task
 
     def text_facts(self) -> TrainingFacts:
