@@ -107,15 +107,18 @@ def misfits(value, schema, place=""):
         yield place
 
 
+def finish(command, **options):
+    """Run a command that must succeed; return what it printed."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False, **options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
 def shell(script):
     """Check a script for bash with `bash -n` and, if the machine has it, shellcheck."""
-    checked = subprocess.run(["bash", "-n"], input=script, capture_output=True, text=True)
-    assert checked.returncode == 0, checked.stderr
+    finish(["bash", "-n"], input=script)
     if shutil.which("shellcheck"):
-        linted = subprocess.run(
-            ["shellcheck", "--shell=bash", "-"], input=script, capture_output=True, text=True
-        )
-        assert linted.returncode == 0, linted.stdout
+        finish(["shellcheck", "--shell=bash", "-"], input=script)
 
 
 def saccade_commands(script):
@@ -297,30 +300,21 @@ def bash(script, tools, place, *arguments, **variables):
         "PORT": "29611",
         **{name: str(value) for name, value in variables.items()},
     }
-    done = subprocess.run(
-        ["bash", "-c", script, "script", *map(str, arguments)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=280,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout + done.stderr
+    command = ["bash", "-c", script, "script", *map(str, arguments)]
+    return finish(command, env=environment, timeout=280)
 
 
 def all_predictions(tools, place):
-    return bash('saccade predict "$1" --input "$2"', tools, place, place / "run", INPUTS(place))
-
-
-def INPUTS(place):
-    return place / "inputs.txt"
+    return bash(
+        'saccade predict "$1" --input "$2"', tools, place, place / "run", place / "inputs.txt"
+    )
 
 
 @pytest.mark.slow
 def test_array_job_predicts_what_one_process_predicts(tools, place, tmp_path):
     script = (CLUSTER / "predict.sbatch").read_text()
     for task in (3, 1, 2):
-        arguments = (place / "run", INPUTS(place), tmp_path / "parts")
+        arguments = (place / "run", place / "inputs.txt", tmp_path / "parts")
         bash(script, tools, place, *arguments, SLURM_ARRAY_TASK_ID=task, SLURM_ARRAY_TASK_COUNT=3)
     parts = sorted((tmp_path / "parts").iterdir())
     assert len(parts) == 3
@@ -330,7 +324,7 @@ def test_array_job_predicts_what_one_process_predicts(tools, place, tmp_path):
 @pytest.mark.slow
 def test_indexed_pods_predict_what_one_process_predicts(tools, place, tmp_path):
     (container,) = containers(CLUSTER / "predict-job.yaml")
-    variables = {"RUN": place / "run", "INPUT": INPUTS(place), "PARTS": tmp_path, "COUNT": 2}
+    variables = {"RUN": place / "run", "INPUT": place / "inputs.txt", "PARTS": tmp_path, "COUNT": 2}
     for index in range(2):
         bash(container["command"][-1], tools, place, **variables, JOB_COMPLETION_INDEX=index)
     parts = sorted(tmp_path.glob("*.txt"))
@@ -408,17 +402,7 @@ def test_commands_of_the_dockerfile_build_and_install_the_wheel(tmp_path):
         "PIP_TARGET": str(target),
     }
     for command in (build, install.replace("/tmp/dist", str(tmp_path / "dist"))):
-        done = subprocess.run(
-            ["bash", "-ec", command], cwd=tmp_path, env=environment, capture_output=True, text=True
-        )
-        assert done.returncode == 0, done.stderr
+        finish(["bash", "-ec", command], cwd=tmp_path, env=environment)
     environment["PYTHONPATH"] = str(target)
-    printed = subprocess.run(
-        [sys.executable, "-m", "saccade", "recipes"],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
-    assert "transformer-tiny" in printed
+    command = [sys.executable, "-m", "saccade", "recipes"]
+    assert "transformer-tiny" in finish(command, cwd=tmp_path, env=environment)
