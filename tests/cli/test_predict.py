@@ -55,12 +55,12 @@ def test_order_and_batch_size_do_not_change_predictions(saccade, run, options):
         assert saccade("predict", run, *inputs, *options, "--batch-size", size) == together
 
 
-@pytest.mark.parametrize("options", [[], ["--sample", "--seed", 5], ["--json"]])
+@pytest.mark.parametrize("options", [[], ["--sample", "--seed", 5]])
 def test_outputs_of_shards_are_the_output_of_all_inputs(saccade, run, tmp_path, options):
     path = tmp_path / "inputs.txt"
     path.write_text("\n".join(letters(5)))
     together = saccade("predict", run, "--input", path, *options)
-    for count in (1, 2, 7):  # with 7 parts of 5 inputs, some are empty
+    for count in (2, 7):  # with 7 parts of 5 inputs, some are empty
         parts = [f"{i}/{count}" for i in range(1, count + 1)]
         split = [
             saccade("predict", run, "--input", path, "--shard", part, *options) for part in parts
