@@ -44,8 +44,8 @@ class Shard:
             if 1 <= number <= count:
                 return cls(number, count)
         raise DataError(
-            f"--shard {text} is not a part of the inputs: expected i/n with i from 1 to n, such as "
-            "--shard 2/4 for the second quarter"
+            f"--shard {text} is not a part of the inputs: expected i/n with i from 1 to n; use for "
+            "example --shard 2/4 for the second quarter"
         )
 
     def of(self, total: int) -> range:

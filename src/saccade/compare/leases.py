@@ -134,7 +134,7 @@ class Leases:
 
     def _content(self, path: Path) -> bytes:
         try:
-            return path.read_bytes()  # opened anew, which shows what other machines have written
+            return path.read_bytes()  # opened again, which shows what other machines have written
         except OSError:
             return b""
 

@@ -135,7 +135,7 @@ def compare(
             lock.enter_context(folder.locked(LOCK_SECONDS))
         elif (session := joining.unfinished(folder.path)) is not None:
             raise RunError(
-                f"processes with --join have begun to work on {folder.path}: join them with "
+                f"processes with --join have begun to work on {folder.path}; join them with "
                 f"--join, or, if none of them is running any more, remove {session.parent}"
             )
         folder.require_resumable(chosen, corpus, console.notify)
