@@ -265,6 +265,8 @@ def _perform_leased(job: TrainingJob, lease: Lease, perform: Perform, console: C
     except SupersededError as error:
         console.notify(f"{_title(job)}: {error}")
         return
+    if reason is None and completed(job) is None:
+        reason = "it ended without measurements; run the command again"
     console.notify(f"{_title(job)}: {_outcome(job, reason)}")
     lease.conclude("done" if reason is None else "failed", reason or "")
 

@@ -48,7 +48,9 @@ def texts(field, more=0):
     return ["".join(chr(x - more) for x in field[i]) for i in range(len(field))]
 
 
-def test_rows_are_encoded_and_skipped_rows_are_counted(tmp_path):
+@pytest.mark.parametrize("chunk", [1, 2, 1024])
+def test_rows_are_encoded_and_skipped_rows_are_counted_in_order(tmp_path, monkeypatch, chunk):
+    monkeypatch.setattr(cache, "CHUNK", chunk)
     result = encoded(split_of(tmp_path), tmp_path / "cache")
     assert [texts(field) for field in result.fields] == [["ab", "l"], ["c", "mn"]]
     assert len(result) == 2
@@ -58,8 +60,8 @@ def test_rows_are_encoded_and_skipped_rows_are_counted(tmp_path):
         too_long=1,
         first=(
             f"{file}:3: source is empty",
-            f"{file}:5: target is empty",
             f"{file}:4: target has 4 tokens, the limit is 3",
+            f"{file}:5: target is empty",
         ),
     )
     assert result.fields[0].lengths.tolist() == [2, 1]
