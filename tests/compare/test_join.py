@@ -119,9 +119,9 @@ compare(
 
 def start(folder, log):
     changes = (*QUICK, PLAIN, "training.max_steps=300", "training.validate_every=100")
-    return subprocess.Popen(
-        [sys.executable, "-c", WORKER, str(folder), *changes], stderr=log.open("a")
-    )
+    command = [sys.executable, "-c", WORKER, str(folder), *changes]
+    with log.open("a") as stream:
+        return subprocess.Popen(command, stderr=stream)
 
 
 def runs_of(process):

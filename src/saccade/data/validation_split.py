@@ -36,7 +36,7 @@ HASH_FRACTION = 0.05  # of the rule "hash"
 MOST_LABELS = 100_000  # different values of a label column: with more, rows are not stratified
 RECORDED = 100  # labels whose counts are recorded
 SHOWN = 10  # labels that a remark names
-PIECE = 2**20  # rows that are worked on at a time
+PIECE = 2**16  # rows that are worked on at a time
 
 
 @dataclass(frozen=True)
@@ -179,6 +179,7 @@ def hold_out(
         groups = _Groups(table.hashes, table.strata())
         chosen = np.sort(groups.hashes[groups.chosen(groups.quotas(target))])
     else:
+        table.hashes.sort()  # in place: without labels, nothing else depends on their order
         chosen = _smallest(table.hashes, target)
     if not len(chosen):
         raise DataError(_nothing_left(where, table))
@@ -382,12 +383,11 @@ class _Groups:
         return held
 
 
-def _smallest(hashes: Hashes, target: int) -> Hashes:
-    """Return the smallest hashes whose rows can be held out; at least one hash stays.
+def _smallest(ordered: Hashes, target: int) -> Hashes:
+    """Return the smallest of sorted hashes whose rows can be held out; at least one hash stays.
 
-    This is what `_Groups` chooses from rows without labels, in eight more bytes per row.
+    This is what `_Groups` chooses from rows without labels, in one byte per row.
     """
-    ordered = np.sort(hashes)
     different = 1 + int(np.count_nonzero(ordered[1:] != ordered[:-1]))
     chosen: list[int] = []
     start = 0
