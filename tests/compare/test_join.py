@@ -111,14 +111,14 @@ from saccade.compare import compare
 folder, *changes = sys.argv[1:]
 compare(
     [f"looks={folder}/tiny.toml", f"plain={folder}/tiny.toml"], data=f"{folder}/data",
-    out=f"{folder}/out", changes=changes, max_steps=300, seeds=(0, 1), device="cpu", threads=1,
+    out=f"{folder}/out", changes=changes, max_steps=120, seeds=(0, 1), device="cpu", threads=1,
     cache=f"{folder}/cache", join=True, lease_seconds=8.0,
 )
 """
 
 
 def start(folder, log):
-    changes = (*QUICK, PLAIN, "training.max_steps=300", "training.validate_every=100")
+    changes = (*QUICK, PLAIN, "training.max_steps=120", "training.validate_every=60")
     command = [sys.executable, "-c", WORKER, str(folder), *changes]
     with log.open("a") as stream:
         return subprocess.Popen(command, stderr=stream)
@@ -135,6 +135,7 @@ def runs_of(process):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)  # nine processes begin
 def test_three_processes_one_killed_twice_train_everything_once(tmp_path):
     """Each training is made of one series of steps, and the results are those of one process."""
     folder, log = place(tmp_path / "it"), tmp_path / "log"
@@ -167,8 +168,8 @@ def test_three_processes_one_killed_twice_train_everything_once(tmp_path):
         steps = [line["step"] for line in metrics(folder / "out" / "runs" / name)]
         assert steps == sorted(steps)
     single = place(tmp_path / "single")
-    changes = ("training.validate_every=100",)
-    run(single, *BOTH, changes=(PLAIN, *changes), max_steps=300, seeds=(0, 1))
+    changes = ("training.validate_every=60",)
+    run(single, *BOTH, changes=(PLAIN, *changes), max_steps=120, seeds=(0, 1))
     assert results(folder) == results(single)
     for name in names:
         mine, theirs = (root / "out" / "runs" / name for root in (folder, single))
