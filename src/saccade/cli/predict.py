@@ -1,8 +1,9 @@
 """saccade predict: predictions for arguments, a file or a pipe, in the order of the inputs."""
 
 import json
+import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -274,7 +275,7 @@ def run(
 def _require_usable_files(task: "Task", inputs: Inputs, *, skip: bool) -> None:
     """Check inputs that are files: broken ones are an error unless they are skipped.
 
-    Those from stdin are checked when they are predicted.
+    Those from stdin are checked when they are predicted. A text that names a file is reported.
     """
     from saccade.tasks import VectorInput
 
@@ -283,8 +284,10 @@ def _require_usable_files(task: "Task", inputs: Inputs, *, skip: bool) -> None:
         raise DataError(
             "--skip-broken is for images and vector files, and this run reads neither; leave it out"
         )
-    names = inputs.files() if reads in FILES else None
-    if names is None:
+    if reads not in FILES:
+        _warn_of_files(() if inputs.folder is not None else inputs.arguments)
+        return
+    if (names := inputs.files()) is None:
         return
     width = described.width if isinstance(described, VectorInput) else None
     noun, broken = "image" if width is None else "vector file", broken_files(names, width=width)
@@ -296,6 +299,18 @@ def _require_usable_files(task: "Task", inputs: Inputs, *, skip: bool) -> None:
         many = f"{len(broken)} of {len(names)} {noun}s left out as broken"
         print(f"{many}, the first: {next(iter(broken.values()))}", file=sys.stderr)
     inputs.use([name for name in names if name not in broken])
+
+
+def _warn_of_files(texts: Iterable[str]) -> None:
+    """Print the first text that is the name of a file: its contents are not read."""
+    for text in texts:
+        if Path(text).suffix and os.path.isfile(text):
+            print(
+                f"{text} is a file, but this run reads texts: its name is the input. To predict "
+                f"the lines of a text file, use --input {text}",
+                file=sys.stderr,
+            )
+            return
 
 
 def _load(run_folder: Path, device: str, engine: str | None) -> "Task":
