@@ -89,8 +89,8 @@ def report(stage: str, start: float = 0.0) -> float:
     return time.perf_counter()
 
 
-def run(data: Path, cache: Path, part: str) -> tuple[dict[str, float], float]:
-    """Return the seconds of each stage of a process, and the most memory above its imports.
+def run(data: Path, cache: Path, part: str) -> tuple[dict[str, float], dict[str, float]]:
+    """Return the seconds of each stage of a process, and its most memory above the imports.
 
     "cpu" are the seconds of all cores together, without the imports.
     """
@@ -100,14 +100,15 @@ def run(data: Path, cache: Path, part: str) -> tuple[dict[str, float], float]:
         text=True,
     )
     assert process.stdout is not None
-    most, ended = [0.0], threading.Event()
+    now, ended = [0.0], threading.Event()
     status = Path(f"/proc/{process.pid}/status")
 
     def watch() -> None:
         while not ended.wait(0.01):
-            most[0] = max(most[0], anonymous(status))
+            now[0] = max(now[0], anonymous(status))
 
     seconds: dict[str, float] = {}
+    memory: dict[str, float] = {}
     before = last = 0.0
     for line in process.stdout:
         stage = json.loads(line)
@@ -117,11 +118,12 @@ def run(data: Path, cache: Path, part: str) -> tuple[dict[str, float], float]:
             threading.Thread(target=watch, daemon=True).start()
         else:
             seconds[stage["stage"]], last = stage["seconds"], stage["cpu"]
+            memory[stage["stage"]], now[0] = now[0] - before, 0.0
     ended.set()
     seconds["cpu"] += last
     if process.wait():
         raise SystemExit(f"preparing {data} failed")
-    return seconds, most[0] - before
+    return seconds, memory
 
 
 def anonymous(status: Path) -> float:
@@ -165,7 +167,9 @@ def main() -> None:
             cells = [f"{(again | seconds)[stage]:.1f}" for stage in STAGES]
             cells.append(f"{seconds['cpu'] / pairs * 1e6:.0f}")
             target = TARGET_MB + TARGET_BYTES * pairs / 1e6
-            cells += [f"{memory:,.0f}", f"{target:,.0f}", f"{resumed:,.0f}"]
+            most = max(memory, key=memory.__getitem__)
+            cells += [f"{memory[most]:,.0f} ({most})", f"{target:,.0f}"]
+            cells.append(f"{max(resumed.values()):,.0f}")
             cells += [f"{size_mb(data):,.0f}", f"{size_mb(cache):,.0f}"]
             cells.append(f"{BATCHES / again['batches']:,.0f}")
             print(f"| {pairs:,} | {' | '.join(cells)} |".replace(",", " "), flush=True)
