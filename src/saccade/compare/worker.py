@@ -48,7 +48,8 @@ def perform_in_worker(job: TrainingJob, notify: Callable[[str], None]) -> None:
         start_new_session=True,  # Ctrl-C reaches it once, from here
     )
     assert worker.stderr is not None
-    assert worker.stdin is not None
+    alive, worker.stdin = worker.stdin, None  # which `communicate` would close
+    assert alive is not None
     last: deque[str] = deque(maxlen=1)
     try:
         for line in worker.stderr:
@@ -66,7 +67,7 @@ def perform_in_worker(job: TrainingJob, notify: Callable[[str], None]) -> None:
             worker.kill()
             worker.wait()
         worker.stderr.close()
-        worker.stdin.close()
+        alive.close()
     if code == SUPERSEDED:
         raise SupersededError("another process has taken this training over and continues it")
     if code:

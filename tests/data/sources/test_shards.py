@@ -93,6 +93,12 @@ def test_digest_depends_on_content_and_order_not_on_the_place(tmp_path):
     assert len({first, digest("c", [2], [1]), digest("d", [1], [3])}) == 3
 
 
+def test_numbered_files_beside_the_splits_do_not_matter(tmp_path):
+    write(tmp_path / "train.tsv", [1])
+    write(tmp_path / "old-0-of-3.tsv", [2])
+    assert sources(tmp_path) == [1]
+
+
 def test_a_folder_of_documents_stays_a_folder_of_documents(tmp_path):
     for name in ("train/1.txt", "train/2.txt", "valid.txt"):
         (tmp_path / name).parent.mkdir(exist_ok=True)

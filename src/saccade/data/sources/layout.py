@@ -14,7 +14,13 @@ from saccade.data.sources.formats import FORMATS, open_table
 from saccade.data.sources.image_tables import ClassFolders, IdxTable, Tree, suffixes_of
 from saccade.data.sources.languages import language_code
 from saccade.data.sources.plain_text import Documents, ParallelText
-from saccade.data.sources.shards import Shards, in_order, numbered_tables, only_tables
+from saccade.data.sources.shards import (
+    Shards,
+    in_order,
+    numbered_tables,
+    only_tables,
+    require_complete,
+)
 from saccade.data.sources.text_files import suffix_of, unpacked_name, unreadable
 from saccade.errors import DataError
 
@@ -103,6 +109,8 @@ def _split_files(folder: Path, request: ColumnRequest) -> dict[str, Place]:
     for split in SPLITS:
         named = [path for path in files if _split_of(path.name.split(".")[0]) == split]
         shards = [paths for name, paths in numbered if _split_of(name) == split]
+        for paths in shards:
+            require_complete(paths)
         shards += filter(None, map(partial(_table_folder, request), named))
         taken = {path for paths in shards for path in (*paths, paths[0].parent)}
         named = [path for path in named if path not in taken]
@@ -119,7 +127,10 @@ def _split_files(folder: Path, request: ColumnRequest) -> dict[str, Place]:
 def _single_table(folder: Path) -> Place | None:
     """Return the numbered files of a folder without splits, if they are one table."""
     tables = [paths for _, paths in numbered_tables(_files(folder))]
-    return _shards(tables[0]) if len(tables) == 1 else None
+    if len(tables) != 1:
+        return None
+    require_complete(tables[0])
+    return _shards(tables[0])
 
 
 def _table_folder(request: ColumnRequest, path: Path) -> list[Path]:

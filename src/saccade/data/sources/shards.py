@@ -94,30 +94,37 @@ def numbered_tables(paths: Iterable[Path]) -> list[tuple[str, list[Path]]]:
 
     The numbers of a table's files are 0 to n - 1 or 1 to n, or the names announce how many there
     are, as in train-00000-of-00008.
-
-    Raises:
-        DataError: There are not as many files as their names announce.
     """
     tables: dict[tuple[str, str, str], list[tuple[int, Path]]] = {}
     for path in in_order(paths):
-        suffix = suffix_of(path)
-        name = NUMBERED.fullmatch(unpacked_name(path)[: -len(suffix)] if suffix else "")
-        if suffix in FORMATS and name and path.is_file():
-            key = name["stem"], suffix, name["count"] or ""
+        if (name := _numbered(path)) and path.is_file():
+            key = name["stem"], suffix_of(path), name["count"] or ""
             tables.setdefault(key, []).append((int(name["number"]), path))
-    complete = []
+    named = []
     for (stem, _, count), numbered in tables.items():
-        numbers, files = [number for number, _ in numbered], [path for _, path in numbered]
-        if count and len(files) != int(count):
-            raise DataError(
-                f"{files[0].parent} has {counted(len(files), 'file')} of {stem}, but their names "
-                f"announce {int(count)}: {listed([file.name for file in files])}. Add the missing "
-                "ones, or rename the others"
-            )
-        in_a_row = len(files) > 1 and numbers in ([*range(len(files))], [*range(1, len(files) + 1)])
+        numbers, many = [number for number, _ in numbered], len(numbered)
+        in_a_row = many > 1 and numbers in ([*range(many)], [*range(1, many + 1)])
         if count or in_a_row:
-            complete.append((stem, files))
-    return complete
+            named.append((stem, [path for _, path in numbered]))
+    return named
+
+
+def require_complete(paths: Sequence[Path]) -> None:
+    """Raise a DataError unless there are as many files as their names announce."""
+    name = _numbered(paths[0])
+    if name and name["count"] and len(paths) != int(name["count"]):
+        raise DataError(
+            f"{paths[0].parent} has {counted(len(paths), 'file')} of {name['stem']}, but their "
+            f"names announce {int(name['count'])}: {listed([path.name for path in paths])}. Add "
+            "the missing ones, or rename the others"
+        )
+
+
+def _numbered(path: Path) -> re.Match[str] | None:
+    suffix = suffix_of(path)
+    if suffix not in FORMATS:
+        return None
+    return NUMBERED.fullmatch(unpacked_name(path)[: -len(suffix)])
 
 
 def only_tables(folder: Path) -> list[Path]:
