@@ -82,11 +82,14 @@ class Run(RunFolder):
     """
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self, wait: float = 0.0) -> Iterator[None]:
         """Lock the folder for this process, which may write to it inside the block.
 
         The system releases the lock however the process ends. If the block leaves the folder
         empty, nothing of it stays that was not there before.
+
+        Args:
+            wait: seconds to wait for another process that holds the lock.
 
         Raises:
             RunError: if another process holds the lock, or the folder cannot be created.
@@ -104,7 +107,7 @@ class Run(RunFolder):
                 f"the folder {self.folder} cannot be created: {error.strerror}. Choose another one "
                 "with --out"
             ) from None
-        lock = filelock.FileLock(self.folder / LOCK, timeout=0)
+        lock = filelock.FileLock(self.folder / LOCK, timeout=wait)
         try:
             lock.acquire()
         except filelock.Timeout:

@@ -364,7 +364,7 @@ def new_pixels(config: ImageConfig, channels: int, train: Split, init: Path | No
     if config.scale == "half":
         return plain
     if config.scale == "init":
-        if init is None or not (init / FILE).is_file():
+        if init is None or not (init / IMAGE_FILE).is_file():
             raise RecipeError(
                 'image.scale = "init" is the scale of the model that training starts from, which '
                 'is not known; choose a model with --init, or use "half", "data" or "imagenet"'
