@@ -98,9 +98,9 @@ def assert_same_training(folder, one, other):
 
 
 @pytest.mark.slow  # `make test` starts two processes with saccade, the same code
-def test_two_processes_equal_one_with_two_batches_per_update(complete):
+def test_two_processes_equal_one(complete):
     """Dropout agrees, too: it depends on the batch, not on the process that reads it."""
-    run = Torchrun(*arguments(complete, "two", "--set", "training.accumulate=1"))
+    run = Torchrun(*arguments(complete, "two"))
     code, output = run.end()
     assert code == 0, output
     assert output.count("all 12 steps are done") == 1  # only the first process prints
@@ -123,7 +123,7 @@ MUON = ("model.dim=16", "model.encoder.dim=16", "model.decoder.dim=32", "trainin
 def test_two_processes_started_by_saccade_equal_one(complete):
     """They divide the matrices of Muon among them."""
     train(complete, "muon", *MUON)
-    changes = [part for change in (*MUON, "training.accumulate=1") for part in ("--set", change)]
+    changes = [part for change in MUON for part in ("--set", change)]
     code, output = Alone(*arguments(complete, "self", *changes)).end()
     assert code == 0, output
     assert output.count("all 12 steps are done") == 1
@@ -150,7 +150,7 @@ def test_processes_started_by_saccade_report_mistakes_and_signals_once(complete)
 @pytest.mark.parametrize("rank", [0, 1], ids=["first", "other"])
 def test_a_killed_process_is_replaced(complete, rank):
     out = f"killed-{rank}"
-    more = ("--set", "training.accumulate=1", "--set", "training.checkpoint_every=2")
+    more = ("--set", "training.checkpoint_every=2")
     run = Torchrun(*arguments(complete, out, *more, "--max-steps", "40"), restarts=3)
     run.until(lambda: checkpoint.steps(complete / out / "checkpoints"))
     os.kill(run.workers()[rank], signal.SIGKILL)
@@ -177,7 +177,7 @@ def test_a_mistake_is_reported_once_and_not_retried(complete):
 @linux
 @pytest.mark.slow
 def test_sigterm_stops_all_processes_and_prints_how_to_resume(complete):
-    more = ("--set", "training.accumulate=1", "--max-steps", "100000")
+    more = ("--max-steps", "100000")
     run = Torchrun(*arguments(complete, "terminated", *more))
     run.until(lambda: checkpoint.steps(complete / "terminated" / "checkpoints"))
     began = time.monotonic()
@@ -240,7 +240,7 @@ def slowly(owner, name):
 distributed.LIMIT = timedelta(seconds=5)
 slowly(TextToTextConfig, "create")
 slowly(Trainer, "measure")
-train(Path(sys.argv[1]), "slow", "training.accumulate=1", world=distributed.from_environment())
+train(Path(sys.argv[1]), "slow", world=distributed.from_environment())
 """
 
 

@@ -3,7 +3,8 @@
     torchrun --nproc-per-node 2 -m saccade train ...
 
 Each process reads its own part of the batches, which follows from (batches read, rank, world). When
-one dies, torchrun restarts all of them, and they resume from the newest checkpoint.
+one dies, torchrun restarts all of them, and they resume from the newest checkpoint. The processes
+of a new attempt first meet in the store of torchrun, where the keys of earlier attempts are left.
 
 Processes exchange numbers by collectives, which have a timeout, since an update is short. What one
 process does alone (vocabularies, validations, checkpoints) may take any time: the others then wait
@@ -14,6 +15,7 @@ import itertools
 import json
 import os
 import time
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
@@ -25,12 +27,16 @@ from torch import distributed, nn
 from torch.distributed import PrefixStore, Store, TCPStore  # type: ignore[attr-defined]
 from torch.nn.parallel import DistributedDataParallel
 
-from saccade.errors import RunError, SaccadeError, StoppedError
+from saccade.errors import LostProcessError, RunError, SaccadeError, StoppedError
 from saccade.shapes import Float, Tensor
 
-MISTAKE, FAILURE = "saccade/mistake", "saccade/failure"
+MISTAKE, FAILURE, ENDED = "saccade/mistake", "saccade/failure", "saccade/ended"
 """Keys of the store under which the first process leaves its error: for all later attempts, if they
-would fail in the same way, and for the other processes of this attempt."""
+would fail in the same way, and for the other processes of this attempt; and that it has ended."""
+PRESENT, ROSTER = "saccade/present", "saccade/roster"
+"""Keys of the store by which the processes of an attempt find each other."""
+ARRIVAL = timedelta(minutes=10)
+"""Time in which all processes of an attempt must have started."""
 LIMIT = timedelta(minutes=30)
 """Timeout of a collective."""
 PAUSE, HEARD, GRACE = 0.05, 0.5, 5.0
@@ -51,6 +57,8 @@ class World:
         local_size: how many of them are on this machine.
         attempt: how often torchrun has restarted the processes.
         device: what it computes on.
+        leaders: the first process of each machine, or rather of each agent of torchrun.
+        between_leaders: their group, if there are several machines.
         store: holds the keys that the processes of one attempt wait for.
         meetings: numbers those keys.
     """
@@ -61,6 +69,8 @@ class World:
     local_size: int = 1
     attempt: int = 0
     device: torch.device = torch.device("cpu")
+    leaders: tuple[int, ...] = (0,)
+    between_leaders: distributed.ProcessGroup | None = field(default=None, compare=False)
     store: Store | None = field(default=None, compare=False)
     meetings: Iterator[int] = field(default_factory=itertools.count, compare=False)
 
@@ -68,6 +78,11 @@ class World:
     def first(self) -> bool:
         """Whether this is the process that writes files and prints messages."""
         return self.rank == 0
+
+    @property
+    def leads(self) -> bool:
+        """Whether this is the first process of its machine."""
+        return self.rank in self.leaders
 
     @property
     def on_cuda(self) -> bool:
@@ -78,7 +93,9 @@ class World:
         """Return the task, with its gradients averaged over all processes."""
         if self.size == 1:
             return task
-        return DistributedDataParallel(task, device_ids=[self.device] if self.on_cuda else None)
+        # the only buffers that change are running statistics, which the loop combines
+        devices = [self.device] if self.on_cuda else None
+        return DistributedDataParallel(task, device_ids=devices, broadcast_buffers=False)
 
     def alone(self, learner: nn.Module) -> AbstractContextManager[None]:
         """Return a context in which gradients are added up but not exchanged yet."""
@@ -93,6 +110,10 @@ class World:
         distributed.all_reduce(sums)
         return sums.tolist()
 
+    def add_up(self, vector: Float[Tensor, "n"]) -> Float[Tensor, "n"]:
+        """Return the sum of the vectors of all processes."""
+        return vector if self.size == 1 else torch.stack(self.gather(vector)).sum(0)
+
     def gather(self, vector: Float[Tensor, "n"]) -> list[Float[Tensor, "n"]]:
         """Return the vectors of all processes, which have the same length, by rank."""
         if self.size == 1:
@@ -100,6 +121,31 @@ class World:
         vectors = [torch.empty_like(vector) for _ in range(self.size)]
         distributed.all_gather(vectors, vector)
         return vectors
+
+    def exchange(
+        self, given: Sequence[Sequence[Tensor]], shapes: Sequence[Sequence[tuple[int, int]]]
+    ) -> list[list[Tensor]]:
+        """Give tensors to each process, and return those that each of them has given.
+
+        Args:
+            given: the tensors for each process.
+            shapes: the shapes of the tensors from each process.
+        """
+        example = next(tensor for tensors in given for tensor in tensors)
+        sent = [sum(tensor.numel() for tensor in tensors) for tensors in given]
+        taken = [sum(rows * columns for rows, columns in own) for own in shapes]
+        flat = torch.cat([tensor.flatten() for tensors in given for tensor in tensors])
+        result = example.new_empty(sum(taken))
+        distributed.all_to_all_single(result, flat, taken, sent)
+        return [
+            [
+                piece.view(shape)
+                for piece, shape in zip(
+                    part.split([rows * columns for rows, columns in own]), own, strict=True
+                )
+            ]
+            for part, own in zip(result.split(taken), shapes, strict=True)
+        ]
 
     @contextmanager
     def all_threads(self) -> Iterator[None]:
@@ -144,7 +190,7 @@ class World:
                 time.sleep(PAUSE)
             return json.loads(self.store.get(key))
         except RuntimeError as error:
-            raise RunError(
+            raise LostProcessError(
                 "the connection to the first process was lost, so it has probably died. The newest "
                 "checkpoint is kept; continue with --resume"
             ) from error
@@ -185,9 +231,10 @@ def joined(world: World) -> Iterator[World]:
         timeout=timedelta(minutes=5),
         multi_tenant=True,
     )
-    if world.attempt and (mistake := _mistake(root)):
+    if mistake := _mistake(root):
         raise RunError(mistake)
-    store = PrefixStore(f"attempt-{world.attempt}", root)
+    meeting, world = _met(root, world)
+    store = PrefixStore(meeting, root)
     if world.size > 1:
         distributed.init_process_group(
             "nccl" if world.on_cuda else "gloo",
@@ -197,13 +244,16 @@ def joined(world: World) -> Iterator[World]:
             timeout=LIMIT,
             device_id=world.device if world.on_cuda else None,
         )
+    between = distributed.new_group(world.leaders, backend="gloo") if world.leaders[1:] else None
     try:
-        yield replace(world, store=store)
+        yield replace(world, store=store, between_leaders=between)
     except Exception as error:
         if world.first:
             _report(error, root, store)
-        elif not isinstance(error, SaccadeError) and (mistake := _mistake(root)):
-            raise RunError(mistake) from error  # says more than a lost connection
+        else:
+            _let_first_end(error, store)
+            if mistake := _mistake(root):  # says more than a lost connection
+                raise RunError(mistake) from error
         raise
     finally:
         if world.size > 1:
@@ -213,6 +263,7 @@ def joined(world: World) -> Iterator[World]:
 def _report(error: Exception, root: Store, store: Store) -> None:
     """Leave the error of the first process for the others, unless it is a stop, which all share."""
     if isinstance(error, StoppedError):
+        store.set(ENDED, "")
         return
     if isinstance(error, SaccadeError):
         root.set(MISTAKE, str(error))
@@ -224,6 +275,60 @@ def _report(error: Exception, root: Store, store: Store) -> None:
             "where. The newest checkpoint is kept; continue with --resume",
         )
     time.sleep(HEARD)  # the store may end with this process
+
+
+def _met(store: Store, world: World) -> tuple[str, World]:
+    """Meet the other processes of this attempt; return a name for it, and the world as they see it.
+
+    The store may hold what processes of earlier attempts have left, and agents of torchrun that
+    were restarted count their attempts from 0 again. So each process brings a token of its own. The
+    first one publishes a roster of all tokens, until each process has seen its own in it.
+    """
+    token = uuid.uuid4().hex
+    own = json.dumps([token, world.attempt, world.local_rank])
+    store.set(f"{PRESENT}/{world.rank}", own)
+    keys = [f"{PRESENT}/{rank}" for rank in range(world.size)]
+    end = time.monotonic() + ARRIVAL.total_seconds()
+    name, roster = "", list[str]()
+    while time.monotonic() < end:
+        if world.first and store.check(keys):
+            present = [store.get(key).decode() for key in keys]
+            if present != roster:
+                name, roster = uuid.uuid4().hex, present
+                store.set(ROSTER, json.dumps([name, *roster]))
+            arrived = [f"saccade/{name}/{rank}" for rank in range(1, world.size)]
+            if not arrived or store.check(arrived):
+                store.set(f"saccade/{name}", "")
+                break
+        elif not world.first and store.check([ROSTER]):
+            name, *roster = json.loads(store.get(ROSTER))
+            if len(roster) == world.size and roster[world.rank] == own:
+                store.set(f"saccade/{name}/{world.rank}", "")
+                if store.check([f"saccade/{name}"]):
+                    break
+        time.sleep(PAUSE)
+    else:
+        raise LostProcessError(
+            f"not all of the {world.size} processes of this training have started within "
+            f"{ARRIVAL}; look for the error of another one, and continue with --resume"
+        )
+    _, attempts, local_ranks = zip(*map(json.loads, roster), strict=True)
+    leaders = tuple(rank for rank, local in enumerate(local_ranks) if local == 0)
+    return f"saccade/{name}", replace(world, attempt=max(attempts), leaders=leaders)
+
+
+def _let_first_end(error: Exception, store: Store) -> None:
+    """Wait until the first process has left its error, since it is the one that prints it.
+
+    A launcher stops all processes when one has ended with an error.
+    """
+    key = ENDED if isinstance(error, StoppedError) else FAILURE
+    with suppress(RuntimeError):  # the store may be lost as well
+        for _ in range(round(GRACE / PAUSE)):
+            if store.check([key]):
+                time.sleep(2 * HEARD)
+                return
+            time.sleep(PAUSE)
 
 
 def _mistake(store: Store) -> str:
@@ -245,4 +350,4 @@ def _require_first(store: Store) -> None:
         for _ in range(round(GRACE / PAUSE)):
             store.check([FAILURE])
             time.sleep(PAUSE)
-    raise RunError(failure)
+    raise LostProcessError(failure)
