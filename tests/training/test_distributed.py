@@ -3,11 +3,14 @@
 import json
 import os
 import re
+import shlex
 import signal
 import socket
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -142,7 +145,22 @@ def test_processes_started_by_saccade_report_mistakes_and_signals_once(complete)
     run.process.send_signal(signal.SIGTERM)
     code, output = run.end()
     assert code == 130, output
+    assert output.count("\n  saccade train ") == 1
     assert "--processes 2 --resume" in output
+
+
+@linux
+def test_a_killed_process_started_by_saccade_is_replaced(complete):
+    more = ("--set", "training.checkpoint_every=2", "--max-steps", "40")
+    run = Alone(*arguments(complete, "replaced", *more))
+    Torchrun.until(run, lambda: checkpoint.steps(complete / "replaced" / "checkpoints"))
+    os.kill(Torchrun.workers(run)[1], signal.SIGKILL)
+    code, output = run.end()
+    assert code == 0, output
+    assert "all processes start again from the newest checkpoint" in output
+    assert "Traceback" not in output
+    train(complete, "not-replaced", "training.checkpoint_every=2", max_steps=40)
+    assert_same_training(complete, "not-replaced", "replaced")
 
 
 @linux
@@ -185,7 +203,8 @@ def test_sigterm_stops_all_processes_and_prints_how_to_resume(complete):
     _, output = run.end()
     assert time.monotonic() - began < 15
     assert "rank1]: Traceback" not in output
-    assert output.count("\n  torchrun --nproc-per-node 2 -m saccade train ") == 1
+    used = shlex.join([arg for arg in run.process.args if arg != "--resume"])
+    assert output.count(f"\n  {used} --resume") == 1  # the command line that was used
     newest = checkpoint.newest(complete / "terminated" / "checkpoints")
     assert f"stopped at step {newest.step}" in output
 
@@ -200,6 +219,21 @@ def meetings():
     child = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     lines = [json.loads(line) for line in child.stdout.splitlines()]
     return {(line.pop("scenario"), line.pop("rank")): line for line in lines}
+
+
+def test_processes_of_a_new_attempt_meet_although_the_store_is_not_empty():
+    """Agents count their attempts by themselves, and earlier processes leave keys in the store."""
+    store = torch.distributed.HashStore()
+    for attempts in ((0, 0, 0), (1, 0, 1), (2, 1, 0)):
+        worlds = [
+            World(rank=rank, size=3, local_rank=int(rank == 2), attempt=attempt)
+            for rank, attempt in enumerate(attempts)
+        ]
+        with ThreadPoolExecutor(3) as threads:
+            met = list(threads.map(partial(distributed._met, store), worlds))
+        assert len({name for name, _ in met}) == 1
+        assert {world.attempt for _, world in met} == {max(attempts)}
+        assert {world.leaders for _, world in met} == {(0, 1)}
 
 
 @linux
@@ -280,6 +314,7 @@ class Gpus:
             patch.setattr(torch, name, self.on_cpu(name, getattr(torch, name)))
         patch.setattr(distributed, "DistributedDataParallel", self.Wrapped)
         patch.setattr(distributed, "TCPStore", lambda *_, **__: torch.distributed.HashStore())
+        patch.setattr(distributed, "_met", lambda store, world: ("met", world))
         patch.setattr(torch.distributed, "init_process_group", self.init)
         patch.setattr(
             torch.distributed, "destroy_process_group", lambda: self.note("destroy", None)

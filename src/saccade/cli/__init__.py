@@ -1,8 +1,8 @@
 """The command line: one module per verb, put together here.
 
 Heavy modules such as torch are imported only when a verb runs, so that `--help` is fast. Exit
-codes: 0 done, 1 a training run of a comparison failed or another process of a training died, 2 a user's mistake, 74 the disk is full,
-130 interrupted and saved.
+codes: 0 done, 1 a training run of a comparison failed or another process of a training died, 2 a
+user's mistake, 74 the disk is full, 130 interrupted and saved.
 """
 
 import io
