@@ -66,7 +66,8 @@ class Copies:
         self.stack = ExitStack()
 
     def __enter__(self) -> Copies:
-        finish_move(self.run.folder)
+        if self.world.leads:
+            finish_move(self.run.folder)
         if self.world.between_leaders is not None:
             self.holders = self._find_holders()
         return self
