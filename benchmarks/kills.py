@@ -152,9 +152,8 @@ def main() -> None:
     options = parser.parse_args()
     out: Path = options.out
     prepare(out)
-    if not (out / "undisturbed" / "report.html").exists():
-        if Training(out, "undisturbed", 2).end():
-            raise SystemExit((out / "undisturbed.txt").read_text())
+    if Training(out, "undisturbed", 2).end():  # which does nothing if it has ended before
+        raise SystemExit((out / "undisturbed.txt").read_text())
     weights = load_file(out / "undisturbed" / "model.safetensors")
     expected = curve(out / "undisturbed")
     for number in range(options.first, options.first + options.runs):

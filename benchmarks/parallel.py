@@ -56,15 +56,15 @@ def train(out: Path, name: str, rank: int, port: int, options: argparse.Namespac
 
     def update(trainer: Trainer, progress: TrainingProgress) -> tuple[TrainingProgress, Update]:
         began = time.monotonic()
-        progress, made = plain(trainer, progress)
+        progress, report = plain(trainer, progress)
         seconds.append(time.monotonic() - began)
-        losses.append(made.loss)
+        losses.append(report.loss)
         bytes_held.append(held(trainer))
-        return progress, made
+        return progress, report
 
     Trainer.update = update  # type: ignore[method-assign]
     changes = [
-        "text.vocabulary.size=2000",
+        "text.source.size=2000",
         "training.update_tokens=2048",
         "training.batch_tokens=1024",
         f"training.optim.kind={options.optimizer}",

@@ -247,8 +247,8 @@ def test_work_of_the_first_process_may_outlast_the_timeout_of_collectives(meetin
     ("scenario", "message"),
     [
         ("mistake", "RunError: this folder already holds a run"),
-        ("failure", "RunError: the first process failed (ValueError: a bug)"),
-        ("death", "RunError: the connection to the first process was lost"),
+        ("failure", "LostProcessError: the first process failed (ValueError: a bug)"),
+        ("death", "LostProcessError: the connection to the first process was lost"),
     ],
 )
 def test_other_processes_raise_when_the_first_fails(meetings, scenario, message):

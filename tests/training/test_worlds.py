@@ -214,9 +214,9 @@ def test_recomputed_layers_give_the_same_gradient_and_can_be_undone():
     other = copy.deepcopy(stack)
     undo = recompute_layers(other)
     x = torch.randn(7, 5)
-    for each in (stack, other):
+    for module in (stack, other):
         torch.manual_seed(0)
-        each(x).sum().backward()
+        module(x).sum().backward()
     for mine, yours in zip(stack.parameters(), other.parameters(), strict=True):
         assert torch.equal(mine.grad, yours.grad)
     for step in undo:

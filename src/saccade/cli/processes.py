@@ -101,8 +101,17 @@ def command_line(arguments: Sequence[str]) -> list[str]:
         if len(started) > 1 and Path(started[1]).name == "torchrun":
             started = ["torchrun", *started[2:]]  # without the Python that runs the script
         return [*started, *arguments]
-    machines, each = os.environ["GROUP_WORLD_SIZE"], os.environ["LOCAL_WORLD_SIZE"]
-    return ["torchrun", "--nnodes", machines, "--nproc-per-node", each, "-m", "saccade", *arguments]
+    machines, processes = os.environ["GROUP_WORLD_SIZE"], os.environ["LOCAL_WORLD_SIZE"]
+    return [
+        "torchrun",
+        "--nnodes",
+        machines,
+        "--nproc-per-node",
+        processes,
+        "-m",
+        "saccade",
+        *arguments,
+    ]
 
 
 def launch(count: int, arguments: list[str]) -> int:

@@ -42,7 +42,7 @@ Listing = dict[str, list[Any]]
 
 @dataclass(frozen=True)
 class _Seen:
-    """What a machine has in its run folder: when its run was started, and its newest step."""
+    """The content of a machine's run folder: when its run was started, and its newest step."""
 
     rank: int
     started: str | None

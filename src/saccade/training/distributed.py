@@ -248,12 +248,15 @@ def joined(world: World) -> Iterator[World]:
     try:
         yield replace(world, store=store, between_leaders=between)
     except Exception as error:
+        lost = _lost(error)
         if world.first:
-            _report(error, root, store)
+            _report(lost or error, root, store)
         else:
             _let_first_end(error, store)
             if mistake := _mistake(root):  # says more than a lost connection
                 raise RunError(mistake) from error
+        if lost is not None:
+            raise lost from error
         raise
     finally:
         if world.size > 1:
@@ -265,16 +268,28 @@ def _report(error: Exception, root: Store, store: Store) -> None:
     if isinstance(error, StoppedError):
         store.set(ENDED, "")
         return
-    if isinstance(error, SaccadeError):
-        root.set(MISTAKE, str(error))
-        store.set(FAILURE, str(error))
-    else:
-        store.set(
-            FAILURE,
+    text = str(error)
+    mistake = isinstance(error, SaccadeError) and not isinstance(error, LostProcessError)
+    if mistake:
+        root.set(MISTAKE, text)
+    elif not isinstance(error, LostProcessError):
+        text = (
             f"the first process failed ({type(error).__name__}: {error}); its own message shows "
-            "where. The newest checkpoint is kept; continue with --resume",
+            "where. The newest checkpoint is kept; continue with --resume"
         )
+    store.set(FAILURE, json.dumps([mistake, text]))
     time.sleep(HEARD)  # the store may end with this process
+
+
+def _lost(error: Exception) -> LostProcessError | None:
+    """Return an error for people if this one means that another process is gone."""
+    of_backend = type(error) is RuntimeError and ("gloo/" in str(error) or "NCCL" in str(error))
+    if not (of_backend or isinstance(error, distributed.DistError)):
+        return None
+    return LostProcessError(
+        "another process of the training has ended, or its connection is lost. The newest "
+        "checkpoint is kept; continue with --resume"
+    )
 
 
 def _met(store: Store, world: World) -> tuple[str, World]:
@@ -345,9 +360,9 @@ def _require_first(store: Store) -> None:
     """
     if not store.check([FAILURE]):
         return
-    failure = store.get(FAILURE).decode()
+    mistake, text = json.loads(store.get(FAILURE))
     with suppress(RuntimeError):
         for _ in range(round(GRACE / PAUSE)):
             store.check([FAILURE])
             time.sleep(PAUSE)
-    raise LostProcessError(failure)
+    raise (RunError if mistake else LostProcessError)(text)
