@@ -74,7 +74,7 @@ def train(out: Path, name: str, rank: int, port: int, options: argparse.Namespac
         "training.select_by=loss",
         "training.optim.warmup=5",
         "training.adapt=false",
-        f"training.recompute_activations={json.dumps(recompute)}",
+        f"training.recompute={json.dumps(recompute)}",
     ]
     session.train(
         "transformer-small",

@@ -74,7 +74,7 @@ def test_a_run_may_change_between_one_process_ddp_and_fsdp(folder):
         {"world": 2, "stop": 5},
         fsdp,
         recipe="transformer.toml",
-        changes=[MUON, "training.recompute_activations=true"],
+        changes=[MUON, "training.recompute=true"],
     )
     train_in_worlds(folder, [whole("one", changes=[MUON]), changed])
     assert_same_curves(folder, "one", "changed", EXACT)

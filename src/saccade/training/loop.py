@@ -150,7 +150,7 @@ class Trainer:
         self.world, self.copies, self.precision = world, copies, precision
         self.console, self.interruption = console, interruption
         self.frozen = freeze(task.model, config.optim.freeze)
-        self.parallel = parallel(parallel_kind, task, world, recompute=config.recompute_activations)
+        self.parallel = parallel(parallel_kind, task, world, recompute=config.recompute)
         model = self.parallel.model
         self.optimizer = config.optim.build(model, config.learning_rate, world)
         self.average = Average(config.average, model)

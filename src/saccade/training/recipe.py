@@ -56,8 +56,7 @@ class TrainingConfig:
                        noisy
     accumulate         batches per update over all processes; above 1 it replaces `update_tokens`.
                        For recipes of earlier versions
-    recompute_activations
-                       compute the activations of each Transformer layer again in the backward
+    recompute          compute the activations of each Transformer layer again in the backward
                        pass, in place of keeping them: less memory, about a third more time
     validate_every     updates between validations; 0 is about every 2 % of the budget, less often
                        where validation would take more than a tenth of the time, and measures the
@@ -85,7 +84,7 @@ class TrainingConfig:
     batch_tokens: Count = 4096
     update_tokens: Whole = 0
     accumulate: Count = 1
-    recompute_activations: bool = False
+    recompute: bool = False
     validate_every: Whole = 0
     validate_items: Whole = 200
     checkpoint_every: Count = 500
