@@ -19,7 +19,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import torch
@@ -63,22 +62,6 @@ class Copies:
         self.known: Listing | None = None  # the files that all copies have
         self.stats: dict[str, tuple[int, int]] = {}  # the size and time of each when it was sent
         self.meetings = count()
-        self.stack = ExitStack()
-
-    def __enter__(self) -> Copies:
-        if self.world.leads:
-            finish_move(self.run.folder)
-        if self.world.between_leaders is not None:
-            self.holders = self._find_holders()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
-        self.stack.close()
 
     @property
     def any(self) -> bool:
@@ -99,12 +82,16 @@ class Copies:
         with self.run.locked(), self.run.provisional():
             yield
 
-    def fetch_newest(self, *, resume: bool) -> None:
-        """Let every machine have the newest copy of the run, if it is resumed.
+    def prepare(self, *, resume: bool) -> None:
+        """Find the machines that need a copy; let all have the newest one, if a run is resumed.
 
         Raises:
             RunError: if machines have different runs, or if one has a run that is not resumed.
         """
+        if self.world.leads:
+            finish_move(self.run.folder)
+        if self.world.between_leaders is not None:
+            self.holders = self._find_holders()
         if not self.any:
             return
         seen = [_Seen(**entry) for entry in self._exchange(self._look())]

@@ -161,10 +161,9 @@ def train(
     with (
         Interruption() as interruption,
         distributed.joined(replace(world, device=place)) as world,
-        Copies(run, world) as copies,
     ):
-        resume = resume or world.attempt > 0
-        copies.fetch_newest(resume=resume)
+        resume, copies = resume or world.attempt > 0, Copies(run, world)
+        copies.prepare(resume=resume)
         choice, resumed = None, resume and run.exists()
         if recipe is None and resumed:
             recipe = run.folder / "recipe.toml"

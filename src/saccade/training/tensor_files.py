@@ -16,7 +16,7 @@ from safetensors import SafetensorError, safe_open
 from saccade.errors import RunError, brief
 from saccade.files import open_file
 from saccade.shapes import Tensor
-from saccade.training.sharded_tensors import whole
+from saccade.training.sharded_tensors import is_sharded, whole
 
 TYPES = {
     torch.bool: "BOOL",
@@ -61,7 +61,7 @@ def serialized(tensors: Mapping[str, Tensor]) -> Iterator[bytes | memoryview]:
 def give_rows(groups: Mapping[str, Mapping[str, Tensor]]) -> None:
     """Give the rows of this process to the one that writes these groups of tensors into files."""
     for tensors in groups.values():
-        for _ in serialized(tensors):
+        for _ in serialized({name: x for name, x in tensors.items() if is_sharded(x)}):
             pass
 
 
