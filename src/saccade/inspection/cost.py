@@ -222,7 +222,8 @@ def _timed(
         console=Console(quiet=True),
         interruption=Interruption(),
     )
-    trainer.backward(_longest(data.plan))  # which sets the peak memory
+    longest = _longest(data.plan)  # which sets the peak memory
+    trainer.backward(data.plan.update(longest), longest)
     progress, times = TrainingProgress(), list[float]()
     ends = time.monotonic() + seconds
     while len(times) < WARM_UP + MOST:

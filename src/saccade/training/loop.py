@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from saccade.cancellation import raise_if_cancelled
-from saccade.data.batches.plan import Plan, batches, padding_fraction
+from saccade.data.batches.plan import Assignment, Plan, batches, padding_fraction
 from saccade.data.corpus import Item
 from saccade.data.store.cache import Encoded
 from saccade.errors import StoppedError, TrainingError
@@ -226,7 +226,7 @@ class Trainer:
     def update(self, progress: TrainingProgress) -> tuple[TrainingProgress, Update]:
         """Make one update, by the gradient of the mean loss over the predictions of its batches."""
         config, assigned = self.config, self.data.plan.update(progress.batches)
-        total, count = self.backward(progress.batches)
+        total, count = self.backward(assigned, progress.batches)
         stop = float(self.interruption.requested)
         total, count, stop, seconds = self.world.sum([total, count, stop, self.seconds()])
         self.stopping = stop > 0
@@ -254,25 +254,25 @@ class Trainer:
         )
         return progress, update
 
-    def backward(self, read: int) -> tuple[float, float]:
+    def backward(self, assigned: Sequence[Assignment], read: int) -> tuple[float, float]:
         """Add up the gradients of this process's batches; return the sum of losses and its count.
 
         Processes exchange gradients in the last round only. A process without a batch in a round
         computes one with weight 0, since all take part in every exchange.
 
         Args:
+            assigned: the batches of this process.
             read: the batches read before this update.
         """
         self.parallel.train()
         self.optimizer.zero_grad(set_to_none=True)
         plan, total, count = self.data.plan, 0.0, 0.0
-        own = plan.update(read)
-        missing = plan.rounds - len(own)
+        stand_ins = [plan.stand_in(read)] * (plan.rounds - len(assigned))
         self.statistics.begin()
-        for i, (index, rows) in enumerate([*own, *[plan.stand_in(read)] * missing]):
+        for i, (index, rows) in enumerate([*assigned, *stand_ins]):
             torch.manual_seed(seed_of_batch(self.config.seed, index))
             batch = self.task.collate(self.data.train, rows).to(self.world.device)
-            last, weight = i == plan.rounds - 1, float(i < len(own))
+            last, weight = i == plan.rounds - 1, float(i < len(assigned))
             with nullcontext() if last else self.parallel.alone():
                 with self.precision.autocast():
                     loss = self.parallel.loss(batch)
