@@ -54,12 +54,12 @@ def train(out: Path, name: str, rank: int, port: int, options: argparse.Namespac
     losses, seconds, bytes_held = list[float](), list[float](), list[int]()
     plain = Trainer.update
 
-    def update(trainer: Trainer, progress: TrainingProgress) -> tuple[TrainingProgress, Update]:
+    def update(self: Trainer, progress: TrainingProgress) -> tuple[TrainingProgress, Update]:
         began = time.monotonic()
-        progress, report = plain(trainer, progress)
+        progress, report = plain(self, progress)
         seconds.append(time.monotonic() - began)
         losses.append(report.loss)
-        bytes_held.append(held(trainer))
+        bytes_held.append(held(self))
         return progress, report
 
     Trainer.update = update  # type: ignore[method-assign]

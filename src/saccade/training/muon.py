@@ -177,7 +177,7 @@ def update_rows(
         piece.copy_(direction * math.sqrt(max(piece.shape)))  # a view of the whole matrix
     given = world.exchange(
         [[whole[i].split(counts[i])[rank] for i in mine] for rank in range(world.size)],
-        [[tuple(matrices[i].shape) for i in indices] for indices in owned],
+        [[(len(matrices[i]), shapes[i][1]) for i in indices] for indices in owned],
     )
     updates = {
         i: rows

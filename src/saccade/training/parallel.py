@@ -88,7 +88,7 @@ class Replicas:
 
     def loss(self, batch: Any) -> Loss:
         """Return the loss of a batch."""
-        return self.learner(batch)  # type: ignore[no-any-return]
+        return self.learner(batch)
 
     def train(self) -> None:
         """Turn dropout on."""
@@ -131,7 +131,7 @@ class Shards:
     """
 
     def __init__(self, task: Task, world: World, *, recompute: bool) -> None:
-        from torch.distributed import init_device_mesh
+        from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.fsdp import fully_shard
 
         self.task, self.world = task, world
@@ -154,7 +154,7 @@ class Shards:
     def loss(self, batch: Any) -> Loss:
         """Return the loss of a batch."""
         _, loss = self.unit(batch)
-        return loss  # type: ignore[no-any-return]
+        return loss
 
     def train(self) -> None:
         """Turn dropout on."""
@@ -212,8 +212,8 @@ class _Unit(nn.Module):
 
 def _refresh(module: nn.Module, args: object) -> None:
     """Let a recurrent network see its gathered weights: it keeps a list of them."""
-    names = module._flat_weights_names
-    module._flat_weights = [module._parameters[name] for name in names]  # type: ignore[union-attr]
+    assert isinstance(module, nn.RNNBase)
+    module._flat_weights = [module._parameters[name] for name in module._flat_weights_names]
 
 
 def own_layers(model: nn.Module) -> list[nn.Module]:

@@ -21,12 +21,12 @@ def is_sharded(tensor: Tensor) -> bool:
 
 def local(tensor: Tensor) -> Tensor:
     """Return the rows of a tensor that this process holds, without a copy."""
-    return tensor.to_local() if is_sharded(tensor) else tensor  # type: ignore[operator]
+    return tensor.to_local() if is_sharded(tensor) else tensor  # type: ignore[attr-defined]
 
 
 def whole(tensor: Tensor) -> Tensor:
     """Return the complete tensor; all processes must call this in the same order."""
-    return tensor.full_tensor() if is_sharded(tensor) else tensor  # type: ignore[operator]
+    return tensor.full_tensor() if is_sharded(tensor) else tensor  # type: ignore[attr-defined]
 
 
 def rows_of(full: Tensor, like: Tensor) -> Tensor:
