@@ -160,6 +160,15 @@ def test_a_new_kind_clears_the_table():
     assert table == {"shape": {"kind": "square"}}
 
 
+def test_a_new_kind_of_one_class_keeps_the_other_keys():
+    """`training.optim` is one class, whose kinds share their keys; a score is one of several."""
+    change = ["training.optim.freeze=['encoder']", "training.optim.kind=adamw"]
+    optim = load("bert-mini", change).training.optim
+    assert (optim.kind, optim.schedule, optim.freeze) == ("adamw", "linear", ("encoder",))
+    table = load("rnn-attention", ["model.decoder.score.kind=scaled_dot"]).table()
+    assert table["model"]["decoder"]["score"] == {"kind": "scaled_dot"}
+
+
 def test_raises_on_a_path_through_a_value():
     with pytest.raises(RecipeError, match="a is a value, not a table"):
         config.set_key({"a": 3}, "a.b=3")

@@ -14,7 +14,6 @@ import numpy as np
 from PIL import Image
 from safetensors.torch import save_file
 
-from saccade import config
 from saccade.data import sources
 from saccade.data.corpus import Item
 from saccade.data.store.cache import Encoded
@@ -64,7 +63,7 @@ def small(name: str, *changes: str) -> Recipe:
     table = recipes.load(name).table()
     shrink(table)
     for change in changes:
-        config.set_key(table, change)
+        recipes.set_key(table, change)
     return recipes.from_table(table, name)
 
 

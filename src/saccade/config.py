@@ -14,7 +14,7 @@ from __future__ import annotations
 import inspect
 import re
 import types
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from difflib import get_close_matches
 from functools import reduce
@@ -244,12 +244,18 @@ def keys(cls: type, path: str = "", base: object = None) -> Iterator[Key]:
             yield from (key for key in inside if name == here or key.path != f"{name}.kind")
 
 
-def set_key(table: dict[str, Any], assignment: str) -> None:
-    """Set one key of nested tables, in place; a new `kind` clears the other keys of its table.
+def set_key(
+    table: dict[str, Any], assignment: str, hints: Mapping[str, object] | None = None
+) -> None:
+    """Set one key of nested tables, in place.
+
+    A new `kind` that chooses another option class clears the other keys of its table.
 
     Args:
         table: The nested tables.
         assignment: "a.b=value", the value as in TOML; quotes of a string may be left out.
+        hints: The annotations of the outermost keys, which tell what each `kind` chooses; without
+            them, every `kind` chooses a class.
 
     Raises:
         RecipeError: If the assignment cannot be read, or leads through a value.
@@ -276,9 +282,23 @@ def set_key(table: dict[str, Any], assignment: str) -> None:
             )
         table = inner
     value = _parsed(text.strip())
-    if names[-1] == "kind" and table.get("kind", value) != value:
+    if (
+        names[-1] == "kind"
+        and table.get("kind", value) != value
+        and (hints is None or _chooses_class(hints, names[:-1]))
+    ):
         table.clear()
     table[names[-1]] = value
+
+
+def _chooses_class(hints: Mapping[str, object], path: Sequence[str]) -> bool:
+    """Return whether the table at a path may hold one of several option classes."""
+    levels: list[Mapping[str, object]] = [hints]
+    chosen: list[type] = []
+    for name in path:
+        chosen = [one for level in levels for one in classes(level.get(name))]
+        levels = [get_type_hints(one, include_extras=True) for one in chosen]
+    return len(set(chosen)) > 1
 
 
 def allowed(hint: object) -> str:

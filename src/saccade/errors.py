@@ -17,7 +17,9 @@ without a traceback and exits with 2 (1 for `LostProcessError`, 74 for `DiskFull
      ├─ InteropError     ValueError   a model or folder of another tool without a counterpart here
      ├─ EngineError                   an engine that is unknown, not installed or not usable here
      ├─ DataError        ValueError   data files that are missing, damaged or not as expected
+     │   ├─ SplitError                the file of one split lacks a column of another one
      │   ├─ WrongTaskError            a file whose format is for another task
+     │   ├─ BrokenRowsError           rows that cannot be read, such as those with too many columns
      │   └─ BrokenImagesError         images or vector files that are missing or damaged
      ├─ MetricError      ValueError   predictions and references that cannot be compared
      ├─ RecipeError      ValueError   an unknown recipe or key, or an invalid value of a key
@@ -132,6 +134,24 @@ class WrongTaskError(DataError):
 
 class SplitError(DataError):
     """Raised when the file of one split does not have the columns that another one has."""
+
+
+class BrokenRowsError(DataError):
+    """Raised if rows of a file cannot be read; the message lists the first ten.
+
+    Args:
+        problems: One sentence per row, which begins with its file and line.
+        total: The number of rows, including those that can be read.
+    """
+
+    SHOWN = 10
+
+    def __init__(self, problems: collections.abc.Sequence[str], total: int) -> None:
+        more = len(problems) - self.SHOWN
+        lines = [*problems[: self.SHOWN], *([f"and {more} more"] if more > 0 else [])]
+        heading = f"{len(problems)} of {total} rows cannot be read:"
+        single = len(problems) == 1
+        super().__init__(problems[0] if single else "\n  ".join([heading, *lines]))
 
 
 class BrokenImagesError(DataError):

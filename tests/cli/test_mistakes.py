@@ -42,6 +42,7 @@ def place(tmp_path_factory):
         + "".join(f"{row},{i / 3}\n" for i, row in enumerate(ROWS))
         + "x,nan\n",
         "wide_row.csv": f"text,label\n{labelled}one, two,a\n",
+        "two_wide_rows.csv": f"text,label\n{labelled}one, two,a\nthree,b\nfour, five,a\nsix\n",
         "latin.csv": f"text,label\n{labelled}",
     }
     for name, text in texts.items():
@@ -91,7 +92,9 @@ TRAININGS = {
     "a label that is not a number": ("nan.csv", (), "nan"),
     "quotes that do not end": ("quotes.csv", (), "quotes.csv:42"),
     "a row with too many fields": ("wide_row.csv", (), "wide_row.csv:42"),
-    "another encoding": ("latin.csv", (), "save the file as UTF-8"),
+    "several rows with a fault": ("two_wide_rows.csv", (), "3 of 44 rows cannot be read:"),
+    "the last of several rows": ("two_wide_rows.csv", (), "two_wide_rows.csv:45: expected 2"),
+    "another encoding": ("latin.csv", (), "iconv -f WINDOWS-1252 -t UTF-8 latin.csv"),
     "a pair for labels": ("good.csv", ("--pair", "en-fr"), "--pair"),
     "an unknown device": ("good.csv", ("--device", "gpu"), "gpu"),
     "a fraction above 1": ("good.csv", ("--valid-fraction", "10"), "--valid-fraction 0.1"),
@@ -182,6 +185,7 @@ def unfinished(pairs, tmp_path_factory):
             "was begun for the task text_to_text",
         ),
         (["export", "{run}", "--to", "tflite", "{place}/out"], "tflite"),
+        (["export", "{run}", "{place}/out"], "Format to write: ctranslate2, huggingface or onnx"),
         (["export", "{run}", "--to", "onnx", "{place}"], "is not empty"),
         (["compare", "rnn", "rnnn", "--data", "{pairs}", "--out", "{place}/c"], "rnnn"),
         (["inspect", "{place}/missing.csv"], "does not exist"),
@@ -223,6 +227,20 @@ def test_strange_texts_are_predicted(saccade, run, text):
     assert result.code == 0, result.err
     [answer] = map(json.loads, result.lines)
     assert answer["input"] == text
+
+
+def test_a_text_that_names_a_file(saccade, run, place):
+    result = saccade("predict", run, "a b", place / "good.csv")
+    assert result.code == 0
+    assert len(result.lines) == 2
+    assert "good.csv is a file, but this run reads texts: its name is the input" in result.err
+    assert saccade("predict", run, "a b").err == ""
+
+
+def test_a_text_with_a_slash_that_is_too_long_for_a_path(saccade, run):
+    result = saccade("predict", run, "a b c/d " * 50)
+    assert (result.code, "too long" in result.err) == (0, True)  # for the model
+    assert len(result.lines) == 1
 
 
 @pytest.mark.parametrize(

@@ -440,6 +440,17 @@ def test_an_evaluation_equals_a_manual_computation(task):
     assert task.evaluate(items * 7).answers == [""] * 21
 
 
+def test_a_quick_evaluation_measures_the_beginnings_of_long_texts(task, monkeypatch):
+    monkeypatch.setattr(language_modeling, "QUICK", 20)
+    monkeypatch.setattr(language_modeling, "SHORTEST", 5)
+    texts = ["a dog sees a green house", "the cat"]
+    long, short = (
+        [Item((text,), (), 1) for text in some] for some in (texts, ["a dog sees", "the cat"])
+    )
+    assert task.evaluate(long, quick=True).values() == task.evaluate(short, quick=True).values()
+    assert task.evaluate(long).values() != task.evaluate(short).values()
+
+
 def test_an_evaluation_can_be_cancelled_and_raises_on_invalid_options(task, monkeypatch):
     calls = []
     monkeypatch.setattr(language_modeling, "READ_AT_ONCE", 8)

@@ -2,12 +2,14 @@
 
 import json
 import logging
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
 from saccade.data import sources
+from saccade.data.store.cache import Skipped
 from saccade.errors import DataError, DecodingError, RecipeError, WatchError
 from saccade.tasks._shared.labels import LabelCounts
 from saccade.tasks.text_classification import TextClassification
@@ -139,6 +141,23 @@ def test_raises_if_numbers_have_options_of_classes(tmp_path, change):
     rows = [("a", "1.5"), ("b", "2.5")]
     with pytest.raises(RecipeError, match="needs classes, and these labels are numbers"):
         build(tmp_path, rows, change)
+
+
+@pytest.mark.parametrize(
+    ("empty", "too_long", "remark"),
+    [
+        (1, 0, "left out 1 row with an empty column: x:3: empty"),
+        (2, 0, "left out 2 rows with an empty column, the first: x:3: empty"),
+        (0, 1, "left out 1 row that is too long: x:3: empty"),
+        (1, 2, "left out 1 row with an empty column and 2 rows that are too long, the first: x:3"),
+    ],
+)
+def test_remarks_count_the_rows_that_are_left_out(tmp_path, empty, too_long, remark):
+    task = build(tmp_path, ROWS)
+    skipped = Skipped(empty, too_long, ("x:3: empty",))
+    examples = replace(task.encode(splits(tmp_path, task, ROWS), tmp_path / "c"), skipped=skipped)
+    [sentence, *_] = task.remarks(examples)
+    assert sentence.startswith(remark)
 
 
 def test_remarks_report_a_class_that_makes_accuracy_meaningless_once(tmp_path):

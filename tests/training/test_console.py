@@ -2,6 +2,7 @@
 
 import builtins
 import sys
+import time
 import types
 
 import pytest
@@ -57,3 +58,14 @@ def test_a_quiet_console_shows_no_bar_in_a_notebook(outputs):
     with Console(quiet=True).counting("predicted:", 10) as bar:
         bar.to(3)
     assert outputs == {}
+
+
+def test_a_line_without_a_count_has_no_unit(capsys, monkeypatch):
+    monkeypatch.setattr(consoles, "SILENCE", 0.01)
+    monkeypatch.setattr(consoles, "LINES_EVERY", 0.01)
+    with Console().counting("reading the data, rows:") as bar:
+        time.sleep(0.1)
+        bar.to(1234)
+        time.sleep(0.1)
+    lines = capsys.readouterr().err.splitlines()
+    assert (lines[0], lines[-1]) == ("reading the data", "reading the data, rows: 1,234")

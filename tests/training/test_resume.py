@@ -11,6 +11,7 @@ import pytest
 
 from saccade.data.batches.plan import Plan
 from saccade.training import checkpoint, distributed, session
+from saccade.training.console import Console
 from saccade.training.distributed import World
 from saccade.training.loop import Trainer
 from saccade.training.run import Run
@@ -167,8 +168,12 @@ def test_resuming_a_finished_run_changes_no_file(place):
     train(place, "run")
     before = everything(place / "run")
     assert any("tensorboard" in name for name in before)
-    train(place, "run", resume=True)
+    lines: list[str] = []
+    console = Console(quiet=True)
+    console.notify = lines.append
+    train(place, "run", resume=True, console=console)
     assert everything(place / "run") == before
+    assert lines[-1].startswith("no update was made: the budget counts all updates of the run")
 
 
 def test_kills_at_random_moments_change_nothing(place, forks, reference):

@@ -82,6 +82,15 @@ class _Verb(TyperCommand):
                 vars(param)["display_type_rich"] = lambda ctx: None
         return params
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the command line; an error about a missing option has its help."""
+        try:
+            return super().parse_args(ctx, args)
+        except typer.BadParameter as error:
+            if hasattr(error, "param_type") and not error.message:  # it is missing
+                error.message = str(getattr(error.param, "help", None) or "")
+            raise
+
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Return the parts of the line that shows how the verb is called."""
         pieces = super().collect_usage_pieces(ctx)

@@ -1,5 +1,6 @@
 """Inputs of predict: arguments, lines of a file, files of a folder, or lines from a pipe."""
 
+import os
 import queue
 import sys
 import threading
@@ -12,8 +13,6 @@ from saccade.errors import DataError
 
 FILES = {"image": "images", "vectors": ".npy or .npz files"}
 """The kinds of inputs that are files, and their names for people."""
-LONGEST_PATH = 4096
-"""Characters of an argument beyond which it cannot be a path."""
 
 
 def input_chunks(arguments: list[str] | None, path: Path | None, size: int) -> Iterator[list[str]]:
@@ -71,9 +70,10 @@ class InputFolder:
         """
         if path is None and arguments and len(arguments) == 1:
             [text] = arguments
-            if len(text) < LONGEST_PATH and (reads in FILES or "/" in text or "\\" in text):
+            if reads in FILES or "/" in text or "\\" in text:
                 path = Path(text)
-        return cls(path, reads) if path is not None and path.is_dir() else None
+        # a text may be too long for a path, which Path.is_dir raises for
+        return cls(path, reads) if path is not None and os.path.isdir(path) else None
 
     @property
     def paths(self) -> list[str]:

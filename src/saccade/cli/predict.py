@@ -1,8 +1,9 @@
 """saccade predict: predictions for arguments, a file or a pipe, in the order of the inputs."""
 
 import json
+import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -273,7 +274,8 @@ def _usable_files(
 ) -> list[str] | None:
     """Return the files that are not broken; broken ones are an error unless they are skipped.
 
-    Return None if the inputs are not files. Those from stdin are checked when they are predicted.
+    Return None if the inputs are not files; a text that names a file is reported. Inputs from stdin
+    are checked when they are predicted.
     """
     from saccade.tasks import VectorInput
 
@@ -282,7 +284,10 @@ def _usable_files(
         raise DataError(
             "--skip-broken is for images and vector files, and this run reads neither; leave it out"
         )
-    if reads not in FILES or (folder is None and not inputs and path is None):
+    if reads not in FILES:
+        _warn_of_files(inputs if inputs and folder is None else ())
+        return None
+    if folder is None and not inputs and path is None:
         return None
     names = inputs or (list(read_inputs(path)) if folder is None and path is not None else [])
     names = names if folder is None else folder.paths
@@ -298,6 +303,18 @@ def _usable_files(
     if folder is not None:
         folder.leave_out(broken)
     return [name for name in names if name not in broken]
+
+
+def _warn_of_files(texts: Iterable[str]) -> None:
+    """Print the first text that is the name of a file: its contents are not read."""
+    for text in texts:
+        if Path(text).suffix and os.path.isfile(text):
+            print(
+                f"{text} is a file, but this run reads texts: its name is the input. To predict "
+                f"the lines of a text file, use --input {text}",
+                file=sys.stderr,
+            )
+            return
 
 
 def _load(run_folder: Path, device: str, engine: str | None) -> "Task":

@@ -36,7 +36,7 @@ def text(inspection: Findings) -> str:
     survey = inspection.survey
     train = next(iter(survey.splits.values()))
     sections = {
-        "Data": _data(inspection, train),
+        "Data": _data(inspection),
         "Rows": _rows(survey),
         **{f"Length of {name}": _lengths(lengths) for name, lengths in train.lengths.items()},
         "Labels": _labels(train.labels) if train.labels else [],
@@ -69,10 +69,8 @@ def percent(fraction: float) -> str:
     return f"{value:.2g} %" if 0 < value < 1 else f"{value:.0f} %"
 
 
-def _data(inspection: Findings, train: SplitSurvey) -> list[str]:
+def _data(inspection: Findings) -> list[str]:
     lines = [f"  {inspection.understood}", f"  task: {inspection.task.replace('_', ' ')}"]
-    if train.unread:
-        lines.append(f"  not read: {', '.join(map(quoted, train.unread))}")
     if inspection.choice is not None:
         lines.append(f"  {inspection.choice.reason}")
     return lines
@@ -158,7 +156,7 @@ def _vectors(vectors: VectorFacts) -> list[str]:
 def _faults(survey: Survey) -> list[str]:
     lines: list[str] = []
     for name, split in survey.splits.items():
-        consequence = "training stops at the first" if split.complete else "reading ended there"
+        consequence = "training does not start" if split.complete else "reading ended there"
         lines += _fault(split.broken, "broken row", f"in {name}; {consequence}")
         lines += _fault(split.empty, "row", f"with an empty column in {name}")
         lines += _fault(split.duplicates, "duplicate", f"in {name}")

@@ -61,6 +61,9 @@ FORMAT = 1
 """The version of the encoding; it changes when the same text would be encoded differently."""
 LONGEST_ITEM = 16 * 1024
 """The maximum number of characters of running text in one item."""
+QUICK, SHORTEST = 16 * 1024, 256
+"""The characters of all items, and at least of each, that a quick evaluation measures: validations
+already have the loss of all text."""
 CONTINUED = 20
 """The maximum number of items for which an evaluation also shows a continuation."""
 PROMPT, CONTINUATION = 80, 40
@@ -382,7 +385,8 @@ class LanguageModeling(GeneratingTask):
         """Measure the negative log-likelihood of each item's text; continue the texts of few items.
 
         A text is read in blocks that overlap by half, so that a token is predicted from at least
-        half a block, if there are so many tokens before it. See `Task.evaluate` for the arguments.
+        half a block, if there are so many tokens before it. A quick evaluation measures the
+        beginnings of long texts. See `Task.evaluate` for the arguments.
         """
         items, generation = list(items), self.config.generation.changed(options)
         scores = self._scores(items, partial(self._nlls, on_batch=on_batch), quick=quick)
@@ -425,7 +429,8 @@ class LanguageModeling(GeneratingTask):
         self, items: list[Item], nlls: Callable[[list[list[int]]], list[float]], *, quick: bool
     ) -> dict[str, MetricScore]:
         """Return the metrics of the negative log-likelihoods that `nlls` gives the items' texts."""
-        texts = [item.inputs[0] for item in items]
+        longest = max(SHORTEST, QUICK // max(1, len(items))) if quick else None
+        texts = [item.inputs[0][:longest] for item in items]
         tokens = [self._encoded(text) for text in texts]
         return language_scores(
             nlls(tokens),

@@ -15,7 +15,7 @@ import torch
 from saccade.config import Conflict, Count
 from saccade.data.batches.collate import pad, pad_rows
 from saccade.data.corpus import Row, Split
-from saccade.data.sources.columns import Column
+from saccade.data.sources.columns import Column, counted
 from saccade.data.store.cache import Encoded, encode_once
 from saccade.data.store.ragged import Integers, sizes_of
 from saccade.decoders.recurrent import RecurrentDecoderConfig
@@ -285,8 +285,8 @@ class TextToText(WritingTask):
         best, *_ = candidates(self._look(sources, targets, read, wrote))
         self.align_by = best.by
         return (
-            f"words are aligned by {best.by}: {best.agreement:.0%} of its links in {len(rows)} "
-            "validation pairs are the same in both directions"
+            f"words are aligned by {best.by}: {best.agreement:.0%} of its links in "
+            f"{counted(len(rows), 'validation pair')} are the same in both directions"
         )
 
     def prepare(

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, NamedTuple
 
-from saccade.config import set_key
 from saccade.data.corpus import Split
 from saccade.training import recipe as recipes
 from saccade.training.recipe import Recipe, flat
@@ -125,7 +124,7 @@ def repeated(recipe: Recipe, changes: Mapping[str, int | float | str]) -> Recipe
     table = recipe.table()
     for key, value in changes.items():
         if not recipe.sets(key):
-            set_key(table, f"{key}={value!r}")
+            recipes.set_key(table, f"{key}={value!r}")
     return recipes.from_table(table, "the adapted recipe", recipe.by_hand)
 
 

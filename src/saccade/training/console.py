@@ -187,7 +187,8 @@ class Counting:
         seconds = SILENCE
         while not self._ended.wait(seconds):
             count = "" if self._count is None else f" {self._count:,}"
-            line = f"{self._label}{count}" if count else self._label.removesuffix(":")
+            # without a count, "reading the data" of "reading the data, rows:"
+            line = f"{self._label}{count}" if count else self._label.split(",")[0].removesuffix(":")
             self._console.print(line, markup=False, soft_wrap=True)
             seconds = LINES_EVERY
 

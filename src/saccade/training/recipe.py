@@ -239,7 +239,7 @@ def load(
         table["model"] = {**(own if same else {}), **shared}
     unchanged = copy.deepcopy(table)
     for change in changes:
-        config.set_key(table, change)
+        set_key(table, change)
     recipe = from_table(table, str(name), by_hand)
     for conflict in recipe.conflicts():
         # a change may make another key of the recipe idle, which is not a mistake
@@ -250,6 +250,17 @@ def load(
         return recipe
     tuned = {key: value for key, value in flat(unchanged).items() if key in by_hand}
     return replace(recipe, tuned=tuned)
+
+
+def set_key(table: dict[str, Any], change: str) -> None:
+    """Make a change such as "training.seed=3" to the tables of a recipe, in place.
+
+    Raises:
+        RecipeError: if the change cannot be read, or leads through a value.
+    """
+    _require_task(table, "the recipe")
+    hints = get_type_hints(tasks.config_of(table["task"]))
+    config.set_key(table, change, {**hints, "training": TrainingConfig})
 
 
 def _sets(changes: Sequence[str], key: str) -> bool:

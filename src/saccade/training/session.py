@@ -632,6 +632,7 @@ class _Job:
                 f"({data.plan.size}) evenly, so some of them wait for the others"
             )
         baselines = cache(partial(self.baselines, task, data))
+        first = max(checkpoint.steps(self.run.checkpoints), default=0)
 
         def prepare() -> float:
             """Measure the baselines; return the seconds of all preparation."""
@@ -661,6 +662,11 @@ class _Job:
             f"{progress.ended}, at step {progress.step}; the best weights are those of step "
             f"{progress.best_step}, in {self.run.weights}"
         )
+        if first and progress.step == first:
+            self.notify(
+                "no update was made: the budget counts all updates of the run, also those before "
+                "it was resumed. Give a larger one with --minutes or --max-steps"
+            )
         if self.world.first and report_due(self.run):
             with self.world.all_threads():
                 self.finish(task, data, baselines())

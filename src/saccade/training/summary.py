@@ -192,7 +192,7 @@ class RunSummary:
         elif self.state == "imported" or self.about.get(CLEANED):
             resume = {"train further": f"{again} --init {run} --out OTHER"}
         else:
-            resume = {"train longer": f"{again} --out {run} --resume --minutes MINUTES"}
+            resume = {"train longer": f"{again} --out {run} --resume --minutes MINUTES_IN_ALL"}
         if self.parameters is None:
             return resume
         first, *others = self.formats

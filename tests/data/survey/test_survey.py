@@ -118,13 +118,39 @@ def test_reads_no_more_rows_than_requested():
     assert surveyed({"train": rows}, most=10).complete
 
 
-def test_a_broken_row_ends_the_reading_and_is_reported(tmp_path):
+def test_broken_rows_are_reported_whether_or_not_they_stop_a_training(tmp_path):
     path = tmp_path / "data.tsv"
-    path.write_text("text\tlabel\none\ta\ntwo\nthree\tb\n")
-    corpus = open_corpus(path, [TEXT, LABEL], valid_fraction=0.0)
-    train = survey(corpus, [TEXT, LABEL]).splits["train"]
-    assert (train.rows, train.complete, train.broken.count) == (1, False, 1)
-    assert "data.tsv:3: expected 2 columns" in train.broken.first[0]
+    path.write_text("text\tlabel\none\ta\ntwo\nthree\tb\nfour\n")
+    for tolerant in (True, False):
+        corpus = open_corpus(path, [TEXT, LABEL], valid_fraction=0.0, tolerant=tolerant)
+        train = survey(corpus, [TEXT, LABEL]).splits["train"]
+        assert (train.rows, train.complete, train.broken.count) == (2, True, 2)
+        assert "data.tsv:3: expected 2 columns" in train.broken.first[0]
+    with pytest.raises(DataError, match=r"(?s)2 of 4 rows cannot be read:.*tsv:3: .*tsv:5: "):
+        list(corpus.splits["train"])
+
+
+PAIR = Column("source"), Column("target")
+
+
+@pytest.mark.parametrize(
+    ("target", "repeats"),
+    [
+        pytest.param(lambda i: "abc"[i % 3], True, id="labels"),
+        pytest.param(lambda i: f"answer {i % 3}", False, id="texts"),
+        pytest.param(lambda i: f"word{i % 30}", False, id="many words"),
+    ],
+)
+def test_targets_that_are_labels(target, repeats):
+    rows = [(f"the text number {i}", target(i)) for i in range(90)]
+    sentences = notes(surveyed({"train": rows}, PAIR))
+    assert len(sentences) == repeats
+    assert all("only 3 different words, like labels" in text for text in sentences)
+
+
+def test_single_words_for_single_words_are_not_labels():
+    rows = [(f"{'abcdefghi'[i % 9]}{i}", "xyz"[i % 3]) for i in range(90)]
+    assert notes(surveyed({"train": rows}, PAIR)) == []
 
 
 def test_names_columns_that_are_not_read(tmp_path):

@@ -103,7 +103,7 @@ class ColumnRequest:
     pair          source and target language (`--pair`)
     renamed       names or numbers of columns in the files (`--columns`), by the name of the column
     skip_broken   whether rows are left out whose image or vector file is missing or damaged
-    tolerant      whether rows that cannot be read are left out, and listed by the table
+    tolerant      whether rows that cannot be read are left out; the table lists them in any case
     """
 
     columns: tuple[Column, ...]
@@ -220,12 +220,13 @@ class ColumnMatch:
         return tuple(column.name for column in self.columns)
 
     def describe(self) -> str:
-        """Return a text such as: source = column "en", target = column "de"."""
+        """Return a text such as: source = column "en", target = column "de"; not read: "id"."""
         shown = [name if name.isdecimal() else quoted(name) for name in self.found_as]
         pairs = zip(self.names, shown, strict=True)
         meaning = ", ".join(f"{name} = column {column}" for name, column in pairs)
         if not self.assumed:
-            return meaning
+            unread = f"; not read: {listed([*map(quoted, self.unread)])}" if self.unread else ""
+            return meaning + unread
         swapped = zip(self.names, reversed(self.found_as), strict=True)
         other = ",".join(f"{name}={column}" for name, column in swapped)
         return f'{meaning}, by their order (the other way: --columns "{other}")'

@@ -53,7 +53,7 @@ from saccade.data.sources.text_files import (
     unpacked_name,
 )
 from saccade.data.sources.vectors import inline, is_inline
-from saccade.errors import BrokenImagesError, DataError, WrongTaskError
+from saccade.errors import BrokenImagesError, BrokenRowsError, DataError, WrongTaskError
 
 Record = Mapping[str, object]
 SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|"}
@@ -96,6 +96,7 @@ class FileTable(Table):
 
     def __init__(self, path: Path, request: ColumnRequest) -> None:
         self.path, self.header = path, not request.numbered
+        self.broken: list[str] = []
         self._skip_broken, self._tolerant = request.skip_broken, request.tolerant
         self.match = self._match(request)
         self.columns, self.unread = self.match.names, self.match.unread
@@ -113,7 +114,10 @@ class FileTable(Table):
         return cls(path, request)
 
     def rows(self) -> Iterator[Row]:
-        """Yield all rows; at the end, raise a DataError if there are none or files are missing."""
+        """Yield all rows; at the end, raise a DataError that lists the broken ones, if any are.
+
+        Raise one also if there are no rows, or if files that they name are missing.
+        """
         file, number = str(self.path), 0
         missing: list[str] = []
         self.broken = []
@@ -125,8 +129,13 @@ class FileTable(Table):
                 missing.append(str(error))
             else:
                 yield Row(completed, line, file)
+        if self.broken and not self._tolerant:
+            raise BrokenRowsError(self.broken, number + len(self.broken))
         if not number:
-            raise DataError(f"{self.path} has no rows; at least one example is expected")
+            raise DataError(
+                f"{self.path} has no rows; at least one example is expected. Check the path, or "
+                "write the file again"
+            )
         if missing and not self._skip_broken:
             noun = self._finder.noun if self._finder else "image"
             raise BrokenImagesError(missing, number, noun)
@@ -156,10 +165,8 @@ class FileTable(Table):
         return tuple(completed)
 
     def _leave_out(self, error: DataError) -> None:
-        """List a row that cannot be read, if such rows are left out; else raise the error."""
-        if not self._tolerant:
-            raise error
-        self.broken = [*self.broken, str(error)]
+        """List a row that cannot be read."""
+        self.broken.append(str(error))
 
     @cached_property
     def _files_digest(self) -> str:
@@ -192,6 +199,8 @@ class SeparatedTable(FileTable):
         self._first = next((fields for _, fields in self._fields()), [])
         if not self._first:
             raise empty_file(self.path)
+        if self.broken and not self._tolerant:  # the header may be among them
+            raise DataError(self.broken[0])
         return self._match_fields(self._first, request)
 
     def _match_fields(self, fields: list[str], request: ColumnRequest) -> ColumnMatch:

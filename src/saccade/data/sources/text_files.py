@@ -111,7 +111,8 @@ def _opened(path: Path) -> Iterator[tuple[BufferedIOBase, Callable[[int], int]]]
     except UnicodeDecodeError as error:
         raise DataError(
             f"{path}:{number}: not UTF-8 at byte offset {error.start} of the line "
-            f"(0x{error.object[error.start]:02x}); save the file as UTF-8"
+            f"(0x{error.object[error.start]:02x}); save the file as UTF-8 (in Excel: CSV UTF-8) "
+            f"or convert it: iconv -f WINDOWS-1252 -t UTF-8 {path.name} > utf8-{path.name}"
         ) from error
     except DAMAGE as error:
         raise DataError(

@@ -199,7 +199,7 @@ class SplitSurvey:
         unread: The names of columns that are not read.
         complete: Whether all rows were read.
         empty: Rows with an empty column, which training leaves out.
-        broken: Rows that cannot be read; training stops at the first. If one of them ended the
+        broken: Rows that cannot be read; training stops because of them. If one of them ended the
             reading of the split, it is the last.
         duplicates: Rows that repeat an earlier row of the split in all columns.
         contradictions: Rows whose input also occurs with another label.

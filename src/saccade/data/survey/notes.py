@@ -8,6 +8,9 @@ from saccade.data.survey.facts import Fault, LabelFacts, SplitSurvey, Survey
 TWO_LABELS = "a classifier needs at least two"
 IMBALANCED = 10
 """The ratio of the largest to the smallest class above which the labels are imbalanced."""
+LABELS, REPEATED = 50, 20
+"""The largest number of different targets that may be labels, and how often each of them occurs, on
+average, at least."""
 
 
 def notes(survey: Survey, *, training: bool = False) -> list[str]:
@@ -25,6 +28,8 @@ def notes(survey: Survey, *, training: bool = False) -> list[str]:
             sentences += _missing_labels(name, split.labels)
         if split.labels is not None and name == "train":
             sentences += _label_notes(name, split.labels, single=not training)
+        if name == "train":
+            sentences += _target_notes(split)
     for leak in survey.leaks:
         if training and (leak.split, leak.other) == ("valid", "train"):
             continue
@@ -35,6 +40,20 @@ def notes(survey: Survey, *, training: bool = False) -> list[str]:
             f"too high; the first: {leak.first[0]}"
         )
     return sentences
+
+
+def _target_notes(split: SplitSurvey) -> Iterator[str]:
+    """Yield a sentence if the targets of text pairs are a few words that repeat, like labels."""
+    if list(split.lengths) != ["source", "target"]:
+        return
+    source, target = split.lengths["source"], split.lengths["target"]
+    different = target.different_words or split.rows
+    repeated = different <= LABELS and split.rows >= REPEATED * different
+    if repeated and target.one_word > 0.95 and source.one_word < 0.5:
+        yield (
+            f"the targets are only {counted(different, 'different word')}, like labels; a "
+            "classifier learns labels better: bert-mini, with --columns text=NAME,label=NAME"
+        )
 
 
 def _faults(name: str, split: SplitSurvey, *, empty: bool) -> Iterator[str]:

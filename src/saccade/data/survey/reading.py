@@ -41,7 +41,7 @@ from saccade.data.survey.facts import (
 )
 from saccade.data.survey.scripts import scripts_of
 from saccade.data.threads import in_threads
-from saccade.errors import BrokenImagesError, DataError
+from saccade.errors import BrokenImagesError, BrokenRowsError, DataError
 
 Progress = Callable[[int], None]
 Hashes = npt.NDArray[np.int64]
@@ -76,9 +76,8 @@ def survey(
 ) -> Survey:
     """Read the rows of a corpus and return the facts about them.
 
-    Broken rows that a tolerant corpus leaves out are reported. In any other corpus, and in a
-    damaged file, the first broken row ends the reading of its split; a training set of which not
-    even one row can be read raises its error.
+    Broken rows are reported. A damaged file ends the reading of its split; a training set of which
+    not even one row can be read raises its error.
 
     Args:
         corpus: The corpus.
@@ -435,6 +434,8 @@ class _Reader:
                         progress(self.rows)
         except BrokenImagesError as error:  # raised after the last row
             (self.vectors if self.has_vectors else self.images).broken += error.problems
+            problems = list(self.split.broken)
+        except BrokenRowsError:  # raised after the last row as well
             problems = list(self.split.broken)
         except DataError as error:
             problems = list(self.split.broken)

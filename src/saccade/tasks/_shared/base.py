@@ -22,7 +22,7 @@ from torch import nn
 from saccade.attention.watch import count_heads
 from saccade.data.corpus import Item, Split
 from saccade.data.corpus import items as grouped
-from saccade.data.sources.columns import Column
+from saccade.data.sources.columns import Column, counted
 from saccade.data.store.cache import Encoded
 from saccade.data.store.ragged import Integers
 from saccade.decoding import GenerationConfig
@@ -232,10 +232,14 @@ class Task(nn.Module, ABC):
         """Yield sentences about rows that are left out or read in part."""
         skipped = examples.skipped
         if skipped.empty or skipped.too_long:
-            yield (
-                f"left out {skipped.empty} rows with an empty column and {skipped.too_long} rows "
-                f"that are too long, the first: {skipped.first[0]}"
-            )
+            parts = []
+            if skipped.empty:
+                parts.append(f"{counted(skipped.empty, 'row')} with an empty column")
+            if skipped.too_long:
+                long = counted(skipped.too_long, "row")
+                parts.append(f"{long} that {'is' if skipped.too_long == 1 else 'are'} too long")
+            several = ", the first" if skipped.empty + skipped.too_long > 1 else ""
+            yield f"left out {' and '.join(parts)}{several}: {skipped.first[0]}"
 
     def items(self, split: Split) -> Iterator[Item]:
         """Yield the items of a split; rows with the same input are one item."""

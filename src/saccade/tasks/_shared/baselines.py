@@ -358,7 +358,8 @@ def advice(
     if improving:
         parts.append("train longer (--minutes), as the validation metric was still improving")
     elif epochs < FEW_EPOCHS:
-        parts.append(f"train longer (--minutes), as the data was read only {epochs:.1g} times")
+        often = "once" if f"{epochs:.1g}" == "1" else f"{epochs:.1g} times"
+        parts.append(f"train longer (--minutes), as the data was read only {often}")
     if not pretrained:
         match description:
             case Description(writes=LabelOutput() | TokenOutput() | GeneratedText(start=None)):
