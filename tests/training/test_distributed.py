@@ -322,7 +322,7 @@ class Gpus:
         patch.setattr(torch.distributed, "all_reduce", lambda values: values.mul_(2))
 
     class Wrapped(torch.nn.Module):
-        def __init__(self, module, device_ids, broadcast_buffers):
+        def __init__(self, module, device_ids):
             super().__init__()
             self.device_ids = device_ids
 

@@ -93,9 +93,7 @@ class World:
         """Return the task, with its gradients averaged over all processes."""
         if self.size == 1:
             return task
-        # the only buffers that change are running statistics, which the loop combines
-        devices = [self.device] if self.on_cuda else None
-        return DistributedDataParallel(task, device_ids=devices, broadcast_buffers=False)
+        return DistributedDataParallel(task, device_ids=[self.device] if self.on_cuda else None)
 
     def alone(self, learner: nn.Module) -> AbstractContextManager[None]:
         """Return a context in which gradients are added up but not exchanged yet."""
