@@ -69,6 +69,7 @@ class Machine:
             **os.environ,
             "HOME": str(self.place / "home"),
             "GLOO_SOCKET_IFNAME": self.interface,
+            "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
             "OMP_NUM_THREADS": "1",
         }
         output = self.place / f"output-{len(self.outputs)}"

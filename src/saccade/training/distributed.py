@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from pathlib import Path
 from typing import TypeVar
 
 import torch
@@ -30,9 +31,11 @@ from torch.nn.parallel import DistributedDataParallel
 from saccade.errors import LostProcessError, RunError, SaccadeError, StoppedError
 from saccade.shapes import Float, Tensor
 
-MISTAKE, FAILURE, ENDED = "saccade/mistake", "saccade/failure", "saccade/ended"
-"""Keys of the store under which the first process leaves its error: for all later attempts, if they
-would fail in the same way, and for the other processes of this attempt; and that it has ended."""
+FAILURE, ENDED = "saccade/failure", "saccade/ended"
+"""Keys of the store under which the first process leaves its error for the others, and that it has
+ended."""
+MISTAKE = "saccade-mistake"
+"""Name of a file in which an error is left for later attempts, which would fail in the same way."""
 PRESENT, ROSTER = "saccade/present", "saccade/roster"
 """Keys of the store by which the processes of an attempt find each other."""
 ARRIVAL = timedelta(minutes=10)
@@ -210,67 +213,84 @@ def from_environment() -> World:
 def joined(world: World) -> Iterator[World]:
     """Join the processes into one group for the length of the block; give the joined world.
 
-    torchrun keeps one store for all attempts, so each attempt has a prefix of its own in it. The
+    torchrun may keep one store for all attempts, so each attempt has a prefix of its own in it. The
     error that stopped the first process is left there, so that the others end with it. If it was a
-    user's mistake, it is also left outside the prefix: all later attempts end with it, since
-    another attempt would not help.
+    user's mistake, each process also leaves it in the folder of its agent: all later attempts end
+    with it, since another attempt would not help.
     """
     if world.on_cuda:
         torch.cuda.set_device(world.device)
-    started_by_torchrun = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
-    if world.size == 1 and not started_by_torchrun:
+    with _remembered_mistakes(), _connected(world) as connected:
+        yield connected
+
+
+@contextmanager
+def _connected(world: World) -> Iterator[World]:
+    """Join the processes, and let all end with the error of the first one."""
+    if world.size == 1:
         yield world
         return
+    has_store = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
     root = TCPStore(
         os.environ["MASTER_ADDR"],
         int(os.environ["MASTER_PORT"]),
         world_size=world.size,
-        is_master=world.first and not started_by_torchrun,
+        is_master=world.first and not has_store,
         timeout=timedelta(minutes=5),
         multi_tenant=True,
     )
-    if mistake := _mistake(root):
-        raise RunError(mistake)
     meeting, world = _met(root, world)
     store = PrefixStore(meeting, root)
-    if world.size > 1:
-        distributed.init_process_group(
-            "nccl" if world.on_cuda else "gloo",
-            store=store,
-            rank=world.rank,
-            world_size=world.size,
-            timeout=LIMIT,
-            device_id=world.device if world.on_cuda else None,
-        )
+    distributed.init_process_group(
+        "nccl" if world.on_cuda else "gloo",
+        store=store,
+        rank=world.rank,
+        world_size=world.size,
+        timeout=LIMIT,
+        device_id=world.device if world.on_cuda else None,
+    )
     between = distributed.new_group(world.leaders, backend="gloo") if world.leaders[1:] else None
     try:
         yield replace(world, store=store, between_leaders=between)
     except Exception as error:
         lost = _lost(error)
         if world.first:
-            _report(lost or error, root, store)
+            _report(lost or error, store)
         else:
             _let_first_end(error, store)
-            if mistake := _mistake(root):  # says more than a lost connection
+            if mistake := _mistake(store):  # says more than a lost connection
                 raise RunError(mistake) from error
         if lost is not None:
             raise lost from error
         raise
     finally:
-        if world.size > 1:
-            distributed.destroy_process_group()
+        distributed.destroy_process_group()
 
 
-def _report(error: Exception, root: Store, store: Store) -> None:
+@contextmanager
+def _remembered_mistakes() -> Iterator[None]:
+    """Raise the mistake with which an earlier attempt of the same agent has ended, if one has."""
+    place = os.environ.get("TORCHELASTIC_ERROR_FILE")  # in .../attempt_0/0/
+    path = Path(place).parents[2] / MISTAKE if place else None
+    if path is not None and path.exists():
+        raise RunError(path.read_text())
+    try:
+        yield
+    except SaccadeError as error:
+        if path is not None and not isinstance(error, LostProcessError | StoppedError):
+            with suppress(OSError):
+                path.write_text(str(error))
+        raise
+
+
+def _report(error: Exception, store: Store) -> None:
     """Leave the error of the first process for the others, unless it is a stop, which all share."""
     if isinstance(error, StoppedError):
         store.set(ENDED, "")
         return
     text = str(error)
     mistake = isinstance(error, SaccadeError) and not isinstance(error, LostProcessError)
-    if mistake:
-        root.set(MISTAKE, text)
-    elif not isinstance(error, LostProcessError):
+    if not isinstance(error, SaccadeError):
         text = (
             f"the first process failed ({type(error).__name__}: {error}); its own message shows "
             "where. The newest checkpoint is kept; continue with --resume"
@@ -345,8 +365,11 @@ def _let_first_end(error: Exception, store: Store) -> None:
 
 
 def _mistake(store: Store) -> str:
+    """Return the mistake that the first process has reported; empty if it has reported none."""
     with suppress(RuntimeError):  # the store may be lost as well
-        return store.get(MISTAKE).decode() if store.check([MISTAKE]) else ""
+        if store.check([FAILURE]):
+            mistake, text = json.loads(store.get(FAILURE))
+            return str(text) if mistake else ""
     return ""
 
 
