@@ -150,6 +150,7 @@ def test_processes_started_by_saccade_report_mistakes_and_signals_once(complete)
 
 
 @linux
+@pytest.mark.slow
 def test_a_killed_process_started_by_saccade_is_replaced(complete):
     more = ("--set", "training.checkpoint_every=2", "--max-steps", "40")
     run = Alone(*arguments(complete, "replaced", *more))
