@@ -124,6 +124,16 @@ def test_resuming_with_1_2_3_and_4_processes_changes_nothing(folder):
 
 
 @pytest.mark.slow
+def test_more_processes_than_batches_resume_a_run_of_one_process(folder):
+    """The first one trains alone if an update has one batch."""
+    options = {"changes": ["training.accumulate=1"]}
+    parts = ({"world": 1, "stop": 5}, {"world": 2})
+    train_in_worlds(folder, [job("alone", 1, **options), job("resting", *parts, **options)])
+    assert_same_curves(folder, "alone", "resting", EXACT)
+    assert not (folder / "resting-1.bytes").exists()
+
+
+@pytest.mark.slow
 def test_100_updates_in_float32_have_the_same_loss_curve(folder):
     options = {"dtype": "float32", "recipe": "transformer.toml"}
     options["changes"] = ["training.max_steps=100", "training.update_tokens=320"]

@@ -463,6 +463,8 @@ class _Job:
 
         What can be checked without data is checked before the data is opened.
         """
+        if self.world.from_first(self.needs_one_process):
+            return self.run_alone(resume=resume)
         if not self.world.first:
             with self.copies.open():
                 self.copies.send()
@@ -482,6 +484,29 @@ class _Job:
                 task = self.begin()
                 self.copies.send()
                 return self.fit(task or self.run.initial_task(self.recipe.training.seed))
+
+    def needs_one_process(self) -> bool:
+        """Return whether the processes have only one batch per update, which the user did not ask.
+
+        The recipe was chosen by the data, or a run of one process is resumed.
+        """
+        begun = self.run.exists()
+        if self.world.size == 1 or self.copies.any or not (begun or self.choice is not None):
+            return False
+        recipe = self.run.recipe() if begun else self.recipe
+        return recipe.training.batches_per_update() == 1
+
+    def run_alone(self, *, resume: bool) -> Task:
+        """Train in the first process, with the threads of all; the others wait for it."""
+        if self.world.first:
+            alone = World(device=self.world.device)
+            with self.world.all_threads():
+                job = replace(self, world=alone, copies=Copies(self.run, alone))
+                task = job.run_all(resume=resume)
+            self.world.wait()
+            return task
+        self.world.wait()
+        return self.run.task().to(self.world.device)
 
     def require_place(self, *, resume: bool) -> None:
         """Raise if the folder holds other files or a run that may not be resumed.
