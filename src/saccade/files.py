@@ -14,6 +14,7 @@ import glob
 import hashlib
 import json
 import os
+import secrets
 import shutil
 import stat
 from collections.abc import Iterable, Iterator
@@ -38,6 +39,7 @@ KEPT = "what was there before is kept"
 Content = bytes | Iterable[bytes | memoryview]
 """The content of a file, in one piece or in several."""
 
+_TOKEN = secrets.token_hex(4)
 _FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 _KINDS = {
     stat.S_IFDIR: "a folder",
@@ -286,7 +288,8 @@ def _settle(waiting: Path) -> None:
 
 
 def _partial(path: Path) -> Path:
-    return path.with_name(f"{PARTIAL}{os.getpid()}-{path.name}")
+    # the token differs between machines, whose processes may have the same number
+    return path.with_name(f"{PARTIAL}{os.getpid()}-{_TOKEN}-{path.name}")
 
 
 def _sync(path: Path) -> None:

@@ -221,6 +221,21 @@ def test_classifier_of_pairs_round_trip(saccade, tmp_path, segments):
     require_equal_probabilities(back.predict(pairs), task.predict(pairs))
 
 
+def test_the_family_of_an_export_can_be_chosen(saccade, tmp_path):
+    task = classifier(tmp_path / "run", "up down up down", "model.num_segments=0")
+    out = tmp_path / "out"
+    command = ("export", tmp_path / "run", out, "--to", "huggingface", "--family")
+    message = error_of(saccade, *command, "gpt2")
+    assert "cannot be written as 'gpt2'; it fits bert, " in message
+    family = message.partition("it fits bert, ")[2].partition(".")[0].split(", ")[0]
+    assert saccade(*command, family).code == 0
+    assert huggingface.read_config(out)["model_type"] == family != "bert"
+    tokenizer, model = load_transformers("AutoModelForSequenceClassification", out)
+    batch = task.force(TEXTS, ["up"] * len(TEXTS))
+    expected = task.model(batch.tokens, batch.mask, batch.segments)
+    torch.testing.assert_close(model(**encoded(tokenizer, TEXTS)).logits, expected, **CLOSE)
+
+
 def require_equal_probabilities(answers, expected):
     for answer, ours in zip(answers, expected, strict=True):
         assert answer.label == ours.label

@@ -39,6 +39,7 @@ from saccade.models import (
     TranslatorConfig,
 )
 from saccade.positions import (
+    BucketsConfig,
     ComplexConfig,
     ConditionalConfig,
     LearnedConfig,
@@ -308,6 +309,7 @@ POSITIONS = [
     SinusoidalConfig(layout="halves", fuse="concat", width=4),
     LearnedConfig(length=20),
     RelativeConfig(max_distance=3),
+    BucketsConfig(num_buckets=6, max_distance=5),
     RotaryConfig(base=100.0),
     ComplexConfig(),
 ]

@@ -115,6 +115,7 @@ class TextToTextConfig(TaskConfig):
     ) -> TextToText:
         """Return a task with new weights, and with vocabularies of this data or of a folder."""
         if vocabulary is not None:
+            self._require_sides(vocabulary)
             task = self.restore(vocabulary)
             task.align_by = AlignBy()  # chosen again after training
             return task
@@ -128,6 +129,20 @@ class TextToTextConfig(TaskConfig):
             targets = (row.values[1] for row in train)
             target = Tokenizer.train(targets, self.text.target)
         return TextToText(self, source, target, reads_lines=seen.several > MANY * seen.rows)
+
+    def _require_sides(self, folder: Path) -> None:
+        """Raise unless a folder has as many vocabularies as the recipe."""
+        is_shared = (folder / VOCABULARY_FILE).is_file()
+        if is_shared and self.text.target is not None:
+            raise RunError(
+                "the model to start from has one vocabulary for both sides, and the recipe two; "
+                "leave text.target out of the recipe"
+            )
+        if not is_shared and self.text.target is None:
+            raise RunError(
+                "the model to start from has two vocabularies, and the recipe one for both sides; "
+                "add --set 'text.target={ kind = \"bpe\" }'"
+            )
 
     def restore(self, folder: Path) -> TextToText:
         """Return the task of a run folder, with new weights."""

@@ -9,7 +9,7 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -82,11 +82,14 @@ class Run(RunFolder):
     """
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self, wait: float = 0.0) -> Iterator[None]:
         """Lock the folder for this process, which may write to it inside the block.
 
         The system releases the lock however the process ends. If the block leaves the folder
         empty, nothing of it stays that was not there before.
+
+        Args:
+            wait: seconds to wait for another process that holds the lock.
 
         Raises:
             RunError: if another process holds the lock, or the folder cannot be created.
@@ -104,7 +107,7 @@ class Run(RunFolder):
                 f"the folder {self.folder} cannot be created: {error.strerror}. Choose another one "
                 "with --out"
             ) from None
-        lock = filelock.FileLock(self.folder / LOCK, timeout=0)
+        lock = filelock.FileLock(self.folder / LOCK, timeout=wait)
         try:
             lock.acquire()
         except filelock.Timeout:
@@ -264,8 +267,8 @@ class Run(RunFolder):
 
     def recipe(self) -> Recipe:
         """Return the resolved recipe of the run."""
-        number = int(self.about()["format"])
-        path = self.folder / "recipe.toml"
+        about = self.about()
+        number, path = int(about["format"]), self.folder / "recipe.toml"
         try:
             text = read_text(path, recipes.LARGEST)
         except (OSError, UnicodeDecodeError) as error:
@@ -274,7 +277,7 @@ class Run(RunFolder):
             ) from None
         with _damage_as_error(f"{path} cannot be used"):
             table = upgraded(recipes.parse(text, str(path)), number)
-            return recipes.from_table(table, str(path))
+            return _with_size_of_update(recipes.from_table(table, str(path)), about)
 
     def task(self) -> Task:
         """Return the trained task with its best weights, ready to predict.
@@ -505,7 +508,7 @@ _CHANGES = {
     "threads": "the number of threads has changed from {before} to {now}: the last bits of sums "
     "may differ",
     "world": "the number of processes has changed from {before} to {now}",
-    "batches_per_update": "the number of batches of an update has changed from {before} to {now}",
+    "update_batches": "the number of batches of an update has changed from {before} to {now}",
     "device": "the device has changed from {before} to {now}",
     "precision": "the precision has changed from {before} to {now}",
 }
@@ -523,6 +526,19 @@ def _damage_as_error(what: str) -> Iterator[None]:
         raise RunError(
             f"{what} ({type(error).__name__}: {brief(error)}). Restore it from a copy"
         ) from error
+
+
+def _with_size_of_update(recipe: Recipe, about: Mapping[str, Any]) -> Recipe:
+    """Keep the size of the updates of a run that an earlier version began.
+
+    There, it grew with the number of processes, and run.json has the number of batches.
+    """
+    training, batches = recipe.training, about.get("batches_per_update")
+    size = training.batches_per_update()
+    if not isinstance(batches, int) or batches <= size or batches != about.get("world", 1) * size:
+        return recipe
+    update = batches * training.batch_tokens
+    return replace(recipe, training=replace(training, update_tokens=update, accumulate=1))
 
 
 def tensors_of(model: nn.Module) -> dict[str, Tensor]:

@@ -18,7 +18,7 @@ from saccade.interop.ctranslate2.running import FolderEngine, open_folder
 from saccade.interop.ctranslate2.sides import Sides
 from saccade.models import TranslatorConfig
 from saccade.models.language_models import LanguageModelConfig
-from saccade.positions import Position, PositionConfig, Relative, Rotary
+from saccade.positions import Buckets, Position, PositionConfig, Relative, Rotary
 from saccade.positions.base import Absolute
 from saccade.tasks import GeneratedText, Task, TextInput
 
@@ -133,5 +133,5 @@ def _in_block(
 
 
 def _is_known(encoding: type[Position]) -> bool:
-    """Return whether it has the encoding: tables that are added, and two inside attention."""
-    return encoding in (Position, Relative, Rotary) or issubclass(encoding, Absolute)
+    """Return whether it has the encoding: tables that are added, and three inside attention."""
+    return encoding in (Position, Relative, Buckets, Rotary) or issubclass(encoding, Absolute)

@@ -349,6 +349,11 @@ class TaskConfig(ABC):
         """Raise if a file that the options name is missing; called before data is read."""
         return
 
+    @classmethod
+    def start_from(cls, model: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the options of a model to start from as those of this task's model."""
+        return model
+
     @abstractmethod
     def create(
         self, train: Split, progress: Progress | None = None, vocabulary: Path | None = None
@@ -358,7 +363,8 @@ class TaskConfig(ABC):
         Args:
             train: The training data, from which vocabularies and labels are made.
             progress: Called with the number of rows read.
-            vocabulary: A folder whose vocabularies are used instead.
+            vocabulary: The folder that training starts from, whose vocabularies are used instead
+                if it has some.
         """
 
     @abstractmethod
@@ -369,8 +375,8 @@ class TaskConfig(ABC):
 def vocabulary_from(
     folder: Path | None, texts: Iterable[str], config: VocabularyConfig
 ) -> Tokenizer:
-    """Return the vocabulary of a folder or, without one, a new vocabulary of the texts."""
-    if folder is not None:
+    """Return the vocabulary of a folder or, if it has none, a new vocabulary of the texts."""
+    if folder is not None and (folder / VOCABULARY_FILE).is_file():
         return Tokenizer.load(folder / VOCABULARY_FILE)
     return Tokenizer.train(texts, config)
 
