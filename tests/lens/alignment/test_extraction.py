@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from saccade.errors import MetricError, ShapeError
+from saccade.lens.alignment.align_by import AlignBy
 from saccade.lens.alignment.extraction import (
-    AlignBy,
     both_ways,
     from_pharaoh,
     strongest,
