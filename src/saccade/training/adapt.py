@@ -196,9 +196,12 @@ def _batch(table: Mapping[str, Any], facts: TrainingFacts) -> Iterator[Change]:
     fraction = max(SMALLEST_BATCH, facts.updates_per_epoch / UPDATES_PER_EPOCH)
     often = round(facts.updates_per_epoch, 1)
     updates = "one update reads" if often <= 1 else f"{often:g} updates read"
-    for key in ("training.batch_tokens", "training.update_tokens"):
-        value = table[key] and max(1, round(table[key] * fraction))  # 0 stays 0
-        yield Change(key, value, f"{updates} all training data")
+    batch, update = "training.batch_tokens", "training.update_tokens"
+    smaller = max(1, round(table[batch] * fraction))
+    yield Change(batch, smaller, f"{updates} all training data")
+    # as many batches as before, since processes divide them among them; 0 stays 0
+    batches = math.ceil(table[update] / table[batch])
+    yield Change(update, batches * smaller, f"{updates} all training data")
 
 
 def _dropout(table: Mapping[str, Any], facts: TrainingFacts) -> Iterator[Change]:

@@ -147,4 +147,4 @@ def attention_toward(
         toward = torch.zeros_like(own) if slope is None else own * (-slope).clamp(min=0)
         array = toward.detach().float().cpu().reshape(weights[name].shape)
         weights[name] = (array / array.sum(-1).max().clamp(min=1e-12)).numpy()
-    return replace(record, weights=weights)
+    return replace(record, weights=weights, belief="")  # it was measured for plain attention
