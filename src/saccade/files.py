@@ -14,6 +14,7 @@ import glob
 import hashlib
 import json
 import os
+import secrets
 import shutil
 import stat
 from collections.abc import Iterable, Iterator
@@ -38,6 +39,7 @@ KEPT = "what was there before is kept"
 Content = bytes | Iterable[bytes | memoryview]
 """The content of a file, in one piece or in several."""
 
+_TOKEN = secrets.token_hex(4)
 _FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 _KINDS = {
     stat.S_IFDIR: "a folder",
@@ -129,6 +131,11 @@ def _require_regular(mode: int, path: str | os.PathLike[str]) -> None:
     if not stat.S_ISREG(mode):
         kind = _KINDS.get(stat.S_IFMT(mode), "something else")
         raise OSError(errno.EINVAL, f"it is {kind}, not a regular file", os.fspath(path))
+
+
+def user_cache() -> Path:
+    """Return the user's folder of encoded data and of engines whose run is not writable."""
+    return Path.home() / ".cache" / "saccade"
 
 
 def disk_full(error: OSError) -> bool:
@@ -281,7 +288,8 @@ def _settle(waiting: Path) -> None:
 
 
 def _partial(path: Path) -> Path:
-    return path.with_name(f"{PARTIAL}{os.getpid()}-{path.name}")
+    # the token differs between machines, whose processes may have the same number
+    return path.with_name(f"{PARTIAL}{os.getpid()}-{_TOKEN}-{path.name}")
 
 
 def _sync(path: Path) -> None:

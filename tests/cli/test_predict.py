@@ -55,6 +55,43 @@ def test_order_and_batch_size_do_not_change_predictions(saccade, run, options):
         assert saccade("predict", run, *inputs, *options, "--batch-size", size) == together
 
 
+@pytest.mark.parametrize("options", [[], ["--sample", "--seed", 5]])
+def test_outputs_of_shards_are_the_output_of_all_inputs(saccade, run, tmp_path, options):
+    path = tmp_path / "inputs.txt"
+    path.write_text("\n".join(letters(5)))
+    together = saccade("predict", run, "--input", path, *options)
+    for count in (2, 7):  # with 7 parts of 5 inputs, some are empty
+        parts = [f"{i}/{count}" for i in range(1, count + 1)]
+        split = [
+            saccade("predict", run, "--input", path, "--shard", part, *options) for part in parts
+        ]
+        assert [part.code for part in split] == [0] * count
+        assert "".join(part.out for part in split) == together.out
+    arguments = [saccade("predict", run, *letters(5), "--shard", f"{i}/2") for i in (1, 2)]
+    assert [len(part.lines) for part in arguments] == [2, 3]
+
+
+def test_shards_of_a_folder_are_parts_of_its_names(saccade, run, tmp_path):
+    for i, text in enumerate(letters(5)):
+        (tmp_path / f"{i}.txt").write_text(text)
+    together = saccade("predict", run, f"{tmp_path}/")
+    parts = [saccade("predict", run, f"{tmp_path}/", "--shard", f"{i}/2").out for i in (1, 2)]
+    assert "".join(parts) == together.out
+
+
+@pytest.mark.parametrize("shard", ["0/2", "3/2", "1", "1/0", "a/b", "-1/2", "1/2/3"])
+def test_raises_on_an_invalid_shard(saccade, run, shard):
+    result = saccade("predict", run, "a", f"--shard={shard}")
+    assert (result.code, result.out) == (2, "")
+    assert f"--shard {shard} is not a part of the inputs: expected i/n" in result.err
+
+
+def test_raises_on_a_shard_of_stdin(saccade, run):
+    result = saccade("predict", run, "--shard", "1/2", stdin=b"a\n")
+    assert (result.code, result.out) == (2, "")
+    assert "unknown for stdin; use --input FILE" in result.err
+
+
 def test_chunks_do_not_change_samples(saccade, run, monkeypatch):
     inputs = "\n".join(letters(11)).encode()
     together = saccade("predict", run, "--sample", "--seed", 5, stdin=inputs)

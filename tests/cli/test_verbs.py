@@ -81,7 +81,7 @@ def test_every_verb_has_help(saccade, verb):
     usage, _, arguments = result.out.partition("Arguments:\n")
     assert not re.search(r"[{}<>]", usage), "arguments are shown by their names alone"
     for line in arguments.partition("\n\n")[0].splitlines():
-        assert re.match(r"  [A-Z]+ +\w|    ", line), "every argument is described"
+        assert re.match(r"  \[?[A-Z]+\]? +\w|    ", line), "every argument is described"
 
 
 @pytest.mark.parametrize(("parameter", "default", "flag"), PARAMETERS)

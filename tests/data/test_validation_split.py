@@ -152,6 +152,20 @@ def test_large_data_holds_out_2000_rows_unless_a_fraction_is_requested(monkeypat
     assert len(sides(rows, fraction=0.25)[1]) == 750
 
 
+@given(st.lists(st.integers(0, 12), min_size=1, max_size=40), st.integers(1, 40), st.integers(1, 5))
+def test_rows_without_labels_are_chosen_like_a_single_stratum(numbers, target, piece):
+    """The way that needs little memory, against groups of equal rows."""
+    hashes, target = np.array(numbers, np.uint64), min(target, len(numbers))
+    groups = validation_split._Groups(hashes, np.zeros(len(hashes), np.int64))
+    chosen = sorted(groups.hashes[groups.chosen(groups.quotas(target))].tolist())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(validation_split, "PIECE", piece)
+        smallest = validation_split._smallest(np.sort(hashes), target)
+        assert smallest.tolist() == chosen
+        among = validation_split._are_among(hashes, smallest)
+        assert among.tolist() == [number in chosen for number in numbers]
+
+
 def test_a_label_with_one_row_stays_in_training_with_a_remark():
     train, _, record = sides(labelled({"a": 40, "b": 40, "rare": 1}))
     assert ("rare 0", "rare") in train

@@ -406,7 +406,7 @@ def test_the_forced_batch_predicts_the_output(task):
 def nll(task, text):
     """-Σ ln p of a text, every token from the last 4 to 8 before it."""
     begin, packed = task._begin, task.config.text.layout == "packed"
-    ids = task._encoded(text)
+    ids = task.encoded(text)
     assert begin == ([task.tokenizer.start] if packed else context_of(task, ""))
     whole, total = [*begin, *ids], 0.0
     for place in range(len(begin), len(whole)):
@@ -438,6 +438,17 @@ def test_an_evaluation_equals_a_manual_computation(task):
     assert all(score.interval is None for score in quick.scores.values())
     assert quick.answers == ["", "", ""]
     assert task.evaluate(items * 7).answers == [""] * 21
+
+
+def test_a_quick_evaluation_measures_the_beginnings_of_long_texts(task, monkeypatch):
+    monkeypatch.setattr(language_modeling, "QUICK", 20)
+    monkeypatch.setattr(language_modeling, "SHORTEST", 5)
+    texts = ["a dog sees a green house", "the cat"]
+    long, short = (
+        [Item((text,), (), 1) for text in some] for some in (texts, ["a dog sees", "the cat"])
+    )
+    assert task.evaluate(long, quick=True).values() == task.evaluate(short, quick=True).values()
+    assert task.evaluate(long).values() != task.evaluate(short).values()
 
 
 def test_an_evaluation_can_be_cancelled_and_raises_on_invalid_options(task, monkeypatch):

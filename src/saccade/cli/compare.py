@@ -83,6 +83,15 @@ def run(
     cache: Cache = None,
     threads: Threads = None,
     no_samples: NoSamples = False,
+    join: Annotated[
+        bool,
+        typer.Option(
+            "--join",
+            help="Share the training runs with other processes, also of other machines, that run "
+            "the same command and see the same --out. Training runs of a process that dies are "
+            "taken over. Default: this process trains alone.",
+        ),
+    ] = False,
     quiet: Quiet = False,
 ) -> None:
     """Train recipes on the same data and report which is better. Rerun to resume.
@@ -113,6 +122,7 @@ def run(
                 samples=not no_samples,
                 cache=cache,
                 threads=threads,
+                join=join,
                 console=Console(quiet=quiet),
             )
     except StoppedError as error:

@@ -83,7 +83,8 @@ def run(
             "--measure",
             help="Also measure how far to trust the attention: erase the parts with the "
             "largest weights, compare the heads and remove them one at a time. Give several "
-            "INPUTs. The measures are printed and written beside FILE (FILE-measures.json).",
+            "INPUTs. The measures are printed, shown on the page, and written beside FILE "
+            "(FILE-measures.json).",
         ),
     ] = False,
     device: Device = "auto",
@@ -110,10 +111,11 @@ def run(
         records, measures = _look_of_folder(
             model, items, layer, max_length, device, measured=measured
         )
+    plain = None if measures is None else measures.as_json()
     if scored:
-        _write_beside(out, records, scored)
+        _write_beside(out, records, scored, plain)
     else:
-        with record_writer(out) as save:
+        with record_writer(out, plain) as save:
             for number, record in enumerate(records, 1):
                 save(record, number)
     for one in scored:
@@ -121,7 +123,7 @@ def run(
     print(f"wrote {out}")
     if measures is not None:
         path = out.with_name(f"{out.stem}-measures.json")
-        path.write_text(json.dumps(measures.as_json(), indent=1) + "\n", encoding="utf-8")
+        path.write_text(json.dumps(plain, indent=1) + "\n", encoding="utf-8")
         print(f"wrote {path}\n\n{measures}")
 
 
@@ -148,7 +150,10 @@ def _require_answers(answers: list[str], items: list[Any], out: Path, *, is_run:
 
 
 def _write_beside(
-    out: Path, records: "list[AttentionRecord]", scored: "list[ScoredAnswer]"
+    out: Path,
+    records: "list[AttentionRecord]",
+    scored: "list[ScoredAnswer]",
+    measures: "dict[str, Any] | None",
 ) -> None:
     """Write the page of predictions and given answers, side by side."""
     from saccade.lens.page import page_of, view_model
@@ -161,7 +166,7 @@ def _write_beside(
         for record, one in zip(records, scored, strict=True)
     ]
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_bytes(page_of(inputs).encode())
+    out.write_bytes(page_of(inputs, measures=measures).encode())
 
 
 def _print_scores(scored: "ScoredAnswer") -> None:
@@ -218,7 +223,7 @@ def _look_of_folder(
     *,
     measured: bool,
 ) -> Looked:
-    from saccade.data.sources.archives import SUFFIXES
+    from saccade.data.suffixes import SUFFIXES
     from saccade.interop.look import look, read_model
     from saccade.interop.look_measure import measure_look
     from saccade.training.console import Console

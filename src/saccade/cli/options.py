@@ -18,8 +18,9 @@ Data = Annotated[
     str,
     typer.Option(
         metavar="DATA",
-        help="Data to read: a folder with train.*, valid.* and test.* files, a single file, "
-        "builtin:NAME (listed by `saccade recipes`), or hf:NAME (a Hugging Face data set).",
+        help="Data to read: a folder with train.*, valid.* and test.* files, a single file, a "
+        "pattern in quotes such as 'shards/*.jsonl', builtin:NAME (listed by `saccade recipes`), "
+        "or hf:NAME (a Hugging Face data set).",
     ),
 ]
 Pair = Annotated[

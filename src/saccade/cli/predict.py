@@ -4,6 +4,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,14 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from saccade.cli.alignments import WordAligner, alignment_json, predict_lines, predict_markup
-from saccade.cli.inputs import FILES, InputFolder, broken_files, input_chunks, read_inputs
+from saccade.cli.inputs import FILES, Inputs, broken_files
 from saccade.cli.options import BatchSize, Beam, Device, OptionalEngine, RunFolder
 from saccade.cli.output import LineWriter, prediction_progress
 from saccade.cli.record_files import record_writer, require_record_file
 from saccade.errors import BrokenImagesError, DataError, DecodingError
 
 if TYPE_CHECKING:
-    from saccade.tasks import Answer, Task
+    from saccade.tasks import Aligns, Answer, Predictor
 
 CHUNK = 4096
 """Inputs that are sorted by length and predicted together."""
@@ -124,6 +125,15 @@ def run(
             "lists them.",
         ),
     ] = False,
+    shard: Annotated[
+        str | None,
+        typer.Option(
+            metavar="I/N",
+            help="Predict only part I of N, counted from 1, of the inputs. Parts are contiguous: "
+            "the outputs of 1/N to N/N, one after another, are the output for all inputs. Not for "
+            "stdin. Default: all inputs.",
+        ),
+    ] = None,
     batch_size: BatchSize = 64,
     align: Annotated[
         bool,
@@ -175,10 +185,7 @@ def run(
     are printed in the order of the inputs, one per line; the answer to a single INPUT of several
     lines has lines, too. On a terminal, labels are printed with their confidence.
     """
-    if inputs and input_ is not None:
-        raise DataError(
-            "there are both INPUT arguments and --input FILE; use one of them, not both"
-        )
+    given = Inputs(inputs, input_, shard)
     if output is not None and input_ is not None and _same_file(output, input_):
         raise DataError(f"--output would overwrite the --input {input_}; choose another file")
     samples = sample or any(option is not None for option in (temperature, top_k, top_p))
@@ -206,35 +213,34 @@ def run(
     chosen: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     looks = align or markup or attention is not None
     plain = output is None and n_best == 1 and not looks and not as_json
-    single = inputs[0] if plain and inputs and len(inputs) == 1 else None
+    single = given.lone if plain else None
     if stream and single is None:
         raise DecodingError(
             "--stream needs exactly one INPUT and cannot be combined with --output, --json, "
-            "--n-best, --align, --markup or --attention"
+            "--n-best, --align, --markup, --attention or --shard"
         )
 
     from saccade.tasks import Streams
-    from saccade.training import session
 
     if attention is not None:
         require_record_file(attention, "--attention")
-    task = _load(run_folder, device, engine)
-    if (folder := InputFolder.of(inputs, input_, task.reads)) is not None:
+    task = _load(run_folder, device, engine, with_torch=looks)
+    given.open(task.reads)
+    if given.folder is not None:
         single = None
     _require_capable(task, align=align, markup=markup, stream=stream, single=single is not None)
-    images = _usable_files(task, inputs, input_, folder, skip=skip_broken)
-    back = None if reverse is None else session.load_translator(reverse, device=device)
+    _require_usable_files(task, given, skip=skip_broken)
+    back = None if reverse is None else _load_translator(reverse, device)
     aligner = WordAligner(back) if align else None
     live = stream or (_on_terminal() and engine in (None, "eager"))  # only eager can stream
     if single is not None and live and isinstance(task, Streams):
         _print_stream(single, task.stream(single, **chosen))
         return
-    size = batch_size if looks else CHUNK  # records are large
-    texts = images or inputs
-    chunks = folder.chunks(size) if folder else input_chunks(texts, input_, size)
+    chunks = given.chunks(batch_size if looks else CHUNK)  # records are large
     first = next(chunks, [])  # before the output is opened: unreadable input must not truncate it
-    has_lines = inputs is not None and len(inputs) == 1 and "\n" in inputs[0].strip()
-    done, total = 0, _total(input_, output)
+    has_lines = given.lone is not None and "\n" in given.lone.strip()
+    done = start = given.start
+    total = given.known() if _shows_progress(output) else None
     confident = output is None and _on_terminal()  # for people, not programs
     with (
         LineWriter(output) as writer,
@@ -255,27 +261,21 @@ def run(
                 done += 1
                 if answer.attention is not None:
                     save_attention(answer.attention, done)
-                name = folder.names[done - 1] if folder else line if skip_broken else None
+                name = line if skip_broken else None
+                if given.folder is not None:
+                    name = given.folder.names[done - start - 1]
                 for text in _output_lines(
                     line, answer, n_best, aligner, name, as_json=as_json, confident=confident
                 ):
                     writer.write(text, keep_lines=has_lines)
             writer.flush()
-            progress.set(done)
+            progress.set(done - start)
 
 
-def _usable_files(
-    task: "Task",
-    inputs: list[str] | None,
-    path: Path | None,
-    folder: InputFolder | None,
-    *,
-    skip: bool,
-) -> list[str] | None:
-    """Return the files that are not broken; broken ones are an error unless they are skipped.
+def _require_usable_files(task: "Predictor", inputs: Inputs, *, skip: bool) -> None:
+    """Check inputs that are files: broken ones are an error unless they are skipped.
 
-    Return None if the inputs are not files; a text that names a file is reported. Inputs from stdin
-    are checked when they are predicted.
+    Those from stdin are checked when they are predicted. A text that names a file is reported.
     """
     from saccade.tasks import VectorInput
 
@@ -285,24 +285,21 @@ def _usable_files(
             "--skip-broken is for images and vector files, and this run reads neither; leave it out"
         )
     if reads not in FILES:
-        _warn_of_files(inputs if inputs and folder is None else ())
-        return None
-    if folder is None and not inputs and path is None:
-        return None
-    names = inputs or (list(read_inputs(path)) if folder is None and path is not None else [])
-    names = names if folder is None else folder.paths
+        _warn_of_files(() if inputs.folder is not None else inputs.arguments)
+        return
+    if (names := inputs.files()) is None:
+        return
     width = described.width if isinstance(described, VectorInput) else None
     noun, broken = "image" if width is None else "vector file", broken_files(names, width=width)
     if len(names) == 1 and broken:
-        raise DataError(broken[names[0]])
+        reminder = "" if os.path.exists(names[0]) else f"; this run reads {noun}s"
+        raise DataError(f"{broken[names[0]]}{reminder}")
     if broken and (not skip or len(broken) == len(set(names))):
         raise BrokenImagesError([*broken.values()], len(names), noun)
     if broken:
         many = f"{len(broken)} of {len(names)} {noun}s left out as broken"
         print(f"{many}, the first: {next(iter(broken.values()))}", file=sys.stderr)
-    if folder is not None:
-        folder.leave_out(broken)
-    return [name for name in names if name not in broken]
+    inputs.use([name for name in names if name not in broken])
 
 
 def _warn_of_files(texts: Iterable[str]) -> None:
@@ -317,15 +314,36 @@ def _warn_of_files(texts: Iterable[str]) -> None:
             return
 
 
-def _load(run_folder: Path, device: str, engine: str | None) -> "Task":
-    """Return the task of a run with its engine; only a requested choice is explained."""
+def _load(run_folder: Path, device: str, engine: str | None, *, with_torch: bool) -> "Predictor":
+    """Return what answers with a run; only a requested engine is explained.
+
+    Args:
+        run_folder: The run.
+        device: The option --device.
+        engine: The option --engine.
+        with_torch: Whether the model itself is needed, as for attention.
+    """
     from saccade import engines
+
+    chosen = engine or "auto"
+    if not with_torch:
+        printed = None if engine is None else partial(print, file=sys.stderr)
+        ready = engines.open_ready(run_folder, device=device, engine=chosen, notify=printed)
+        if ready is not None:
+            return ready
+    from saccade.training import session  # noqa: F401 - with torch, before the run is loaded
     from saccade.training.console import Console
 
     console = Console()
     notify = None if engine is None else console.notify
     with console.working(f"loading {run_folder}"):
-        return engines.load(run_folder, device=device, engine=engine or "auto", notify=notify)
+        return engines.load(run_folder, device=device, engine=chosen, notify=notify)
+
+
+def _load_translator(run_folder: Path, device: str) -> "Aligns":
+    from saccade.training import session
+
+    return session.load_translator(run_folder, device=device)
 
 
 def _print_stream(prompt: str, pieces: Iterator[str]) -> None:
@@ -340,7 +358,7 @@ def _print_stream(prompt: str, pieces: Iterator[str]) -> None:
 
 
 def _require_capable(
-    task: "Task", *, align: bool, markup: bool, stream: bool, single: bool
+    task: "Predictor", *, align: bool, markup: bool, stream: bool, single: bool
 ) -> None:
     """Raise if the task cannot do what an option asks for."""
     from saccade.tasks import Aligns, Streams
@@ -372,8 +390,6 @@ def _output_lines(
     Lines begin with the name of the input's file, if it has one. If `confident`, labels have their
     probability.
     """
-    from saccade.lens.alignment.extraction import to_pharaoh
-
     links = None if aligner is None else aligner(line, answer)
     if as_json:
         file = {} if name is None else {"file": name}
@@ -384,18 +400,17 @@ def _output_lines(
     text = str(answer) if confident else answer.text
     others = [other.text for other in answer.alternatives]
     others += [""] * (n_best - 1 - len(others))  # every input has `n_best` lines
-    best = text if links is None else f"{text}\t{to_pharaoh(links)}"
+    best = text
+    if links is not None:
+        from saccade.lens.alignment.extraction import to_pharaoh
+
+        best = f"{text}\t{to_pharaoh(links)}"
     yield from ([best, *others] if name is None else (f"{name}\t{x}" for x in (best, *others)))
 
 
-def _total(path: Path | None, output: Path | None) -> int | None:
-    """Return the number of lines of the input file, if a progress bar is shown.
-
-    It is shown if stderr is a terminal to which the predictions are not printed.
-    """
-    if path is None or not sys.stderr.isatty() or (output is None and _on_terminal()):
-        return None
-    return sum(1 for _ in read_inputs(path)) if path.is_file() else None
+def _shows_progress(output: Path | None) -> bool:
+    """Return whether stderr is a terminal to which the predictions are not printed."""
+    return sys.stderr.isatty() and (output is not None or not _on_terminal())
 
 
 def _on_terminal() -> bool:

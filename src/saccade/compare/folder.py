@@ -5,6 +5,7 @@ attention.html                 attention of the models, if it does not fit into 
 plan.toml  recipes/NAME.toml   the recipes and the data that are compared
 runs/NAME-SEED/                ordinary run folders
 measured/NAME-SEED/            measurements of each training
+.join/                         leases of processes that work together, see `joining`
 """
 
 from __future__ import annotations
@@ -67,14 +68,14 @@ class ComparisonFolder:
             else:
                 (self.path / name).unlink(missing_ok=True)
 
-    def locked(self) -> AbstractContextManager[None]:
-        """Reserve the folder for this process."""
-        return Run(self.path).locked()
+    def locked(self, wait: float = 0.0) -> AbstractContextManager[None]:
+        """Reserve the folder for this process, if it is free within `wait` seconds."""
+        return Run(self.path).locked(wait)
 
-    def update_plan(
-        self, entrants: Sequence[Entrant], data: str, corpus: Corpus, notify: Callable[[str], None]
+    def require_resumable(
+        self, entrants: Sequence[Entrant], corpus: Corpus, notify: Callable[[str], None]
     ) -> None:
-        """Write the plan of this comparison into the folder.
+        """Raise unless the folder is new or holds a comparison that this one resumes or extends.
 
         More recipes, more seeds and a larger budget than before are reported by `notify`.
 
@@ -99,7 +100,6 @@ class ComparisonFolder:
             notify(f"not compared this time: {', '.join(left_out)}; their training runs are kept")
         if before and (new := sorted(names - before)):
             notify(f"new in this comparison: {', '.join(new)}")
-        self._write_plan(entrants, data, corpus)
 
     def _require_same_data(self, path: Path, corpus: Corpus) -> None:
         plan = recipes.parse(path.read_text(encoding="utf-8"), str(path))
@@ -137,7 +137,8 @@ class ComparisonFolder:
         if changed:
             notify(f"resuming {entrant.name}: {differences(changed, before, now)}")
 
-    def _write_plan(self, entrants: Sequence[Entrant], data: str, corpus: Corpus) -> None:
+    def write_plan(self, entrants: Sequence[Entrant], data: str, corpus: Corpus) -> None:
+        """Write the recipes and the digests of the data, by which a later call is checked."""
         import tomlkit
 
         kept = "the comparison so far is kept"

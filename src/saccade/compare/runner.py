@@ -4,27 +4,35 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
+from saccade.compare import joining
 from saccade.compare.comparison import Comparison, Contender, ShownSample
 from saccade.compare.entrants import UNLIMITED_STEPS, Entrant, TrainingBudget, entrants
 from saccade.compare.folder import ComparisonFolder
+from saccade.compare.leases import SECONDS, Lease, Leases
 from saccade.compare.measurements import Measurements
 from saccade.compare.page import pages
 from saccade.compare.training_job import TrainingJob, completed
-from saccade.compare.worker import perform_in_worker
+from saccade.compare.worker import SupersededError, perform_in_worker
 from saccade.data import sources
 from saccade.data.sources.columns import ColumnNames, parse_columns
-from saccade.errors import RecipeError, SaccadeError, StoppedError
+from saccade.errors import RecipeError, RunError, SaccadeError, StoppedError
 from saccade.files import write_file
 from saccade.lens.formatting import readable_json
 from saccade.lens.record import AttentionRecord
 from saccade.training.console import Console
 from saccade.training.interruption import Interruption
 from saccade.training.recipe import TrainingConfig
+from saccade.training.run import Run
 
 Perform = Callable[[TrainingJob, Callable[[str], None]], None]
 """Performs a job, and passes on the lines that it prints."""
+LOCK_SECONDS = 60.0
+"""Seconds to wait for the folder while another process of the same comparison writes its files."""
 
 
 def compare(
@@ -46,6 +54,8 @@ def compare(
     samples: bool = True,
     cache: str | Path | None = None,
     threads: int | None = None,
+    join: bool = False,
+    lease_seconds: float = SECONDS,
     console: Console | None = None,
     perform: Perform = perform_in_worker,
 ) -> Comparison:
@@ -75,6 +85,12 @@ def compare(
         samples: Whether results and run folders may quote texts of the data.
         cache: Folder for encoded data.
         threads: CPU threads per training.
+        join: Share the training runs with other processes, also of other machines, that call this
+            with the same arguments and see the same `out`. Each takes the next training that
+            nobody has taken, and returns when all are complete; the one that is done last writes
+            the pages.
+        lease_seconds: Seconds without a heartbeat after which another process counts as dead and
+            its training is taken over.
         console: Where progress is printed.
         perform: Function that performs one training, by default in a process of its own.
 
@@ -98,7 +114,9 @@ def compare(
     chosen = entrants(recipes, changes, budget)
     _require_distinct(seeds)
     folder = ComparisonFolder(Path(out))
-    with Interruption(), folder.locked():
+    with Interruption(), ExitStack() as lock:
+        if not join:
+            lock.enter_context(folder.locked())
         first = chosen[0].recipe
         rule = folder.split_rule()
         corpus = sources.open_corpus(
@@ -113,7 +131,21 @@ def compare(
         console.notify(corpus.summary)
         for remark in corpus.remarks:
             console.notify(remark)
-        folder.update_plan(chosen, str(data), corpus, console.notify)
+        if join:
+            lock.enter_context(folder.locked(LOCK_SECONDS))
+        elif (session := joining.unfinished(folder.path)) is not None:
+            raise RunError(
+                f"processes with --join have begun to work on {folder.path}; join them with "
+                f"--join, or, if none of them is running any more, remove {session.parent}"
+            )
+        folder.require_resumable(chosen, corpus, console.notify)
+        limits = _budget_text(first.training, tokens)
+        leases = None
+        if join:
+            names = [entrant.name for entrant in chosen]
+            terms = {"recipes": names, "seeds": list(seeds), "budget": limits}
+            leases = Leases(joining.join(folder.path, terms), lease_seconds)
+        folder.write_plan(chosen, str(data), corpus)
         jobs = [
             TrainingJob(
                 name=entrant.name,
@@ -137,18 +169,34 @@ def compare(
             for seed in seeds
             for entrant in chosen
         ]
-        failed = _perform_all(jobs, perform, console)
+        if leases is not None:
+            lock.close()
+            failed = _perform_shared(jobs, perform, console, leases)
+        else:
+            failed = _perform_all(jobs, perform, console)
         comparison = Comparison(
             task=first.task,
             data=str(data),
-            budget=_budget_text(first.training, tokens),
+            budget=limits,
             seeds=tuple(seeds),
             entrants=[_contender(i, entrant, jobs, failed) for i, entrant in enumerate(chosen)],
         )
-        content = readable_json(comparison.as_json()).encode()
-        write_file(folder.json, content, "all training runs are kept")
-        folder.write_pages(pages(comparison))
+        if leases is not None:
+            joining.once(leases, joining.PAGE, partial(_write_shared, folder, comparison))
+        else:
+            _write(folder, comparison)
     return comparison
+
+
+def _write(folder: ComparisonFolder, comparison: Comparison) -> None:
+    content = readable_json(comparison.as_json()).encode()
+    write_file(folder.json, content, "all training runs are kept")
+    folder.write_pages(pages(comparison))
+
+
+def _write_shared(folder: ComparisonFolder, comparison: Comparison) -> None:
+    with folder.locked(LOCK_SECONDS):
+        _write(folder, comparison)
 
 
 def _perform_all(jobs: Sequence[TrainingJob], perform: Perform, console: Console) -> dict[str, str]:
@@ -159,19 +207,88 @@ def _perform_all(jobs: Sequence[TrainingJob], perform: Perform, console: Console
     failed: dict[str, str] = {}
     start = time.monotonic()
     for number, job in enumerate(todo, 1):
-        title = f"{job.name}, seed {job.seed}"
-        console.notify(f"training {number} of {len(todo)}: {title}")
-        try:
-            perform(job, lambda line: console.notify(f"  {line}"))
-        except StoppedError:
-            raise
-        except SaccadeError as error:
-            failed[job.run] = str(error)
-        measurements = completed(job)
-        outcome = f"failed: {failed.get(job.run)}" if measurements is None else _score(measurements)
+        console.notify(f"training {number} of {len(todo)}: {_title(job)}")
+        reason = _perform(job, perform, console)
+        if reason is not None:
+            failed[job.run] = reason
         remaining = _remaining(number, len(todo), time.monotonic() - start)
-        console.notify(f"{title}: {outcome} · {remaining}")
+        console.notify(f"{_title(job)}: {_outcome(job, reason)} · {remaining}")
     return failed
+
+
+def _perform_shared(
+    jobs: Sequence[TrainingJob], perform: Perform, console: Console, leases: Leases
+) -> dict[str, str]:
+    """Perform the jobs that no other process performs, until all are complete or have failed."""
+    failed: dict[str, str] = {}
+    todo = list(jobs)
+    waiting_for = ""
+    while todo:
+        for job in todo:
+            name = Path(job.run).name
+            record = leases.read(name)
+            if record is not None and record.state == "failed":
+                failed[job.run] = record.reason
+            if job.run in failed or completed(job) is not None:
+                todo.remove(job)
+                break
+            if (lease := leases.take(name)) is not None:
+                with lease:
+                    _perform_leased(job, lease, perform, console)
+                waiting_for = ""
+                break
+        else:  # others hold all that is left
+            records = [leases.read(Path(job.run).name) for job in todo]
+            text = ", ".join(
+                f"{_title(job)} ({joining.holder(record)})"
+                for job, record in zip(todo, records, strict=True)
+            )
+            if text != waiting_for:
+                waiting_for = text
+                console.notify(f"waiting for the training runs of others: {text}")
+            time.sleep(joining.poll_seconds(leases))
+    return failed
+
+
+def _perform_leased(job: TrainingJob, lease: Lease, perform: Perform, console: Console) -> None:
+    """Perform a job that this process holds, unless it was completed or is still being saved."""
+    if completed(job) is not None:
+        lease.conclude("done")
+        return
+    console.notify(f"training {_title(job)}")
+    try:
+        with Run(Path(job.run)).locked(LOCK_SECONDS):  # the process before may still be saving
+            pass
+        reason = _perform(replace(job, successor=str(lease.successor)), perform, console)
+    except RunError as error:
+        reason = str(error)
+    except SupersededError as error:
+        console.notify(f"{_title(job)}: {error}")
+        return
+    if reason is None and completed(job) is None:
+        reason = "it ended without measurements; run the command again"
+    console.notify(f"{_title(job)}: {_outcome(job, reason)}")
+    lease.conclude("done" if reason is None else "failed", reason or "")
+
+
+def _perform(job: TrainingJob, perform: Perform, console: Console) -> str | None:
+    """Perform a job; return the reason if it fails."""
+    try:
+        perform(job, lambda line: console.notify(f"  {line}"))
+    except (StoppedError, SupersededError):
+        raise
+    except SaccadeError as error:
+        return str(error)
+    return None
+
+
+def _title(job: TrainingJob) -> str:
+    return f"{job.name}, seed {job.seed}"
+
+
+def _outcome(job: TrainingJob, reason: str | None) -> str:
+    measurements = completed(job)
+    return f"failed: {reason}" if measurements is None else _score(measurements)
 
 
 def _contender(

@@ -28,7 +28,8 @@ class TrainingJob:
     """A training run: an entrant's recipe and a seed, with everything that training takes.
 
     `recipe` is a file of the comparison's folder, in which every key is written out; the keys and
-    tables in `by_hand` do not adapt to the data. `run` and `measured` are folders.
+    tables in `by_hand` do not adapt to the data. `run` and `measured` are folders. `successor` is a
+    file that appears if another process takes the training over.
     """
 
     name: str
@@ -48,6 +49,7 @@ class TrainingJob:
     cache: str | None = None
     threads: int | None = None
     by_hand: list[str] | None = None
+    successor: str | None = None
 
     @property
     def budget(self) -> list[Limit]:

@@ -12,7 +12,7 @@ import hashlib
 from array import array
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 import numpy as np
@@ -36,6 +36,7 @@ HASH_FRACTION = 0.05  # of the rule "hash"
 MOST_LABELS = 100_000  # different values of a label column: with more, rows are not stratified
 RECORDED = 100  # labels whose counts are recorded
 SHOWN = 10  # labels that a remark names
+PIECE = 2**16  # rows that are worked on at a time
 
 
 @dataclass(frozen=True)
@@ -173,13 +174,16 @@ def hold_out(
         DataError: No row can be held out: all inputs are equal, or each label has one row.
     """
     table = _Table(rows, row_key, label)
-    groups = _Groups(table.hashes, table.strata())
     target = _target(len(table.hashes), fraction, least)
-    held = groups.chosen(groups.quotas(target))
-    if not held:
-        raise DataError(_nothing_left(where, table, groups))
-    chosen = np.sort(groups.hashes[held])
-    marked = np.isin(table.hashes, chosen)
+    if table.has_labels:
+        groups = _Groups(table.hashes, table.strata())
+        chosen = np.sort(groups.hashes[groups.chosen(groups.quotas(target))])
+    else:
+        table.hashes.sort()  # in place: without labels, nothing else depends on their order
+        chosen = _smallest(table.hashes, target)
+    if not len(chosen):
+        raise DataError(_nothing_left(where, table))
+    marked = _are_among(table.hashes, chosen)
     count = int(marked.sum())
     counts = _by_side(table.label_counts(~marked), table.label_counts(marked))
     record = SplitRecord(
@@ -241,7 +245,9 @@ def compare_given(
         label: The column of the labels; None if there are none.
     """
     tables = [_Table(rows, row_key, label) for rows in (train, valid)]
-    shared = int(np.isin(tables[1].hashes, tables[0].hashes).sum())
+    train_hashes, valid_hashes = (table.hashes for table in tables)
+    both = np.unique(train_hashes[_are_among(train_hashes, np.sort(valid_hashes))])
+    shared = int(_are_among(valid_hashes, both).sum())
     counts = _by_side(*(table.label_counts() for table in tables))
     remark = (
         f"{shared} of {tables[1].total} validation rows have inputs that are also in the training "
@@ -296,13 +302,16 @@ class _Table:
         if self.label is not None and (self.label.separator or not are_numbers(points)):
             self._names = [self.label.names(text) for text in numbers]
 
+    @property
+    def has_labels(self) -> bool:
+        """Whether rows are stratified by their labels."""
+        return bool(self._names)
+
     def strata(self) -> Integers:
         """Return the number of the stratum of every row: one per label, the rarest first.
 
-        A row without a label is in the last stratum. Without labels, all rows are in one.
+        A row without a label is in the last stratum.
         """
-        if not self._names:
-            return np.zeros(len(self.hashes), np.int64)
         counts = self.label_counts()
         ordered = sorted(counts, key=lambda name: (counts[name], name))
         rank = {name: number for number, name in enumerate(ordered)}
@@ -374,6 +383,45 @@ class _Groups:
         return held
 
 
+def _smallest(ordered: Hashes, target: int) -> Hashes:
+    """Return the smallest of sorted hashes whose rows can be held out; at least one hash stays.
+
+    This is what `_Groups` chooses from rows without labels, in one byte per row.
+    """
+    different = 1 + int(np.count_nonzero(ordered[1:] != ordered[:-1]))
+    chosen: list[int] = []
+    start = 0
+    for end in _ends_of_equal(ordered):
+        if not target or len(chosen) == different - 1:
+            break
+        if end - start <= target:
+            chosen.append(int(ordered[start]))
+            target -= end - start
+        start = end
+    if not chosen and different > 1:
+        values, sizes = np.unique(ordered, return_counts=True)
+        chosen = [int(values[np.argmin(sizes)])]
+    return np.array(chosen, np.uint64)
+
+
+def _ends_of_equal(ordered: Hashes) -> Iterator[int]:
+    """Yield the end of each series of equal hashes."""
+    for start in range(0, len(ordered), PIECE):
+        piece = ordered[start : start + PIECE + 1]
+        yield from (np.flatnonzero(piece[1:] != piece[:-1]) + start + 1).tolist()
+    yield len(ordered)
+
+
+def _are_among(hashes: Hashes, ordered: Hashes) -> npt.NDArray[np.bool_]:
+    """Return for each hash whether it is one of some sorted ones."""
+    among = np.zeros(len(hashes), np.bool_)
+    for start in range(0, len(hashes) if len(ordered) else 0, PIECE):
+        piece = hashes[start : start + PIECE]
+        places = np.minimum(np.searchsorted(ordered, piece), len(ordered) - 1)
+        among[start : start + PIECE] = ordered[places] == piece
+    return among
+
+
 class _Members(Container[int]):
     """Some hashes, found by bisection: a set would need ten times the memory."""
 
@@ -442,13 +490,13 @@ def _labels(names: Sequence[str]) -> str:
     return f"the label {shown} has" if len(names) == 1 else f"the labels {shown}{more} have"
 
 
-def _nothing_left(where: str, table: _Table, groups: _Groups) -> str:
-    if table.total and not len(groups.hashes):
+def _nothing_left(where: str, table: _Table) -> str:
+    if table.total and not len(table.hashes):
         return (
             f"{where}: each of its {table.total:,} rows has an empty column. Name the right "
             "columns with --columns, or fill them in"
         )
-    if len(groups.hashes) < 2:
+    if len(np.unique(table.hashes)) < 2:
         return _too_few(where, table.total)
     return (
         f"{where}: no row can be held out for validation, because each label has only one "

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from safetensors import SafetensorError, safe_open
+
 from saccade.errors import SaccadeError
 from saccade.metrics.labels import metric_label, metric_text
 from saccade.metrics.score import MetricScore
-from saccade.tasks import Task
-from saccade.training.run import Run
-from saccade.training.summary import RunSummary, summarize
+from saccade.tasks import Predictor
+from saccade.training.run_folder import RunFolder
+from saccade.training.validation_scores import ValidationScores
 
 EXAMPLES = 4
 """Inputs to try a model with."""
@@ -41,28 +44,26 @@ class ModelCard:
     examples: Sequence[object] = ()
 
     @classmethod
-    def of_run(cls, folder: Path, task: Task, *, examples: bool = True) -> ModelCard:
-        """Return the card of a run; an empty one if its files are damaged.
+    def of_run(cls, folder: Path, predictor: Predictor, *, examples: bool = True) -> ModelCard:
+        """Return the card of a run, without torch; damaged files are left out.
 
         Args:
             folder: The run folder.
-            task: Its task.
+            predictor: Its task, or its engine.
             examples: Whether to show validation inputs that the run has kept.
         """
-        inputs = examples_of(Run(folder), task) if examples else []
+        run, scores, started = RunFolder(folder), ValidationScores(), ""
         with suppress(SaccadeError, OSError):
-            return cls._of_summary(summarize(folder), inputs)
-        return cls(examples=inputs)
-
-    @classmethod
-    def _of_summary(cls, summary: RunSummary, examples: Sequence[object]) -> ModelCard:
+            scores = ValidationScores.read(run)
+        with suppress(SaccadeError, OSError):
+            started = "" if "imported" in run.about() else f"{run.begun_at():%Y-%m-%d}"
         return cls(
-            metric=summary.metric,
-            score=summary.valid.scores.get(summary.metric),
-            items=summary.valid.items,
-            trained="" if summary.state == "imported" else f"{summary.started:%Y-%m-%d}",
-            parameters=summary.parameters,
-            examples=examples,
+            metric=scores.metric,
+            score=scores.scores.get(scores.metric),
+            items=scores.items,
+            trained=started,
+            parameters=_count_parameters(run.weights),
+            examples=examples_of(run, predictor) if examples else [],
         )
 
     @property
@@ -77,7 +78,7 @@ class ModelCard:
         return f"{text} [{', '.join(ends)}]"
 
 
-def examples_of(run: Run, task: Task) -> list[object]:
+def examples_of(run: RunFolder, task: Predictor) -> list[object]:
     """Return a few inputs that the run has kept, as JSON: from short texts to long ones."""
     inputs: list[object] = []
     for item in run.samples():
@@ -104,3 +105,12 @@ def _as_json(value: object, reads: str) -> object:
 
 def _length(value: object) -> int:
     return sum(map(len, value)) if isinstance(value, list) else len(str(value))
+
+
+def _count_parameters(weights: Path) -> int | None:
+    """Return the number of weights in a file, from its header; None if it cannot be read."""
+    try:
+        with safe_open(weights, framework="numpy") as file:
+            return sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118
+    except (OSError, SafetensorError):
+        return None

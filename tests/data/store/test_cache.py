@@ -5,6 +5,7 @@ import json
 import logging
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -48,7 +49,9 @@ def texts(field, more=0):
     return ["".join(chr(x - more) for x in field[i]) for i in range(len(field))]
 
 
-def test_rows_are_encoded_and_skipped_rows_are_counted(tmp_path):
+@pytest.mark.parametrize("chunk", [1, 2, 1024])
+def test_rows_are_encoded_and_skipped_rows_are_counted_in_order(tmp_path, monkeypatch, chunk):
+    monkeypatch.setattr(cache, "CHUNK", chunk)
     result = encoded(split_of(tmp_path), tmp_path / "cache")
     assert [texts(field) for field in result.fields] == [["ab", "l"], ["c", "mn"]]
     assert len(result) == 2
@@ -58,11 +61,26 @@ def test_rows_are_encoded_and_skipped_rows_are_counted(tmp_path):
         too_long=1,
         first=(
             f"{file}:3: source is empty",
-            f"{file}:5: target is empty",
             f"{file}:4: target has 4 tokens, the limit is 3",
+            f"{file}:5: target is empty",
         ),
     )
     assert result.fields[0].lengths.tolist() == [2, 1]
+
+
+def test_rows_are_encoded_in_their_order_beside_the_thread_that_reads(tmp_path, monkeypatch):
+    monkeypatch.setattr(cache, "CHUNK", 1)
+    lines, threads = [], set()
+
+    def encode(rows):
+        lines.extend(row.line for row in rows)
+        threads.add(threading.current_thread())
+        return Letters()(rows)
+
+    encoded(split_of(tmp_path, [("a", "b")] * 20), tmp_path / "cache", encode)
+    assert lines == [*range(2, 22)]
+    assert len(threads) == 1
+    assert threading.current_thread() not in threads
 
 
 def test_a_row_whose_encoding_is_empty_counts_as_empty(tmp_path):
@@ -256,6 +274,7 @@ def test_memory_does_not_grow_with_the_rows(tmp_path):
             stream.write(f"source {i}\ttarget {i}\n")
     code = """
 import sys
+import threading
 from pathlib import Path
 from saccade.data.store.cache import encode_once
 from saccade.data.sources import open_corpus, Column

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from saccade.data.store.ragged import Integers, Numbers
 
-PIECE = 2**20
+PIECE = 2**16
 """Rows that are worked on at a time."""
 MOST_CODES = 2**62
 """Codes of lengths are smaller than this."""

@@ -1,5 +1,6 @@
 """The places of a data set's splits: files of a folder, parallel texts, text and image folders."""
 
+import glob
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,13 @@ from saccade.data.sources.formats import FORMATS, open_table
 from saccade.data.sources.image_tables import ClassFolders, IdxTable, Tree, suffixes_of
 from saccade.data.sources.languages import language_code
 from saccade.data.sources.plain_text import Documents, ParallelText
+from saccade.data.sources.shards import (
+    Shards,
+    in_order,
+    numbered_tables,
+    only_tables,
+    require_complete,
+)
 from saccade.data.sources.text_files import suffix_of, unpacked_name, unreadable
 from saccade.errors import DataError
 
@@ -48,7 +56,7 @@ def find_places(path: Path, request: ColumnRequest) -> tuple[bool, dict[str, Pla
     """Find the files of each split.
 
     Args:
-        path: A file, a folder, or the common beginning of two parallel files.
+        path: A file, a folder, a pattern of files, or the common beginning of two parallel files.
         request: The columns to read, which decide the kinds of files to look for.
 
     Returns:
@@ -62,7 +70,11 @@ def find_places(path: Path, request: ColumnRequest) -> tuple[bool, dict[str, Pla
         if not places and request.running and (texts := _text_folder(path)):
             return True, {"train": texts}
         if not places and request.classes:
-            return _class_places(path, request)
+            single, places = _class_places(path, request)
+            if places:
+                return single, places
+        if not places and (shards := _single_table(path)):
+            return True, {"train": shards}
         return False, places
     if path.is_file():
         if request.classes and path.suffix.lower() == ZIP:
@@ -70,6 +82,8 @@ def find_places(path: Path, request: ColumnRequest) -> tuple[bool, dict[str, Pla
         return True, {"train": _file(path)}
     if place := _parallel_beginning(path, request):
         return True, {"train": place}
+    if glob.has_magic(str(path)) and not path.exists():
+        return _matching(path)
     if path.exists():
         raise DataError(f"{path} is neither a file nor a folder; give one of them")
     if path.parent.is_dir():
@@ -90,16 +104,66 @@ def contents(path: Path) -> str:
 def _split_files(folder: Path, request: ColumnRequest) -> dict[str, Place]:
     """Return the files named after splits; for running text also the sub-folders."""
     files = _files(folder)
+    numbered = numbered_tables(files)
     candidates: list[tuple[str | None, Place]] = []
     for split in SPLITS:
         named = [path for path in files if _split_of(path.name.split(".")[0]) == split]
+        shards = [paths for name, paths in numbered if _split_of(name) == split]
+        for paths in shards:
+            require_complete(paths)
+        shards += filter(None, map(partial(_table_folder, request), named))
+        taken = {path for paths in shards for path in (*paths, paths[0].parent)}
+        named = [path for path in named if path not in taken]
         tables = [_file(path) for path in named if suffix_of(path) in FORMATS]
+        tables += map(_shards, shards)
         places = tables + _parallel(named, request, folder)
         candidates += [(split, place) for place in places]
         if request.running:
             folders = [path for path in named if _split_of(path.name) and path.is_dir()]
             candidates += [(split, _required_texts(path)) for path in folders]
     return _one_per_split(candidates, folder)
+
+
+def _single_table(folder: Path) -> Place | None:
+    """Return the numbered files of a folder without splits, if they are one table."""
+    tables = [paths for _, paths in numbered_tables(_files(folder))]
+    if len(tables) != 1:
+        return None
+    require_complete(tables[0])
+    return _shards(tables[0])
+
+
+def _table_folder(request: ColumnRequest, path: Path) -> list[Path]:
+    """Return the files of a folder that is one table; none if it holds documents or images."""
+    files = only_tables(path) if path.is_dir() else []
+    return [] if request.running and files and suffix_of(files[0]) == ".txt" else files
+
+
+def _matching(pattern: Path) -> tuple[bool, dict[str, Place]]:
+    """Return the tables that match a pattern: one table, or one per split if they are named so."""
+    files = [Path(name) for name in glob.glob(str(pattern), recursive=True)]
+    files = in_order(path for path in files if path.is_file())
+    if not files:
+        raise DataError(f"no file matches {pattern}; check the pattern")
+    by_split: dict[str | None, list[Path]] = {}
+    for path in files:
+        by_split.setdefault(_split_of(re.split(r"[-_.\d]", path.name)[0]), []).append(path)
+    if by_split.keys() - {None, "train"} and None in by_split:
+        raise DataError(
+            f"some of the files that match {pattern} are named after splits, such as "
+            f"{next(paths[0].name for split, paths in by_split.items() if split)}, and some are "
+            f"not, such as {by_split[None][0].name}; choose a pattern that matches one kind"
+        )
+    if by_split.keys() <= {None, "train"} or len(by_split) == 1:
+        return True, {"train": _shards(files)}
+    return False, {split: _shards(by_split[split]) for split in SPLITS if split in by_split}
+
+
+def _shards(paths: Sequence[Path]) -> Place:
+    """Return one or several files of a table."""
+    if len(paths) == 1:
+        return _file(paths[0])
+    return Place(f"{paths[0].name} to {paths[-1].name}", partial(Shards, paths))
 
 
 def _text_folder(folder: Path) -> Place | None:

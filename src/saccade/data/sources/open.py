@@ -6,7 +6,6 @@ from pathlib import Path
 
 from saccade.data import builtin
 from saccade.data.corpus import Corpus, Split, Table
-from saccade.data.sources.archives import SUFFIXES
 from saccade.data.sources.columns import (
     Column,
     ColumnNames,
@@ -22,6 +21,7 @@ from saccade.data.sources.huggingface import HUGGING_FACE, huggingface_tables, i
 from saccade.data.sources.image_tables import IntactFiles, Tree, suffixes_of
 from saccade.data.sources.layout import SPLITS, contents, find_places
 from saccade.data.sources.text_files import suffix_of
+from saccade.data.suffixes import SUFFIXES
 from saccade.data.validation_split import (
     ENOUGH,
     GIVEN,
@@ -59,8 +59,8 @@ def open_corpus(
     `valid_fraction` of 0, only the beginnings of files are read.
 
     Args:
-        data: A folder, a file, the common beginning of two parallel files, `builtin:NAME` or
-            `hf:NAME`.
+        data: A folder, a file, a pattern such as `shards/*.jsonl`, the common beginning of two
+            parallel files, `builtin:NAME` or `hf:NAME`.
         task_columns: The columns to read.
         pair: Source and target language of parallel text, as in `en-de`.
         columns: Names of columns in the files, or numbers from 1 for files without a header, by
@@ -266,6 +266,11 @@ def _tables(data: str, request: ColumnRequest) -> tuple[bool, dict[str, Table]]:
 def _missing(split: str, data: str | Path, there: list[str], request: ColumnRequest) -> str:
     if str(data).startswith((builtin.PREFIX, HUGGING_FACE)):
         return f"{data} has no split {split}; its splits are {', '.join(there)}"
+    if not Path(data).exists():  # a pattern
+        return (
+            f"no file that matches {data} is named after {split}, only after {', '.join(there)}; "
+            "choose a pattern that matches more"
+        )
     known = SPLITS.get(split, (split,))
     short = (name for name in known if name == split or not name.startswith(split))
     names = " or ".join(f"{name}.*" for name in short)

@@ -325,20 +325,30 @@ def _write_rows(
 ) -> tuple[Skipped, list[str]]:
     writers: list[RaggedWriter] = []
     done = 0
-    for chunk in _chunks(iter(split)):
-        rows = [row for row in chunk if not skipping.is_blank(row)]
+
+    def encoded(
+        chunk: list[Row],
+    ) -> tuple[list[Row], list[str | None], list[tuple[list[int], ...]]]:
+        blank = [skipping.blank_column(row) for row in chunk]
+        rows = [row for row, column in zip(chunk, blank, strict=True) if column is None]
         coded = encode(rows)
         assert len(coded) == len(rows), "encode must return one tuple per row"
-        usable = [ids for row, ids in zip(rows, coded, strict=True) if skipping.fits(row, ids)]
-        if coded and not writers:
-            writers = [RaggedWriter(folder, f"field-{i}") for i in range(len(coded[0]))]
-            for writer in writers:
-                stack.callback(writer.abandon)
-        for i, writer in enumerate(writers):
-            writer.add([ids[i] for ids in usable])
-        done += len(chunk)
-        if progress is not None:
-            progress(done)
+        return chunk, blank, coded
+
+    # one thread, because `encode` may depend on the rows before; while it encodes, on all cores
+    # and without Python's lock, this one reads and writes
+    with closing(in_threads(encoded, _chunks(iter(split)), 1)) as chunks:
+        for chunk, blank, coded in chunks:
+            usable = skipping.usable(chunk, blank, coded)
+            if coded and not writers:
+                writers = [RaggedWriter(folder, f"field-{i}") for i in range(len(coded[0]))]
+                for writer in writers:
+                    stack.callback(writer.abandon)
+            for i, writer in enumerate(writers):
+                writer.add([ids[i] for ids in usable])
+            done += len(chunk)
+            if progress is not None:
+                progress(done)
     for writer in writers:
         writer.close()
     skipped = skipping.skipped()
@@ -363,13 +373,33 @@ class _Skipping:
         self._empty = self._too_long = 0
         self._first: list[str] = []
 
-    def is_blank(self, row: Row) -> bool:
-        """Return whether a column is blank that must not be; if so, count the row."""
+    def blank_column(self, row: Row) -> str | None:
+        """Return the column that is blank and must not be; None if there is none."""
         for column, value in zip(self._columns, row.values, strict=True):
             if (not value or value.isspace()) and column not in self._may_be_empty:
+                return column
+        return None
+
+    def usable(
+        self,
+        rows: Sequence[Row],
+        blank: Sequence[str | None],
+        coded: Sequence[tuple[list[int], ...]],
+    ) -> list[tuple[list[int], ...]]:
+        """Return what can be used of encoded rows, and count the others in their order.
+
+        Args:
+            rows: The rows.
+            blank: The blank column of each row.
+            coded: The rows without a blank column, encoded.
+        """
+        usable, remaining = [], iter(coded)
+        for row, column in zip(rows, blank, strict=True):
+            if column is not None:
                 self._count_empty(row, column)
-                return True
-        return False
+            elif self.fits(row, ids := next(remaining)):
+                usable.append(ids)
+        return usable
 
     def fits(self, row: Row, ids: tuple[list[int], ...]) -> bool:
         """Return whether every field has tokens within its limit; if not, count the row."""

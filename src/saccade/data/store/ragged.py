@@ -18,7 +18,7 @@ from saccade.errors import DataError
 Numbers = npt.NDArray[np.int64]
 Integers = npt.NDArray[np.integer[Any]]
 Scalar = TypeVar("Scalar", bound=np.generic)
-BLOCK = 2**20
+BLOCK = 2**16
 LARGEST = 2**32 - 1
 
 

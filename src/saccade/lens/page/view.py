@@ -12,7 +12,7 @@ each key has in a uniform row of 256 keys or more, since finer steps cost space 
 import base64
 import zlib
 from collections.abc import Mapping, Sequence
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float32
@@ -161,9 +161,27 @@ def json_of(value: object) -> Markup:
     return htmlsafe_json_dumps(value, allow_nan=False)
 
 
-def page_of(inputs: Sequence[Sequence[dict[str, object]]], *, title: str = "Attention") -> str:
-    """Return an HTML page with what `view_inputs` gave."""
-    return document("lens/page/view.html", title=title, inputs=view_json(inputs))
+def page_of(
+    inputs: Sequence[Sequence[dict[str, object]]],
+    *,
+    title: str = "Attention",
+    measures: Mapping[str, Any] | None = None,
+) -> str:
+    """Return an HTML page with what `view_inputs` gave.
+
+    Args:
+        inputs: what `view_inputs` gave.
+        title: the title of the page.
+        measures: how far to trust the attention: "scores", by name with their "value", "interval"
+            and "meaning", and "heads", the rows of a table. The page also holds them as JSON.
+    """
+    return document(
+        "lens/page/view.html",
+        title=title,
+        inputs=view_json(inputs),
+        measures=measures,
+        measures_json="" if measures is None else json_of(measures),
+    )
 
 
 def steps(weights: Float32[np.ndarray, "h q k"]) -> Float32[np.ndarray, "h q"]:

@@ -23,7 +23,8 @@ import numpy as np
 from jaxtyping import Float32
 
 from saccade.errors import FigureError, ShapeError, WatchError
-from saccade.lens.alignment.extraction import AlignBy, Link, both_ways, symmetrise
+from saccade.lens.alignment.align_by import AlignBy
+from saccade.lens.alignment.extraction import Link, both_ways, symmetrise
 from saccade.lens.formatting import numbers_json, readable_json
 from saccade.lens.record.rollout import rollout
 from saccade.lens.record.sides import AnySide, ImageSide, side_from_json

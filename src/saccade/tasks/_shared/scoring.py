@@ -55,8 +55,8 @@ class ScoredAnswer(Answer):
         score: Its mean log-probability per token.
         confidence: The geometric mean of the probabilities of its tokens; of a label, its
             probability. None if it has no tokens.
-        attention: Where the model looked while it was forced to give this output. Of a label, the
-            attention that speaks for it; see `LabelTask.attention_toward`.
+        attention: Where the model looked while it was forced to give this output; for a label, the
+            attention that speaks for it, see `LabelTask.attention_toward`.
         token_scores: The score of each token, the stop token included; of a label, its own.
     """
 
