@@ -23,7 +23,7 @@ from saccade.training.film import Film
 from saccade.training.loop import Trainer
 from saccade.training.run import Run
 
-RECIPES = {"rnn-attention": "builtin:phrases", "bert-mini": "builtin:mood"}
+RECIPES = {"rnn-attention": "builtin:phrases", "reverse": "builtin:reverse"}
 
 
 class Clock:

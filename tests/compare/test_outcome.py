@@ -104,7 +104,7 @@ def test_better():
     table = comparison.as_json()
     assert (table["verdict"], table["best"]) == ("better", "transformer")
     assert table["summary"].startswith("transformer is the best (BLEU): 30.0 [")
-    assert table["remarks"] == ["The best baseline (copy of the input) has BLEU 0.05"]
+    assert table["remarks"] == ["The best baseline (copy of the input) has BLEU 0.1"]
     assert (table["disagreements"], table["baselines"][0]["name"]) == ({}, "copy of the input")
     assert table["recipes"][0]["against_baselines"]["copy of the input"]["gain"] > 19
 

@@ -23,7 +23,7 @@ from saccade.compare.outcome import (
 )
 from saccade.compare.statistics import Quality, Verdict, quality, verdict
 from saccade.lens.record import AttentionRecord
-from saccade.metrics.labels import metric_label, metric_text
+from saccade.metrics.labels import in_points, metric_label
 
 FORMAT = 1
 
@@ -177,7 +177,8 @@ class Comparison:
         baseline = best_baseline(best, self.metric, trivial=False)
         if baseline is not None and self.verdict != "not_learned":
             difference = against_baseline(best, baseline, self.metric)
-            value = f"{label} {metric_text(self.metric, baseline.scores[self.metric].value)}"
+            form = ".1f" if in_points(self.metric) else ".4g"
+            value = f"{label} {baseline.scores[self.metric].value:{form}}"
             if difference.gain > 0 and (difference.significant or difference.p_value is None):
                 remarks.append(f"The best baseline ({baseline.name}) has {value}")
             else:
