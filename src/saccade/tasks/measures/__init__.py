@@ -13,7 +13,7 @@ head_importance                 the rise of the loss when a head is removed
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
