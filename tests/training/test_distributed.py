@@ -130,7 +130,17 @@ def test_two_processes_started_by_saccade_equal_one(complete):
     code, output = Alone(*arguments(complete, "self", *changes)).end()
     assert code == 0, output
     assert output.count("all 12 steps are done") == 1
+    assert "Warning" not in output
     assert_same_training(complete, "muon", "self")
+
+
+@linux
+@pytest.mark.slow
+def test_processes_train_an_image_model_without_warnings(tmp_path):
+    command = ["train", "vit-tiny", "--data", "builtin:digits", "--out", tmp_path / "run"]
+    code, output = Alone(*command, "--max-steps", "3").end()
+    assert code == 0, output
+    assert "Warning" not in output
 
 
 def test_processes_started_by_saccade_report_mistakes_and_signals_once(complete):

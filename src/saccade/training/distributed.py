@@ -16,6 +16,7 @@ import json
 import os
 import time
 import uuid
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
@@ -96,6 +97,8 @@ class World:
         """Return the task, with its gradients averaged over all processes."""
         if self.size == 1:
             return task
+        # of a 1 x 1 convolution: strides of axes of length 1 differ, which costs nothing
+        warnings.filterwarnings("ignore", message="Grad strides do not match bucket view strides")
         return DistributedDataParallel(task, device_ids=[self.device] if self.on_cuda else None)
 
     def alone(self, learner: nn.Module) -> AbstractContextManager[None]:
