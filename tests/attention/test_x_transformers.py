@@ -15,7 +15,7 @@ x_transformers = pytest.importorskip(
 def model(*, flash: bool, **options):
     torch.manual_seed(0)
     layers = x_transformers.Decoder(
-        dim=16, depth=2, heads=4, attn_dim_head=4, attn_flash=flash, **options
+        dim=16, depth=2, heads=4, attn_dim_head=8, attn_flash=flash, **options
     )
     return x_transformers.TransformerWrapper(
         num_tokens=30, max_seq_len=16, attn_layers=layers

@@ -50,7 +50,9 @@ def test_command_has_valid_verb_options_and_recipes(command):
     if str(values.get("data")).startswith("builtin:"):
         assert values["data"].partition(":")[2] in builtin.descriptions()
     if verb == "train" and values["recipe"] in recipes.names():
-        assert recipes.load(values["recipe"], values["set_"] or []).task in tasks.names()
+        started = {"kind": "vit"} if values["init"] else None  # has an effect on images only
+        loaded = recipes.load(values["recipe"], values["set_"] or [], started)
+        assert loaded.task in tasks.names()
     elif verb == "train" and values["recipe"] is not None:
         assert values["recipe"].endswith(".toml") or values["recipe"].isupper(), "unknown recipe"
     if verb == "compare":

@@ -188,8 +188,12 @@ def test_the_command_measures(tmp_path):
     assert len(saved["heads"]) == 8
     assert saved["scores"]["sufficiency"]["interval"]
     page = out.read_text()
-    data = re.search(r'<script type="application/json" id="measures">(.*?)</script>', page)[1]
-    assert json.loads(data) == saved
+    inputs, measures = (
+        json.loads(re.search(rf'<script type="application/json" id="{name}">(.*?)<', page)[1])
+        for name in ("inputs", "measures")
+    )
+    assert measures == saved
+    assert saved["scores"]["comprehensiveness"]["meaning"] in inputs[0][0]["belief"]
     assert "How far to trust its attention" in page
     assert html.escape(saved["scores"]["sufficiency"]["meaning"], quote=False) in html.unescape(
         page

@@ -162,6 +162,7 @@ def test_a_frozen_classifier_equals_one_that_reads_pixels(
         np.testing.assert_allclose(own, their.weights[0], atol=1e-4)
 
 
+@pytest.mark.slow
 def test_frozen_models_run_as_onnx(
     vit: Any, folder: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -111,7 +111,10 @@ def run(
         records, measures = _look_of_folder(
             model, items, layer, max_length, device, measured=measured
         )
-    plain = None if measures is None else measures.as_json()
+    plain = None
+    if measures is not None:
+        plain = measures.as_json()
+        records = [one if one.belief else one.with_belief(measures.belief) for one in records]
     if scored:
         _write_beside(out, records, scored, plain)
     else:

@@ -13,7 +13,7 @@ head_importance                 the rise of the loss when a head is removed
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -31,7 +31,7 @@ from saccade.tasks._shared.evaluation import Evaluation
 from saccade.tasks.measures.aligning import align_both_ways, measure_alignment
 from saccade.tasks.measures.any_model import AttentionMeasures, Likely, measure_records
 from saccade.tasks.measures.erasing import measure_erasure, probabilities_of
-from saccade.tasks.measures.finding import Finding
+from saccade.tasks.measures.finding import Finding, belief
 from saccade.tasks.measures.heads import measure_heads
 
 __all__ = [
@@ -47,17 +47,6 @@ __all__ = [
 
 MOST = 100
 """Maximum number of items for all measures but the alignment error rate."""
-BELIEF = ("comprehensiveness", "comprehensiveness_over_random")
-"""The measures by which a picture of attention is judged."""
-
-
-def belief(meanings: Mapping[str, str]) -> str:
-    """Return how far to trust the attention of a model, in words; "" if it was not measured.
-
-    Args:
-        meanings: The sentences of the measures, by their names.
-    """
-    return " ".join(meanings[name] for name in BELIEF if name in meanings)
 
 
 def require_measurable(task: Task) -> Measurable:

@@ -17,7 +17,7 @@ from saccade.lens.formatting import in_columns
 from saccade.lens.record import AttentionRecord
 from saccade.tasks._shared.evaluation import TableRows
 from saccade.tasks.measures.erasing import erasure_findings
-from saccade.tasks.measures.finding import Finding, mean
+from saccade.tasks.measures.finding import Finding, belief, mean
 from saccade.tasks.measures.heads import HeadStatistics
 
 Predict = Callable[[Sequence[Any]], Any]
@@ -41,6 +41,11 @@ class AttentionMeasures:
 
     findings: tuple[Finding, ...]
     heads: TableRows
+
+    @property
+    def belief(self) -> str:
+        """How far to trust the attention, in words."""
+        return belief({one.score.name: one.meaning for one in self.findings})
 
     def __getitem__(self, name: str) -> float:
         return {one.score.name: one.score.value for one in self.findings}[name]

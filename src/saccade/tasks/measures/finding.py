@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +14,8 @@ from saccade.metrics.score import MetricScore, Tally, ratio
 
 BATCH = 32
 """The number of items that are measured together."""
+BELIEF = ("comprehensiveness", "comprehensiveness_over_random")
+"""The measures by which a picture of attention is judged."""
 
 
 @dataclass(frozen=True)
@@ -62,3 +64,12 @@ def batches(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
     """Yield a few items at a time."""
     for at in range(0, len(items), BATCH):
         yield items[at : at + BATCH]
+
+
+def belief(meanings: Mapping[str, str]) -> str:
+    """Return how far to trust the attention of a model, in words; "" if it was not measured.
+
+    Args:
+        meanings: The sentences of the measures, by their names.
+    """
+    return " ".join(meanings[name] for name in BELIEF if name in meanings)
