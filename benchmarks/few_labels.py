@@ -78,6 +78,7 @@ def main() -> None:
     command = ["train", "bert-mini-masked", "--data", str(out / "texts.tsv"), "--out", str(read)]
     command += ["--minutes", str(options.minutes), "--max-steps", "1000000"]
     command += [f"--set={change}" for change in BOTH + READING]
+    command += [f"--set=training.accumulate={options.processes}"]  # batches of an update
     command += ["--processes", str(options.processes), "--cache", str(out / "cache")]
     if code := launch(options.processes, [*command, *["--resume"] * (read / "run.json").exists()]):
         raise SystemExit(code)

@@ -353,6 +353,7 @@ def in_processes(task: str, folder: Path) -> float:
     changes = {
         "text.source.size": VOCABULARY,
         "training.batch_tokens": 4096,
+        "training.accumulate": 2,  # batches of an update, one per process
         "training.log_every": 1,
         "training.validate_items": 0,
         "training.select_by": "loss",

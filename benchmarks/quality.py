@@ -25,6 +25,7 @@ from saccade.cli.demo import DEMOS
 from saccade.cli.processes import launch
 from saccade.data.sources.columns import parse_columns
 from saccade.data.sources.text_files import read_lines
+from saccade.training import recipe as recipes
 from saccade.training import session
 
 
@@ -293,7 +294,9 @@ def run(
     command += ["--pair", trial.pair] if trial.pair else []
     command += ["--columns", trial.columns] if trial.columns else []
     command += ["--init", str(minilm())] if trial.init else []
-    changes = (change.replace("{data}", str(data_folder())) for change in trial.changes)
+    changes = [change.replace("{data}", str(data_folder())) for change in trial.changes]
+    if recipes.load(trial.recipe, changes).training.batches_per_update() < processes:
+        changes.append(f"training.accumulate={processes}")  # a batch for each process
     command += [f"--set={change}" for change in changes]
     command += ["--resume"] * (folder / "run.json").exists()
     if code := launch(processes, command):

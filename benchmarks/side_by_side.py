@@ -67,16 +67,17 @@ def main(
 
 def divided(write: Callable[[torch.Tensor], int], source: torch.Tensor) -> int:
     """Return the tokens written, with the batch divided among threads as `predict` does."""
-    from saccade.tasks._shared.parallel_batches import batch_size_for, side_by_side
+    from saccade.tasks._shared.torch_workers import TorchWorkers
 
     def write_rows(rows: list[int]) -> int:
         with torch.no_grad():
             return write(source[rows])
 
-    size = batch_size_for(len(source), len(source), source.device)
+    workers = TorchWorkers(source.device)
+    size = workers.batch_size(len(source), len(source))
     rows = list(range(len(source)))
     batches = [rows[start : start + size] for start in range(0, len(rows), size)]
-    return sum(count for _, count in side_by_side(write_rows, batches, source.device))
+    return sum(count for _, count in workers.side_by_side(write_rows, batches))
 
 
 def _in_own_process(script: str, engine: str, task: str, folder: str) -> float:

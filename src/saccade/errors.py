@@ -2,7 +2,8 @@
 
 Every message has three parts: what is wrong and where (file, line or key), what would be right, and
 what to do next. Catch `SaccadeError` to handle all of them. The command line prints the message
-without a traceback and exits with 2 (74 for `DiskFullError`, 130 for `StoppedError`).
+without a traceback and exits with 2 (1 for `LostProcessError`, 74 for `DiskFullError`, 130 for
+`StoppedError`).
 
     SaccadeError                    base of all
      ├─ ShapeError       ValueError   widths, lengths or head counts that do not fit together
@@ -23,6 +24,7 @@ without a traceback and exits with 2 (74 for `DiskFullError`, 130 for `StoppedEr
      ├─ MetricError      ValueError   predictions and references that cannot be compared
      ├─ RecipeError      ValueError   an unknown recipe or key, or an invalid value of a key
      ├─ RunError                      a run folder that is missing, in use, damaged or incompatible
+     │   └─ LostProcessError          another process of the training that has died
      ├─ TrainingError                 a training that cannot continue, such as a loss of NaN
      ├─ StoppedError                  a training that was interrupted and saved its state
      ├─ ServeError       ValueError   a server that cannot start with these settings
@@ -89,6 +91,10 @@ class RecipeError(SaccadeError, ValueError):
 
 class RunError(SaccadeError):
     """Raised if a run folder is missing, in use by another process, damaged or incompatible."""
+
+
+class LostProcessError(RunError):
+    """Raised if another process of the same training has died; a new attempt can succeed."""
 
 
 class TrainingError(SaccadeError):

@@ -133,6 +133,11 @@ def _require_regular(mode: int, path: str | os.PathLike[str]) -> None:
         raise OSError(errno.EINVAL, f"it is {kind}, not a regular file", os.fspath(path))
 
 
+def user_cache() -> Path:
+    """Return the user's folder of encoded data and of engines whose run is not writable."""
+    return Path.home() / ".cache" / "saccade"
+
+
 def disk_full(error: OSError) -> bool:
     """Return whether an error means that the disk, or the user's quota of it, is full."""
     return error.errno in _FULL

@@ -5,8 +5,8 @@ import json
 import pytest
 
 import saccade as front
+from saccade.engines import choice, ready
 from saccade.interop import ctranslate2
-from saccade.training import session
 from tests.engines import tiny
 
 FLOAT = ("--engine", "ctranslate2-float32")
@@ -14,7 +14,8 @@ FLOAT = ("--engine", "ctranslate2-float32")
 
 @pytest.fixture(autouse=True)
 def _here(tmp_path, monkeypatch):
-    monkeypatch.setattr(session, "default_cache", lambda: tmp_path / "cache")
+    for module in (choice, ready):
+        monkeypatch.setattr(module, "user_cache", lambda: tmp_path / "cache")
     monkeypatch.setattr(ctranslate2, "require_survival", lambda *_: None)
 
 

@@ -221,6 +221,21 @@ def test_classifier_of_pairs_round_trip(saccade, tmp_path, segments):
     require_equal_probabilities(back.predict(pairs), task.predict(pairs))
 
 
+def test_the_family_of_an_export_can_be_chosen(saccade, tmp_path):
+    task = classifier(tmp_path / "run", "up down up down", "model.num_segments=0")
+    out = tmp_path / "out"
+    command = ("export", tmp_path / "run", out, "--to", "huggingface", "--family")
+    message = error_of(saccade, *command, "gpt2")
+    assert "cannot be written as 'gpt2'; it fits bert, " in message
+    family = message.partition("it fits bert, ")[2].partition(".")[0].split(", ")[0]
+    assert saccade(*command, family).code == 0
+    assert huggingface.read_config(out)["model_type"] == family != "bert"
+    tokenizer, model = load_transformers("AutoModelForSequenceClassification", out)
+    batch = task.force(TEXTS, ["up"] * len(TEXTS))
+    expected = task.model(batch.tokens, batch.mask, batch.segments)
+    torch.testing.assert_close(model(**encoded(tokenizer, TEXTS)).logits, expected, **CLOSE)
+
+
 def require_equal_probabilities(answers, expected):
     for answer, ours in zip(answers, expected, strict=True):
         assert answer.label == ours.label
@@ -349,14 +364,14 @@ def test_language_model_round_trip(saccade, tmp_path, changes):
     folder = exported(saccade, tmp_path / "run")
     tokenizer, model = load_transformers("AutoModelForCausalLM", folder)
     answers = task.predict(TEXTS)
-    for text, answer, context in zip(TEXTS, answers, task._contexts(TEXTS), strict=True):
+    for text, answer, context in zip(TEXTS, answers, task.contexts(TEXTS), strict=True):
         inputs = tokenizer([text], return_tensors="pt")
         assert inputs.input_ids.tolist() == [context]
         torch.testing.assert_close(
             model(**inputs).logits, task.model(torch.tensor([context])), **CLOSE
         )
         [written] = model.generate(**inputs)
-        assert task._continuation(context, written[len(context) :].tolist()) == answer.text
+        assert task.continuation(context, written[len(context) :].tolist()) == answer.text
     back = imported(saccade, folder, tmp_path / "run")
     assert back.predict(TEXTS, sample=False, max_length=8) == answers
 

@@ -82,7 +82,7 @@ def test_garbage_has_not_learned_however_small_the_p_value():
     assert table["recipes"][1]["against_best"]["bleu"]["p_value"] < 0.05
     assert table["verdict"] == "not_learned"
     assert table["summary"].startswith("No recipe has learned enough to be compared (BLEU).")
-    assert "copy of the input has BLEU 0.05" in table["summary"]
+    assert "copy of the input has BLEU 0.1" in table["summary"]
     assert "is the best" not in table["summary"]
     assert table["disagreements"] == {"chrf": "transformer"}
     assert "BLEU ranks rnn first, chrF ranks transformer first" in table["summary"]
@@ -103,7 +103,7 @@ def test_better():
     comparison = compared(one, other)
     table = comparison.as_json()
     assert (table["verdict"], table["best"]) == ("better", "transformer")
-    assert table["summary"].startswith("transformer is the best (BLEU): 30 [")
+    assert table["summary"].startswith("transformer is the best (BLEU): 30.0 [")
     assert table["remarks"] == ["The best baseline (copy of the input) has BLEU 0.05"]
     assert (table["disagreements"], table["baselines"][0]["name"]) == ({}, "copy of the input")
     assert table["recipes"][0]["against_baselines"]["copy of the input"]["gain"] > 19

@@ -3,14 +3,20 @@
 import base64
 import json
 import re
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from saccade.compare import page as module
+from saccade.compare.comparison import ShownSample
 from saccade.compare.folder import ComparisonFolder
+from saccade.compare.measurements import Sample
 from saccade.compare.page import pages
+from saccade.lens.record import AttentionRecord, Side
 from saccade.metrics.labels import metric_text
 from tests.compare.tiny import place, run
+from tests.hostile_texts import HOSTILE as HOSTILE_TEXTS
 from tests.pages import Seen
 
 HOSTILE = "<script>alert(1)</script>"
@@ -129,6 +135,45 @@ def test_page_fits_small_screens(seen):
     tables = [at for at, (tag, _) in enumerate(seen.tags) if tag == "table"]
     assert tables
     assert all(seen.tags[at - 1][1]["class"].split()[0] == "wide" for at in tables)
+
+
+def test_two_hundred_hostile_texts_in_a_comparison(browser, comparison, tmp_path):
+    """As inputs, references, predictions and words with attention."""
+
+    def hostile(contender):
+        samples = []
+        for start in range(0, len(HOSTILE_TEXTS), 50):
+            texts = tuple(HOSTILE_TEXTS[start : start + 50])
+            side = Side.of_words(texts)
+            looks = np.full((1, len(texts), len(texts)), 1 / len(texts))
+            record = (
+                AttentionRecord(side, side, {texts[0]: looks}) if contender.number == 0 else None
+            )
+            text = "\n".join(texts)
+            sample = Sample(input=text, references=texts, answer=text, attention=None)
+            samples.append(ShownSample(sample=sample, record=record))
+        return replace(contender, shown=samples)
+
+    other = replace(comparison, entrants=[hostile(one) for one in comparison.entrants])
+    (tmp_path / "compare.html").write_bytes(pages(other)["compare.html"].encode())
+    tab = browser.new_page()
+    tab.set_default_timeout(PATIENCE)
+    inside = "[...new Set([...document.querySelectorAll('body *')].map((one) => one.localName))]"
+    (tmp_path / "plain.html").write_text(pages(comparison)["compare.html"])
+    names = []
+    for page in ("plain", "compare"):
+        tab.goto((tmp_path / f"{page}.html").as_uri())
+        tab.wait_for_selector('#view[aria-busy="false"]')
+        names.append(set(tab.evaluate(inside)))
+    assert names[1] <= names[0]
+    for number in "123":
+        tab.get_by_label("Example", exact=True).select_option(number)
+        tab.wait_for_function("() => document.querySelectorAll('.text button').length > 40")
+    assert tab.evaluate("window.__hit") is None
+    assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    cells = tab.locator('[aria-label="Samples"] tbody tr').first.locator("td").all_text_contents()
+    assert all(text in cells[0] for text in HOSTILE_TEXTS[:50])
+    tab.close()
 
 
 def test_attention_view_works_in_a_browser_and_no_user_text_runs(browser, comparison, tmp_path):

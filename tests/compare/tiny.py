@@ -53,6 +53,7 @@ def run(folder: Path, *recipes: str, changes=(), out="out", **options):
     options = {"data": folder / "data", "max_steps": 6, "perform": perform_here, **options}
     with pytest.MonkeyPatch.context() as patch:  # reports take longer than such training runs
         patch.setattr(training, "write_report", lambda *_, **__: None)
+        patch.setattr(training, "looked_into", lambda task, evaluation: evaluation)
         comparison = compare(
             specs,
             out=folder / out,

@@ -17,6 +17,7 @@ from saccade.layers.embeddings import OutputProjection, TokenEmbedding
 from saccade.layers.feed_forward import FeedForward
 from saccade.layers.residual import Residual
 from saccade.positions import (
+    BucketsConfig,
     LearnedConfig,
     NoPositionConfig,
     PositionConfig,
@@ -44,6 +45,7 @@ PLAIN = {
 }
 OTHERS = {
     "relative": {"position": RelativeConfig()},
+    "buckets": {"position": BucketsConfig(num_buckets=6, max_distance=5)},
     "grouped": {"num_kv_heads": 1},
     "cosine": {"score": CosineConfig()},
     "batch-norm": {"norm": "batch"},

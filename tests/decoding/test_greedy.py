@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from saccade.decoding import beam_search, greedy, sample
-from saccade.decoding.greedy import most_likely
+from saccade.decoding.greedy_search import most_likely
 from saccade.errors import DecodingError
 from tests.decoding.steppers import (
     START,

@@ -19,6 +19,7 @@ from tests.docs.pages import (
     PAGES,
     PYTHON,
     ROOT,
+    TUTORIALS,
     blocks,
     commands,
     generator,
@@ -95,6 +96,17 @@ def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text):
         path = (page.parent / target).resolve()
         assert path.exists() or GENERATED.search(path.as_posix()), target
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *TUTORIALS], ids=name_of)
+def test_no_two_commands_of_a_page_write_the_same_run(page):
+    """A reader who follows the page literally would be stopped: the run exists already."""
+    inline = re.findall(r"`(saccade [^`]*)`", page.read_text())
+    typed = [line for line in (*commands(page), *inline) if "--resume" not in line]
+    written = [run for line in typed for run in re.findall(r" --out (\S+)", line)]
+    python = "".join(blocks(page, "python"))
+    written += re.findall(r'train\([^)]*out="([^"]+)"', python)
+    assert sorted(written) == sorted(set(written))
 
 
 def test_every_page_is_in_the_navigation():

@@ -70,6 +70,8 @@ def test_tutorial_can_be_followed(page, reader):
         words = [sys.executable, "-m", "saccade", *shlex.split(text)[1:]]
         if words[3] in ("train", "compare"):
             words += ["--quiet"]
+        if words[3] == "demo":
+            words += ["--minutes", "0.1"]
         standard_input = Path("new.txt").read_text() if "new.txt |" in page.read_text() else ""
         done = subprocess.run(
             words,

@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from saccade.engines import choice
+from saccade.engines import choice, ready
 from saccade.interop import ctranslate2
-from saccade.training import session
 
 
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The user's cache."""
-    monkeypatch.setattr(session, "default_cache", lambda: tmp_path / "cache")
+    for module in (choice, ready):
+        monkeypatch.setattr(module, "user_cache", lambda: tmp_path / "cache")
     return tmp_path / "cache" / "engines"
 
 

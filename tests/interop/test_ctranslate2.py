@@ -49,6 +49,10 @@ VARIANTS = {
     "relative and dot": both(
         position=position("relative", max_distance=3), score="{ kind = 'dot' }"
     ),
+    "buckets": both(position=position("buckets", num_buckets=6, max_distance=5)),
+    "buckets and dot": both(
+        position=position("buckets", num_buckets=6, max_distance=5), score="{ kind = 'dot' }"
+    ),
     "none": both(position=position("none")),
     "one for all heads": both(num_kv_heads=1),
     "groups of heads": both(num_kv_heads=2),

@@ -1,6 +1,8 @@
 """Tests of measures of attention for models that are not ours, and of heads removed from them."""
 
+import html
 import json
+import re
 
 import numpy as np
 import pytest
@@ -172,10 +174,11 @@ def test_models_of_transformers_are_measured(kind):
 
 
 def test_the_command_measures(tmp_path):
+    """The page shows the measures and holds the same JSON as the file beside it."""
     model, processor = models()["classifier"]
     model.save_pretrained(tmp_path / "bert")
     processor.save_pretrained(tmp_path / "bert")
-    out = tmp_path / "look.json"
+    out = tmp_path / "look.html"
     result = CliRunner().invoke(
         app, ["look", str(tmp_path / "bert"), *TEXTS[:2], "--measure", "--out", str(out)]
     )
@@ -184,3 +187,10 @@ def test_the_command_measures(tmp_path):
     saved = json.loads((tmp_path / "look-measures.json").read_text())
     assert len(saved["heads"]) == 8
     assert saved["scores"]["sufficiency"]["interval"]
+    page = out.read_text()
+    data = re.search(r'<script type="application/json" id="measures">(.*?)</script>', page)[1]
+    assert json.loads(data) == saved
+    assert "How far to trust its attention" in page
+    assert html.escape(saved["scores"]["sufficiency"]["meaning"], quote=False) in html.unescape(
+        page
+    )

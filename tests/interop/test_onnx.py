@@ -28,7 +28,7 @@ from saccade.interop import export_task
 from saccade.interop import onnx as interop
 from saccade.interop.onnx import graphs, packages, verifying, writing
 from saccade.interop.onnx.exports import export_of
-from saccade.lens.alignment.extraction import AlignBy
+from saccade.lens.alignment.align_by import AlignBy
 from saccade.models import (
     CaptionerConfig,
     ConvolutionalClassifierConfig,
@@ -39,6 +39,7 @@ from saccade.models import (
     TranslatorConfig,
 )
 from saccade.positions import (
+    BucketsConfig,
     ComplexConfig,
     ConditionalConfig,
     LearnedConfig,
@@ -308,6 +309,7 @@ POSITIONS = [
     SinusoidalConfig(layout="halves", fuse="concat", width=4),
     LearnedConfig(length=20),
     RelativeConfig(max_distance=3),
+    BucketsConfig(num_buckets=6, max_distance=5),
     RotaryConfig(base=100.0),
     ComplexConfig(),
 ]

@@ -5,7 +5,7 @@ import torch
 
 from saccade.attention import MultiHeadAttention
 from saccade.errors import PositionError, ShapeError
-from saccade.positions import Complex, Grid, Relative, Relative2d, Rotary
+from saccade.positions import Buckets, BucketsConfig, Complex, Grid, Relative, Relative2d, Rotary
 
 F64 = torch.float64
 B, H, D = 2, 3, 8
@@ -162,3 +162,29 @@ def test_relative_never_builds_a_tensor_of_pairs_and_widths():
     with Sizes():
         Relative(64, 16).bias(query, at, at).sum().backward()
     assert 1024 * 1024 <= max(sizes) < 2 * 1024 * 1024
+
+
+def test_buckets_are_those_of_the_distances() -> None:
+    """With 8 buckets and 16 as the largest distance, 0 to 3 have their own in a causal stack."""
+    buckets = BucketsConfig(num_buckets=8, max_distance=16).build(12, 3, 4, causal=True)
+    assert isinstance(buckets, Buckets)
+    assert buckets.weight.shape == (8, 4)
+    distances = torch.tensor([[5, 0, -1, -3, -4, -8, -15, -16, -99]])
+    # 4 + floor(4 · log(n / 4) / log(16 / 4))
+    assert buckets.bucket(distances).tolist() == [[0, 0, 1, 3, 4, 6, 7, 7, 7]]
+    both = BucketsConfig(num_buckets=8, max_distance=16).build(12, 3, 4)
+    assert both.bucket(distances[:, :4]).tolist() == [[6, 0, 1, 2]]
+    query, at = torch.randn(2, 4, 5, 3), torch.arange(5)
+    one = both.bias(query, at, at)
+    assert one.shape == (2, 4, 5, 5)
+    assert torch.equal(both.bias(query, at.expand(2, 5), 7 + at.expand(2, 5) - 7), one)
+
+
+@pytest.mark.parametrize(
+    ("options", "key"),
+    [({"num_buckets": 3}, "num_buckets"), ({"num_buckets": 8, "max_distance": 4}, "max_distance")],
+)
+def test_buckets_that_cannot_be_told_apart_are_a_conflict(options, key) -> None:
+    (conflict,) = BucketsConfig(**options).conflicts()
+    assert conflict.key == key
+    assert list(BucketsConfig(num_buckets=8, max_distance=5).conflicts()) == []

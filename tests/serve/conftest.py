@@ -15,6 +15,7 @@ from PIL import Image
 from saccade.data import sources
 from saccade.serve import app
 from saccade.serve.auth import Authorization
+from saccade.serve.cards import ModelCard
 from saccade.serve.limits import RequestLimits
 from saccade.serve.middleware import RequestMiddleware
 from saccade.serve.models import ModelRegistry, ServedModel
@@ -166,6 +167,7 @@ def build(tasks: dict[str, Task]) -> Iterator[Build]:
         host: str = "127.0.0.1",
         log_text: bool = False,
         others: dict[str, Any] | None = None,
+        cards: dict[str, ModelCard] | None = None,
         **limits: Any,
     ) -> RequestMiddleware:
         metrics, caps = ServerMetrics(), RequestLimits(**limits)
@@ -179,6 +181,7 @@ def build(tasks: dict[str, Task]) -> Iterator[Build]:
                 limits=caps,
                 metrics=metrics,
                 languages=("en", "fr") if name == "en-fr" else None,
+                card=(cards or {}).get(name),
             )
             for name, task in chosen.items()
         ]

@@ -189,7 +189,7 @@ def test_abandoned_stream_is_cancelled_between_tokens(build, tasks, monkeypatch)
     task, counter = tasks["book"], Counter(slow=0.02)
     endless(monkeypatch, task)
     counter.around(monkeypatch, type(task.model), "step")
-    monkeypatch.setattr(task, "_continuation", lambda context, written: "")
+    monkeypatch.setattr(task, "continuation", lambda context, written: "")
     middleware = build("book", timeout=0.4)
     body = {"model": "book", "prompt": "the", "max_tokens": 500, "stream": True}
     assert send_request(middleware, "POST", "/v1/completions", json=body).status_code == 504

@@ -254,6 +254,7 @@ def test_unknown_paths_and_methods(echo):
     wrong = send_request(echo, "GET", "/v1/predict")
     assert code_of(wrong) == (405, "wrong_method")
     assert wrong.headers["allow"] == "POST"
+    assert "this path takes POST" in wrong.json()["error"]["message"]
     assert send_request(echo, "GET", "/redoc").status_code == 404
     assert send_request(echo, "OPTIONS", "/v1/predict").status_code == 405
 

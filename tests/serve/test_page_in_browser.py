@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 from xml.etree import ElementTree
 
@@ -17,15 +18,17 @@ from PIL import Image
 
 from saccade.data import sources
 from saccade.lens.record import AttentionRecord, Side
+from saccade.metrics.score import MetricScore
 from saccade.serve import json_body
+from saccade.serve.cards import ModelCard
 from saccade.serve.middleware import RequestMiddleware
 from saccade.serve.server import configure, listen
 from saccade.tasks import Answer
 from saccade.tasks._shared.labels import Classification, percent
 from saccade.training import recipe as recipes
+from tests.hostile_texts import HOSTILE
 from tests.serve.conftest import TOKEN, picture
 from tests.serve.fakes import Echo, EndlessWriter, eventually
-from tests.serve.hostile import HOSTILE
 
 PATIENCE = 120_000  # milliseconds, for busy machines
 REFUSED = "Failed to load resource"  # Chromium logs this for every status from 400 on
@@ -156,6 +159,12 @@ def answers(tab):
     return tab.locator("#answers .answer").all_inner_texts()
 
 
+def compare_with(tab, *names):
+    """Tick the models that are compared with the first."""
+    for box in tab.locator("#chips input").all():
+        box.set_checked(box.get_attribute("value") in names)
+
+
 def predict(tab, model, *texts):
     """Choose a model, enter texts, and wait for the prediction and its attention."""
     tab.select_option("#model", model)
@@ -228,38 +237,116 @@ def test_vectors_are_uploaded_and_shown_as_a_strip(visit, build, served, tmp_pat
     assert tab.locator(".strongest li").first.inner_text().startswith("step ")
 
 
-def test_two_models_side_by_side(visit, url):
-    tab = visit(url, viewport={"width": 1400, "height": 900})
+def test_several_models_side_by_side(visit, url):
+    tab = visit(url, viewport={"width": 1500, "height": 900})
     tab.select_option("#model", "mood")
-    assert "photos" not in tab.locator("#other option").all_inner_texts()
-    tab.select_option("#other", "en-fr")
+    assert tab.locator("#chips label").all_inner_texts() == ["en-fr", "names", "holes", "book"]
+    compare_with(tab, "en-fr", "names")
     write(tab, "a b c")
     tab.wait_for_selector(LOOKED)
-    assert len(answers(tab)) == 2
-    assert tab.locator("#answers h2").all_inner_texts() == ["mood", "en-fr"]
-    assert tab.locator(".lens .panel h2").all_inner_texts() == ["mood", "en-fr"]
-    left, right = (tab.locator("article").nth(i).bounding_box() for i in range(2))
-    assert left["y"] == right["y"]
-    assert left["x"] + left["width"] <= right["x"]
+    assert len(answers(tab)) == 3
+    names = ["mood", "en-fr", "names"]
+    assert tab.locator("#answers h2").all_inner_texts() == names
+    assert tab.locator(".lens .panel h2").all_inner_texts() == names
+    boxes = [tab.locator("article").nth(i).bounding_box() for i in range(3)]
+    assert len({box["y"] for box in boxes}) == 1
+    for left, right in pairwise(boxes):
+        assert left["x"] + left["width"] <= right["x"]
     tab.locator(".lens .panel").nth(1).get_by_label("Input").locator("button").first.hover()
     assert tab.locator(".lens .said").nth(1).inner_text().startswith("a gets ")
-    tab.select_option("#other", "")
+    compare_with(tab)
     until(tab, "document.querySelectorAll('.lens .panel').length === 1")
+
+
+def test_cards_and_examples(visit, build, served):
+    """Each model has a card with its score, and a click on an example predicts it."""
+    score = MetricScore(name="accuracy", value=0.9, signature="", interval=(0.85, 0.95))
+    photo = f"data:image/png;base64,{base64.b64encode(picture(10)).decode()}"
+    cards = {
+        "mood": ModelCard(
+            metric="accuracy",
+            score=score,
+            items=1500,
+            trained="2026-01-31",
+            parameters=12_345,
+            examples=["i am happy", HOSTILE[0]],
+        ),
+        "photos": ModelCard(examples=[photo]),
+    }
+    tab = visit(served(build("mood", "photos", "names", cards=cards)))
+    head = tab.locator("article .model")
+    assert head.locator(".task").inner_text() == "text classification"
+    facts = head.locator("li").all_inner_texts()
+    assert facts == [
+        "accuracy 90.0 % [85.0, 95.0] on 1,500 validation inputs",
+        "trained 2026-01-31",
+        "12.3 K weights",
+    ]
+    examples = tab.get_by_role("group", name="Examples").locator("button")
+    assert examples.all_inner_texts() == ["i am happy", HOSTILE[0]]
+    examples.first.focus()
+    tab.keyboard.press("Enter")
+    tab.wait_for_selector(LOOKED)
+    assert tab.get_by_label("Text", exact=True).input_value() == "i am happy"
+    assert answers(tab)[0] in {"good", "bad"}
+    tab.select_option("#model", "photos")
+    tab.get_by_role("button", name="Example 1").click()
+    tab.wait_for_selector(".lens .image canvas")
+    assert tab.locator(".shown img").get_attribute("src") == photo
+    tab.select_option("#model", "names")
+    assert tab.locator("#examples").is_hidden()
+
+
+def test_nothing_jumps_while_typing(visit, build, served):
+    """The view below the answer keeps its place, also while a request runs."""
+    tab = visit(served(build(others={"parrot": Parrot()})), viewport={"width": 1400, "height": 900})
+    write(tab, "one\ntwo")
+    tab.wait_for_selector(LOOKED)
+    settle(tab)
+    tab.evaluate(
+        """() => {
+            window.places = new Set();
+            const look = () => {
+                const { top } = document.getElementById("looked").getBoundingClientRect();
+                window.places.add(Math.round(top));
+                requestAnimationFrame(look);
+            };
+            look();
+        }"""
+    )
+    area = tab.get_by_label("Text", exact=True)
+    area.press("End")
+    area.press_sequentially(" three four", delay=60)  # some pauses are long enough for a request
+    settle(tab)
+    area.press("Backspace")
+    until(tab, "document.querySelector('.answer').textContent.endsWith('fou')")
+    settle(tab)
+    assert len(tab.evaluate("[...window.places]")) == 1
+    assert tab.evaluate("scrollY") == 0
 
 
 def test_the_address_keeps_models_and_texts(visit, url):
     tab = visit(url)
     tab.select_option("#model", "mood")
-    tab.select_option("#other", "en-fr")
+    compare_with(tab, "en-fr", "names")
+    tab.locator("#options summary").click()
+    tab.get_by_label("Beam width").fill("2")
     write(tab, "i & am #happy é")
     tab.wait_for_selector(LOOKED)
     expected = answers(tab)
-    assert len(expected) == 2
+    assert len(expected) == 3
     tab.reload()
     tab.wait_for_selector(LOOKED)
-    assert (tab.input_value("#model"), tab.input_value("#other")) == ("mood", "en-fr")
+    assert tab.input_value("#model") == "mood"
+    assert tab.locator("#chips :checked").count() == 2
     assert tab.get_by_label("Text", exact=True).input_value() == "i & am #happy é"
+    assert tab.get_by_label("Beam width").input_value() == "2"
     assert answers(tab) == expected
+    tab.evaluate("location.hash = 'model=en-fr&text=a%20b'")  # as by another link
+    until(tab, "document.querySelectorAll('article').length === 1")
+    assert tab.input_value("#model") == "en-fr"
+    assert tab.get_by_label("Text", exact=True).input_value() == "a b"
+    tab.wait_for_selector(LOOKED)
 
 
 def test_view_settings_survive_a_changed_input(visit, url):
@@ -355,6 +442,33 @@ def test_alternatives_and_error_messages(visit, url, tasks):
     assert "[MASK]" in tab.locator("article .wrong").inner_text()
 
 
+def test_another_answer_is_scored_beside_the_prediction(visit, url, tasks):
+    """Its tokens have the probabilities of `score`, and its attention a panel of its own."""
+    tab = visit(url)
+    predict(tab, "en-fr", "a b c")
+    tab.get_by_text("Why not another answer?").click()
+    field = tab.get_by_label("Another answer")
+    field.fill("c b")
+    field.press("Enter")
+    tab.wait_for_selector(".scored .scores li")
+    [scored] = tasks["en-fr"].score(["a b c"], ["c b"])
+    shown = [item.split("\n") for item in tab.locator(".scores li").all_inner_texts()]
+    for (text, chance, *_), token in zip(shown, scored.token_scores, strict=True):
+        assert text == token.text
+        assert float(chance.removesuffix(" %")) == pytest.approx(100 * token.probability, abs=0.051)
+    until(tab, "document.querySelectorAll('.lens .panel').length === 2")
+    assert tab.locator(".lens .panel h2").all_inner_texts() == ["prediction", "your answer"]
+    write(tab, "a b")  # another input: the answer is gone
+    until(tab, "document.querySelectorAll('.lens .panel').length === 1")
+    [label] = predict(tab, "mood", "i am happy")
+    tab.get_by_text("Why not another answer?").click()
+    other = ({"good", "bad"} - {label}).pop()
+    assert tab.get_by_label("Another label").input_value() == other
+    tab.get_by_role("button", name="Score it").click()
+    tab.wait_for_selector(".scored .verdict")
+    assert f"and prefers {label}" in tab.locator(".verdict").inner_text()
+
+
 def test_too_large_attention_leaves_the_prediction(visit, build, served):
     tab = visit(served(build("mood", weights=10)), refused=True)
     write(tab, "i am happy")
@@ -382,7 +496,7 @@ def test_token_form_and_its_storage_in_the_tab(visit, build, served):
     tab.reload()
     tab.wait_for_selector("#work:not([hidden])")
     assert tab.evaluate("localStorage.length") == 0
-    tab.select_option("#other", "en-fr")
+    compare_with(tab, "en-fr")
     middleware.authorization = replace(middleware.authorization, token="another")
     write(tab, "i am sad")
     tab.wait_for_selector("#token:not([hidden])")
@@ -574,7 +688,7 @@ def test_page_fits_phones(visit, url, scheme):
     tab = visit(url, color_scheme=scheme, **options)
     fits = "document.documentElement.scrollWidth <= 390"
     tab.select_option("#model", "mood")
-    tab.select_option("#other", "en-fr")
+    compare_with(tab, "en-fr", "names")
     assert tab.evaluate(fits)
     write(tab, "a b c d e f " * 8 + "a" * 200)
     tab.wait_for_selector(LOOKED)
@@ -592,7 +706,7 @@ def test_hostile_texts_are_shown_as_text(visit, build, served):
     """As inputs, predictions, alternatives, labels, tokens and layer names, ten at a time."""
     assert len(set(HOSTILE)) == len(HOSTILE) >= 200
     tab = visit(served(build(others={"parrot": Parrot(), "labeller": Labeller()})))
-    tab.select_option("#other", "labeller")
+    compare_with(tab, "labeller")
     inside = "[...document.querySelectorAll('body *')].map((one) => one.localName)"
     tab.wait_for_selector("#work:not([hidden])")
     for start in range(0, len(HOSTILE), 10):
@@ -638,7 +752,8 @@ def test_hostile_errors_and_model_names_are_shown_as_text(visit, build, served):
     assert tab.wait_for_selector("article .wrong").inner_text() == name
     assert tab.locator("article h2").inner_text() == name
     assert tab.locator("#model option").all_inner_texts() == [name, HOSTILE[0]]
-    assert name in tab.locator("#about").inner_text()
+    assert name in tab.locator("article .task").inner_text()
+    assert tab.locator("#chips label").all_inner_texts() == [HOSTILE[0]]
     assert tab.evaluate("window.__hit") is None
     tab.unroute("**/v1/predict")
     tab.unroute("**/v1/models")
@@ -648,6 +763,20 @@ def test_hostile_errors_and_model_names_are_shown_as_text(visit, build, served):
     tab.keyboard.press("Tab")
     tab.evaluate("document.getElementById('text-0').dispatchEvent(new Event('input'))")
     assert tab.wait_for_selector("article .wrong").inner_text()
+
+
+def test_the_page_paints_within_a_second_and_is_small(visit, url, record_property):
+    tab = visit(url)
+    tab.reload()
+    tab.wait_for_selector("#work:not([hidden])")
+    paint = tab.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
+    record_property("milliseconds", paint)
+    assert paint < 1000
+    sizes = tab.evaluate(
+        "performance.getEntriesByType('resource').map((one) => one.decodedBodySize)"
+    )
+    assert sum(sizes) < 200_000
+    assert max(sizes) < 30_000
 
 
 def test_cut_inputs_are_shown_as_such(visit, url):
@@ -724,7 +853,7 @@ def test_page_has_no_accessibility_violations(visit, url, build, served, scheme)
     predict(tab, "mood", "i am happy")
     check(tab)
     tab.locator(".lens .text button").nth(2).click()
-    tab.select_option("#other", "en-fr")
+    compare_with(tab, "en-fr")
     tab.locator("#options summary").click()
     tab.get_by_label("Number of answers").fill("3")
     tab.wait_for_selector(".others li")

@@ -134,7 +134,7 @@ def test_engine_notices_are_logged_once_logging_starts(capsys, caplog):
 
 
 def test_close_does_not_wait_for_a_stuck_stream():
-    released, streamer = threading.Event(), Streamer(1)
+    released, streamer = threading.Event(), Streamer(1, lambda: None)
 
     def start():
         released.wait(60)

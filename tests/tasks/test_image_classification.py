@@ -269,7 +269,7 @@ def test_a_task_is_restored_from_its_files(tmp_path):
     again.model.load_state_dict(task.model.state_dict())
     assert again.temperature == 1.5
     assert again.predict(photos(tmp_path)) == task.predict(photos(tmp_path))
-    (tmp_path / "run" / all_images.FILE).write_text("{")
+    (tmp_path / "run" / all_images.IMAGE_FILE).write_text("{")
     with pytest.raises(RunError, match=r"images\.json cannot be read"):
         task.config.restore(tmp_path / "run")
 

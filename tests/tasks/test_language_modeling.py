@@ -406,7 +406,7 @@ def test_the_forced_batch_predicts_the_output(task):
 def nll(task, text):
     """-Σ ln p of a text, every token from the last 4 to 8 before it."""
     begin, packed = task._begin, task.config.text.layout == "packed"
-    ids = task._encoded(text)
+    ids = task.encoded(text)
     assert begin == ([task.tokenizer.start] if packed else context_of(task, ""))
     whole, total = [*begin, *ids], 0.0
     for place in range(len(begin), len(whole)):

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from saccade.errors import WatchError
-from saccade.lens.alignment.extraction import AlignBy
+from saccade.lens.alignment.align_by import AlignBy
 from saccade.lens.alignment.gold import Gold
 from saccade.tasks.measures import align_both_ways, erasure, with_attention
 from saccade.tasks.measures.erasing import against_random

@@ -7,9 +7,10 @@ import torch
 
 from saccade.attention.attend import watchers
 from saccade.cancellation import Cancelled, cancellable
-from saccade.tasks._shared.parallel_batches import batch_size_for, side_by_side
+from saccade.tasks._shared.torch_workers import TorchWorkers
 
-CPU = torch.device("cpu")
+CPU = TorchWorkers(torch.device("cpu"))
+META = TorchWorkers(torch.device("meta"))
 
 
 @pytest.fixture
@@ -21,19 +22,19 @@ def two_threads():
 
 
 def test_every_thread_has_a_batch_if_there_are_enough_inputs(two_threads):
-    assert batch_size_for(64, 64, CPU) == 32
-    assert batch_size_for(1000, 64, CPU) == 64
-    assert batch_size_for(65, 64, CPU) == 33
-    assert batch_size_for(3, 64, CPU) == 8
-    assert batch_size_for(64, 5, CPU) == 5
-    assert batch_size_for(64, 64, torch.device("meta")) == 64
+    assert CPU.batch_size(64, 64) == 32
+    assert CPU.batch_size(1000, 64) == 64
+    assert CPU.batch_size(65, 64) == 33
+    assert CPU.batch_size(3, 64) == 8
+    assert CPU.batch_size(64, 5) == 5
+    assert META.batch_size(64, 64) == 64
 
 
 def test_batches_come_with_their_results_in_order(two_threads):
     batches = [[3, 1], [4], [0, 2]]
-    results = side_by_side(lambda rows: [i * i for i in rows], batches, CPU)
+    results = CPU.side_by_side(lambda rows: [i * i for i in rows], batches)
     assert list(results) == [([3, 1], [9, 1]), ([4], [16]), ([0, 2], [0, 4])]
-    assert list(side_by_side(lambda rows: rows, [], CPU)) == []
+    assert list(CPU.side_by_side(lambda rows: rows, [])) == []
 
 
 def test_batches_run_in_parallel_with_one_thread_per_batch(two_threads):
@@ -43,7 +44,7 @@ def test_batches_run_in_parallel_with_one_thread_per_batch(two_threads):
         together.wait()  # passes only if both batches run at the same time
         return torch.get_num_threads()
 
-    assert list(side_by_side(work, [[0], [1]], CPU)) == [([0], 1), ([1], 1)]
+    assert list(CPU.side_by_side(work, [[0], [1]])) == [([0], 1), ([1], 1)]
     assert torch.get_num_threads() == 2
     inside = []
     thread = threading.Thread(target=lambda: inside.append(torch.get_num_threads()))
@@ -54,16 +55,16 @@ def test_batches_run_in_parallel_with_one_thread_per_batch(two_threads):
 
 def test_one_batch_or_one_thread_runs_in_the_calling_thread(two_threads):
     here = threading.get_ident()
-    assert list(side_by_side(lambda rows: threading.get_ident(), [[0]], CPU)) == [([0], here)]
+    assert list(CPU.side_by_side(lambda rows: threading.get_ident(), [[0]])) == [([0], here)]
     torch.set_num_threads(1)
-    results = side_by_side(lambda rows: threading.get_ident(), [[0], [1]], CPU)
+    results = CPU.side_by_side(lambda rows: threading.get_ident(), [[0], [1]])
     assert [thread for _, thread in results] == [here, here]
 
 
 def test_watching_works_in_threads(two_threads):
     token = watchers.set(("somebody",))
     try:
-        results = list(side_by_side(lambda rows: watchers.get(), [[0], [1], [2]], CPU))
+        results = list(CPU.side_by_side(lambda rows: watchers.get(), [[0], [1], [2]]))
     finally:
         watchers.reset(token)
     assert [seen for _, seen in results] == [("somebody",)] * 3
@@ -75,7 +76,7 @@ def test_an_error_ends_the_work_and_restores_the_threads(two_threads):
             raise ValueError("no")
         return rows
 
-    results = side_by_side(work, [[0], [1], [2], [3]], CPU)
+    results = CPU.side_by_side(work, [[0], [1], [2], [3]])
     assert next(results) == ([0], [0])
     with pytest.raises(ValueError, match="no"):
         next(results)
@@ -83,7 +84,7 @@ def test_an_error_ends_the_work_and_restores_the_threads(two_threads):
 
 
 def test_an_interruption_ends_the_work_and_restores_the_threads(two_threads):
-    results = side_by_side(lambda rows: rows, [[0], [1], [2], [3]], CPU)
+    results = CPU.side_by_side(lambda rows: rows, [[0], [1], [2], [3]])
     next(results)
     with pytest.raises(KeyboardInterrupt):
         results.throw(KeyboardInterrupt)
@@ -99,6 +100,6 @@ def test_cancelled_work_begins_no_further_batch(two_threads):
 
     batches = [[i] for i in range(20)]
     with cancellable(lambda: len(begun) >= 3), pytest.raises(Cancelled):
-        list(side_by_side(work, batches, CPU))
+        list(CPU.side_by_side(work, batches))
     assert 3 <= len(begun) <= 4  # the other thread may be beginning one
     assert torch.get_num_threads() == 2

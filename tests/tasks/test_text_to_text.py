@@ -13,7 +13,7 @@ from saccade.data import sources
 from saccade.data.batches.collate import pad
 from saccade.decoding import GenerationLimits, greedy
 from saccade.errors import DecodingError, RunError, TextError, WatchError
-from saccade.lens.alignment.extraction import AlignBy
+from saccade.lens.alignment.align_by import AlignBy
 from saccade.tasks.text_to_text import ALIGNMENT, TextToText
 from saccade.training import recipe as recipes
 from saccade.training import session

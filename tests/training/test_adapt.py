@@ -69,6 +69,12 @@ def test_dropout_follows_the_number_of_epochs(epochs, dropout):
     assert (adapted.encoder.dropout, adapted.decoder.dropout) == (dropout, dropout)
 
 
+@pytest.mark.parametrize("name", ["rnn-tagger", "transformer-tagger"])
+def test_taggers_keep_their_dropout(name):
+    changes = adapt(recipes.load(name), TrainingFacts(updates=400, epochs=2)).changes
+    assert not [key for key in changes if "dropout" in key]
+
+
 def test_keys_set_by_hand_are_not_changed(tmp_path):
     facts = TrainingFacts(words=10, updates_per_epoch=1, updates=10, epochs=1)
     chosen = ["model.encoder.dropout=0.3", "training={batch_tokens=1024}", "text.source.size=10000"]

@@ -10,6 +10,8 @@ import pytest
 
 from saccade.training import console
 from saccade.training.console import Console
+from saccade.training.progress import TrainingProgress, Update
+from saccade.training.recipe import TrainingConfig
 
 
 def lines_of(capsys) -> list[str]:
@@ -42,6 +44,26 @@ def test_short_or_quiet_work_prints_nothing(monkeypatch, capsys):
     with Console(quiet=True).working("loading runs/en-de"):
         time.sleep(0.1)
     assert lines_of(capsys) == []
+
+
+@pytest.mark.parametrize(
+    ("steps", "seconds", "minutes", "remarks"),
+    [
+        pytest.param(1000, 11.0, None, 1, id="three hours"),
+        pytest.param(1000, 11.0, 3.0, 0, id="a budget in minutes"),
+        pytest.param(1000, 0.5, None, 0, id="too early to know"),
+        pytest.param(10, 11.0, None, 0, id="short"),
+    ],
+)
+def test_long_training_without_minutes_is_announced_once(capsys, steps, seconds, minutes, remarks):
+    config = TrainingConfig(max_steps=steps, minutes=minutes)
+    update = Update(loss=1.0, predictions=8, padding=0.0, gradient=1.0, learning_rate=0.1)
+    with Console().training(TrainingProgress(), config) as bar:
+        for step in (1, 2, 3):
+            bar.updated(TrainingProgress(step=step, seconds=seconds * step), update)
+    lines = [line for line in lines_of(capsys) if "more; --minutes 10" in line]
+    assert len(lines) == remarks
+    assert all(line.startswith("all 1,000 steps will take about 3:03:09 more") for line in lines)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the mask of a thread in /proc")

@@ -3,11 +3,14 @@
 import json
 import os
 import re
+import shlex
 import signal
 import socket
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -98,9 +101,9 @@ def assert_same_training(folder, one, other):
 
 
 @pytest.mark.slow  # `make test` starts two processes with saccade, the same code
-def test_two_processes_equal_one_with_two_batches_per_update(complete):
+def test_two_processes_equal_one(complete):
     """Dropout agrees, too: it depends on the batch, not on the process that reads it."""
-    run = Torchrun(*arguments(complete, "two", "--set", "training.accumulate=1"))
+    run = Torchrun(*arguments(complete, "two"))
     code, output = run.end()
     assert code == 0, output
     assert output.count("all 12 steps are done") == 1  # only the first process prints
@@ -123,11 +126,21 @@ MUON = ("model.dim=16", "model.encoder.dim=16", "model.decoder.dim=32", "trainin
 def test_two_processes_started_by_saccade_equal_one(complete):
     """They divide the matrices of Muon among them."""
     train(complete, "muon", *MUON)
-    changes = [part for change in (*MUON, "training.accumulate=1") for part in ("--set", change)]
+    changes = [part for change in MUON for part in ("--set", change)]
     code, output = Alone(*arguments(complete, "self", *changes)).end()
     assert code == 0, output
     assert output.count("all 12 steps are done") == 1
+    assert "Warning" not in output
     assert_same_training(complete, "muon", "self")
+
+
+@linux
+@pytest.mark.slow
+def test_processes_train_an_image_model_without_warnings(tmp_path):
+    command = ["train", "vit-tiny", "--data", "builtin:digits", "--out", tmp_path / "run"]
+    code, output = Alone(*command, "--max-steps", "3").end()
+    assert code == 0, output
+    assert "Warning" not in output
 
 
 def test_processes_started_by_saccade_report_mistakes_and_signals_once(complete):
@@ -142,7 +155,23 @@ def test_processes_started_by_saccade_report_mistakes_and_signals_once(complete)
     run.process.send_signal(signal.SIGTERM)
     code, output = run.end()
     assert code == 130, output
+    assert output.count("\n  saccade train ") == 1
     assert "--processes 2 --resume" in output
+
+
+@linux
+@pytest.mark.slow
+def test_a_killed_process_started_by_saccade_is_replaced(complete):
+    more = ("--set", "training.checkpoint_every=2", "--max-steps", "40")
+    run = Alone(*arguments(complete, "replaced", *more))
+    Torchrun.until(run, lambda: checkpoint.steps(complete / "replaced" / "checkpoints"))
+    os.kill(Torchrun.workers(run)[1], signal.SIGKILL)
+    code, output = run.end()
+    assert code == 0, output
+    assert "all processes start again from the newest checkpoint" in output
+    assert "Traceback" not in output
+    train(complete, "not-replaced", "training.checkpoint_every=2", max_steps=40)
+    assert_same_training(complete, "not-replaced", "replaced")
 
 
 @linux
@@ -150,7 +179,7 @@ def test_processes_started_by_saccade_report_mistakes_and_signals_once(complete)
 @pytest.mark.parametrize("rank", [0, 1], ids=["first", "other"])
 def test_a_killed_process_is_replaced(complete, rank):
     out = f"killed-{rank}"
-    more = ("--set", "training.accumulate=1", "--set", "training.checkpoint_every=2")
+    more = ("--set", "training.checkpoint_every=2")
     run = Torchrun(*arguments(complete, out, *more, "--max-steps", "40"), restarts=3)
     run.until(lambda: checkpoint.steps(complete / out / "checkpoints"))
     os.kill(run.workers()[rank], signal.SIGKILL)
@@ -177,7 +206,7 @@ def test_a_mistake_is_reported_once_and_not_retried(complete):
 @linux
 @pytest.mark.slow
 def test_sigterm_stops_all_processes_and_prints_how_to_resume(complete):
-    more = ("--set", "training.accumulate=1", "--max-steps", "100000")
+    more = ("--max-steps", "100000")
     run = Torchrun(*arguments(complete, "terminated", *more))
     run.until(lambda: checkpoint.steps(complete / "terminated" / "checkpoints"))
     began = time.monotonic()
@@ -185,7 +214,8 @@ def test_sigterm_stops_all_processes_and_prints_how_to_resume(complete):
     _, output = run.end()
     assert time.monotonic() - began < 15
     assert "rank1]: Traceback" not in output
-    assert output.count("\n  torchrun --nproc-per-node 2 -m saccade train ") == 1
+    used = shlex.join([arg for arg in run.process.args if arg != "--resume"])
+    assert output.count(f"\n  {used} --resume") == 1  # the command line that was used
     newest = checkpoint.newest(complete / "terminated" / "checkpoints")
     assert f"stopped at step {newest.step}" in output
 
@@ -202,6 +232,21 @@ def meetings():
     return {(line.pop("scenario"), line.pop("rank")): line for line in lines}
 
 
+def test_processes_of_a_new_attempt_meet_although_the_store_is_not_empty():
+    """Agents count their attempts by themselves, and earlier processes leave keys in the store."""
+    store = torch.distributed.HashStore()
+    for attempts in ((0, 0, 0), (1, 0, 1), (2, 1, 0)):
+        worlds = [
+            World(rank=rank, size=3, local_rank=int(rank == 2), attempt=attempt)
+            for rank, attempt in enumerate(attempts)
+        ]
+        with ThreadPoolExecutor(3) as threads:
+            met = list(threads.map(partial(distributed._met, store), worlds))
+        assert len({name for name, _ in met}) == 1
+        assert {world.attempt for _, world in met} == {max(attempts)}
+        assert {world.leaders for _, world in met} == {(0, 1)}
+
+
 @linux
 def test_work_of_the_first_process_may_outlast_the_timeout_of_collectives(meetings):
     result = {"result": [[1.5, float("inf")], True], "sums": [[2.0], [3.0]]}
@@ -213,8 +258,8 @@ def test_work_of_the_first_process_may_outlast_the_timeout_of_collectives(meetin
     ("scenario", "message"),
     [
         ("mistake", "RunError: this folder already holds a run"),
-        ("failure", "RunError: the first process failed (ValueError: a bug)"),
-        ("death", "RunError: the connection to the first process was lost"),
+        ("failure", "LostProcessError: the first process failed (ValueError: a bug)"),
+        ("death", "LostProcessError: the connection to the first process was lost"),
     ],
 )
 def test_other_processes_raise_when_the_first_fails(meetings, scenario, message):
@@ -240,7 +285,7 @@ def slowly(owner, name):
 distributed.LIMIT = timedelta(seconds=5)
 slowly(TextToTextConfig, "create")
 slowly(Trainer, "measure")
-train(Path(sys.argv[1]), "slow", "training.accumulate=1", world=distributed.from_environment())
+train(Path(sys.argv[1]), "slow", world=distributed.from_environment())
 """
 
 
@@ -280,6 +325,7 @@ class Gpus:
             patch.setattr(torch, name, self.on_cpu(name, getattr(torch, name)))
         patch.setattr(distributed, "DistributedDataParallel", self.Wrapped)
         patch.setattr(distributed, "TCPStore", lambda *_, **__: torch.distributed.HashStore())
+        patch.setattr(distributed, "_met", lambda store, world: ("met", world))
         patch.setattr(torch.distributed, "init_process_group", self.init)
         patch.setattr(
             torch.distributed, "destroy_process_group", lambda: self.note("destroy", None)

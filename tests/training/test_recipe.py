@@ -7,7 +7,7 @@ import torch
 from saccade.errors import RecipeError, SaccadeError
 from saccade.training import recipe
 from saccade.training.optim import OptimConfig
-from saccade.training.recipe import from_table, load, parse
+from saccade.training.recipe import TrainingConfig, from_table, load, parse
 from tests.training.runs import RECIPE
 
 TINY = ("model.dim=16", "model.encoder.num_heads=2", "model.decoder.num_heads=2")
@@ -232,25 +232,40 @@ def test_options_of_another_model_replace_the_recipes_own():
     ("changes", "processes", "batches"),
     [
         ((), 1, 1),
-        ((), 3, 3),
-        (("accumulate=2",), 3, 6),
+        ((), 3, 1),
+        (("accumulate=2",), 3, 2),
         (("update_tokens=400",), 1, 4),
         (("update_tokens=400",), 2, 4),
         (("update_tokens=400",), 4, 4),
         (("update_tokens=301",), 1, 4),
-        (("update_tokens=400",), 3, 6),  # every process needs a batch
+        (("update_tokens=400",), 3, 4),
         (("update_tokens=50",), 1, 1),
-        (("update_tokens=400", "accumulate=3"), 2, 6),
+        (("update_tokens=400", "accumulate=3"), 2, 3),
     ],
 )
 def test_batches_of_an_update(changes, processes, batches):
     changes = ["training.batch_tokens=100", *(f"training.{change}" for change in changes)]
     training = load("rnn-classifier", ["training.update_tokens=0", *changes]).training
-    assert training.batches_per_update(processes) == batches
+    assert training.batches_per_update() == batches
     lengths = np.full((37, 1), 10)
     plan = training.plan(lengths, rank=processes - 1, processes=processes)
-    assert plan.size == batches
+    assert plan.size == batches  # whatever the number of processes
     assert len(plan.update(0)) == batches // processes
+
+
+def test_raises_if_there_are_more_processes_than_batches_of_an_update():
+    training = TrainingConfig(batch_tokens=100, update_tokens=400)
+    for processes in (1, 2, 3, 4):
+        training.require_divisible(processes)
+    advice = (
+        r"Start at most 4.*"
+        r"--set training.update_tokens=400 --set training.batch_tokens=50;.*"
+        r"--set training.update_tokens=800$"
+    )
+    with pytest.raises(RecipeError, match=advice):
+        training.require_divisible(8)
+    advised = TrainingConfig(batch_tokens=50, update_tokens=400)
+    assert advised.batches_per_update() == 8
 
 
 def test_the_number_of_processes_does_not_change_an_update():
@@ -259,7 +274,7 @@ def test_the_number_of_processes_does_not_change_an_update():
     ).training
     lengths = np.random.default_rng(0).integers(1, 40, (300, 1))
     alone = training.plan(lengths)
-    for processes in (2, 4):
+    for processes in (2, 3, 4, 5):
         plans = [training.plan(lengths, rank=r, processes=processes) for r in range(processes)]
         for read in range(0, 40, 4):
             together = [batch for plan in plans for batch in plan.update(read)]

@@ -166,7 +166,7 @@ def test_warns_about_changes_of_recipe_data_and_threads(place, caplog, monkeypat
     ("name", "value", "message"),
     [
         ("world", 3, "the number of processes has changed from 3 to 1"),
-        ("batches_per_update", 6, "the number of batches of an update has changed from 6 to 2"),
+        ("update_batches", 6, "the number of batches of an update has changed from 6 to 2"),
         ("device", "cuda", "the device has changed from cuda to cpu"),
         ("precision", "bfloat16", "the precision has changed from bfloat16 to float32"),
     ],
@@ -177,6 +177,29 @@ def test_warns_about_changes_of_the_machine(place, caplog, name, value, message)
     path.write_text(json.dumps(json.loads(path.read_text()) | {name: value}))
     train(place, "run", max_steps=1, resume=True)
     assert message in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("recorded", "world", "changes", "batches"),
+    [
+        (6, 3, (), 6),  # every process read the batches of an update that the recipe names
+        (2, 1, (), 2),
+        (5, 3, (), 2),  # not what an earlier version has written
+        (6, 3, ("training.accumulate=4",), 4),
+    ],
+)
+def test_updates_keep_the_size_that_they_had_with_several_processes_in_earlier_versions(
+    place, recorded, world, changes, batches
+):
+    train(place, "run", max_steps=1)
+    path = place / "run" / "run.json"
+    about = json.loads(path.read_text())
+    del about["update_batches"]
+    path.write_text(json.dumps(about | {"batches_per_update": recorded, "world": world}))
+    train(place, "run", *changes, max_steps=2, resume=True)
+    assert Run(place / "run").recipe().training.batches_per_update() == batches
+    state = checkpoint.newest(Run(place / "run").checkpoints).state
+    assert state["batches"] == 2 + batches  # the first update had two
 
 
 def test_a_run_keeps_its_recipe_when_the_built_in_one_has_changed(place, monkeypatch, caplog):

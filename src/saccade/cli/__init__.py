@@ -1,8 +1,8 @@
 """The command line: one module per verb, put together here.
 
 Heavy modules such as torch are imported only when a verb runs, so that `--help` is fast. Exit
-codes: 0 done, 1 a training run of a comparison failed, 2 a user's mistake, 74 the disk is full,
-130 interrupted and saved.
+codes: 0 done, 1 a training run of a comparison failed or another process of a training died, 2 a
+user's mistake, 74 the disk is full, 130 interrupted and saved.
 """
 
 import io
@@ -33,7 +33,7 @@ from saccade.cli.runs import run as runs
 from saccade.cli.serve import run as serve
 from saccade.cli.show import run as show
 from saccade.cli.train import run as train
-from saccade.errors import DiskFullError, SaccadeError, StoppedError
+from saccade.errors import DiskFullError, LostProcessError, SaccadeError, StoppedError
 from saccade.files import disk_full
 
 VERBS: dict[str, Callable[..., None]] = {
@@ -130,6 +130,8 @@ def main() -> None:
         _exit(f"{error}", 130)
     except DiskFullError as error:
         _exit(f"error: {error.strerror}", 74)
+    except LostProcessError as error:
+        _exit(f"error: {error}", 1)
     except SaccadeError as error:
         _exit(f"error: {error}", 2)
     except KeyboardInterrupt:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from saccade.lens.alignment.extraction import Link
-    from saccade.tasks import Aligns, Answer, Task
+    from saccade.tasks import Aligns, Answer, Predictor
 
 
 class WordAligner:
@@ -51,12 +51,12 @@ def alignment_json(links: Collection[Link], line: str, text: str) -> dict[str, o
     return {"alignment": to_pharaoh(links), "spans": spans}
 
 
-def predict_lines(task: Task, lines: Sequence[str], **options: Any) -> list[Answer]:
+def predict_lines(task: Predictor, lines: Sequence[str], **options: Any) -> list[Answer]:
     """Return the predictions for lines of text."""
     return task.predict([task.parse(line) for line in lines], **options)
 
 
-def predict_markup(task: Task, lines: Sequence[str], **options: Any) -> list[Answer]:
+def predict_markup(task: Predictor, lines: Sequence[str], **options: Any) -> list[Answer]:
     """Return the predictions for lines of text with inline tags, which are carried over."""
     from saccade.lens.alignment.markup import read_markup
 

@@ -29,6 +29,14 @@ def run(
             "int8.",
         ),
     ] = None,
+    family: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Family of the written model, for huggingface only, such as roberta. Default: the "
+            "first that the model fits.",
+        ),
+    ] = None,
 ) -> None:
     """Export a run to CTranslate2, Hugging Face or ONNX.
 
@@ -48,6 +56,7 @@ def run(
         to,
         out,
         quantization=quantization,
+        family=family,
         items=source.samples(),
         facts=summary.card_facts(out.resolve().name),
         notify=console.notify,

@@ -169,8 +169,8 @@ class InputFolder:
     """
 
     def __init__(self, folder: Path, reads: str) -> None:
-        from saccade.data.sources.archives import SUFFIXES, VECTOR_SUFFIXES
         from saccade.data.sources.text_files import suffix_of
+        from saccade.data.suffixes import SUFFIXES, VECTOR_SUFFIXES
 
         self._folder, self._texts = folder, reads not in FILES
         suffixes = {"image": SUFFIXES, "vectors": VECTOR_SUFFIXES}.get(reads, (".txt",))
@@ -178,9 +178,10 @@ class InputFolder:
         self.names = sorted(path.name for path in files if suffix_of(path) in suffixes)
         if not self.names:
             kind = FILES.get(reads, ".txt files (also .txt.gz, .txt.xz)")
+            inner = min((path for path in folder.glob("[!.]*") if path.is_dir()), default=None)
             raise DataError(
-                f"{folder} holds no {kind}; give a folder that does. Files in its sub-folders are "
-                "not read"
+                f"{folder} holds no {kind}; give a folder that does"
+                + (f". Files in sub-folders such as {inner} are not read" if inner else "")
             )
 
     @classmethod

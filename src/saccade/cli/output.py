@@ -88,11 +88,11 @@ class PredictionProgress:
     """Progress bar that counts predicted inputs.
 
     Args:
-        bar: Bar to update.
+        bar: Bar to update; None if none is shown.
         total: Number of inputs, if it is known; the count never exceeds it.
     """
 
-    def __init__(self, bar: "Counting", total: int | None) -> None:
+    def __init__(self, bar: "Counting | None", total: int | None) -> None:
         self._bar, self._count, self._total = bar, 0, total
 
     def __call__(self, count: int) -> None:
@@ -103,7 +103,8 @@ class PredictionProgress:
     def set(self, count: int) -> None:
         """Set the count, which includes blank inputs."""
         self._count = count
-        self._bar.to(count)
+        if self._bar is not None:
+            self._bar.to(count)
 
 
 @contextmanager
@@ -111,9 +112,12 @@ def prediction_progress(
     *, shown: bool = True, total: int | None = None
 ) -> Iterator[PredictionProgress]:
     """Show a progress bar on stderr, if that is a terminal and `shown` is true."""
+    if not shown:
+        yield PredictionProgress(None, total)
+        return
     from saccade.training.console import Console
 
-    with Console(quiet=not shown).counting("predicted:", total) as bar:
+    with Console().counting("predicted:", total) as bar:
         yield PredictionProgress(bar, total)
 
 

@@ -4,6 +4,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,7 +19,7 @@ from saccade.cli.record_files import record_writer, require_record_file
 from saccade.errors import BrokenImagesError, DataError, DecodingError
 
 if TYPE_CHECKING:
-    from saccade.tasks import Answer, Task
+    from saccade.tasks import Aligns, Answer, Predictor
 
 CHUNK = 4096
 """Inputs that are sorted by length and predicted together."""
@@ -220,17 +221,16 @@ def run(
         )
 
     from saccade.tasks import Streams
-    from saccade.training import session
 
     if attention is not None:
         require_record_file(attention, "--attention")
-    task = _load(run_folder, device, engine)
+    task = _load(run_folder, device, engine, with_torch=looks)
     given.open(task.reads)
     if given.folder is not None:
         single = None
     _require_capable(task, align=align, markup=markup, stream=stream, single=single is not None)
     _require_usable_files(task, given, skip=skip_broken)
-    back = None if reverse is None else session.load_translator(reverse, device=device)
+    back = None if reverse is None else _load_translator(reverse, device)
     aligner = WordAligner(back) if align else None
     live = stream or (_on_terminal() and engine in (None, "eager"))  # only eager can stream
     if single is not None and live and isinstance(task, Streams):
@@ -272,7 +272,7 @@ def run(
             progress.set(done - start)
 
 
-def _require_usable_files(task: "Task", inputs: Inputs, *, skip: bool) -> None:
+def _require_usable_files(task: "Predictor", inputs: Inputs, *, skip: bool) -> None:
     """Check inputs that are files: broken ones are an error unless they are skipped.
 
     Those from stdin are checked when they are predicted. A text that names a file is reported.
@@ -292,7 +292,8 @@ def _require_usable_files(task: "Task", inputs: Inputs, *, skip: bool) -> None:
     width = described.width if isinstance(described, VectorInput) else None
     noun, broken = "image" if width is None else "vector file", broken_files(names, width=width)
     if len(names) == 1 and broken:
-        raise DataError(broken[names[0]])
+        reminder = "" if os.path.exists(names[0]) else f"; this run reads {noun}s"
+        raise DataError(f"{broken[names[0]]}{reminder}")
     if broken and (not skip or len(broken) == len(set(names))):
         raise BrokenImagesError([*broken.values()], len(names), noun)
     if broken:
@@ -313,15 +314,36 @@ def _warn_of_files(texts: Iterable[str]) -> None:
             return
 
 
-def _load(run_folder: Path, device: str, engine: str | None) -> "Task":
-    """Return the task of a run with its engine; only a requested choice is explained."""
+def _load(run_folder: Path, device: str, engine: str | None, *, with_torch: bool) -> "Predictor":
+    """Return what answers with a run; only a requested engine is explained.
+
+    Args:
+        run_folder: The run.
+        device: The option --device.
+        engine: The option --engine.
+        with_torch: Whether the model itself is needed, as for attention.
+    """
     from saccade import engines
+
+    chosen = engine or "auto"
+    if not with_torch:
+        printed = None if engine is None else partial(print, file=sys.stderr)
+        ready = engines.open_ready(run_folder, device=device, engine=chosen, notify=printed)
+        if ready is not None:
+            return ready
+    from saccade.training import session  # noqa: F401 - with torch, before the run is loaded
     from saccade.training.console import Console
 
     console = Console()
     notify = None if engine is None else console.notify
     with console.working(f"loading {run_folder}"):
-        return engines.load(run_folder, device=device, engine=engine or "auto", notify=notify)
+        return engines.load(run_folder, device=device, engine=chosen, notify=notify)
+
+
+def _load_translator(run_folder: Path, device: str) -> "Aligns":
+    from saccade.training import session
+
+    return session.load_translator(run_folder, device=device)
 
 
 def _print_stream(prompt: str, pieces: Iterator[str]) -> None:
@@ -336,7 +358,7 @@ def _print_stream(prompt: str, pieces: Iterator[str]) -> None:
 
 
 def _require_capable(
-    task: "Task", *, align: bool, markup: bool, stream: bool, single: bool
+    task: "Predictor", *, align: bool, markup: bool, stream: bool, single: bool
 ) -> None:
     """Raise if the task cannot do what an option asks for."""
     from saccade.tasks import Aligns, Streams
@@ -368,8 +390,6 @@ def _output_lines(
     Lines begin with the name of the input's file, if it has one. If `confident`, labels have their
     probability.
     """
-    from saccade.lens.alignment.extraction import to_pharaoh
-
     links = None if aligner is None else aligner(line, answer)
     if as_json:
         file = {} if name is None else {"file": name}
@@ -380,7 +400,11 @@ def _output_lines(
     text = str(answer) if confident else answer.text
     others = [other.text for other in answer.alternatives]
     others += [""] * (n_best - 1 - len(others))  # every input has `n_best` lines
-    best = text if links is None else f"{text}\t{to_pharaoh(links)}"
+    best = text
+    if links is not None:
+        from saccade.lens.alignment.extraction import to_pharaoh
+
+        best = f"{text}\t{to_pharaoh(links)}"
     yield from ([best, *others] if name is None else (f"{name}\t{x}" for x in (best, *others)))
 
 

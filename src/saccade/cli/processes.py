@@ -1,24 +1,19 @@
 """Several processes of one command on this machine, which train one model together.
 
-torchrun does the same over several machines and with restarts. Here, it takes one option, and exit
-codes and Ctrl-C behave as with a single process.
+torchrun does the same over several machines. Here, it takes one option, and exit codes and Ctrl-C
+behave as with a single process.
 """
 
 import os
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from saccade import recipes
 
-if TYPE_CHECKING:
-    from subprocess import Popen
-    from types import FrameType
-
-STOP_SECONDS = 15.0
-"""Time that the other processes have to exit after one has failed."""
+RESTARTS = 3
+"""How often the processes are started again after one has died."""
 
 GPUS = ("/dev/nvidiactl", "/dev/kfd")
 """Device files of GPUs; each GPU trains in one process."""
@@ -70,93 +65,108 @@ def _batches_per_update(recipe: str, changes: Sequence[str]) -> int:
 
 
 def end_with_launcher() -> None:
-    """Let Linux end this process when the one that started it dies, even by SIGKILL."""
+    """Let Linux end this process when the one that started it dies, even by SIGKILL.
+
+    Otherwise it would keep the lock of the run folder. The one that started it is `launch` or an
+    agent of torchrun.
+    """
     launcher = os.environ.get(LAUNCHER)
-    if launcher is None or not sys.platform.startswith("linux"):
+    started = launcher is not None or "TORCHELASTIC_RUN_ID" in os.environ
+    if not started or not sys.platform.startswith("linux"):
         return
     import ctypes
     import signal
 
-    parent_death_signal = 1  # PR_SET_PDEATHSIG
+    parent, parent_death_signal = os.getppid(), 1  # PR_SET_PDEATHSIG
     ctypes.CDLL(None).prctl(parent_death_signal, signal.SIGKILL)
-    if os.getppid() != int(launcher):  # it died before that
+    if os.getppid() != int(launcher or parent):  # it died before that
         sys.exit(1)
+
+
+def command_line(arguments: Sequence[str]) -> list[str]:
+    """Return the command that started this training, with these arguments of saccade.
+
+    Under torchrun, it is the command line of its agent, which is the process that started this one.
+    """
+    if LAUNCHER in os.environ or "TORCHELASTIC_RUN_ID" not in os.environ:
+        return ["saccade", *arguments]
+    own = sys.argv[1:]
+    try:
+        content = Path(f"/proc/{os.getppid()}/cmdline").read_bytes()
+        started = [part.decode() for part in content.rstrip(b"\0").split(b"\0")]
+    except (OSError, UnicodeDecodeError):  # not on Linux
+        started = []
+    if len(started) > len(own) and started[len(started) - len(own) :] == own:
+        started = started[: len(started) - len(own)]
+        if len(started) > 1 and Path(started[1]).name == "torchrun":
+            started = ["torchrun", *started[2:]]  # without the Python that runs the script
+        return [*started, *arguments]
+    machines, processes = os.environ["GROUP_WORLD_SIZE"], os.environ["LOCAL_WORLD_SIZE"]
+    return [
+        "torchrun",
+        "--nnodes",
+        machines,
+        "--nproc-per-node",
+        processes,
+        "-m",
+        "saccade",
+        *arguments,
+    ]
 
 
 def launch(count: int, arguments: list[str]) -> int:
     """Run `saccade` with these arguments in several processes, as ranks of one world.
+
+    torchrun's agent starts them. When one dies, it starts all of them again, and they resume from
+    the newest checkpoint.
 
     Args:
         count: Number of processes.
         arguments: Arguments of the command line.
 
     Returns:
-        Exit code: 0, or that of the first process that failed.
+        Exit code: 0, or that of the process that failed.
     """
-    import signal
-    import socket
-    import subprocess
-    from tempfile import TemporaryFile
+    import logging
+    import uuid
+    from tempfile import TemporaryDirectory
+    from unittest.mock import patch
 
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, Std
+    from torch.distributed.elastic.rendezvous import RendezvousParameters, registry
+
+    from saccade.cli.agent import Agent, WorkerSpec
+
+    logging.getLogger("torch.distributed").setLevel(logging.CRITICAL)
     threads = max(1, (os.cpu_count() or 1) // count)
-    world = {
-        "WORLD_SIZE": str(count),
-        "LOCAL_WORLD_SIZE": str(count),
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port),
+    place = RendezvousParameters(
+        "c10d", "localhost:0", uuid.uuid4().hex, 1, 1, local_addr="localhost"
+    )
+    variables = {
         "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(threads)),
         LAUNCHER: str(os.getpid()),
     }
-    ranks: list[Popen[bytes]] = []
-
-    def forward(number: int, frame: "FrameType | None") -> None:
-        for rank in ranks:
-            if rank.poll() is None:
-                rank.send_signal(number)
-
-    before = {number: signal.signal(number, forward) for number in (signal.SIGINT, signal.SIGTERM)}
-    with TemporaryFile() as errors:
-        try:
-            for number in range(count):
-                place = {"RANK": str(number), "LOCAL_RANK": str(number)}
-                ranks.append(
-                    subprocess.Popen(
-                        [sys.executable, "-m", "saccade", *arguments],
-                        env={**os.environ, **world, **place},
-                        stderr=errors if number else None,  # only the first one prints
-                        start_new_session=True,  # Ctrl-C reaches each once, through `forward`
-                    )
-                )
-            failed = _first_failed(ranks)
-        finally:
-            for rank in ranks:
-                if rank.poll() is None:
-                    rank.kill()
-            for number, handler in before.items():
-                signal.signal(number, handler)
+    with TemporaryDirectory() as folder, patch.dict(os.environ, variables):
+        # only the first process prints
+        logs = DefaultLogsSpecs(folder, redirects=dict.fromkeys(range(1, count), Std.ERR))
+        spec = WorkerSpec(
+            role="saccade",
+            local_world_size=count,
+            entrypoint=sys.executable,
+            args=("-m", "saccade", *arguments),
+            rdzv_handler=registry.get_rendezvous_handler(place),
+            max_restarts=RESTARTS,
+            monitor_interval=0.1,
+            local_addr="localhost",
+        )
+        failed = Agent(spec, logs).failed()
         if failed is None:
             return 0
-        if failed > 0:
-            errors.seek(0)
-            sys.stderr.write(errors.read().decode(errors="replace"))
-        code = ranks[failed].returncode
+        rank, code = failed
+        if rank > 0:
+            attempts = Path(folder).glob(f"*/attempt_*/{rank}/stderr.log")
+            newest = max(attempts, key=lambda path: path.stat().st_mtime, default=None)
+            sys.stderr.write(newest.read_text(errors="replace") if newest else "")
         if code < 0:
-            print(f"process {failed} was killed by signal {-code}", file=sys.stderr)
+            print(f"process {rank} was killed by signal {-code}", file=sys.stderr)
         return code if code > 0 else 128 - code
-
-
-def _first_failed(ranks: "list[Popen[bytes]]") -> int | None:
-    """Wait for all processes, but not long for the others once one has failed."""
-    failed: int | None = None
-    deadline = float("inf")
-    while any(rank.poll() is None for rank in ranks) and time.monotonic() < deadline:
-        if failed is None:
-            failed = next((i for i, rank in enumerate(ranks) if rank.returncode), None)
-            deadline = deadline if failed is None else time.monotonic() + STOP_SECONDS
-        time.sleep(0.1)
-    if failed is None:
-        failed = next((i for i, rank in enumerate(ranks) if rank.returncode), None)
-    return failed

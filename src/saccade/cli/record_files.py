@@ -1,6 +1,6 @@
 """Files of attention records: one page of all, or one figure or JSON file per input."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,20 +23,25 @@ def require_record_file(path: Path, option: str) -> None:
 
 @contextmanager
 def record_writer(
-    path: Path | None,
+    path: Path | None, measures: Mapping[str, Any] | None = None
 ) -> Iterator[Callable[["AttentionRecord", int], object]]:
-    """Yield a function that saves the record of an input, numbered from 1."""
+    """Yield a function that saves the record of an input, numbered from 1.
+
+    A page also has the measures, if there are any.
+    """
     if path is None:
         yield lambda record, number: None
     elif path.suffix == ".html":
-        with _page_writer(path) as add:
+        with _page_writer(path, measures) as add:
             yield lambda record, number: add(record)
     else:
         yield lambda record, number: record.save(_numbered(path, number))
 
 
 @contextmanager
-def _page_writer(path: Path) -> Iterator[Callable[["AttentionRecord"], None]]:
+def _page_writer(
+    path: Path, measures: Mapping[str, Any] | None
+) -> Iterator[Callable[["AttentionRecord"], None]]:
     """Collect records and write one page of all, also if an interruption ends the predictions."""
     from saccade.lens.page import page_of, view_model
 
@@ -46,7 +51,7 @@ def _page_writer(path: Path) -> Iterator[Callable[["AttentionRecord"], None]]:
     finally:
         if models:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(page_of(models).encode())
+            path.write_bytes(page_of(models, measures=measures).encode())
 
 
 def _numbered(path: Path, number: int) -> Path:

@@ -1,6 +1,7 @@
 """saccade serve: serve runs over HTTP."""
 
 import os
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Annotated
 
@@ -93,6 +94,14 @@ def run(
     threads: Threads = None,
     device: Device = "auto",
     engine: OptionalEngine = None,
+    no_examples: Annotated[
+        bool,
+        typer.Option(
+            "--no-examples",
+            help="Do not offer validation inputs that the runs have kept as examples. Default: the "
+            "page and /v1/models list four per model.",
+        ),
+    ] = False,
     log_text: Annotated[
         bool,
         typer.Option("--log-text", help="Include what users write in the log. Off for privacy."),
@@ -111,14 +120,12 @@ def run(
             f"saccade serve needs the package {error.name}, which is not installed; run: "
             "pip install 'saccade-attention[serve]'"
         ) from None
-    import torch
-
+    from saccade.cpu_threads import set_thread_count
     from saccade.serve.auth import Authorization
     from saccade.serve.limits import RequestLimits
     from saccade.serve.logs import EngineNotices, start_logging
     from saccade.serve.models import ServedRun, load
     from saccade.serve.prometheus import ServerMetrics
-    from saccade.training.console import Console
 
     served, notify = [ServedRun.parse(text) for text in runs], EngineNotices()
     authorization = Authorization.for_address(
@@ -134,18 +141,19 @@ def run(
         grace_seconds=grace,
     )
     if threads is not None:
-        torch.set_num_threads(threads)
+        set_thread_count(threads)
     with server.listen(host, port) as sock:
         metrics = ServerMetrics()
-        with Console().working(f"loading {', '.join(runs)}"):
-            models = load(
-                served,
-                device=device,
-                engine=engine or "auto",
-                limits=limits,
-                metrics=metrics,
-                notify=None if engine is None else notify,
-            )
+        models = load(
+            served,
+            device=device,
+            engine=engine or "auto",
+            limits=limits,
+            metrics=metrics,
+            notify=None if engine is None else notify,
+            working=_working,
+            examples=not no_examples,
+        )
         start_logging(text=log_text)
         notify.logs = True
         middleware = app.build(
@@ -155,6 +163,12 @@ def run(
         address = f"[{host}]" if ":" in host else host
         message = f"serving {names} at http://{address}:{sock.getsockname()[1]}"
         server.serve(middleware, sock, limits, lambda: print(message, flush=True))
+
+
+def _working(label: str) -> AbstractContextManager[object]:
+    from saccade.training.console import Console
+
+    return Console().working(label)
 
 
 def _token(path: Path | None) -> str | None:

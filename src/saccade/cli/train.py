@@ -4,6 +4,7 @@ import os
 import shlex
 import sys
 import time
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -27,6 +28,13 @@ from saccade.cli.options import (
 )
 from saccade.errors import StoppedError
 from saccade.training.interruption import Interruption
+
+
+class Parallel(StrEnum):
+    """How processes divide the weights among them."""
+
+    DDP = "ddp"
+    FSDP = "fsdp"
 
 
 def run(
@@ -87,6 +95,13 @@ def run(
             "several batches (training.update_tokens), else 1.",
         ),
     ] = None,
+    parallel: Annotated[
+        Parallel,
+        typer.Option(
+            help="How processes divide the weights: not at all (ddp), or each has a part of them "
+            "(fsdp), for models that do not fit into the memory of one.",
+        ),
+    ] = Parallel.DDP,
     no_samples: NoSamples = False,
     quiet: Quiet = False,
 ) -> None:
@@ -96,7 +111,7 @@ def run(
     checkpoint and prints the command that resumes the training.
     """
     began = time.monotonic()
-    from saccade.cli.processes import end_with_launcher, launch, usual_count
+    from saccade.cli.processes import command_line, end_with_launcher, launch, usual_count
 
     if "RANK" not in os.environ:
         if processes is None:
@@ -135,14 +150,10 @@ def run(
                 cache=cache,
                 elapsed=time.monotonic() - began,
                 world=world,
+                parallel=parallel.value,
                 console=Console(quiet=quiet or not world.first),
             )
     except StoppedError as error:
-        again = shlex.join([*(arg for arg in sys.argv[1:] if arg != "--resume"), "--resume"])
-        raise StoppedError(f"{error}. To resume:\n  {_program()} {again}") from None
-
-
-def _program() -> str:
-    if "TORCHELASTIC_RUN_ID" not in os.environ:
-        return "saccade"
-    return f"torchrun --nproc-per-node {os.environ['LOCAL_WORLD_SIZE']} -m saccade"
+        again = [*(arg for arg in sys.argv[1:] if arg != "--resume"), "--resume"]
+        line = shlex.join(command_line(again))
+        raise StoppedError(f"{error}. To resume:\n  {line}") from None

@@ -23,7 +23,7 @@ from saccade.compare.outcome import (
 )
 from saccade.compare.statistics import Quality, Verdict, quality, verdict
 from saccade.lens.record import AttentionRecord
-from saccade.metrics.labels import metric_label
+from saccade.metrics.labels import metric_label, metric_text
 
 FORMAT = 1
 
@@ -177,7 +177,7 @@ class Comparison:
         baseline = best_baseline(best, self.metric, trivial=False)
         if baseline is not None and self.verdict != "not_learned":
             difference = against_baseline(best, baseline, self.metric)
-            value = f"{label} {baseline.scores[self.metric].value:.4g}"
+            value = f"{label} {metric_text(self.metric, baseline.scores[self.metric].value)}"
             if difference.gain > 0 and (difference.significant or difference.p_value is None):
                 remarks.append(f"The best baseline ({baseline.name}) has {value}")
             else:
@@ -236,7 +236,9 @@ class Comparison:
                 f"No recipe is significantly better than the others ({label}). "
                 f"{best.name} leads: {score}"
             )
-        return ". ".join([lead, *(f"Against {name}: {v}" for name, v in verdicts.items())])
+        return ". ".join(
+            [lead, *(f"Against {name}: {v.in_words(self.metric)}" for name, v in verdicts.items())]
+        )
 
     def as_json(self) -> dict[str, Any]:
         """Return plain values, as compare.json holds them."""

@@ -14,6 +14,7 @@ from saccade.lens.page import page_of, view_json, view_model
 from saccade.lens.page.document import document
 from saccade.metrics.labels import metric_label, metric_text
 from saccade.tasks import Baseline
+from saccade.tasks.measures import belief
 
 MEGABYTE = 1 << 20
 EMPTY = "(empty)"
@@ -81,12 +82,14 @@ def _page(comparison: Comparison, *, title: str, inputs: str = "", attention_pag
 def _records(comparison: Comparison) -> list[list[Record]]:
     """Return the samples for the lens's view: the models with attention, side by side."""
     beliefs = {
-        contender.name: " ".join(row["meaning"] for row in contender.first.attention[:2])
+        contender.name: belief(
+            {row["measure"]: row["meaning"] for row in contender.first.attention}
+        )
         for contender in comparison.contenders
     }
     by_sample = [
         [
-            view_model(shown.record, name, beliefs.get(name, ""))
+            view_model(shown.record.with_belief(beliefs[name] or shown.record.belief), name)
             for name, shown in samples.items()
             if shown.record
         ]
@@ -148,7 +151,7 @@ def _difference(one: Contender, other: Contender, metric: str) -> tuple[str, str
 
 
 def _p_value(value: float) -> str:
-    return "< 0.001" if value < 0.001 else f"{value:.2g}"
+    return "< 0.001" if value < 0.001 else f"= {value:.2g}"
 
 
 def _samples(comparison: Comparison) -> list[dict[str, str]]:

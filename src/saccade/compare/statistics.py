@@ -18,6 +18,7 @@ from statistics import fmean, stdev
 import numpy as np
 from jaxtyping import Float
 
+from saccade.metrics.labels import in_points
 from saccade.metrics.resample import SEED, paired_difference, percentiles
 from saccade.metrics.score import MetricScore
 
@@ -50,9 +51,11 @@ class Quality:
 
     def __str__(self) -> str:
         """Mean, spread and interval, such as "31.4 ± 0.3 [29.9, 32.8]"."""
-        between = "" if self.interval is None else " [{:.4g}, {:.4g}]".format(*self.interval)
+        form = ".1f" if in_points(self.name) else ".4g"
+        ends = () if self.interval is None else (format(end, form) for end in self.interval)
+        between = "" if self.interval is None else f" [{', '.join(ends)}]"
         spread = "" if self.spread is None else f" ± {self.spread:.2g}"
-        return f"{self.mean:.4g}{spread}{between}"
+        return f"{self.mean:{form}}{spread}{between}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,17 +78,21 @@ class Verdict:
 
     def __str__(self) -> str:
         """The verdict in words, such as "better by 2.2 [1.1, 3.3], p < 0.001"."""
+        return self.in_words()
+
+    def in_words(self, metric: str = "") -> str:
+        """Return the verdict in words, with the decimals of a metric."""
+        form = ".1f" if in_points(metric) else ".3g"
         if self.interval is None or self.p_value is None:
-            return f"differs by {self.gain:.3g}; significance was not measured"
-        low, high = self.interval
+            return f"differs by {self.gain:{form}}; significance was not measured"
+        gain, (low, high) = self.gain, self.interval
+        if worse := self.significant and gain < 0:
+            gain, low, high = -gain, -high, -low
+        span = f"[{low:{form}}, {high:{form}}]"
         if not self.significant:
-            return (
-                f"no significant difference ({self.gain:+.3g} [{low:.3g}, {high:.3g}], "
-                f"{_p(self.p_value)})"
-            )
-        if self.gain < 0:
-            return f"worse by {-self.gain:.3g} [{-high:.3g}, {-low:.3g}], {_p(self.p_value)}"
-        return f"better by {self.gain:.3g} [{low:.3g}, {high:.3g}], {_p(self.p_value)}"
+            return f"no significant difference ({gain:+{form}} {span}, {_p(self.p_value)})"
+        word = "worse" if worse else "better"
+        return f"{word} by {gain:{form}} {span}, {_p(self.p_value)}"
 
 
 def quality(scores: Mapping[int, MetricScore], seed: int) -> Quality:

@@ -9,6 +9,7 @@ batches            arrays to batches
 transforms         random changes to batches
 survey             facts about the rows of a corpus: lengths, labels, duplicates, leaks
 threads            ordered work in threads
+suffixes           the suffixes of the files that inputs may be
 
 `sources` reads `builtin`, `survey` reads `sources`, and `batches` reads `store`; the parts are
 otherwise independent.

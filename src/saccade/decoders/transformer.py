@@ -233,7 +233,7 @@ class TransformerDecoderConfig(BlockConfig):
             embedding,
             [TransformerDecoderLayer(dim, self, memory_dim) for _ in range(self.num_layers)],
             output,
-            position=self.position.build(dim, self.head_width(dim)),
+            position=self.position.build(dim, self.head_width(dim), self.num_heads, causal=True),
             norm=self.make_last_norm(dim),
             dropout=self.dropout,
         )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from saccade.decoding.greedy import most_likely
+from saccade.decoding.greedy_search import most_likely
 from saccade.decoding.hypothesis import GenerationLimits, Hypothesis
 from saccade.decoding.stepping import (
     advance,

@@ -1,18 +1,15 @@
 """The eager engine, the default of every task: its own model, step by step in torch."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import torch
 
 from saccade.decoding.hypothesis import Hypothesis
-from saccade.decoding.options import GenerationRequest, generate
-from saccade.interfaces import Engine, Stepper
+from saccade.decoding.options import GenerationRequest
+from saccade.decoding.strategies import generate
+from saccade.interfaces import Stepper
 from saccade.shapes import Int, Tensor
-
-TextEngine = Engine[Sequence[list[int]], GenerationRequest, Hypothesis]
-"""An engine that generates hypotheses for rows of token ids."""
-
 
 Inputs = TypeVar("Inputs")
 

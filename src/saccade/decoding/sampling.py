@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import torch
 
-from saccade.decoding.greedy import most_likely
+from saccade.decoding.greedy_search import most_likely
 from saccade.decoding.hypothesis import GenerationLimits, Hypothesis
 from saccade.decoding.stepping import Choose, largest, write
 from saccade.errors import DecodingError

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import torch
 from torch import nn
@@ -12,10 +12,11 @@ from saccade.config import Conflict, Count
 from saccade.encoders.stems import Stemmed
 from saccade.encoders.transformer import TransformerEncoder, TransformerEncoderConfig
 from saccade.errors import RecipeError, ShapeError
+from saccade.interfaces import Memory
 from saccade.positions import LearnedConfig
 from saccade.positions.base import Grid
 from saccade.positions.config import grid_conflicts, require_grid_width, sized
-from saccade.shapes import Float, Tensor
+from saccade.shapes import Bool, Float, Tensor
 
 
 class PatchStem(nn.Module):
@@ -136,6 +137,58 @@ class OverlappingPatchStem(PatchStem):
         return self.project(self.early(image))
 
 
+class PatchReader(TransformerEncoder):
+    """A Vision Transformer whose states are those of the patches, without those of other tokens."""
+
+    def forward(
+        self,
+        *inputs: Tensor | None,
+        mask: Bool[Tensor, "b n"] | None = None,
+        num_states: int | None = None,
+    ) -> Memory:
+        """Encode images; the arguments are those of `TransformerEncoder`."""
+        stem = self.stem
+        assert isinstance(stem, PatchStem)
+        first, last = int(stem.class_token is not None), int(stem.distillation_token is not None)
+        states = super().forward(*inputs, mask=mask).states
+        return Memory(states[:, first : states.shape[1] - last][:, :num_states])
+
+
+class FrozenEncoder(TransformerEncoder):
+    """An encoder of images that is not trained, and reads its own states, computed once per image.
+
+    `encoder(encoder.features(images))` equals the encoder without this class.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.requires_grad_(requires_grad=False)
+        self.eval()
+
+    def train(self, mode: bool = True) -> "FrozenEncoder":  # noqa: FBT001, FBT002  (torch's)
+        """Stay in evaluation mode."""
+        return super().train(mode=False)
+
+    def features(self, image: Float[Tensor, "b c height width"]) -> Float[Tensor, "b d 1 n"]:
+        """Return the states of images, side by side in a grid of one row."""
+        return super().forward(image).states.transpose(1, 2).unsqueeze(2)
+
+    def forward(
+        self,
+        *inputs: Tensor | None,
+        mask: Bool[Tensor, "b n"] | None = None,
+        num_states: int | None = None,
+    ) -> Memory:
+        """Return the states that `features` computed."""
+        (features,) = inputs
+        assert features is not None
+        return Memory(features.squeeze(2).transpose(1, 2)[:, :num_states])
+
+
+class FrozenPatchReader(FrozenEncoder, PatchReader):
+    """A `PatchReader` that is not trained."""
+
+
 def patches(image: Float[Tensor, "b c height width"], size: int) -> Float[Tensor, "b n p"]:
     """Return the patches (b, n, channels · size²) of an image: the slow, obvious reference."""
     return F.unfold(image, size, stride=size).transpose(1, 2)
@@ -157,6 +210,8 @@ class PatchOptions:
                  convolutions of stride 2, which learn better from few images
     distillation_token   whether a second learned token is read with the patches, as in DeiT; set it
                  for weights of DeiT
+    frozen       whether the encoder keeps the weights that `--init` gives; its states are then
+                 computed once for each image, which is much faster than to train it
     """
 
     kind: Literal["vit"] = "vit"
@@ -168,6 +223,7 @@ class PatchOptions:
     channels: Count = 3
     stem: Literal["linear", "convolutional"] = "linear"
     distillation_token: bool = False
+    frozen: bool = False
 
     def conflicts(self) -> Iterator[Conflict]:
         """Yield the options that concern positions in text only, and a token without a place."""
@@ -199,8 +255,13 @@ class PatchOptions:
         position = sized(self.encoder.position, self.grid(size))
         return replace(self, encoder=replace(self.encoder, position=position))
 
-    def make_encoder(self, *, class_token: bool) -> TransformerEncoder:
-        """Build the encoder; learned positions need the size of the image, see `sized`."""
+    def make_encoder(self, *, class_token: bool, only_patches: bool = False) -> TransformerEncoder:
+        """Build the encoder; learned positions need the size of the image, see `sized`.
+
+        Args:
+            class_token: Read a class token before the patches.
+            only_patches: Return the states of the patches only.
+        """
         position = self.encoder.position
         require_grid_width(position, self.dim, self.encoder.head_width(self.dim))
         stems = {"linear": PatchStem, "convolutional": OverlappingPatchStem}
@@ -212,13 +273,26 @@ class PatchOptions:
             class_token=class_token,
             distillation_token=self.distillation_token,
         )
-        return self.encoder.build(stem, self.dim)
+        cuts = only_patches and (class_token or self.distillation_token)
+        kinds = {
+            (False, False): TransformerEncoder,
+            (False, True): PatchReader,
+            (True, False): FrozenEncoder,
+            (True, True): FrozenPatchReader,
+        }
+        return self.encoder.build(stem, self.dim, kinds[self.frozen, cuts])
 
 
 @dataclass(frozen=True, kw_only=True)
 class PatchReaderConfig(PatchOptions):
-    """Options of a Vision Transformer as an encoder of images."""
+    """Options of a Vision Transformer as an encoder of images.
+
+    class_token   whether a class token is read with the patches, as in pretrained weights; a
+                  decoder sees the patches only
+    """
+
+    class_token: bool = False
 
     def build(self) -> TransformerEncoder:
-        """Build the encoder without a class token."""
-        return self.make_encoder(class_token=False)
+        """Build the encoder, whose states are those of the patches."""
+        return self.make_encoder(class_token=self.class_token, only_patches=True)

@@ -154,12 +154,17 @@ class TransformerEncoderConfig(BlockConfig):
     stem_norm: bool = False
     stochastic_depth: Fraction = 0.0
 
-    def build(self, stem: nn.Module, dim: int) -> TransformerEncoder:
+    def build(
+        self,
+        stem: nn.Module,
+        dim: int,
+        kind: type[TransformerEncoder] = TransformerEncoder,
+    ) -> TransformerEncoder:
         """Build the encoder of width `dim` behind a stem."""
-        return TransformerEncoder(
+        return kind(
             stem,
             [TransformerEncoderLayer(dim, self, skip=skip) for skip in self.skips()],
-            position=self.position.build(dim, self.head_width(dim)),
+            position=self.position.build(dim, self.head_width(dim), self.num_heads),
             stem_norm=self.make_norm(dim) if self.stem_norm else None,
             norm=self.make_last_norm(dim),
             dropout=self.dropout,

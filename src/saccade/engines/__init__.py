@@ -6,9 +6,11 @@
     auto                  the fastest of them that is installed and passed its check
 
 `choice` gives a run its engine, `cache` keeps the files of an engine beside the run, `ctranslate2`
-is the engine, which leaves to the task's own model what it cannot do.
+is the engine, which leaves to the task's own model what it cannot do, and `ready` answers without
+torch where an engine is ready.
 """
 
 from saccade.engines.choice import NAMES, installed, load
+from saccade.engines.ready import open_ready
 
-__all__ = ["NAMES", "installed", "load"]
+__all__ = ["NAMES", "installed", "load", "open_ready"]

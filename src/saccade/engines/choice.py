@@ -5,15 +5,20 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from saccade.engines.cache import EngineCache
+from saccade.engines.cache import BuiltEngine, EngineCache, RunWeights
 from saccade.engines.ctranslate2 import CTranslate2
+from saccade.engines.record import record_of
 from saccade.errors import EngineError, InteropError
+from saccade.files import user_cache
 from saccade.interop import ctranslate2
-from saccade.interop.ctranslate2 import Check, Runnable
-from saccade.tasks import Task
-from saccade.training import session
-from saccade.training.run import Run
+from saccade.interop.ctranslate2 import Check
+from saccade.training.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from saccade.interop.ctranslate2 import Runnable
+    from saccade.tasks import Task
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +54,9 @@ def load(
     """
     if engine not in NAMES:
         raise EngineError(f"{engine!r} is not a valid engine; use one of: {', '.join(NAMES)}")
-    weights = _Weights(Run(Path(run)))
+    from saccade.training import session
+
+    weights = RunWeights(RunFolder(Path(run)))
     task = session.load(run, device=device)
     if engine == "auto":
         _use_fastest(task, weights, notify or log.info)
@@ -58,34 +65,12 @@ def load(
     return task
 
 
-class _Weights:
-    """The weights of a run, which training may replace at any time."""
-
-    def __init__(self, run: Run) -> None:
-        self.run = run
-        self._stat = self._read_stat()
-
-    def require_same(self) -> None:
-        """Raise if the file was replaced since this object was created."""
-        if self._read_stat() != self._stat:
-            raise EngineError(
-                f"the weights of {self.run.folder} changed while an engine was built; try again"
-            )
-
-    def _read_stat(self) -> tuple[int, int, int] | None:
-        try:
-            stat = self.run.weights.stat()
-        except OSError:
-            return None
-        return stat.st_mtime_ns, stat.st_ino, stat.st_size
-
-
 def installed() -> list[str]:
     """Return the engines of this machine, with their versions, for people."""
     return ["eager", *([f"ctranslate2 {ctranslate2.version()}"] if ctranslate2.installed() else [])]
 
 
-def _use_fastest(task: Task, weights: _Weights, notify: Notify) -> None:
+def _use_fastest(task: Task, weights: RunWeights, notify: Notify) -> None:
     """Use the first engine that can run the task and agrees with it, or else eager."""
     reasons = []
     try:
@@ -117,14 +102,16 @@ def _require_runnable(task: Task) -> Runnable:
 
 
 def _use(
-    name: str, runnable: Runnable, weights: _Weights, notify: Notify, *, required: bool
+    name: str, runnable: Runnable, weights: RunWeights, notify: Notify, *, required: bool
 ) -> None:
     """Give the task this engine; in float32 only if all answers agree.
 
     An engine that is `required` by name is used in int8 however few answers agree, and is tried
     again if it crashed before.
     """
-    task, run, numbers = runnable.task, weights.run, QUANTIZATIONS[name]
+    from saccade.training.run import Run
+
+    task, run, numbers = runnable.task, Run(weights.run.folder), QUANTIZATIONS[name]
     full_name = f"ctranslate2-{numbers}"
 
     def build(folder: Path) -> Check:
@@ -137,13 +124,27 @@ def _use(
         weights.require_same()
         return comparison
 
-    cache = EngineCache(run, session.default_cache() / "engines")
-    built = cache.get(full_name, build, retry=required)
+    cache = EngineCache(run, user_cache() / "engines")
+    built = cache.get(full_name, build, retry=required, record=lambda: record_of(task))
     if built.died:
         raise EngineError(built.died)
     weights.require_same()
-    agrees = built.check.tokens >= AGREEING
-    if not (built.check.exact if numbers == "float32" else required or agrees):
+    if not is_usable(built, numbers, required=required):
         raise EngineError(f"{full_name} does not answer as the model itself: {built.check}")
-    program = ctranslate2.open_engine(task, built.folder, numbers)
-    runnable.host.engine = CTranslate2(program, runnable.engine, notify)
+    program, eager = ctranslate2.open_engine(task, built.folder, numbers), runnable.engine
+    runnable.host.engine = CTranslate2(program, lambda: eager, notify)
+
+
+def is_usable(built: BuiltEngine, numbers: str, *, required: bool) -> bool:
+    """Return whether an engine answers as the model itself.
+
+    Args:
+        built: The files of the engine and their check.
+        numbers: The numbers it computes with.
+        required: Whether it was requested by name; then it is used in int8 however few agree.
+    """
+    if built.died:
+        return False
+    if numbers == "float32":
+        return built.check.exact
+    return required or built.check.tokens >= AGREEING

@@ -1,8 +1,8 @@
 """CTranslate2 as the engine of a task."""
 
+import sys
 from collections.abc import Callable, Sequence
 
-from saccade.attention.attend import watchers
 from saccade.decoding import GenerationRequest, Hypothesis, TextEngine
 from saccade.interop.ctranslate2 import FolderEngine
 
@@ -12,12 +12,15 @@ class CTranslate2:
 
     Args:
         program: The engine of a folder.
-        eager: The engine of the task's own model.
+        eager: Return the engine of the task's own model.
         notify: Called with a line for people when `eager` answers instead.
     """
 
     def __init__(
-        self, program: FolderEngine, eager: TextEngine, notify: Callable[[str], None]
+        self,
+        program: FolderEngine,
+        eager: Callable[[], TextEngine],
+        notify: Callable[[str], None],
     ) -> None:
         self.name = program.name
         self._program, self._eager, self._notify = program, eager, notify
@@ -31,8 +34,8 @@ class CTranslate2:
         self, inputs: Sequence[list[int]], request: GenerationRequest
     ) -> list[list[Hypothesis]]:
         """Return the hypotheses for each input, best first."""
-        if watchers.get():  # only the model itself shows its attention
-            return self._eager.generate(inputs, request)
+        if _is_watched():  # only the model itself shows its attention
+            return self._eager().generate(inputs, request)
         try:
             lacking = self._program.lacks(inputs, request)
             if lacking is None:
@@ -45,4 +48,13 @@ class CTranslate2:
         if reason not in self._reported:
             self._reported.add(reason)
             self._notify(f"{reason}; the engine eager answers instead")
-        return self._eager.generate(inputs, request)
+        return self._eager().generate(inputs, request)
+
+
+def _is_watched() -> bool:
+    """Return whether attention is watched; nobody can watch while its module is not imported."""
+    if not sys.modules.get("saccade.attention.attend"):
+        return False
+    from saccade.attention.attend import watchers
+
+    return bool(watchers.get())

@@ -23,16 +23,16 @@ import torch
 
 from saccade.allocator import keep_freed_memory, peak_memory
 from saccade.data import sources
-from saccade.data.batches.plan import Assignment, Plan
+from saccade.data.batches.plan import Plan
 from saccade.data.corpus import Split
 from saccade.data.sample import sample
-from saccade.data.store.ragged import Numbers
 from saccade.data.survey.facts import quantile
 from saccade.errors import SaccadeError, TrainingError
 from saccade.tasks import Task, TextInput
 from saccade.training import precision as precisions
 from saccade.training import recipe as recipes
 from saccade.training.console import Console
+from saccade.training.copies import Copies
 from saccade.training.distributed import World
 from saccade.training.interruption import Interruption
 from saccade.training.loop import Trainer, TrainingData
@@ -210,17 +210,20 @@ def _timed(
     """Return the time of each update, after one with the longest rows and the warm-up."""
     device = precisions.pick_device("auto")
     task.to(device)
+    run, world = Run(folder / "run"), World(device=device)
     trainer = Trainer(
         task=task,
         data=data,
         config=recipe.training,
-        run=Run(folder / "run"),
-        world=World(device=device),
+        run=run,
+        world=world,
+        copies=Copies(run, world),
         precision=precisions.choose("auto", device),
         console=Console(quiet=True),
         interruption=Interruption(),
     )
-    trainer.backward([Assignment(0, _longest(data.plan))])  # the batch that sets the peak memory
+    longest = _longest(data.plan)  # which sets the peak memory
+    trainer.backward(data.plan.update(longest), longest)
     progress, times = TrainingProgress(), list[float]()
     ends = time.monotonic() + seconds
     while len(times) < WARM_UP + MOST:
@@ -232,10 +235,13 @@ def _timed(
     return times[WARM_UP:]
 
 
-def _longest(plan: Plan) -> Numbers:
-    """Return the batch whose rows are the longest."""
-    batches = [plan.update(place)[0].rows for place in range(0, plan.per_epoch, plan.size)]
-    return max(batches, key=lambda rows: int(plan.lengths[rows].sum(1).max()))
+def _longest(plan: Plan) -> int:
+    """Return the batches before the update that has the longest row."""
+
+    def longest(read: int) -> int:
+        return max(int(plan.lengths[rows].sum(1).max()) for _, rows in plan.update(read))
+
+    return max(range(0, plan.per_epoch, plan.size), key=longest)
 
 
 def _tokens(task: Task, rows: Split, left_out: float) -> Tokens | None:

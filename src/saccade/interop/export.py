@@ -48,6 +48,7 @@ def export_task(
     folder: str | Path,
     *,
     quantization: str | None = None,
+    family: str | None = None,
     items: Sequence[Item] = (),
     facts: CardFacts | None = None,
     notify: Callable[[str], None] = lambda text: None,
@@ -60,6 +61,8 @@ def export_task(
         folder: the folder to write; it must not exist, or be empty. If anything fails, it is left
             as it was.
         quantization: for "ctranslate2": "int8" (the default) or "float32".
+        family: for "huggingface": the `model_type`, such as "roberta"; by default the first that
+            the model fits.
         items: for "ctranslate2": inputs to compare predictions by.
         facts: what the model card, README.md, reports of the training; see `saccade.training`.
         notify: called with a line about each long step.
@@ -82,6 +85,10 @@ def export_task(
         options |= {"quantization": quantization or "int8", "items": items}
     elif quantization is not None:
         raise InteropError(f"--quantization is for ctranslate2, not for {to}; leave it out")
+    if to == "huggingface":
+        options["family"] = family
+    elif family is not None:
+        raise InteropError(f"--family is for huggingface, not for {to}; leave it out")
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         what = "is not empty" if folder.is_dir() else "is a file"
         raise InteropError(f"{folder} {what}; choose a new folder to export to")

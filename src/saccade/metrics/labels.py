@@ -21,6 +21,11 @@ def metric_label(name: str) -> str:
     return LABELS.get(name, name.replace("_", " "))
 
 
+def in_points(name: str) -> bool:
+    """Return whether a metric goes from 0 to 100, as BLEU does, and is shown with one decimal."""
+    return (name in LABELS and name not in {"cider", "rouge_l"}) or name.startswith("bleu_")
+
+
 def metric_text(name: str, value: float) -> str:
     """Return the value of a metric for people.
 
@@ -32,7 +37,7 @@ def metric_text(name: str, value: float) -> str:
     """
     if name in PERCENTAGES:
         return f"{100 * value:.1f} %"
-    if (name in LABELS and name not in {"cider", "rouge_l"}) or name.startswith("bleu_"):
+    if in_points(name):
         return f"{value:.1f}"
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 

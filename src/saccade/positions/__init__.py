@@ -15,11 +15,10 @@ count from 0 in text; in images they are a `Grid` of rows and columns.
     Position      no positions, the base class of the others
 
 The options of each class stand beside it, such as `RotaryConfig`; `PositionConfig` is any of them.
-`Buckets` has none: only T5 builds it.
 """
 
 from saccade.positions.base import Grid, NoPositionConfig, Placed, Position
-from saccade.positions.buckets import Buckets
+from saccade.positions.buckets import Buckets, BucketsConfig
 from saccade.positions.complex import Complex, ComplexConfig
 from saccade.positions.conditional import Conditional, ConditionalConfig
 from saccade.positions.config import PositionConfig
@@ -31,6 +30,7 @@ from saccade.positions.sinusoidal import Sinusoidal, SinusoidalConfig
 
 __all__ = [
     "Buckets",
+    "BucketsConfig",
     "Complex",
     "ComplexConfig",
     "Conditional",

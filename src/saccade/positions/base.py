@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Literal, TypeVar
+from typing import ClassVar, Literal, NamedTuple, TypeVar
 
 import torch
 from torch import nn
@@ -221,6 +221,22 @@ class Absolute(Position):
         return f"{self.dim}, fuse={self.fuse!r}"
 
 
+class Sizes(NamedTuple):
+    """The sizes of a stack of layers, from which its positional encoding is built.
+
+    Attributes:
+        dim: Width of the tokens, concatenated positions included.
+        head_dim: Width of a head.
+        num_heads: Number of heads.
+        causal: Whether no token sees a later one.
+    """
+
+    dim: int
+    head_dim: int
+    num_heads: int = 1
+    causal: bool = False
+
+
 Config = TypeVar("Config", bound="BasePositionConfig")
 
 
@@ -282,23 +298,27 @@ class BasePositionConfig(ABC):
                 f"{self.places}; lower {key} or raise position.length"
             )
 
-    def build(self, dim: int, head_dim: int) -> Position:
+    def build(
+        self, dim: int, head_dim: int, num_heads: int = 1, *, causal: bool = False
+    ) -> Position:
         """Build the encoding.
 
         Args:
             dim: Width of the tokens, concatenated positions included.
             head_dim: Width of a head.
+            num_heads: Number of heads.
+            causal: Whether no token sees a later one.
 
         Raises:
             ShapeError: If a width does not fit; the message names the key.
         """
         try:
-            return self.make(dim, head_dim)
+            return self.make(Sizes(dim, head_dim, num_heads, causal))
         except ShapeError as error:
             raise ShapeError(f'position.kind = "{self.kind}": {error}') from None
 
     @abstractmethod
-    def make(self, dim: int, head_dim: int) -> Position:
+    def make(self, sizes: Sizes) -> Position:
         """Build the encoding, with errors that do not name the key."""
 
 
@@ -332,7 +352,7 @@ class NoPositionConfig(BasePositionConfig):
     encoding: ClassVar[type[Position]] = Position
     kind: Literal["none"] = "none"
 
-    def make(self, dim: int, head_dim: int) -> Position:
+    def make(self, sizes: Sizes) -> Position:
         """Build the encoding that changes nothing."""
         return Position()
 

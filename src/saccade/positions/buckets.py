@@ -1,12 +1,16 @@
 """Relative positions by buckets of distances (Raffel et al. 2020, T5)."""
 
 import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 import torch
 from torch import nn
 
+from saccade.config import Conflict, Count
 from saccade.errors import PositionError
-from saccade.positions.base import Grid, Places, Position
+from saccade.positions.base import BasePositionConfig, Grid, Places, Position, Sizes
 from saccade.shapes import Float, Int, Tensor
 
 
@@ -49,10 +53,11 @@ class Buckets(Position):
             raise PositionError(
                 "Buckets works on text, got the places of an image; use Relative2d there"
             )
-        of_heads = self.weight[self.bucket(at_k - at_q.unsqueeze(-1))].movedim(-1, 0)
+        distance = at_k.unsqueeze(-2) - at_q.unsqueeze(-1)
+        of_heads = self.weight[self.bucket(distance)].movedim(-1, -3)
         return of_heads.expand(*query.shape[:-1], -1)
 
-    def bucket(self, distance: Int[Tensor, "q k"]) -> Int[Tensor, "q k"]:
+    def bucket(self, distance: Int[Tensor, "*b q k"]) -> Int[Tensor, "*b q k"]:
         """Return the bucket of each distance, key minus query."""
         count = len(self.weight)
         first: Tensor | int = 0
@@ -70,3 +75,37 @@ class Buckets(Position):
     def extra_repr(self) -> str:
         buckets, heads = self.weight.shape
         return f"num_heads={heads}, num_buckets={buckets}, max_distance={self.max_distance}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BucketsConfig(BasePositionConfig):
+    """Options of relative positions in text by buckets of distances, as in T5.
+
+    num_buckets    number of ranges of distances that a head tells apart, at least 4; an encoder
+                   uses half of them for earlier and half for later tokens
+    max_distance   distance in tokens from which on all share one bucket; raise it if the order of
+                   distant words matters
+    """
+
+    encoding: ClassVar[type[Position]] = Buckets
+    kind: Literal["buckets"] = "buckets"
+    num_buckets: Count = 32
+    max_distance: Count = 128
+
+    def conflicts(self) -> Iterator[Conflict]:
+        """Yield numbers that leave no bucket for one of the ranges."""
+        if self.num_buckets < 4:
+            yield Conflict("num_buckets", f"is {self.num_buckets}; it must be at least 4")
+        elif self.max_distance <= self.num_buckets // 2:
+            least = self.num_buckets // 2 + 1
+            yield Conflict(
+                "max_distance",
+                f"is {self.max_distance}, but the {self.num_buckets // 2} smallest distances have "
+                f"a bucket each; raise it to at least {least}, or lower num_buckets",
+            )
+
+    def make(self, sizes: Sizes) -> Buckets:
+        """Build the encoding for a number of heads; a causal one has no buckets for later keys."""
+        return Buckets(
+            sizes.num_heads, self.num_buckets, self.max_distance, bidirectional=not sizes.causal
+        )

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from saccade.errors import PositionError, ShapeError
-from saccade.positions.base import BasePositionConfig, Grid, Places, Position
+from saccade.positions.base import BasePositionConfig, Grid, Places, Position, Sizes
 from saccade.positions.waves import frequencies, require_even, rotated
 from saccade.shapes import Float, Tensor
 
@@ -57,6 +57,6 @@ class ComplexConfig(BasePositionConfig):
     encoding: ClassVar[type[Position]] = Complex
     kind: Literal["complex"] = "complex"
 
-    def make(self, dim: int, head_dim: int) -> Complex:
-        """Build the encoding for tokens of width `dim`."""
-        return Complex(dim)
+    def make(self, sizes: Sizes) -> Complex:
+        """Build the encoding for tokens of their width."""
+        return Complex(sizes.dim)

@@ -7,7 +7,7 @@ from torch import nn
 
 from saccade.config import Count
 from saccade.errors import PositionError, RecipeError
-from saccade.positions.base import BasePositionConfig, Grid, Places, Position
+from saccade.positions.base import BasePositionConfig, Grid, Places, Position, Sizes
 from saccade.shapes import Float, Tensor
 
 
@@ -78,6 +78,6 @@ class ConditionalConfig(BasePositionConfig):
                 f"side; use an odd number, such as {self.kernel_size + 1}"
             )
 
-    def make(self, dim: int, head_dim: int) -> Conditional:
-        """Build the encoding for tokens of width `dim`."""
-        return Conditional(dim, self.kernel_size)
+    def make(self, sizes: Sizes) -> Conditional:
+        """Build the encoding for tokens of their width."""
+        return Conditional(sizes.dim, self.kernel_size)

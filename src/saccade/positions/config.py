@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from saccade.config import Conflict, kinds, without_effect
 from saccade.errors import PositionError, RecipeError, ShapeError
 from saccade.positions.base import NoPositionConfig, Position
+from saccade.positions.buckets import BucketsConfig
 from saccade.positions.complex import ComplexConfig
 from saccade.positions.conditional import ConditionalConfig
 from saccade.positions.learned import LearnedConfig
@@ -21,6 +22,7 @@ PositionConfig = (
     | SinusoidalConfig
     | LearnedConfig
     | RelativeConfig
+    | BucketsConfig
     | Relative2dConfig
     | RotaryConfig
     | ComplexConfig

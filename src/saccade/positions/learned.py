@@ -16,6 +16,7 @@ from saccade.positions.base import (
     Grid,
     Places,
     Position,
+    Sizes,
     grid_for,
 )
 from saccade.shapes import Float, Tensor
@@ -121,6 +122,6 @@ class LearnedConfig(AbsoluteConfig):
         """Return the options of a table for these cells."""
         return replace(self, grid=grid_for(self.grid, cells))
 
-    def make(self, dim: int, head_dim: int) -> Learned:
+    def make(self, sizes: Sizes) -> Learned:
         """Build a table for an image if there is a grid, else for text."""
-        return Learned(self.widening or dim, self.grid or self.length, fuse=self.fuse)
+        return Learned(self.widening or sizes.dim, self.grid or self.length, fuse=self.fuse)

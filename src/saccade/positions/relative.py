@@ -9,7 +9,7 @@ from torch import nn
 
 from saccade.config import Count
 from saccade.errors import PositionError, ShapeError
-from saccade.positions.base import BasePositionConfig, Grid, Places, Position
+from saccade.positions.base import BasePositionConfig, Grid, Places, Position, Sizes
 from saccade.shapes import Float, Int, Tensor
 
 
@@ -84,6 +84,6 @@ class RelativeConfig(BasePositionConfig):
     kind: Literal["relative"] = "relative"
     max_distance: Count = 16
 
-    def make(self, dim: int, head_dim: int) -> Relative:
-        """Build the encoding for heads of width `head_dim`."""
-        return Relative(head_dim, self.max_distance)
+    def make(self, sizes: Sizes) -> Relative:
+        """Build the encoding for heads of their width."""
+        return Relative(sizes.head_dim, self.max_distance)

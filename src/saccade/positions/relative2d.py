@@ -8,7 +8,7 @@ from torch import nn
 
 from saccade.config import Count
 from saccade.errors import PositionError
-from saccade.positions.base import BasePositionConfig, Grid, Places, Position, grid_for
+from saccade.positions.base import BasePositionConfig, Grid, Places, Position, Sizes, grid_for
 from saccade.positions.relative import by_distance
 from saccade.shapes import Float, Tensor
 
@@ -83,11 +83,11 @@ class Relative2dConfig(BasePositionConfig):
         """Return the options for distances between these cells."""
         return replace(self, grid=grid_for(self.grid, cells))
 
-    def make(self, dim: int, head_dim: int) -> Relative2d:
-        """Build the encoding for heads of width `head_dim`; the grid must be known."""
+    def make(self, sizes: Sizes) -> Relative2d:
+        """Build the encoding for heads of their width; the grid must be known."""
         if self.grid is None:
             raise PositionError(
                 'position.kind = "relative_2d" needs the size of the image in cells; give '
                 "position.grid = [height, width]"
             )
-        return Relative2d(head_dim, *self.grid)
+        return Relative2d(sizes.head_dim, *self.grid)

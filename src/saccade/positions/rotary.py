@@ -5,7 +5,7 @@ from typing import ClassVar, Literal
 
 from saccade.config import Positive
 from saccade.errors import ShapeError
-from saccade.positions.base import BasePositionConfig, Places, Position
+from saccade.positions.base import BasePositionConfig, Places, Position, Sizes
 from saccade.positions.waves import Layout, angles, require_even, rotated
 from saccade.shapes import Float, Tensor
 
@@ -92,6 +92,6 @@ class RotaryConfig(BasePositionConfig):
         """Return the width of a head."""
         return head_dim
 
-    def make(self, dim: int, head_dim: int) -> Rotary:
-        """Build the encoding for heads of width `head_dim`."""
-        return Rotary(head_dim, base=self.base, layout=self.layout)
+    def make(self, sizes: Sizes) -> Rotary:
+        """Build the encoding for heads of their width."""
+        return Rotary(sizes.head_dim, base=self.base, layout=self.layout)

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 import torch
 
 from saccade.config import Positive
-from saccade.positions.base import Absolute, AbsoluteConfig, Fuse, Places, Position
+from saccade.positions.base import Absolute, AbsoluteConfig, Fuse, Places, Position, Sizes
 from saccade.positions.waves import Layout, angles, require_even
 from saccade.shapes import Float, Tensor
 
@@ -99,7 +99,7 @@ class SinusoidalConfig(AbsoluteConfig):
         """Return the width of the tokens, or of the concatenated positions."""
         return self.widening or dim
 
-    def make(self, dim: int, head_dim: int) -> Sinusoidal:
+    def make(self, sizes: Sizes) -> Sinusoidal:
         """Build the encoding, as wide as the tokens or as the concatenated positions."""
-        width = self.wave_dim(dim, head_dim)
+        width = self.wave_dim(sizes.dim, sizes.head_dim)
         return Sinusoidal(width, base=self.base, layout=self.layout, fuse=self.fuse)

@@ -16,12 +16,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
-
 from saccade.cancellation import Cancelled, cancellable, raise_if_cancelled
-from saccade.decoders.fast_path import Layouts, sharing
 from saccade.serve.limits import RequestLimits
-from saccade.tasks import Answer, Task
+from saccade.tasks import Answer, Predictor
 
 GenerationOptions = Mapping[str, Any]
 """Options of `predict` such as beam and max_length, by their names."""
@@ -77,14 +74,13 @@ class Batcher:
     """Queue of one model, and the thread that works through it.
 
     Args:
-        task: Task that answers.
+        task: Task, or another predictor, that answers.
         limits: Limits of a batch.
         on_batch: Called after each batch with its number of inputs and its seconds.
     """
 
-    def __init__(self, task: Task, limits: RequestLimits, on_batch: OnBatch) -> None:
+    def __init__(self, task: Predictor, limits: RequestLimits, on_batch: OnBatch) -> None:
         self._task, self._limits, self._on_batch = task, limits, on_batch
-        self._layouts: Layouts = {}  # a served model keeps its weights
         self._queue: deque[PredictionJob] = deque()
         self._changed = threading.Condition()
         self._closed = False
@@ -115,9 +111,9 @@ class Batcher:
             self._queue.remove(job)
 
     def _run(self) -> None:
-        torch.get_num_threads()  # fixes the number for this thread, whatever others set for theirs
-        while batch := self._next():
-            self._answer(batch)
+        with self._task.thread_of_batches():  # a served model keeps its weights
+            while batch := self._next():
+                self._answer(batch)
 
     def _next(self) -> list[PredictionJob]:
         """Wait for the next batch; return an empty one at the end."""
@@ -177,7 +173,7 @@ class Batcher:
         def mostly_unwanted() -> bool:
             return 2 * _count([job for job in batch if not job.future.done()]) < _count(batch)
 
-        with cancellable(mostly_unwanted), sharing(self._layouts):
+        with cancellable(mostly_unwanted):
             raise_if_cancelled()
             inputs = [value for job in batch for value in job.inputs]
             if batch[0].outputs is not None:

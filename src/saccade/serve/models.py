@@ -3,22 +3,23 @@
 import asyncio
 import re
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
-from contextlib import aclosing, contextmanager
+from contextlib import AbstractContextManager, aclosing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from saccade.data.sources.images import image_size
 from saccade.decoding import GenerationConfig
+from saccade.engine_protocol import HasEngine
 from saccade.errors import SaccadeError, ServeError
-from saccade.interfaces import HasEngine
 from saccade.serve.batcher import Batcher, GenerationOptions, PredictionJob, characters
+from saccade.serve.cards import ModelCard
 from saccade.serve.deadlines import Deadline
 from saccade.serve.limits import RequestLimits
 from saccade.serve.problems import Problem
 from saccade.serve.prometheus import ServerMetrics
 from saccade.serve.streamer import Streamer, StreamPiece
-from saccade.tasks import Aligns, Answer, GeneratedText, Streams, Task
+from saccade.tasks import Aligns, Answer, GeneratedText, Predictor, Streams
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 LANGUAGE_PAIR = re.compile(r"([a-z]{2,3})-([a-z]{2,3})")
@@ -57,14 +58,15 @@ class ServedRun:
 
 
 class ServedModel:
-    """A task that answers requests through a bounded queue.
+    """A predictor that answers requests through a bounded queue.
 
     Args:
         name: Name by which clients address it.
-        task: Task that answers.
+        task: Task, or another predictor, that answers.
         limits: Limits of its requests.
         metrics: Metrics of the server.
         languages: Source and target language of a translator.
+        card: What the page shows of its run.
 
     Attributes:
         pending: Requests that wait or are being answered.
@@ -73,18 +75,20 @@ class ServedModel:
     def __init__(
         self,
         name: str,
-        task: Task,
+        task: Predictor,
         *,
         limits: RequestLimits,
         metrics: ServerMetrics,
         languages: tuple[str, str] | None = None,
+        card: ModelCard | None = None,
     ) -> None:
         self.name, self.task, self.limits = name, task, limits
-        self.languages = languages if isinstance(task, Aligns) else None
+        self.languages = languages if languages and isinstance(task, Aligns) else None
+        self.card = card or ModelCard()
         self.pending = 0
         self._metrics = metrics
         self._batcher = Batcher(task, limits, self._count_batch)
-        self._streamer = Streamer(limits.streams)
+        self._streamer = Streamer(limits.streams, task.prepare_single_thread)
 
     @property
     def full(self) -> bool:
@@ -309,6 +313,8 @@ class ServedModel:
         """Return the pixels of all images, read from their headers; raise if there are too many."""
         if self.task.reads != "image":
             return 0
+        from saccade.data.sources.images import image_size
+
         images = [(number, data) for number, data in enumerate(inputs, 1) if type(data) is bytes]
         sizes = (image_size(data, f"input {number}") for number, data in images)
         pixels = sum(width * height for width, height in sizes)
@@ -417,8 +423,10 @@ def load(
     limits: RequestLimits,
     metrics: ServerMetrics,
     notify: Callable[[str], None] | None = None,
+    working: Callable[[str], AbstractContextManager[object]] = nullcontext,
+    examples: bool = True,
 ) -> ModelRegistry:
-    """Load the models of run folders.
+    """Load the models of run folders; those whose engine is ready need no torch.
 
     Args:
         runs: Run folders and their names.
@@ -427,12 +435,14 @@ def load(
         limits: Limits of requests.
         metrics: Metrics of the server.
         notify: Called with one line per decision about an engine.
+        working: Return the context of loading with torch, which takes seconds, from its label.
+        examples: Whether to offer validation inputs that the runs have kept.
 
     Raises:
         ServeError: Two runs have the same name.
     """
     from saccade import engines
-    from saccade.training.run import Run
+    from saccade.training.run_folder import RunFolder
 
     names = [run.name for run in runs]
     if repeated := next((name for name in names if names.count(name) > 1), None):
@@ -440,15 +450,26 @@ def load(
             f"two runs are named {repeated}; give one of them another name, as in: "
             f"other-{repeated}=RUN"
         )
+    options: dict[str, Any] = {"device": device, "engine": engine, "notify": notify}
+    ready = [engines.open_ready(run.folder, **options) for run in runs]
+    others = [run.folder for run, predictor in zip(runs, ready, strict=True) if predictor is None]
+    if others:
+        from saccade.training import session  # noqa: F401 - with torch, before runs are loaded
+    with working(f"loading {', '.join(map(str, others))}") if others else nullcontext():
+        predictors = [
+            predictor or engines.load(run.folder, **options)
+            for run, predictor in zip(runs, ready, strict=True)
+        ]
     models = [
         ServedModel(
             run.name,
-            engines.load(run.folder, device=device, engine=engine, notify=notify),
+            predictor,
             limits=limits,
             metrics=metrics,
-            languages=run.languages or Run(run.folder).languages(),
+            languages=run.languages or RunFolder(run.folder).languages(),
+            card=ModelCard.of_run(run.folder, predictor, examples=examples),
         )
-        for run in runs
+        for run, predictor in zip(runs, predictors, strict=True)
     ]
     return ModelRegistry(models, metrics)
 

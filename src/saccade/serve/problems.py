@@ -101,7 +101,13 @@ class Problem(HTTPException):
         if isinstance(error, cls):
             return error
         codes = {400: "bad_json", 404: "not_found", 405: "wrong_method"}
-        problem = cls(codes.get(error.status_code, "failed"), str(error.detail))
+        methods = (error.headers or {}).get("Allow", "another method")
+        details = {
+            404: "the server has nothing at this path; see /docs for its paths",
+            405: f"this path takes {methods}; see /docs for the requests",
+        }
+        detail = details.get(error.status_code, str(error.detail))
+        problem = cls(codes.get(error.status_code, "failed"), detail)
         problem.headers = {**(error.headers or {}), **(problem.headers or {})}
         return problem
 

@@ -1,6 +1,6 @@
 """Schemas of request and response bodies. Fields that are not named here are rejected."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Le, MaxLen, MinLen
 from pydantic import BaseModel, ConfigDict, FailFast, Field
@@ -324,6 +324,18 @@ class CompletionAnswer(ResponseBody):
     choices: list[Choice] = Field(description="Completions.")
 
 
+class ModelScore(ResponseBody):
+    """The score of a model on the validation items of its training."""
+
+    metric: str = Field(description="Name of the metric that matters most.", examples=["bleu"])
+    value: float = Field(description="Value of the metric.", examples=[31.4])
+    interval: tuple[float, float] | None = Field(description="95 % confidence interval.")
+    items: int = Field(description="Number of validation items.", examples=[500])
+    text: str = Field(
+        description="Score and interval for people.", examples=["BLEU 31.4 [29.9, 32.8]"]
+    )
+
+
 class ModelEntry(ResponseBody):
     """A model that is served."""
 
@@ -345,6 +357,16 @@ class ModelEntry(ResponseBody):
     streams: bool = Field(description="Whether it is a language model, for /v1/completions.")
     languages: tuple[str, str] | None = Field(
         description="Source and target language, for /translate."
+    )
+    score: ModelScore | None = Field(description="Score of the run; null if it has none.")
+    trained: str | None = Field(
+        description="Day on which its training began.", examples=["2026-01-31"]
+    )
+    parameters: int | None = Field(description="Number of weights.", examples=[1_200_000])
+    examples: list[Any] = Field(
+        description="Validation inputs that the run has kept, to try the model with. None if it "
+        "was trained with --no-samples, or the server was started with --no-examples.",
+        examples=[["my cat sleeps"]],
     )
 
 

@@ -6,8 +6,6 @@ from collections.abc import AsyncGenerator, Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
-import torch
-
 from saccade.cancellation import Cancelled, cancellable, raise_if_cancelled
 
 
@@ -36,11 +34,11 @@ class Streamer:
 
     Args:
         threads: Texts generated at the same time.
+        prepare: Called in a thread before each text, as every text uses one processor thread.
     """
 
-    def __init__(self, threads: int) -> None:
-        # decoding steps are too small to be split: each text uses one thread of the processor
-        self._pool = ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))
+    def __init__(self, threads: int, prepare: Callable[[], None]) -> None:
+        self._pool, self._prepare = ThreadPoolExecutor(threads), prepare
         self._running: set[Future[None]] = set()
         self._closing = threading.Event()
 
@@ -59,6 +57,7 @@ class Streamer:
         def generate() -> None:
             try:
                 with cancellable(lambda: closed.is_set() or self._closing.is_set()):
+                    self._prepare()
                     pieces = start()
                     while True:
                         put(StreamPiece(next(pieces)))

@@ -3,16 +3,19 @@
 A module defines a subclass of `Task` and a subclass of `TaskConfig`, its options. Nothing else
 lists it; CONTRIBUTING.md has the steps. Other packages offer tasks by the entry-point group
 `saccade.tasks`, as in `count_vowels = "my_package.count_vowels"`. `measures` computes how far the
-attention of a task can be trusted.
+attention of a task can be trusted. What needs torch is imported when it is first used.
 """
 
+from __future__ import annotations
+
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
 from inspect import isabstract
 from pkgutil import iter_modules
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from saccade.errors import RecipeError, brief
+from saccade.lazy_exports import lazily
 from saccade.tasks._shared.answering import (
     NO_OPTIONS,
     Answer,
@@ -20,32 +23,7 @@ from saccade.tasks._shared.answering import (
     Example,
     OnBatch,
     Options,
-    cross_attention,
     require_no_options,
-    self_attention,
-)
-from saccade.tasks._shared.base import (
-    Batch,
-    Loss,
-    Progress,
-    Rows,
-    Task,
-    TaskConfig,
-    likelihood,
-    vocabulary_from,
-)
-from saccade.tasks._shared.baselines import (
-    BASELINE_FILE,
-    Baseline,
-    BaselineFile,
-    BaselineMethod,
-    HasBaselines,
-    Standing,
-    advice,
-    best_baseline,
-    measure_baselines,
-    read_baselines,
-    standing,
 )
 from saccade.tasks._shared.capabilities import (
     Aligns,
@@ -54,7 +32,6 @@ from saccade.tasks._shared.capabilities import (
     MeasurableTogether,
     Streams,
 )
-from saccade.tasks._shared.classifier import CLASSIFIER_FILE, with_scaled_head
 from saccade.tasks._shared.description import (
     VOCABULARY_FILE,
     Description,
@@ -68,19 +45,56 @@ from saccade.tasks._shared.description import (
     TokenOutput,
     VectorInput,
 )
-from saccade.tasks._shared.evaluation import Evaluation, evaluation_of
-from saccade.tasks._shared.images import FILE as IMAGE_FILE
-from saccade.tasks._shared.labels import (
-    LABELS_FILE,
-    Classes,
-    Classification,
-    Labels,
-    Number,
-    Several,
-)
-from saccade.tasks._shared.pieces import links_in_text
-from saccade.tasks._shared.scoring import ScoredAnswer, TokenScore
-from saccade.tasks._shared.tags import Tagging, Tags, TagSpan
+from saccade.tasks._shared.predictor import Predictor
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+    from saccade.tasks._shared.attention_records import cross_attention, self_attention
+    from saccade.tasks._shared.base import (
+        Batch,
+        Loss,
+        Progress,
+        Rows,
+        Task,
+        TaskConfig,
+        likelihood,
+        vocabulary_from,
+    )
+    from saccade.tasks._shared.baselines import (
+        BASELINE_FILE,
+        Baseline,
+        BaselineFile,
+        BaselineMethod,
+        HasBaselines,
+        Standing,
+        advice,
+        best_baseline,
+        measure_baselines,
+        read_baselines,
+        standing,
+    )
+    from saccade.tasks._shared.classifier import CLASSIFIER_FILE, with_scaled_head
+    from saccade.tasks._shared.evaluation import Evaluation, evaluation_of
+    from saccade.tasks._shared.images import IMAGE_FILE
+    from saccade.tasks._shared.labels import (
+        LABELS_FILE,
+        Classes,
+        Classification,
+        Labels,
+        Number,
+        Several,
+    )
+    from saccade.tasks._shared.pieces import links_in_text
+    from saccade.tasks._shared.ready import (
+        LateTask,
+        ReadyPredictor,
+        ready_predictor,
+        ready_record,
+        sides_of,
+    )
+    from saccade.tasks._shared.scoring import ScoredAnswer, TokenScore
+    from saccade.tasks._shared.tags import Tagging, Tags, TagSpan
 
 __all__ = [
     "BASELINE_FILE",
@@ -108,6 +122,7 @@ __all__ = [
     "Input",
     "LabelOutput",
     "Labels",
+    "LateTask",
     "Loss",
     "Measurable",
     "MeasurableTogether",
@@ -115,7 +130,9 @@ __all__ = [
     "OnBatch",
     "Options",
     "Output",
+    "Predictor",
     "Progress",
+    "ReadyPredictor",
     "Rows",
     "ScoredAnswer",
     "Several",
@@ -141,12 +158,68 @@ __all__ = [
     "measure_baselines",
     "names",
     "read_baselines",
+    "ready_predictor",
+    "ready_record",
     "require_no_options",
     "self_attention",
+    "sides_of",
     "standing",
     "vocabulary_from",
     "with_scaled_head",
 ]
+
+__getattr__ = lazily(
+    __name__,
+    {
+        "saccade.tasks._shared.attention_records": ["cross_attention", "self_attention"],
+        "saccade.tasks._shared.base": [
+            "Batch",
+            "LateTask",
+            "Loss",
+            "Progress",
+            "ReadyPredictor",
+            "Rows",
+            "Task",
+            "TaskConfig",
+            "likelihood",
+            "vocabulary_from",
+        ],
+        "saccade.tasks._shared.baselines": [
+            "BASELINE_FILE",
+            "Baseline",
+            "BaselineFile",
+            "BaselineMethod",
+            "HasBaselines",
+            "Standing",
+            "advice",
+            "best_baseline",
+            "measure_baselines",
+            "read_baselines",
+            "standing",
+        ],
+        "saccade.tasks._shared.classifier": ["CLASSIFIER_FILE", "with_scaled_head"],
+        "saccade.tasks._shared.evaluation": ["Evaluation", "evaluation_of"],
+        "saccade.tasks._shared.images": ["IMAGE_FILE"],
+        "saccade.tasks._shared.labels": [
+            "LABELS_FILE",
+            "Classes",
+            "Classification",
+            "Labels",
+            "Number",
+            "Several",
+        ],
+        "saccade.tasks._shared.pieces": ["links_in_text"],
+        "saccade.tasks._shared.ready": [
+            "LateTask",
+            "ReadyPredictor",
+            "ready_predictor",
+            "ready_record",
+            "sides_of",
+        ],
+        "saccade.tasks._shared.scoring": ["ScoredAnswer", "TokenScore"],
+        "saccade.tasks._shared.tags": ["Tagging", "Tags", "TagSpan"],
+    },
+)
 
 ENTRY_POINTS = "saccade.tasks"
 """The group of entry points by which other packages offer tasks."""
@@ -196,6 +269,8 @@ def _built_in() -> list[str]:
 
 def _installed() -> dict[str, EntryPoint]:
     """Return the tasks of other packages, by their names."""
+    from importlib.metadata import entry_points
+
     tasks: dict[str, EntryPoint] = {}
     for entry in entry_points(group=ENTRY_POINTS):
         if entry.name in _built_in():
@@ -217,6 +292,8 @@ def _package(entry: EntryPoint) -> str:
 
 def _config_in(where: object) -> type[TaskConfig]:
     """Return the one subclass of `TaskConfig` that a module defines, or the class itself."""
+    from saccade.tasks._shared.base import TaskConfig
+
     values = vars(where).values() if isinstance(where, ModuleType) else [where]
     classes = [kind for kind in values if isinstance(kind, type) and issubclass(kind, TaskConfig)]
     configs = [kind for kind in classes if not isabstract(kind)]

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import torch
-from jaxtyping import UInt8
+from jaxtyping import Shaped
 
 from saccade.attention.attend import Attend
 from saccade.config import Conflict
@@ -18,19 +18,15 @@ from saccade.data.sources.columns import Column
 from saccade.data.sources.images import read_image
 from saccade.data.store.cache import Encoded
 from saccade.data.transforms.augment import AugmentConfig, augment, mix
+from saccade.encoders.patches import FrozenEncoder
 from saccade.errors import WatchError
 from saccade.lens.faithfulness.erasure import attended
 from saccade.lens.record import AttentionRecord
 from saccade.metrics import ClassificationMetricsConfig
 from saccade.models import ConvolutionalClassifierConfig, ImageClassifier, ImageClassifierConfig
 from saccade.shapes import Float, Tensor
-from saccade.tasks._shared.answering import (
-    NO_OPTIONS,
-    Answer,
-    Options,
-    classifier_attention,
-    require_no_options,
-)
+from saccade.tasks._shared.answering import NO_OPTIONS, Answer, Options, require_no_options
+from saccade.tasks._shared.attention_records import classifier_attention
 from saccade.tasks._shared.base import Batch, Loss, Progress, Rows, TaskConfig
 from saccade.tasks._shared.classifier import (
     LABEL,
@@ -56,6 +52,9 @@ from saccade.tasks._shared.images import (
     new_pixels,
     pixels_of,
     read_facts,
+    require_augmentable,
+    require_initialised,
+    with_encoder,
 )
 from saccade.tasks._shared.label_baselines import PixelFeatures
 from saccade.tasks._shared.labels import (
@@ -96,6 +95,13 @@ class ImageClassificationConfig(TaskConfig):
     def __post_init__(self) -> None:
         self.model.sized(self.image.size)
         Pixels(self.image, self.model.channels)
+        if self.frozen:
+            require_augmentable(self.augment, "model.frozen = false")
+
+    @property
+    def frozen(self) -> bool:
+        """Whether the encoder is not trained, so that its states are computed once."""
+        return isinstance(self.model, ImageClassifierConfig) and self.model.frozen
 
     def conflicts(self) -> Iterator[Conflict]:
         """Yield options of classes if the labels are numbers."""
@@ -110,7 +116,9 @@ class ImageClassificationConfig(TaskConfig):
         self, train: Split, progress: Progress | None = None, vocabulary: Path | None = None
     ) -> ImageClassification:
         """Return a task with new weights and the labels of this data; it has no vocabulary."""
-        pixels = new_pixels(self.image, self.model.channels, train)
+        if self.frozen:
+            require_initialised(vocabulary, "model.frozen")
+        pixels = new_pixels(self.image, self.model.channels, train, vocabulary)
         labels = learn_labels(train, self.labels)
         about = AboutClassifier(counts=count_labels(train, labels))
         return ImageClassification(self, pixels, labels, about)
@@ -123,9 +131,9 @@ class ImageClassificationConfig(TaskConfig):
 
 @dataclass(frozen=True)
 class LabelledImages(Batch):
-    """Images as bytes, and their labels."""
+    """Images as bytes or features, and their labels."""
 
-    images: UInt8[Tensor, "b c h w"]
+    images: Shaped[Tensor, "b c h w"]
     truth: Tensor
 
 
@@ -149,15 +157,16 @@ class ImageClassification(ImageTask, Classifier):
     ) -> None:
         super().__init__(labels, config.metrics, config.loss, about)
         self.config = config
-        self.pixels, self.gallery = pixels, Gallery(pixels)
         sized = config.model.sized(config.image.size)
         self.model: ImageClassifier = sized.build(labels.outputs)
+        self.pixels, self.view = pixels, with_encoder(pixels, self.model.encoder)
+        self.gallery = Gallery(self.view)
         self.grid = sized.grid(config.image.size)
 
     def describe(self) -> Description:
         """Return that it reads the pixels of an image and labels them."""
         return Description(
-            reads=self.pixels.describe(),
+            reads=self.view.describe(),
             writes=LabelOutput(labels=self.labels, temperature=self.temperature),
             model=self.config.model,
         )
@@ -177,9 +186,9 @@ class ImageClassification(ImageTask, Classifier):
         )
         return Loss(float(fraction) * own + (1 - float(fraction)) * other, len(images))
 
-    def logits(self, images: UInt8[Tensor, "b c h w"]) -> Float[Tensor, "b classes"]:
+    def logits(self, images: Shaped[Tensor, "b c h w"]) -> Float[Tensor, "b classes"]:
         """Return the logits of each image, in float32."""
-        return self.model(self.pixels.read(images)).float()
+        return self.model(self.view.read(images)).float()
 
     def encode(self, split: Split, folder: Path, progress: Progress | None = None) -> Encoded:
         """Return the pixels of each image, resized, and its label."""
@@ -240,10 +249,16 @@ class ImageClassification(ImageTask, Classifier):
             )
         shown = [example.image() for example in examples]
         arrays = torch.stack([torch.from_numpy(self.pixels.array(image)) for image in shown])
+        encoder = self.model.encoder
+
+        def run() -> None:
+            images = self.pixels.read(arrays.to(self.device))
+            self.model(encoder.features(images) if isinstance(encoder, FrozenEncoder) else images)
+
         has_class_token = self.config.model.class_token
         return classifier_attention(
             self.model,
-            lambda: self.logits(arrays.to(self.device)),
+            run,
             [self.pixels.side(image, self.grid, class_token=has_class_token) for image in shown],
         )
 
@@ -286,4 +301,4 @@ class ImageClassification(ImageTask, Classifier):
 
     def files(self) -> dict[str, str]:
         """Return the labels, the temperature, and the scale of pixels."""
-        return {**self.about(), **facts_json(self.pixels)}
+        return {**self.about(), **facts_json(self.view)}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,7 @@ from saccade.data.store.cache import Encoded
 from saccade.data.transforms.augment import AugmentConfig, augment
 from saccade.decoding import DecodingStart, Eager, GenerationConfig, GenerationRequest, Hypothesis
 from saccade.encoders.efficientnet import EfficientNetConfig
+from saccade.encoders.patches import PatchReaderConfig
 from saccade.errors import RecipeError, RunError
 from saccade.interfaces import Engine
 from saccade.lens.faithfulness.pointing import Pointing
@@ -36,11 +38,12 @@ from saccade.tasks._shared.description import (
     places_of,
 )
 from saccade.tasks._shared.evaluation import Evaluation
+from saccade.tasks._shared.generating import GenerationExample, answer_of
 from saccade.tasks._shared.images import (
-    FILE,
     IMAGE,
+    IMAGE_FILE,
     PRETRAINED,
-    Features,
+    EfficientNetFeatures,
     Gallery,
     ImageConfig,
     ImageExample,
@@ -54,15 +57,16 @@ from saccade.tasks._shared.images import (
     new_pixels,
     pixels_of,
     read_facts,
+    require_augmentable,
+    require_initialised,
     require_weights,
+    with_encoder,
 )
 from saccade.tasks._shared.pointing import point, with_pointing
 from saccade.tasks._shared.seq2seq import (
     CaptionTextConfig,
-    GenerationExample,
     SequenceLossConfig,
     WritingTask,
-    answer_of,
     predicted_places,
     side_of,
 )
@@ -119,11 +123,10 @@ class ImageToTextConfig(TaskConfig):
             )
         if self.augment.mixup:
             raise RecipeError("augment.mixup is for labels: captions cannot be mixed; set it to 0")
-        if self.frozen and self.augment != AugmentConfig():
-            raise RecipeError(
-                "augment has no effect with features that are computed once for each image; leave "
-                "it out, or set model.encoder.fine_tune = true"
-            )
+        if self.frozen:
+            is_vit = isinstance(reader, PatchReaderConfig)
+            key = "model.encoder.frozen = false" if is_vit else "model.encoder.fine_tune = true"
+            require_augmentable(self.augment, key)
 
     def conflicts(self) -> Iterator[Conflict]:
         """Yield a limit relative to the input, and a penalty on attention without attention."""
@@ -143,9 +146,21 @@ class ImageToTextConfig(TaskConfig):
     @property
     def frozen(self) -> bool:
         """Whether the model reads features of a network that is not trained."""
-        return isinstance(self.model.encoder, EfficientNetConfig) and not (
-            self.model.encoder.fine_tune
-        )
+        match self.model.encoder:
+            case EfficientNetConfig(fine_tune=fine_tune):
+                return not fine_tune
+            case PatchReaderConfig(frozen=frozen):
+                return frozen
+        return False
+
+    @classmethod
+    def start_from(cls, model: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the options of a Vision Transformer with a head as those of the encoder."""
+        if model.get("kind") != "vit":
+            return model
+        names = {entry.name for entry in fields(PatchReaderConfig)}
+        encoder = {key: value for key, value in model.items() if key in names}
+        return {"encoder": {**encoder, "class_token": model.get("pooling") == "first"}}
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -162,9 +177,11 @@ class ImageToTextConfig(TaskConfig):
     ) -> ImageToText:
         """Return a task with new weights, and with the vocabulary of this data or of a folder."""
         self.require_files()
+        if isinstance(self.model.encoder, PatchReaderConfig) and self.frozen:
+            require_initialised(vocabulary, "model.encoder.frozen")
         texts = (row.values[1] for row in train.read(progress))
         tokenizer = vocabulary_from(vocabulary, texts, self.text.vocabulary)
-        return ImageToText(self, self._new_view(train), tokenizer)
+        return ImageToText(self, self._new_view(train, vocabulary), tokenizer)
 
     def restore(self, folder: Path) -> ImageToText:
         """Return the task of a run folder, with new weights."""
@@ -172,20 +189,20 @@ class ImageToTextConfig(TaskConfig):
         if isinstance(reader, EfficientNetConfig) and self.frozen:
             if isinstance(scale, Scale):
                 raise RunError(
-                    f"{folder / FILE} lacks the SHA-256 of the encoder's weights; restore the run "
-                    "from a backup"
+                    f"{folder / IMAGE_FILE} lacks the SHA-256 of the encoder's weights; restore "
+                    "the run from a backup"
                 )
-            view: View = Features(self.image, reader.weights, scale)
+            view: View = EfficientNetFeatures(self.image, reader.weights, scale)
         else:
             view = pixels_of(self.image, reader.channels, scale)
         return ImageToText(self, view, Tokenizer.load(folder / VOCABULARY_FILE))
 
-    def _new_view(self, train: Split) -> View:
+    def _new_view(self, train: Split, init: Path | None) -> View:
         reader = self.model.encoder
         if not isinstance(reader, EfficientNetConfig):
-            return new_pixels(self.image, reader.channels, train)
+            return new_pixels(self.image, reader.channels, train, init)
         if self.frozen:
-            return Features(self.image, reader.weights)
+            return EfficientNetFeatures(self.image, reader.weights)
         return Pixels(self.image, reader.channels, Scale.even(reader.channels, *PRETRAINED))
 
 
@@ -218,11 +235,12 @@ class ImageToText(ImageTask, WritingTask):
     def __init__(self, config: ImageToTextConfig, view: View, target: Tokenizer) -> None:
         super().__init__()
         self.config = config
-        self.view, self.gallery = view, Gallery(view)
         self.target, self.metrics = target, config.metrics
         self.selection_metric = config.metrics.names[0]
         reader = config.model.encoder.sized(config.image.size)
         self.model: Captioner = replace(config.model, encoder=reader).build(len(target))
+        self.view = with_encoder(view, self.model.encoder)
+        self.gallery = Gallery(self.view)
         self.grid = reader.grid(config.image.size)
         self.engine: Engine[Tensor, GenerationRequest, Hypothesis] = Eager(self._begin)
 

@@ -28,13 +28,8 @@ from saccade.metrics.score import IntervalsConfig, MetricScore
 from saccade.models import LanguageModel
 from saccade.models.language_models import LanguageModelConfig
 from saccade.shapes import Int, Tensor
-from saccade.tasks._shared.answering import (
-    NO_OPTIONS,
-    Answer,
-    OnBatch,
-    Options,
-    self_attention,
-)
+from saccade.tasks._shared.answering import Answer, OnBatch
+from saccade.tasks._shared.attention_records import self_attention
 from saccade.tasks._shared.base import (
     Batch,
     Loss,
@@ -44,6 +39,7 @@ from saccade.tasks._shared.base import (
     vocabulary_from,
 )
 from saccade.tasks._shared.baselines import BaselineMethod
+from saccade.tasks._shared.continuing import ContextExample, ContinuingPredictor
 from saccade.tasks._shared.description import (
     VOCABULARY_FILE,
     Description,
@@ -53,7 +49,7 @@ from saccade.tasks._shared.description import (
 from saccade.tasks._shared.evaluation import Evaluation
 from saccade.tasks._shared.ngrams import NgramModel
 from saccade.tasks._shared.scoring import TokenScore, score_tokens
-from saccade.tasks._shared.seq2seq import GeneratingTask, GenerationExample, answer_of
+from saccade.tasks._shared.seq2seq import GeneratingTask
 from saccade.text import Tokenizer, VocabularyConfig
 
 TEXT = Column("text", ("sentence", "content", "document", "article", "body"), running=True)
@@ -66,8 +62,8 @@ QUICK, SHORTEST = 16 * 1024, 256
 already have the loss of all text."""
 CONTINUED = 20
 """The maximum number of items for which an evaluation also shows a continuation."""
-PROMPT, CONTINUATION = 80, 40
-"""The characters of an item that are the prompt of this continuation, and its tokens."""
+CONTINUATION = 40
+"""The maximum number of tokens of this continuation."""
 READ_AT_ONCE = 8192
 """The number of tokens of a batch in which texts are measured."""
 COUNTED = 1_000_000
@@ -160,20 +156,12 @@ class Passages(Batch):
     """The places of the flattened `following` that are predicted."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ContextExample(GenerationExample):
-    """The tokens that an answer continues."""
-
-    tokens: list[int]
-
-
-class LanguageModeling(GeneratingTask):
+class LanguageModeling(ContinuingPredictor, GeneratingTask):
     """A language model with its vocabulary.
 
     Its examples are blocks of text, not rows: `sizes` and `collate` count blocks.
     """
 
-    name = "language_modeling"
     config: LanguageModelingConfig
     selection_metric = "perplexity"
 
@@ -188,19 +176,20 @@ class LanguageModeling(GeneratingTask):
 
     def describe(self) -> Description:
         """Return that it reads the beginning of a text and continues it."""
-        text, begin = self.config.text, tuple(self.before_texts())
+        return Description(reads=self.text_input, writes=self.writes, model=self.config.model)
+
+    @property
+    def text_input(self) -> TextInput:
+        """The description of the beginning of a text."""
+        text, begin = self.config.text, tuple(self._begin)
         anywhere = text.layout == "stream" and not text.opening
-        return Description(
-            reads=TextInput(
-                tokenizer=self.tokenizer,
-                before=() if anywhere else begin,
-                empty=begin,
-                opening=text.opening,
-                max_length=text.block,
-                long="end",
-            ),
-            writes=self.writes,
-            model=self.config.model,
+        return TextInput(
+            tokenizer=self.tokenizer,
+            before=() if anywhere else begin,
+            empty=begin,
+            opening=text.opening,
+            max_length=text.block,
+            long="end",
         )
 
     @property
@@ -271,41 +260,6 @@ class LanguageModeling(GeneratingTask):
         """The metric that does not depend on the vocabulary."""
         return "bits_per_character"
 
-    def input_of(self, item: Item) -> str:
-        """Return the beginning of a text."""
-        return item.inputs[0][:PROMPT]
-
-    def prepare(
-        self, inputs: Sequence[str], options: Options = NO_OPTIONS, *, first: int = 0
-    ) -> list[ContextExample]:
-        """Encode the prompts; `options` are those of `[generation]`.
-
-        Prompts of equal length are answered together. When prompt and answer fill the block, the
-        last half of it is read again.
-        """
-        generation = self.config.generation.changed(options)
-        return [
-            ContextExample(
-                number=number,
-                length=min(len(ids), self._size),
-                encoded=len(ids),
-                weights=min(len(ids) + generation.max_length, self._size) ** 2,
-                group=min(len(ids), self._size),
-                tokens=ids,
-                limit=generation.max_length,
-                options=generation,
-            )
-            for number, ids in enumerate(self._contexts(inputs), first)
-        ]
-
-    def answer(self, examples: Sequence[ContextExample]) -> list[Answer]:
-        """Continue a batch of prompts with the engine."""
-        rows = self.generate([example.tokens for example in examples], examples)
-        return [
-            answer_of(hypotheses, partial(self._continuation, example.tokens))
-            for example, hypotheses in zip(examples, rows, strict=True)
-        ]
-
     def look(
         self, examples: Sequence[ContextExample], answers: Sequence[Answer]
     ) -> list[AttentionRecord]:
@@ -343,7 +297,7 @@ class LanguageModeling(GeneratingTask):
 
         A text that is longer than a block is read from its end.
         """
-        return self._forced(self._contexts(inputs), outputs)
+        return self._forced(self.contexts(inputs), outputs)
 
     def token_scores(
         self, examples: Sequence[ContextExample], outputs: Sequence[str]
@@ -431,7 +385,7 @@ class LanguageModeling(GeneratingTask):
         """Return the metrics of the negative log-likelihoods that `nlls` gives the items' texts."""
         longest = max(SHORTEST, QUICK // max(1, len(items))) if quick else None
         texts = [item.inputs[0][:longest] for item in items]
-        tokens = [self._encoded(text) for text in texts]
+        tokens = [self.encoded(text) for text in texts]
         return language_scores(
             nlls(tokens),
             [len(ids) for ids in tokens],
@@ -454,17 +408,6 @@ class LanguageModeling(GeneratingTask):
         if text.layout == "packed":
             return [self.tokenizer.start]
         return self.tokenizer.encode_part(text.opening) or [stop]
-
-    def _encoded(self, text: str) -> list[int]:
-        after_text = bool(self.config.text.opening)
-        return self.tokenizer.encode_part(text) if after_text else self.tokenizer.encode(text)
-
-    def _contexts(self, prompts: Sequence[str]) -> list[list[int]]:
-        """Return the token ids that the answer to each prompt continues."""
-        encoded = [self._encoded(text) for text in prompts]
-        if self.config.text.layout == "stream" and not self.config.text.opening:
-            return [ids or self._begin for ids in encoded]  # a prompt may begin anywhere
-        return [[*self._begin, *ids] for ids in encoded]
 
     def _encode_running(self) -> Encode:
         """Return an encoder of the parts of running text, with a stop token between files."""
@@ -512,11 +455,6 @@ class LanguageModeling(GeneratingTask):
         read = torch.tensor([ids[-self._size :] for ids in contexts], device=self.device)
         return DecodingStart(window, window.start(read), read[:, -1])
 
-    def _continuation(self, context: list[int], written: list[int]) -> str:
-        """Return the generated text; all is decoded, or the space after the prompt were lost."""
-        decode = self.tokenizer.decode
-        return decode([*context, *written])[len(decode(context)) :]
-
     def _pieces(
         self, context: list[int], tokens: Generator[int, None, bool]
     ) -> Generator[str, None, bool]:
@@ -528,11 +466,11 @@ class LanguageModeling(GeneratingTask):
             except StopIteration as end:
                 finished: bool = end.value
                 break
-            text = self._continuation(known, new)
+            text = self.continuation(known, new)
             if text and not text.endswith(HALF):
                 yield text
                 known, new = new, []
-        if text := self._continuation(known, new):
+        if text := self.continuation(known, new):
             yield text
         return finished
 

@@ -38,8 +38,8 @@ from saccade.tasks._shared.answering import (
     Options,
     require_batch_size,
     require_no_options,
-    self_attention,
 )
+from saccade.tasks._shared.attention_records import self_attention
 from saccade.tasks._shared.base import (
     Batch,
     Loss,

@@ -26,14 +26,8 @@ from saccade.metrics import TaggingMetricsConfig, span_scores
 from saccade.metrics.tagging import WordSpan
 from saccade.models import Tagger, TaggerConfig
 from saccade.shapes import Bool, Float, Int, Tensor
-from saccade.tasks._shared.answering import (
-    NO_OPTIONS,
-    Answer,
-    Example,
-    Options,
-    require_no_options,
-    self_attention,
-)
+from saccade.tasks._shared.answering import NO_OPTIONS, Answer, Example, Options, require_no_options
+from saccade.tasks._shared.attention_records import self_attention
 from saccade.tasks._shared.base import Batch, Loss, Progress, Rows, TaskConfig, vocabulary_from
 from saccade.tasks._shared.baselines import BaselineMethod
 from saccade.tasks._shared.classifier import NEW, AboutClassifier, LabelTask, read_about

@@ -22,21 +22,14 @@ from saccade.lens.record import AttentionRecord, Side
 from saccade.metrics import ClassificationMetricsConfig
 from saccade.models import TextClassifier, TextClassifierConfig
 from saccade.shapes import Bool, Float, Int, Tensor
-from saccade.tasks._shared.answering import (
-    NO_OPTIONS,
-    Answer,
-    Example,
-    Options,
-    classifier_attention,
-    require_no_options,
-)
+from saccade.tasks._shared.answering import NO_OPTIONS, Answer, Example, Options, require_no_options
+from saccade.tasks._shared.attention_records import classifier_attention
 from saccade.tasks._shared.base import (
     Batch,
     Loss,
     Progress,
     Rows,
     TaskConfig,
-    json_kind,
     vocabulary_from,
 )
 from saccade.tasks._shared.classifier import (
@@ -64,6 +57,7 @@ from saccade.tasks._shared.labels import (
     learn_labels,
     read_labels,
 )
+from saccade.tasks._shared.predictor import json_kind
 from saccade.text import Tokenizer, VocabularyConfig
 
 TEXT = Column(

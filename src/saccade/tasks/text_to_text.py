@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import chain, groupby
+from itertools import chain
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -22,13 +21,13 @@ from saccade.decoders.recurrent import RecurrentDecoderConfig
 from saccade.decoding import DecodingStart, Eager, GenerationConfig, TextEngine
 from saccade.errors import RunError, brief
 from saccade.files import read_json
-from saccade.lens.alignment.extraction import AlignBy
+from saccade.lens.alignment.align_by import AlignBy
 from saccade.lens.alignment.selection import candidates
 from saccade.lens.record import AttentionRecord, Side
 from saccade.metrics import TextMetricsConfig
 from saccade.models import Translator, TranslatorConfig
 from saccade.shapes import Bool, Float, Int, Tensor
-from saccade.tasks._shared.answering import NO_OPTIONS, Answer, Options
+from saccade.tasks._shared.answering import Answer
 from saccade.tasks._shared.base import Batch, Loss, Progress, Rows, TaskConfig
 from saccade.tasks._shared.description import (
     VOCABULARY_FILE,
@@ -37,18 +36,15 @@ from saccade.tasks._shared.description import (
     TextInput,
     places_of,
 )
-from saccade.tasks._shared.pieces import TextPiece, join_answers, split_text
 from saccade.tasks._shared.seq2seq import (
-    GenerationExample,
     SequenceLossConfig,
     WritingTask,
-    answer_of,
     predicted_places,
     side_of,
     sides_read,
 )
+from saccade.tasks._shared.translating import SourceExample, TranslatingPredictor
 from saccade.text import Tokenizer, VocabularyConfig
-from saccade.text.sentences import Span, line_spans
 
 SOURCE = Column("source", ("src", "input", "sentence1", "word", "question"), in_order=True)
 TARGET = Column(
@@ -119,6 +115,7 @@ class TextToTextConfig(TaskConfig):
     ) -> TextToText:
         """Return a task with new weights, and with vocabularies of this data or of a folder."""
         if vocabulary is not None:
+            self._require_sides(vocabulary)
             task = self.restore(vocabulary)
             task.align_by = AlignBy()  # chosen again after training
             return task
@@ -132,6 +129,20 @@ class TextToTextConfig(TaskConfig):
             targets = (row.values[1] for row in train)
             target = Tokenizer.train(targets, self.text.target)
         return TextToText(self, source, target, reads_lines=seen.several > MANY * seen.rows)
+
+    def _require_sides(self, folder: Path) -> None:
+        """Raise unless a folder has as many vocabularies as the recipe."""
+        is_shared = (folder / VOCABULARY_FILE).is_file()
+        if is_shared and self.text.target is not None:
+            raise RunError(
+                "the model to start from has one vocabulary for both sides, and the recipe two; "
+                "leave text.target out of the recipe"
+            )
+        if not is_shared and self.text.target is None:
+            raise RunError(
+                "the model to start from has two vocabularies, and the recipe one for both sides; "
+                "add --set 'text.target={ kind = \"bpe\" }'"
+            )
 
     def restore(self, folder: Path) -> TextToText:
         """Return the task of a run folder, with new weights."""
@@ -154,35 +165,14 @@ class Pairs(Batch):
     """The places of the flattened target[:, 1:] that are predicted."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class SourceExample(GenerationExample):
-    """A source text, or a piece of one.
-
-    Attributes:
-        text: The text.
-        tokens: The token ids that are read.
-        source: The complete text of the input.
-        span: The (start, end) characters of the piece in it; None if it is not split.
-    """
-
-    text: str
-    tokens: list[int]
-    source: str
-    span: Span | None = None
-
-
-class TextToText(WritingTask):
+class TextToText(TranslatingPredictor, WritingTask):
     """A translator with the vocabularies of its two sides.
 
     Attributes:
         align_by: The attention that aligns words best; it is chosen on validation data after
             training.
-        reads_lines: Whether sources of the training data have several lines; then only a text that
-            is too long is split.
     """
 
-    name = "text_to_text"
-    unsplit: ClassVar[Options] = {"split": "none"}
     config: TextToTextConfig
 
     def __init__(
@@ -202,6 +192,11 @@ class TextToText(WritingTask):
         self.model: Translator = config.model.build(len(source), len(target))
         self.engine: TextEngine = Eager(self._begin)
         self.selection_metric = config.metrics.names[0]
+
+    @property
+    def max_length(self) -> int:
+        """The maximum number of tokens of an input that is answered at once."""
+        return self.config.text.max_length
 
     def describe(self) -> Description:
         """Return that it reads a text with a stop token and generates a text."""
@@ -288,83 +283,6 @@ class TextToText(WritingTask):
             f"words are aligned by {best.by}: {best.agreement:.0%} of its links in "
             f"{counted(len(rows), 'validation pair')} are the same in both directions"
         )
-
-    def prepare(
-        self, inputs: Sequence[str], options: Options = NO_OPTIONS, *, first: int = 0
-    ) -> list[SourceExample]:
-        """Encode the sources; `options` are those of `[generation]`.
-
-        A text that is too long, or has several lines, becomes one example per piece.
-        """
-        generation, most = self.config.generation.changed(options), self.config.text.max_length
-        encoded = self.source.encode_batch(list(inputs))
-        examples: list[SourceExample] = []
-        for number, (text, ids) in enumerate(zip(inputs, encoded, strict=True), first):
-            lines = len(line_spans(text))
-            fits = len(ids) <= most and (lines == 1 or self.reads_lines)
-            if generation.split == "none" or not lines or fits:
-                examples.append(self._example(text, ids, number, generation))
-                continue
-            pieces = split_text(text, self.source.encode_batch, most)
-            examples += self._pieces(text, pieces, number, generation)
-        return examples
-
-    def _example(
-        self, text: str, ids: list[int], number: int, generation: GenerationConfig
-    ) -> SourceExample:
-        most = self.config.text.max_length
-        length = min(len(ids), most)
-        limit = generation.longest(length)
-        return SourceExample(
-            number=number,
-            length=length,
-            encoded=len(ids),
-            weights=(limit + 1) * (length + 1),
-            group=(limit, self.engine.length_group(length)),
-            blank=not ids or not text.strip(),
-            text=text,
-            tokens=ids[:most],
-            source=text,
-            limit=limit,
-            options=generation,
-        )
-
-    def _pieces(
-        self, text: str, pieces: Sequence[TextPiece], number: int, generation: GenerationConfig
-    ) -> Iterator[SourceExample]:
-        """Yield the pieces of a text; the first one has the weights of the joined record."""
-        examples = [
-            self._example(text[piece.start : piece.end], piece.ids, number, generation)
-            for piece in pieces
-        ]
-        read = sum(example.length + 1 for example in examples)
-        weights = read * sum(example.limit + 1 for example in examples)
-        for i, (example, piece) in enumerate(zip(examples, pieces, strict=True)):
-            yield replace(
-                example,
-                piece=i,
-                weights=0 if i else weights,
-                source=text,
-                span=(piece.start, piece.end),
-            )
-
-    def join(self, examples: Sequence[SourceExample], answers: list[Answer]) -> list[Answer]:
-        """Return one answer per input; those to the pieces of a text are joined."""
-        joined = []
-        pairs = zip(examples, answers, strict=True)
-        for _, group in groupby(pairs, key=lambda pair: pair[0].number):
-            parts, translations = zip(*group, strict=True)
-            spans = [example.span for example in parts if example.span is not None]
-            if spans:
-                joined.append(join_answers(parts[0].source, spans, translations))
-            else:
-                joined.append(translations[0])
-        return joined
-
-    def answer(self, examples: Sequence[SourceExample]) -> list[Answer]:
-        """Translate a batch with the engine."""
-        rows = self.generate([example.tokens for example in examples], examples)
-        return [answer_of(hypotheses, self.target.decode) for hypotheses in rows]
 
     def look(
         self, examples: Sequence[SourceExample], answers: Sequence[Answer]

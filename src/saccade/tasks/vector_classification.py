@@ -21,13 +21,8 @@ from saccade.lens.record import AttentionRecord
 from saccade.metrics import ClassificationMetricsConfig
 from saccade.models import VectorClassifier, VectorClassifierConfig
 from saccade.shapes import Bool, Float, Tensor
-from saccade.tasks._shared.answering import (
-    NO_OPTIONS,
-    Answer,
-    Options,
-    classifier_attention,
-    require_no_options,
-)
+from saccade.tasks._shared.answering import NO_OPTIONS, Answer, Options, require_no_options
+from saccade.tasks._shared.attention_records import classifier_attention
 from saccade.tasks._shared.base import Batch, Loss, Progress, Rows, TaskConfig
 from saccade.tasks._shared.classifier import (
     LABEL,

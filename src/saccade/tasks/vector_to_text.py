@@ -31,12 +31,11 @@ from saccade.tasks._shared.description import (
     GeneratedText,
     places_of,
 )
+from saccade.tasks._shared.generating import GenerationExample, answer_of
 from saccade.tasks._shared.seq2seq import (
     CaptionTextConfig,
-    GenerationExample,
     SequenceLossConfig,
     WritingTask,
-    answer_of,
     predicted_places,
     side_of,
 )

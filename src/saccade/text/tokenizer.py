@@ -1,17 +1,17 @@
 """The tokenizer: text to token ids and back, stored in one file."""
 
+from __future__ import annotations
+
 import functools
 import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from jaxtyping import Bool, Int
 from tokenizers import Encoding, normalizers
 from tokenizers import Tokenizer as Backend
 
@@ -21,7 +21,10 @@ from saccade.text.alphabet import BYTES, readable, unspell
 from saccade.text.config import VocabularyConfig
 from saccade.text.controls import OURS, Controls, guess, is_ours
 from saccade.text.counting import require_text
-from saccade.text.training import train
+
+if TYPE_CHECKING:
+    import numpy as np
+    from jaxtyping import Bool, Int
 
 UNUSED = 100_000
 """Number of ids without an entry that a vocabulary may have, in addition to three per entry."""
@@ -108,7 +111,7 @@ class Tokenizer:
         config: VocabularyConfig,
         *,
         progress: Callable[[int], None] | None = None,
-    ) -> "Tokenizer":
+    ) -> Tokenizer:
         """Build a vocabulary from texts; the same texts always give the same file.
 
         Args:
@@ -119,10 +122,12 @@ class Tokenizer:
         Raises:
             TextError: If the texts are empty, or an item is not valid text.
         """
+        from saccade.text.training import train
+
         return cls(train(texts, config, progress=progress).to_str())
 
     @classmethod
-    def from_string(cls, text: str, *, controls: Controls | None = None) -> "Tokenizer":
+    def from_string(cls, text: str, *, controls: Controls | None = None) -> Tokenizer:
         """Build a tokenizer from the text of a tokenizer.json.
 
         Args:
@@ -136,7 +141,7 @@ class Tokenizer:
         return cls(text, controls=controls)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, controls: Controls | None = None) -> "Tokenizer":
+    def load(cls, path: str | os.PathLike[str], *, controls: Controls | None = None) -> Tokenizer:
         """Load a tokenizer.json, ours or that of another tool.
 
         Args:
@@ -168,6 +173,11 @@ class Tokenizer:
     def to_string(self) -> str:
         """Return the text of the tokenizer.json."""
         return self._text
+
+    @property
+    def entries(self) -> Mapping[int, str]:
+        """The entries of the vocabulary, by their ids; some ids may have none."""
+        return self._entries
 
     @functools.cached_property
     def digest(self) -> str:
@@ -222,6 +232,8 @@ class Tokenizer:
     @functools.cached_property
     def ordinary(self) -> Int[np.ndarray, " n"]:
         """The ids that stand for a piece of text: all but control tokens and unknown."""
+        import numpy as np
+
         ids = sorted(self._entries.keys() - self._silent - {self.controls.unknown})
         return np.array(ids, dtype=np.int64)
 
@@ -232,6 +244,8 @@ class Tokenizer:
         Byte-level pieces begin a word with white space, those of WordPiece by the lack of a prefix
         such as ##.
         """
+        import numpy as np
+
         begins = np.ones(len(self), dtype=bool)
         begins[self.ordinary] = [self._begins_word(self._entries[id]) for id in self.ordinary]
         return begins

@@ -19,6 +19,9 @@ from saccade.training.recipe import Recipe, flat
 
 DROPOUT = ((3.0, 0.0), (10.0, 1 / 3), (20.0, 2 / 3))
 """Fractions of a recipe's dropout for budgets of up to so many epochs; above, all of it."""
+KEEP_DROPOUT = ("tagging",)
+"""Tasks whose recipes keep their dropout: after 447 updates (2.8 epochs of builtin:entities),
+rnn-tagger has a span F1 of 99.6 % with it and of 97.7 % without."""
 WARMUP = 0.1
 """Longest warm-up, as a fraction of the updates of the budget."""
 UPDATES_PER_EPOCH = 4
@@ -193,13 +196,16 @@ def _batch(table: Mapping[str, Any], facts: TrainingFacts) -> Iterator[Change]:
     fraction = max(SMALLEST_BATCH, facts.updates_per_epoch / UPDATES_PER_EPOCH)
     often = round(facts.updates_per_epoch, 1)
     updates = "one update reads" if often <= 1 else f"{often:g} updates read"
-    for key in ("training.batch_tokens", "training.update_tokens"):
-        value = table[key] and max(1, round(table[key] * fraction))  # 0 stays 0
-        yield Change(key, value, f"{updates} all training data")
+    batch, update = "training.batch_tokens", "training.update_tokens"
+    smaller = max(1, round(table[batch] * fraction))
+    yield Change(batch, smaller, f"{updates} all training data")
+    # as many batches as before, since processes divide them among them; 0 stays 0
+    batches = math.ceil(table[update] / table[batch])
+    yield Change(update, batches * smaller, f"{updates} all training data")
 
 
 def _dropout(table: Mapping[str, Any], facts: TrainingFacts) -> Iterator[Change]:
-    if facts.epochs is None:
+    if facts.epochs is None or table["task"] in KEEP_DROPOUT:
         return
     scale = next((scale for most, scale in DROPOUT if facts.epochs <= most), 1.0)
     for key in table:

@@ -31,6 +31,7 @@ from saccade.files import (
     write_pieces,
 )
 from saccade.shapes import Tensor
+from saccade.training.sharded_tensors import rows_of, with_rows
 from saccade.training.tensor_files import read_tensors, serialized
 
 log = logging.getLogger(__name__)
@@ -133,10 +134,14 @@ def flatten_optimizer(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
 
 def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
     """Restore the state that `flatten_optimizer` returned; the optimizer keeps its options."""
+    weights = [weight for group in optimizer.param_groups for weight in group["params"]]
     state: dict[int, dict[str, Tensor]] = {}
     for name, value in tensors.items():
         i, _, part = name.partition(".")
-        state.setdefault(int(i), {})[part] = value
+        like = weights[int(i)]
+        divided = value.shape == like.shape  # unlike the number of updates
+        own = with_rows(rows_of(value, like).clone(), like) if divided else value
+        state.setdefault(int(i), {})[part] = own
     optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
 
 

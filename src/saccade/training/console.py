@@ -39,6 +39,8 @@ LINES_EVERY = 30.0
 """Seconds between lines without a terminal."""
 SILENCE = 2.0
 """Seconds of work after which the first line is printed without a terminal."""
+ESTIMATED, LONG = 10.0, 900.0
+"""Seconds of updates after which the time of all steps is known, and from which on it is long."""
 WINDOW = 50
 """Updates over which the speed is averaged."""
 NOT_METRICS = ("step", "epoch", "seconds", "train_loss", "valid_loss")
@@ -92,6 +94,7 @@ class TrainingBar:
         self._console, self._config, self._unit = console, config, unit
         self._recent: deque[tuple[float, int, float]] = deque(maxlen=WINDOW)
         self._last_line = time.monotonic()
+        self._estimated = config.minutes is not None
         self._bar = _bar_on(
             console.console,
             SpinnerColumn(),
@@ -121,9 +124,16 @@ class TrainingBar:
         status = f"loss {loss:.3f} · {speed:,.0f} {self._unit}/s"
         fraction = min(1.0, progress.fraction(self._config))
         self._bar.update(self._row, completed=fraction, step=progress.step, status=status)
+        left = progress.seconds * (1 - fraction) / fraction if fraction else 0.0
+        if not self._estimated and progress.seconds > ESTIMATED:
+            self._estimated = True
+            if left > LONG:
+                self._console.notify(
+                    f"all {self._config.max_steps:,} steps will take about {_duration(left)} more; "
+                    "--minutes 10 sets a shorter budget, and Ctrl-C saves the run at any time"
+                )
         if self._bar.disable and now - self._last_line > LINES_EVERY:
             self._last_line = now
-            left = progress.seconds * (1 - fraction) / fraction if fraction else 0.0
             self._console.notify(
                 f"step {progress.step} · {fraction:.0%} · {status} · {_duration(left)} left"
             )

@@ -17,7 +17,7 @@ class Interruption:
     """Listen for SIGINT and SIGTERM in a `with` block, which then ends with a StoppedError.
 
     A signal leaves the block at once. Inside `heeded` it only sets `requested`, for a loop that
-    looks at it and saves; a second Ctrl-C leaves that, too.
+    looks at it and saves; a second Ctrl-C leaves that, too. A second SIGTERM does nothing.
     """
 
     def __init__(self) -> None:
@@ -66,5 +66,7 @@ class Interruption:
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         again, self.requested = self.requested, True
+        if again and number == signal.SIGTERM:
+            return  # launchers send it to all processes when one has ended
         if not self._heeded or (again and number == signal.SIGINT):
             raise KeyboardInterrupt  # which no `except Exception` on the way can swallow

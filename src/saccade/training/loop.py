@@ -26,11 +26,13 @@ from saccade.tasks import Evaluation, Task
 from saccade.training import checkpoint
 from saccade.training.checkpoint import Checkpoint
 from saccade.training.console import Console
+from saccade.training.copies import Copies
 from saccade.training.distributed import World
 from saccade.training.film import Film
 from saccade.training.interruption import Interruption
 from saccade.training.metric_log import MetricLog
 from saccade.training.optim import Average, freeze
+from saccade.training.parallel import ParallelKind, parallel
 from saccade.training.precision import Precision
 from saccade.training.progress import (
     VALIDATE_EVERY,
@@ -42,7 +44,10 @@ from saccade.training.progress import (
     counted_preparation,
 )
 from saccade.training.recipe import TrainingConfig
-from saccade.training.run import Run, put_tensors, tensors_of
+from saccade.training.run import Run, tensors_of
+from saccade.training.running_statistics import RunningStatistics
+from saccade.training.sharded_tensors import is_sharded, local
+from saccade.training.tensor_files import give_rows
 
 
 @dataclass(frozen=True)
@@ -104,6 +109,7 @@ class Trainer:
         config: the `[training]` options of its recipe.
         run: the run folder that checkpoints, metrics and the best weights are written to.
         world: this process among those that train the task together.
+        copies: the copies of the run folder on other machines.
         precision: the precision of the forward pass.
         console: where progress is shown.
         interruption: whether a signal has requested a stop.
@@ -111,6 +117,7 @@ class Trainer:
             before the first update that a budget in minutes includes.
         rehearse: returns an estimate of the seconds that the report will take.
         film: records the attention to some inputs at every validation.
+        parallel_kind: how the processes divide the weights: "ddp", not at all, or "fsdp".
     """
 
     def __init__(
@@ -121,12 +128,14 @@ class Trainer:
         config: TrainingConfig,
         run: Run,
         world: World,
+        copies: Copies,
         precision: Precision,
         console: Console,
         interruption: Interruption,
         prepare: Callable[[], float] = float,
         rehearse: Callable[[], float] = float,
         film: Film | None = None,
+        parallel_kind: ParallelKind = "ddp",
     ) -> None:
         self.task, self.data, self.run = task, data, run
         self.prepare, self.rehearse = prepare, rehearse
@@ -138,12 +147,14 @@ class Trainer:
         count = len(task.sizes(data.valid))  # of blocks, where examples are parts of one text
         rows = count if config.validate_every else VALIDATED
         self.validated = np.array(spread(range(count), rows), dtype=np.int64)
-        self.world, self.precision = world, precision
+        self.world, self.copies, self.precision = world, copies, precision
         self.console, self.interruption = console, interruption
         self.frozen = freeze(task.model, config.optim.freeze)
-        self.optimizer = config.optim.build(task.model, config.learning_rate, world)
-        self.average = Average(config.average, task.model)
-        self.learner = world.wrap(task)
+        self.parallel = parallel(parallel_kind, task, world, recompute=config.recompute)
+        model = self.parallel.model
+        self.optimizer = config.optim.build(model, config.learning_rate, world)
+        self.average = Average(config.average, model)
+        self.statistics = RunningStatistics(model, world)
         self.film = film
         self.began = time.monotonic()  # of the updates, less the seconds of earlier sessions
         self.stopping = False
@@ -209,12 +220,13 @@ class Trainer:
                 return 0.0  # the next update sees the signal
 
         self.task.eval()
-        return replace(progress, report_seconds=self.world.from_first(rehearse))
+        with self.parallel.complete():
+            return replace(progress, report_seconds=self.world.from_first(rehearse))
 
     def update(self, progress: TrainingProgress) -> tuple[TrainingProgress, Update]:
         """Make one update, by the gradient of the mean loss over the predictions of its batches."""
         config, assigned = self.config, self.data.plan.update(progress.batches)
-        total, count = self.backward(assigned)
+        total, count = self.backward(assigned, progress.batches)
         stop = float(self.interruption.requested)
         total, count, stop, seconds = self.world.sum([total, count, stop, self.seconds()])
         self.stopping = stop > 0
@@ -242,24 +254,33 @@ class Trainer:
         )
         return progress, update
 
-    def backward(self, assigned: Sequence[Assignment]) -> tuple[float, float]:
+    def backward(self, assigned: Sequence[Assignment], read: int) -> tuple[float, float]:
         """Add up the gradients of this process's batches; return the sum of losses and its count.
 
-        Processes exchange gradients with the last batch only.
+        Processes exchange gradients in the last round only. A process without a batch in a round
+        computes one with weight 0, since all take part in every exchange.
+
+        Args:
+            assigned: the batches of this process.
+            read: the batches read before this update.
         """
-        self.task.train()
+        self.parallel.train()
         self.optimizer.zero_grad(set_to_none=True)
-        total = count = 0.0
-        for i, (index, rows) in enumerate(assigned):
+        plan, total, count = self.data.plan, 0.0, 0.0
+        stand_ins = [plan.stand_in(read)] * (plan.rounds - len(assigned))
+        self.statistics.begin()
+        for i, (index, rows) in enumerate([*assigned, *stand_ins]):
             torch.manual_seed(seed_of_batch(self.config.seed, index))
             batch = self.task.collate(self.data.train, rows).to(self.world.device)
-            last = i == len(assigned) - 1
-            with nullcontext() if last else self.world.alone(self.learner):
+            last, weight = i == plan.rounds - 1, float(i < len(assigned))
+            with nullcontext() if last else self.parallel.alone():
                 with self.precision.autocast():
-                    loss = self.learner(batch)
-                loss.total.backward()
-            total += loss.total.item()
-            count += loss.count
+                    loss = self.parallel.loss(batch)
+                (loss.total if weight else loss.total * weight).backward()
+            total += weight * loss.total.item()
+            count += weight * loss.count
+            self.statistics.after_batch(weight)
+        self.statistics.finish(plan.size)
         return total, count
 
     def scale_gradient(self, factor: float) -> float:
@@ -268,8 +289,12 @@ class Trainer:
         Clipping would undo the weights of rare classes, whose gradients are larger by design, so
         the limit grows with the largest weight of an example.
         """
-        gradients = [p.grad for p in self.task.model.parameters() if p.grad is not None]
-        norm = float(torch.nn.utils.get_total_norm(gradients)) * factor
+        weights = [p for p in self.parallel.model.parameters() if p.grad is not None]
+        gradients = [local(p.grad) for p in weights if p.grad is not None]
+        norm = float(torch.nn.utils.get_total_norm(gradients))
+        if any(map(is_sharded, weights)):  # each process has other rows
+            norm = math.sqrt(self.world.sum([norm**2])[0])
+        norm *= factor
         clip = self.config.optim.clip * self.task.largest_weight
         shorter = clip / norm if clip and norm > clip else 1.0
         torch._foreach_mul_(gradients, factor * shorter)
@@ -286,7 +311,8 @@ class Trainer:
         interrupted.
         """
         self.average.before_validation(progress.step)
-        result = self.world.from_first(lambda: self.compare(progress))
+        with self.parallel.complete(self.average.current()):
+            result = self.world.from_first(lambda: self.compare(progress))
         if result is None:
             self.stopping = True
             return progress, None
@@ -310,20 +336,19 @@ class Trainer:
         return progress, validation
 
     def compare(self, progress: TrainingProgress) -> Validation | None:
-        """Validate the averaged weights and keep them if they are the best so far.
+        """Validate the weights of the task and keep them if they are the best so far.
 
         Return None if a signal has interrupted it.
         """
         try:
-            with self.average.in_place():
-                with self.interruption.cancelling():
-                    record, evaluation = self.measure(progress)
-                value = self.judge(record, evaluation)
-                better = all(map(math.isfinite, value)) and (
-                    progress.best is None or value < progress.best
-                )
-                if better:
-                    self.run.keep_best(self.task.model)
+            with self.interruption.cancelling():
+                record, evaluation = self.measure(progress)
+            value = self.judge(record, evaluation)
+            better = all(map(math.isfinite, value)) and (
+                progress.best is None or value < progress.best
+            )
+            if better:
+                self.run.keep_best(self.task.model)
         except StoppedError:
             return None
         return Validation(record, value, better, self.seconds())
@@ -364,36 +389,38 @@ class Trainer:
 
     def save(self, progress: TrainingProgress) -> None:
         """Write a checkpoint; the first process does, the others wait for it."""
-        if self.world.first:
+        tensors = {
+            "weights": tensors_of(self.parallel.model),
+            "optimizer": checkpoint.flatten_optimizer(self.optimizer),
+            "average": self.average.tensors(),
+        }
+        if not self.world.first:
+            give_rows(tensors)
+        else:
             self.run.started()
             state = asdict(progress) | {"metrics_size": self.run.sync_metrics()}
-            tensors = {
-                "weights": tensors_of(self.task.model),
-                "optimizer": checkpoint.flatten_optimizer(self.optimizer),
-                "average": self.average.tensors(),
-            }
             checkpoint.write(
                 self.run.checkpoints,
                 Checkpoint(progress.step, tensors, state),
                 keep=self.config.keep_checkpoints,
             )
-        self.world.wait()
+        self.copies.send()
 
     def restore(self) -> TrainingProgress:
         """Return to the newest intact checkpoint; without one, to the beginning."""
         if self.world.first:  # it cleans up and sets aside; the others then read its choice
             clean_up(self.run.checkpoints)
         else:
-            self.world.wait()
+            self.copies.send()
         saved = checkpoint.newest(self.run.checkpoints)
         if self.world.first:
             if saved is None:
                 self.run.require_start()
             self.run.cut_metrics(0 if saved is None else saved.state["metrics_size"])
-            self.world.wait()
+            self.copies.send()
         if saved is None:
             return TrainingProgress()
-        put_tensors(self.task.model, saved.tensors["weights"], f"checkpoint {saved.step}")
+        self.parallel.put(saved.tensors["weights"], f"checkpoint {saved.step}")
         checkpoint.restore_optimizer(self.optimizer, saved.tensors["optimizer"])
         self.average.restore(saved.tensors["average"])
         state = {key: value for key, value in saved.state.items() if key != "metrics_size"}
@@ -409,6 +436,7 @@ class Trainer:
     def release(self) -> None:
         """Leave the task as one that was never in training: no gradients, nothing frozen."""
         self.optimizer.zero_grad(set_to_none=True)
+        self.parallel.release()
         for parameter in self.frozen:
             parameter.requires_grad = True
 

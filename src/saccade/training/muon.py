@@ -12,6 +12,7 @@ from torch import nn
 from saccade.attention.projection import Packed
 from saccade.shapes import Float, Tensor
 from saccade.training.distributed import World
+from saccade.training.sharded_tensors import is_sharded, local
 
 COEFFICIENTS = (
     (8.3837, -24.7661, 18.3572),
@@ -23,6 +24,8 @@ COEFFICIENTS = (
 singular values that the one before it leaves, from [0.003, 1] on (Amsel et al. 2025)."""
 LONG = 2
 """Columns per row from which iterations on the small matrix X X^T cost less than those on X."""
+SIZE = 0.2
+"""Root mean square of an update by AdamW, relative to the learning rate."""
 SMALLEST = 16
 """Rows and columns below which a matrix is updated by AdamW."""
 Parts = tuple[int, ...]
@@ -44,7 +47,7 @@ def hidden_matrices(model: nn.Module) -> dict[nn.Parameter, Parts]:
     return {
         weight: parts
         for weight, parts in matrices.items()
-        if weight.requires_grad and min(*parts, weight[0].numel()) >= SMALLEST
+        if weight.requires_grad and min(*parts, math.prod(weight.shape[1:])) >= SMALLEST
     }
 
 
@@ -143,6 +146,57 @@ def _shares(shapes: Sequence[torch.Size], count: int) -> list[list[list[int]]]:
     return [list(share.values()) for share in shares]
 
 
+def update_rows(
+    matrices: Sequence[Float[Tensor, "n c"]], parts: Sequence[Parts], world: World
+) -> list[Float[Tensor, "n c"]]:
+    """Orthogonalize matrices of which each process has some rows; scale them by their size.
+
+    Each matrix is gathered in the process that orthogonalizes it, which gives the rows back.
+
+    Args:
+        matrices: the rows of this process: of equal numbers in all processes but the last ones,
+            which have fewer or none.
+        parts: the numbers of rows of the parts of each complete matrix.
+        world: the processes.
+
+    Returns:
+        The rows of this process, times the square root of the longer side of their part.
+    """
+    shapes = [torch.Size((sum(rows), m.shape[1])) for m, rows in zip(matrices, parts, strict=True)]
+    owned = [sorted(i for batch in share for i in batch) for share in _shares(shapes, world.size)]
+    counts = [rows_of_ranks(shape[0], world.size) for shape in shapes]
+    mine = owned[world.rank]
+    received = world.exchange(
+        [[matrices[i] for i in indices] for indices in owned],
+        [[(counts[i][rank], shapes[i][1]) for i in mine] for rank in range(world.size)],
+    )
+    whole = {i: torch.cat([rows[at] for rows in received]) for at, i in enumerate(mine)}
+    pieces = [(i, piece) for i in mine for piece in whole[i].split(parts[i])]
+    directions = orthogonalize_all([piece for _, piece in pieces], World())
+    for (_, piece), direction in zip(pieces, directions, strict=True):
+        piece.copy_(direction * math.sqrt(max(piece.shape)))  # a view of the whole matrix
+    given = world.exchange(
+        [[whole[i].split(counts[i])[rank] for i in mine] for rank in range(world.size)],
+        [[(len(matrices[i]), shapes[i][1]) for i in indices] for indices in owned],
+    )
+    updates = {
+        i: rows
+        for indices, back in zip(owned, given, strict=True)
+        for i, rows in zip(indices, back, strict=True)
+    }
+    return [updates[i] for i in range(len(matrices))]
+
+
+def rows_of_ranks(rows: int, count: int) -> list[int]:
+    """Return how many rows of a matrix each of several processes has.
+
+    >>> rows_of_ranks(5, 4)
+    [2, 2, 1, 0]
+    """
+    most = -(-rows // count)
+    return [min(most, max(0, rows - rank * most)) for rank in range(count)]
+
+
 class Muon(torch.optim.AdamW):
     r"""Muon for the groups of weights with "parts", AdamW for the others.
 
@@ -202,24 +256,31 @@ class Muon(torch.optim.AdamW):
         ]
         if not learned:
             return
-        weights = [weight for weight, _ in learned]
-        gradients = [weight.grad for weight in weights]
-        for weight in weights:
+        for weight, _ in learned:
             if not self.state[weight]:  # AdamW wants a step from every state that is restored
                 self.state[weight] |= {
                     "step": torch.zeros(()),
                     "momentum": torch.zeros_like(weight),
                 }
-        momenta = [self.state[weight]["momentum"] for weight in weights]
+        # of weights that processes have divided among them, the rows of this process
+        weights = [local(weight) for weight, _ in learned]
+        gradients = [local(weight.grad) for weight, _ in learned]
+        momenta = [local(self.state[weight]["momentum"]) for weight, _ in learned]
         torch._foreach_lerp_(momenta, gradients, 1 - group["momentum"])
         directions = torch._foreach_lerp(gradients, momenta, group["momentum"])  # Nesterov
         torch._foreach_mul_(weights, 1 - group["lr"] * group["weight_decay"])
+        if is_sharded(learned[0][0]):
+            matrices = [direction.flatten(1) for direction in directions]
+            updates = update_rows(matrices, [rows for _, rows in learned], self.world)
+            for weight, update in zip(weights, updates, strict=True):
+                weight.add_(update.view(weight.shape), alpha=-group["lr"] * SIZE)
+            return
         parts = [
             (part, towards.flatten(1))
-            for (weight, rows), direction in zip(learned, directions, strict=True)
+            for weight, (_, rows), direction in zip(weights, learned, directions, strict=True)
             for part, towards in zip(weight.split(rows), direction.split(rows), strict=True)
         ]
         updates = orthogonalize_all([towards for _, towards in parts], self.world)
         for (part, towards), update in zip(parts, updates, strict=True):
-            rate = group["lr"] * 0.2 * math.sqrt(max(towards.shape))
+            rate = group["lr"] * SIZE * math.sqrt(max(towards.shape))
             part.add_(update.view(part.shape), alpha=-rate)

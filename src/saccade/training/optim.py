@@ -3,7 +3,6 @@
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -16,6 +15,7 @@ from saccade.errors import RecipeError
 from saccade.shapes import Tensor
 from saccade.training.distributed import World
 from saccade.training.muon import Muon, hidden_matrices
+from saccade.training.sharded_tensors import local, rows_of, with_rows
 
 LATEST = 0.1
 """The fraction of the budget at which a warm-up ends at the latest."""
@@ -225,10 +225,13 @@ class Average:
 
     def __init__(self, config: AverageConfig, model: nn.Module) -> None:
         self.config = config
-        saved = model.state_dict(keep_vars=True).values()  # not the tables that can be rebuilt
-        buffers = [tensor for tensor in saved if tensor.is_floating_point()]
-        unique = {id(tensor): tensor for tensor in (*model.parameters(), *buffers)}
-        self._tensors = list(unique.values())
+        saved = model.state_dict(keep_vars=True)  # not the tables that can be rebuilt
+        buffers = [(name, tensor) for name, tensor in saved.items() if tensor.is_floating_point()]
+        unique: dict[int, tuple[str, Tensor]] = {}
+        for name, tensor in (*model.named_parameters(), *buffers):
+            unique.setdefault(id(tensor), (name, tensor))
+        self._names = [name for name, _ in unique.values()]
+        self._tensors = [tensor for _, tensor in unique.values()]
         self.snapshots: dict[int, list[Tensor]] = {}
         if config.kind == "ema":
             self.snapshots[0] = self._copy()
@@ -238,7 +241,7 @@ class Average:
         """Take in the weights after an update; `step` counts from 0."""
         if self.config.kind == "ema":
             decay = min(self.config.decay, (1 + step) / (10 + step))
-            now = [tensor.detach() for tensor in self._tensors]
+            now = [local(tensor.detach()) for tensor in self._tensors]
             torch._foreach_lerp_(self.snapshots[0], now, 1 - decay)
 
     def before_validation(self, step: int) -> None:
@@ -248,25 +251,21 @@ class Average:
             for old in sorted(self.snapshots)[: -self.config.last]:
                 del self.snapshots[old]
 
-    @contextmanager
-    def in_place(self) -> Iterator[None]:
-        """Put the average in the place of the model's weights inside the block."""
-        own = [tensor.data for tensor in self._tensors]
+    def current(self) -> dict[str, Tensor]:
+        """Return the averages by the names of the weights and buffers; empty if there are none."""
         averaged = [
-            torch.stack(parts).mean(0) for parts in zip(*self.snapshots.values(), strict=True)
+            torch.stack(parts).mean(0) if parts[1:] else parts[0]
+            for parts in zip(*self.snapshots.values(), strict=True)
         ]
-        for tensor, other in zip(self._tensors, averaged or own, strict=True):
-            tensor.data = other
-        try:
-            yield
-        finally:
-            for tensor, mine in zip(self._tensors, own, strict=True):
-                tensor.data = mine
+        return {
+            name: with_rows(average, tensor)
+            for name, average, tensor in zip(self._names, averaged, self._tensors, strict=False)
+        }
 
     def tensors(self) -> dict[str, Tensor]:
         """Return all snapshots by name: "last.500.3" is the fourth weight at step 500."""
         return {
-            f"{self.config.kind}.{step}.{i}": tensor
+            f"{self.config.kind}.{step}.{i}": with_rows(tensor, self._tensors[i])
             for step, tensors in self.snapshots.items()
             for i, tensor in enumerate(tensors)
         }
@@ -279,9 +278,9 @@ class Average:
             if kind == self.config.kind:
                 snapshots.setdefault(int(step), {})[int(i)] = tensor
         self.snapshots = {
-            step: [parts[i].to(p.device) for i, p in enumerate(self._tensors)]
+            step: [rows_of(parts[i], p).to(p.device) for i, p in enumerate(self._tensors)]
             for step, parts in snapshots.items()
         } or self.snapshots
 
     def _copy(self) -> list[Tensor]:
-        return [tensor.detach().clone() for tensor in self._tensors]
+        return [local(tensor.detach()).clone() for tensor in self._tensors]

@@ -51,10 +51,13 @@ class TrainingConfig:
     batch_tokens       maximum tokens in a batch, over all sides, padding included; lower it if
                        memory runs out
     update_tokens      tokens of an update over all processes, rounded up to batches of
-                       `batch_tokens`, so that 1 and 2 processes make the same updates; 0: every
-                       process reads `accumulate` batches for an update. Raise it if the loss is
+                       `batch_tokens`, which the processes divide among them, so that any number
+                       of processes makes the same updates; 0: one batch. Raise it if the loss is
                        noisy
-    accumulate         batches per update and process; above 1 it replaces `update_tokens`
+    accumulate         batches per update over all processes; above 1 it replaces `update_tokens`.
+                       For recipes of earlier versions
+    recompute          compute the activations of each Transformer layer again in the backward
+                       pass, in place of keeping them: less memory, about a third more time
     validate_every     updates between validations; 0 is about every 2 % of the budget, less often
                        where validation would take more than a tenth of the time, and measures the
                        loss on 1000 validation examples at most
@@ -81,6 +84,7 @@ class TrainingConfig:
     batch_tokens: Count = 4096
     update_tokens: Whole = 0
     accumulate: Count = 1
+    recompute: bool = False
     validate_every: Whole = 0
     validate_items: Whole = 200
     checkpoint_every: Count = 500
@@ -100,16 +104,33 @@ class TrainingConfig:
                 'or select_by = "loss"'
             )
 
-    def batches_per_update(self, processes: int = 1) -> int:
-        """Return the number of batches of an update over all processes, a multiple of them.
+    def batches_per_update(self) -> int:
+        """Return the number of batches of an update over all processes.
 
         Example:
-            >>> TrainingConfig(batch_tokens=1000, update_tokens=4000).batches_per_update(2)
+            >>> TrainingConfig(batch_tokens=1000, update_tokens=4000).batches_per_update()
             4
         """
         if not self.update_tokens or self.accumulate > 1:
-            return self.accumulate * processes
-        return math.ceil(self.update_tokens / self.batch_tokens / processes) * processes
+            return self.accumulate
+        return math.ceil(self.update_tokens / self.batch_tokens)
+
+    def require_divisible(self, processes: int) -> None:
+        """Raise a RecipeError if there are more processes than batches of an update.
+
+        Example:
+            >>> TrainingConfig(batch_tokens=1000, update_tokens=4000).require_divisible(3)
+        """
+        batches, tokens = self.batches_per_update(), self.batch_tokens
+        if processes > batches:
+            update = self.update_tokens or batches * tokens
+            raise RecipeError(
+                f"{processes} processes cannot divide an update among them: batches per update: "
+                f"{batches}, of training.batch_tokens = {tokens}. Start at most {batches}; or give "
+                f"each a smaller batch, with --set training.update_tokens={update} "
+                f"--set training.batch_tokens={math.ceil(update / processes)}; or make larger "
+                f"updates, with --set training.update_tokens={processes * tokens}"
+            )
 
     def plan(self, lengths: Integers, *, rank: int = 0, processes: int = 1) -> Plan:
         """Return the plan of the batches that a process reads of examples of these lengths."""
@@ -117,9 +138,9 @@ class TrainingConfig:
             lengths=lengths,
             budget=self.batch_tokens,
             seed=self.seed,
+            size=self.batches_per_update(),
             rank=rank,
             world=processes,
-            accumulate=self.batches_per_update(processes) // processes,
         )
 
 
@@ -210,7 +231,9 @@ def load(
     if model is not None:
         _require_task(table, str(name))
         by_hand.add("model")
-        kinds = config.classes(get_type_hints(tasks.config_of(table["task"]))["model"])
+        options = tasks.config_of(table["task"])
+        model = options.start_from(model)
+        kinds = config.classes(get_type_hints(options)["model"])
         known = {entry.name for kind in kinds for entry in fields(kind)}
         shared = {key: value for key, value in model.items() if key in known}
         own = table.get("model", {})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from time import monotonic
 from typing import Any
 
@@ -71,13 +72,11 @@ def write_report(
     Args:
         run: the run folder.
         task: the task with its best weights.
-        evaluation: predictions for validation items, and their metrics.
+        evaluation: predictions for validation items, their metrics, and measures of attention.
         baselines: the baselines on the same items.
         remarks: sentences about the result.
         samples: whether the report may quote inputs, references and predictions.
     """
-    if evaluation is not None:
-        evaluation = _measured(task, evaluation, MEASURED)
     page = _page(run, task, evaluation, baselines, remarks, samples=samples)
     write_file(run.folder / "report.html", page.encode(), "the run itself is kept")
 
@@ -97,15 +96,15 @@ def rehearse_report(
     evaluation = validated(task, few)
     began = monotonic()
     if evaluation is not None:
-        evaluation = _measured(task, evaluation, REHEARSED)
+        evaluation = looked_into(task, evaluation, REHEARSED)
     measured = monotonic()
     _page(run, task, evaluation, baselines, (), samples=True)
     times = min(MEASURED, len(items)) / max(1, len(few))
     return times * (measured - began) + monotonic() - measured
 
 
-def _measured(task: Task, evaluation: Evaluation, most: int) -> Evaluation:
-    """Return the evaluation with measures of attention, if the model has any."""
+def looked_into(task: Task, evaluation: Evaluation, most: int = MEASURED) -> Evaluation:
+    """Return the evaluation with measures of attention by a few items, if the model has any."""
     with suppress(WatchError):
         return with_attention(task, evaluation, most=most)
     return evaluation
@@ -177,7 +176,7 @@ def _about(run: Run, task: Task) -> str:
     source = about.get("source")
     parts = [f"Saccade report of {type(task.model).__name__}, {task.name.replace('_', ' ')}"]
     if isinstance(about.get("recipe"), str):
-        parts.append(f"recipe {about['recipe']}")
+        parts.append(f"recipe {Path(about['recipe']).stem}")
     if isinstance(source, str):
         parts.append(f"data {source}")
     if isinstance(about.get("started"), str):

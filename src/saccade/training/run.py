@@ -9,7 +9,7 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +25,6 @@ from saccade.files import (
     KEPT,
     clean_up,
     disk_errors,
-    parse_json,
-    read_json,
     read_text,
     write_file,
 )
@@ -36,6 +34,7 @@ from saccade.training import checkpoint, manifest
 from saccade.training import recipe as recipes
 from saccade.training.outline import without_memory
 from saccade.training.recipe import Recipe, flat
+from saccade.training.run_folder import BEGINNING, RunFolder
 from saccade.training.tensor_files import read_shapes, read_tensors, serialized
 from saccade.training.upgrade import FORMAT, upgraded
 
@@ -60,9 +59,6 @@ SPARE = 100
 CLEANED = "cleaned"
 """Key of run.json that is true after the checkpoints were removed on purpose."""
 
-BEGINNING = ".beginning"
-"""Name of a file that marks a folder as not a run yet, until the first update is made."""
-
 NOT_BEGUN = "the run was not begun"
 """Part of an error about a run that was not there before."""
 
@@ -71,7 +67,7 @@ LOCK = ".lock"
 
 
 @dataclass(frozen=True)
-class Run:
+class Run(RunFolder):
     """A run folder: recipe, vocabularies, weights, checkpoints and metrics.
 
     Args:
@@ -84,42 +80,6 @@ class Run:
         >>> run.weights.name
         'model.safetensors'
     """
-
-    folder: Path
-
-    @property
-    def checkpoints(self) -> Path:
-        """Folder of the checkpoints."""
-        return self.folder / "checkpoints"
-
-    @property
-    def metrics(self) -> Path:
-        """File of the measurements, one JSON object per line."""
-        return self.folder / "metrics.jsonl"
-
-    @property
-    def weights(self) -> Path:
-        """File of the best weights."""
-        return self.folder / "model.safetensors"
-
-    @property
-    def initial(self) -> Path:
-        """File of the weights that were taken from another model, if there was a warm start."""
-        return self.folder / "initial.safetensors"
-
-    @property
-    def sampled(self) -> Path:
-        """File of some validation items, by which engines are compared."""
-        return self.folder / "samples.jsonl"
-
-    @property
-    def film(self) -> Path:
-        """File of the attention to some validation inputs at every validation."""
-        return self.folder / "film.json"
-
-    def exists(self) -> bool:
-        """Return whether the folder holds a run that has begun."""
-        return (self.folder / "run.json").exists() and not (self.folder / BEGINNING).exists()
 
     @contextmanager
     def locked(self, wait: float = 0.0) -> Iterator[None]:
@@ -261,34 +221,19 @@ class Run:
         contents = {name: content.encode() for name, content in task.files().items()}
         manifest.replace_files(self.folder, contents, kept)
 
-    def about(self) -> dict[str, Any]:
-        """Return what the run began with: its format, data, threads.
+    def naming(self) -> dict[str, Any]:
+        """Return the options of `open_corpus` that name the columns, as given to `train`.
 
-        Raises:
-            RunError: if the folder is not a run, is damaged, or was written by a newer version.
+        They are empty if the names of the columns were known anyway, and in runs of older versions.
         """
-        path = self.folder / "run.json"
-        try:
-            about = read_json(path)
-            number = int(about["format"])
-        except (FileNotFoundError, NotADirectoryError):
-            raise RunError(self._not_a_run()) from None
-        except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
-            raise RunError(f"{path} is damaged: {brief(error)}. Restore it from a copy") from None
-        if number > FORMAT:
-            raise RunError(
-                f"{self.folder} was written by a newer Saccade ({about.get('saccade')}, run format "
-                f"{number}; this one reads up to {FORMAT}): upgrade Saccade to read it"
-            )
-        return dict(about)
-
-    def languages(self) -> tuple[str, str] | None:
-        """Return the source and target language of the training data, if run.json records them."""
-        codes = self.about().get("languages")
-        match codes:
-            case [str() as source, str() as target]:
-                return source, target
-        return None
+        about, naming = self.about(), dict[str, Any]()
+        match about.get("pair"):
+            case str() as pair:
+                naming["pair"] = pair
+        match about.get("columns"):
+            case dict() as columns if columns and all(isinstance(x, str) for x in columns.values()):
+                naming["columns"] = columns
+        return naming
 
     def splitting(self, valid_fraction: float | None = None) -> dict[str, Any]:
         """Return the options of `open_corpus` by which the run's validation set was held out.
@@ -322,8 +267,8 @@ class Run:
 
     def recipe(self) -> Recipe:
         """Return the resolved recipe of the run."""
-        number = int(self.about()["format"])
-        path = self.folder / "recipe.toml"
+        about = self.about()
+        number, path = int(about["format"]), self.folder / "recipe.toml"
         try:
             text = read_text(path, recipes.LARGEST)
         except (OSError, UnicodeDecodeError) as error:
@@ -332,7 +277,7 @@ class Run:
             ) from None
         with _damage_as_error(f"{path} cannot be used"):
             table = upgraded(recipes.parse(text, str(path)), number)
-            return recipes.from_table(table, str(path))
+            return _with_size_of_update(recipes.from_table(table, str(path)), about)
 
     def task(self) -> Task:
         """Return the trained task with its best weights, ready to predict.
@@ -463,17 +408,6 @@ class Run:
             lines.append(json.dumps({"inputs": inputs, "references": item.references}) + "\n")
         write_file(self.sampled, "".join(lines).encode(), "the run itself is kept")
 
-    def samples(self) -> list[Item]:
-        """Return the kept items; none if the run is older, imported, or the file is damaged."""
-        try:
-            rows = [parse_json(line) for line in read_text(self.sampled).splitlines()]
-            return [
-                Item(tuple(row["inputs"]), tuple(row["references"]), line)
-                for line, row in enumerate(rows, start=1)
-            ]
-        except (OSError, ValueError, KeyError, TypeError):
-            return []
-
     def cut_metrics(self, size: int) -> None:
         """Drop the measurements after a checkpoint, since those steps are done again."""
         with self.metrics.open("ab") as file:
@@ -553,17 +487,6 @@ class Run:
         with _damage_as_error(f"{what} cannot be built"):
             return recipe.options.restore(self.folder)
 
-    def _not_a_run(self) -> str:
-        if not self.folder.exists():
-            return f"the run folder {self.folder} does not exist; check the path"
-        if not self.folder.is_dir():
-            return f"{self.folder} is a file, not a run folder; give the folder that contains it"
-        content = ", ".join(sorted(os.listdir(self.folder))[:6]) or "nothing"
-        return (
-            f"{self.folder} is not a run folder: it has no run.json, but {content}. Give a folder "
-            "that `saccade train` or `saccade import` wrote"
-        )
-
 
 _CHANGEABLE = ("training.", "generation.", "metrics.", "loss.")
 """Tables of a recipe that the shapes and the meaning of the weights do not depend on."""
@@ -585,7 +508,7 @@ _CHANGES = {
     "threads": "the number of threads has changed from {before} to {now}: the last bits of sums "
     "may differ",
     "world": "the number of processes has changed from {before} to {now}",
-    "batches_per_update": "the number of batches of an update has changed from {before} to {now}",
+    "update_batches": "the number of batches of an update has changed from {before} to {now}",
     "device": "the device has changed from {before} to {now}",
     "precision": "the precision has changed from {before} to {now}",
 }
@@ -603,6 +526,19 @@ def _damage_as_error(what: str) -> Iterator[None]:
         raise RunError(
             f"{what} ({type(error).__name__}: {brief(error)}). Restore it from a copy"
         ) from error
+
+
+def _with_size_of_update(recipe: Recipe, about: Mapping[str, Any]) -> Recipe:
+    """Keep the size of the updates of a run that an earlier version began.
+
+    There, it grew with the number of processes, and run.json has the number of batches.
+    """
+    training, batches = recipe.training, about.get("batches_per_update")
+    size = training.batches_per_update()
+    if not isinstance(batches, int) or batches <= size or batches != about.get("world", 1) * size:
+        return recipe
+    update = batches * training.batch_tokens
+    return replace(recipe, training=replace(training, update_tokens=update, accumulate=1))
 
 
 def tensors_of(model: nn.Module) -> dict[str, Tensor]:

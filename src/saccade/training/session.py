@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache, cached_property, partial
@@ -22,7 +23,7 @@ from saccade.data.sources.text_files import read_lines
 from saccade.data.survey import notes, survey
 from saccade.data.validation_split import GIVEN, STRATIFIED
 from saccade.errors import BrokenImagesError, DataError, RunError, joined
-from saccade.interfaces import HasEngine
+from saccade.files import user_cache
 from saccade.lens.alignment.gold import Gold, GoldFile, SentencePair, parse_gold
 from saccade.tasks import (
     Aligns,
@@ -32,7 +33,7 @@ from saccade.tasks import (
     best_baseline,
     measure_baselines,
 )
-from saccade.tasks.measures import require_measurable, with_attention
+from saccade.tasks.measures import belief, require_measurable, with_attention
 from saccade.training import checkpoint, distributed
 from saccade.training import precision as precisions
 from saccade.training import recipe as recipes
@@ -46,16 +47,25 @@ from saccade.training.adapt import (
 from saccade.training.baselines import DataPlace, baseline_remarks, keep_baselines
 from saccade.training.choice import RecipeChoice, choose_recipe
 from saccade.training.console import Console
+from saccade.training.copies import Copies
 from saccade.training.distributed import World
+from saccade.training.examples import examples_of
 from saccade.training.film import Film
 from saccade.training.interruption import Interruption
 from saccade.training.loop import Trainer, TrainingData, spread
+from saccade.training.parallel import ParallelKind
 from saccade.training.progress import counted_preparation
 from saccade.training.recipe import Recipe
-from saccade.training.report import rehearse_report, report_due, validated, write_report
+from saccade.training.report import (
+    looked_into,
+    rehearse_report,
+    report_due,
+    validated,
+    write_report,
+)
 from saccade.training.run import Run, tensors_of
 from saccade.training.speed import TRAINED, seconds_per_update
-from saccade.training.summary import keep_scores
+from saccade.training.validation_scores import ValidationScores, keep_scores
 from saccade.training.warm_start import WarmStart, open_warm_start
 
 ALIGNMENT = Column("alignment", ("alignments", "links"), required=False)
@@ -88,6 +98,7 @@ def train(
     cache: str | Path | None = None,
     elapsed: float | None = 0.0,
     world: World | None = None,
+    parallel: ParallelKind = "ddp",
     console: Console | None = None,
 ) -> Task:
     """Train a recipe on data into a run folder.
@@ -124,6 +135,8 @@ def train(
         elapsed: seconds of `minutes` that have passed before the call; None if the minutes begin
             with the first update, as in a comparison, whose first recipe encodes data for others.
         world: this process among several that train together; see `training.distributed`.
+        parallel: "ddp": each of these has all weights; "fsdp": each has a part of them, for models
+            that do not fit into the memory of one.
         console: where messages and progress go; stderr if left out.
 
     Returns:
@@ -151,9 +164,17 @@ def train(
     overrides = [f"training.{name}={value}" for name, value in budget.items() if value is not None]
     reading: dict[str, Any] = {"pair": pair, "columns": columns}
     keep_freed_memory()
-    with Interruption() as interruption:
-        run, choice = Run(Path(out)), None
-        resumed = (resume or world.attempt > 0) and run.exists()
+    place = precisions.pick_device(device, world.local_rank if world.size > 1 else None)
+    run = Run(Path(out))
+    with (
+        Interruption() as interruption,
+        distributed.joined(replace(world, device=place)) as world,
+    ):
+        resume, copies = resume or world.attempt > 0, Copies(run, world)
+        copies.prepare(resume=resume)
+        choice, resumed = None, resume and run.exists()
+        if resumed and not any(reading.values()):
+            reading |= run.naming()
         if recipe is None and resumed:
             recipe = run.folder / "recipe.toml"
         elif recipe is None:
@@ -162,12 +183,15 @@ def train(
             choice = choose_recipe(data, **reading, changes=known, processes=world.size)
             recipe, changes = choice.recipe, (*choice.changes, *changes)
         initial, model = _initialisation(run, init, resumed=resumed)
+        if initial is not None and initial.has_scale:
+            images = hasattr(recipes.load(recipe).options, "image")
+            changes = ["image.scale=init", *changes] if images else changes
         chosen = recipes.load(recipe, [*changes, *overrides], model)
         if resumed and str(recipe) == run.about().get("recipe"):
             chosen = run.recipe_for_resuming(chosen)
         if by_hand is not None:
             chosen = replace(chosen, by_hand=frozenset(by_hand))
-        place = precisions.pick_device(device, world.local_rank if world.size > 1 else None)
+        naming = {"pair": reading["pair"], "columns": parse_columns(reading["columns"]) or None}
         splitting = {"rule": split_rule, "valid_fraction": _positive(valid_fraction)}
         reading |= run.splitting(valid_fraction) if resumed else splitting
         reading["skip_broken"] = skip_broken
@@ -177,21 +201,24 @@ def train(
             choice=choice,
             initial=initial,
             open_data=partial(sources.open_corpus, data, chosen.options.columns, **reading),
-            place=DataPlace(data=str(data), pair=pair, columns=parse_columns(columns) or None),
-            world=replace(world, device=place),
+            place=DataPlace(data=str(data), **naming),
+            world=world,
+            copies=copies,
+            parallel=parallel,
             precision=precisions.choose(precision, place),
             console=console,
             interruption=interruption,
-            cache=Path(cache or default_cache()),
+            cache=Path(cache or user_cache()),
             began=began,
             origin={
                 "recipe": str(recipe),
                 "source": str(data),
                 "started": datetime.now().astimezone().isoformat(timespec="seconds"),
                 "samples": samples,
+                **{name: value for name, value in naming.items() if value},
             },
         )
-        return job.run_all(resume=resume or world.attempt > 0)
+        return job.run_all(resume=resume)
 
 
 def _initialisation(
@@ -219,7 +246,11 @@ def load(run: str | Path, *, device: str = "cpu") -> Task:
     Raises:
         RunError: if the folder is not a run, is damaged, or has no weights yet.
     """
-    return Run(Path(run)).task().to(precisions.pick_device(device))
+    folder = Run(Path(run))
+    task = folder.task().to(precisions.pick_device(device))
+    with suppress(RunError):  # a damaged file of scores
+        task.belief = ValidationScores.read(folder).belief
+    return task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -294,7 +325,7 @@ def assess(
         split: which split of a folder: "train", "valid" or "test".
         pair: for parallel text files, the two languages, such as "en-de".
         columns: names of columns in the data by the names that the task knows them by: a mapping,
-            or "source=english,target=french".
+            or "source=english,target=french"; those of the training if left out.
         run: the task's run folder; of the data that it was trained on, the split "valid" is then
             what training held out.
         skip_broken: leave out images and vector files that are missing or damaged.
@@ -312,6 +343,8 @@ def assess(
         raise DataError(f"there is no split {split!r}; choose one of {', '.join(SPLITS)}")
 
     reading: dict[str, Any] = {"pair": pair, "columns": columns, "skip_broken": skip_broken}
+    if run is not None and not (pair or columns):
+        reading |= _naming_of(Run(Path(run)), data, task.columns, split)
     training = None if run is None else _held_out(Run(Path(run)), data, task.columns, reading)
     if training is not None and split == "valid":
         splitting = Run(Path(run or "")).splitting()
@@ -351,6 +384,17 @@ def assess(
     evaluation = task.evaluate(items, **options)
     notify("measuring attention")
     return with_attention(task, evaluation, golds=golds, back=back)
+
+
+def _naming_of(run: Run, data: str | Path, columns: Sequence[Column], split: str) -> dict[str, Any]:
+    """Return the names of columns that training was given, if the data has such columns too."""
+    if not (naming := run.naming()):
+        return naming
+    try:
+        sources.open_corpus(data, columns, **naming, valid_fraction=0.0, required=(split,))
+    except DataError:  # opening it by the usual names reports what is wrong
+        return {}
+    return naming
 
 
 def _held_out(
@@ -416,11 +460,6 @@ def golds_of(split: Split, items: Sequence[Item], file: GoldFile | None) -> list
     return [first[item.inputs[0]] for item in items]
 
 
-def default_cache() -> Path:
-    """Return the folder of encoded data that is used unless another is given."""
-    return Path.home() / ".cache" / "saccade"
-
-
 @dataclass(frozen=True, kw_only=True)
 class _Job:
     """A training run and everything it needs."""
@@ -432,6 +471,8 @@ class _Job:
     open_data: Callable[[], Corpus]
     place: DataPlace
     world: World
+    copies: Copies
+    parallel: ParallelKind
     precision: precisions.Precision
     console: Console
     interruption: Interruption
@@ -449,26 +490,50 @@ class _Job:
 
         What can be checked without data is checked before the data is opened.
         """
-        with distributed.joined(self.world) as world:
-            job = replace(self, world=world)
-            if not world.first:
-                world.wait()
-                return job.fit(self.run.initial_task(self.recipe.training.seed))
-            if not self.run.exists():
-                self.run.require_new()  # before the lock writes a file
-            with self.run.locked():
-                job.require_place(resume=resume)
-                with self.run.provisional():
-                    with self.console.working(f"reading {self.origin['source']}"):
-                        corpus = job.corpus
-                    job.notify(corpus.summary)
-                    if self.choice is not None:
-                        job.notify(self.choice.reason)
-                    for remark in corpus.remarks:
-                        job.notify(remark)
-                    task = job.begin()
-                    world.wait()
-                    return job.fit(task or self.run.initial_task(self.recipe.training.seed))
+        if self.world.from_first(self.needs_one_process):
+            return self.run_alone(resume=resume)
+        if not self.world.first:
+            with self.copies.open():
+                self.copies.send()
+                return self.fit(self.run.initial_task(self.recipe.training.seed))
+        if not self.run.exists():
+            self.run.require_new()  # before the lock writes a file
+        with self.run.locked():
+            self.require_place(resume=resume)
+            with self.run.provisional():
+                with self.console.working(f"reading {self.origin['source']}"):
+                    corpus = self.corpus
+                self.notify(corpus.summary)
+                if self.choice is not None:
+                    self.notify(self.choice.reason)
+                for remark in corpus.remarks:
+                    self.notify(remark)
+                task = self.begin()
+                self.copies.send()
+                return self.fit(task or self.run.initial_task(self.recipe.training.seed))
+
+    def needs_one_process(self) -> bool:
+        """Return whether the processes have only one batch per update, which the user did not ask.
+
+        The recipe was chosen by the data, or a run of one process is resumed.
+        """
+        begun = self.run.exists()
+        if self.world.size == 1 or self.copies.any or not (begun or self.choice is not None):
+            return False
+        recipe = self.run.recipe() if begun else self.recipe
+        return recipe.training.batches_per_update() == 1
+
+    def run_alone(self, *, resume: bool) -> Task:
+        """Train in the first process, with the threads of all; the others wait for it."""
+        if self.world.first:
+            alone = World(device=self.world.device)
+            with self.world.all_threads():
+                job = replace(self, world=alone, copies=Copies(self.run, alone))
+                task = job.run_all(resume=resume)
+            self.world.wait()
+            return task
+        self.world.wait()
+        return self.run.task().to(self.world.device)
 
     def require_place(self, *, resume: bool) -> None:
         """Raise if the folder holds other files or a run that may not be resumed.
@@ -480,6 +545,7 @@ class _Job:
         else:
             self.run.require_new()
             self.recipe.options.require_files()
+            self.recipe.training.require_divisible(self.world.size)
 
     def begin(self) -> Task | None:
         """Begin the run and return its task; None if there is a run that can be resumed."""
@@ -488,7 +554,7 @@ class _Job:
             "data": {name: split.digest() for name, split in splits.items() if name != "test"},
             "threads": torch.get_num_threads(),
             "world": self.world.size,
-            "batches_per_update": self.recipe.training.batches_per_update(self.world.size),
+            "update_batches": self.recipe.training.batches_per_update(),
             "device": self.world.device.type,
             "precision": self.precision.name,
         }
@@ -500,10 +566,12 @@ class _Job:
             return None
         facts |= self.survey()
         torch.manual_seed(self.recipe.training.seed)
-        folder = None if self.initial is None else self.initial.folder
         adaptation = adapt(self.recipe, self.text_facts())
-        with self.console.counting("reading the training data, rows:") as bar:
+        vocabulary = nullcontext() if self.initial is None else self.initial.vocabulary()
+        with vocabulary as folder, self.console.counting("reading the training data, rows:") as bar:
             task = adaptation.recipe.options.create(splits["train"], bar.to, folder)
+        taken = {} if self.initial is None else self.initial.fitting(task)
+        task.model.load_state_dict(taken, strict=False)  # encoded data may depend on them
         adaptation, used = self.adapted(adaptation, task)
         for reason in adaptation.reasons:
             self.notify(reason)
@@ -519,13 +587,11 @@ class _Job:
         if self.initial is None:
             self.run.begin(adaptation.recipe, task, {**facts, **self.origin})
             return None if used else task
-        taken = self.initial.fitting(task)
-        facts |= {**self.origin, "init": str(folder)}
+        facts |= {**self.origin, "init": str(self.initial.folder)}
         self.run.begin(adaptation.recipe, task, facts, taken)
-        task.model.load_state_dict(taken, strict=False)
         new = [name for name in tensors_of(task.model) if name not in taken]
         count = "1 tensor" if len(taken) == 1 else f"{len(taken)} tensors"
-        self.notify(f"{count} taken from {folder}; new: {', '.join(new) or 'none'}")
+        self.notify(f"{count} taken from {self.initial.folder}; new: {', '.join(new) or 'none'}")
         return None if used else task
 
     def text_facts(self) -> TrainingFacts:
@@ -602,7 +668,8 @@ class _Job:
 
     def fit(self, task: Task) -> Task:
         """Train the task; return it with its best weights."""
-        task.to(self.world.device)
+        if self.parallel == "ddp":  # a model in parts need not fit on the device
+            task.to(self.world.device)
         recipe = self.run.recipe()  # as it was adapted
         data = self.encode(task, recipe)
         parameters = sum(p.numel() for p in task.parameters())
@@ -611,6 +678,11 @@ class _Job:
             f"{len(data.plan.lengths):,} training examples, {len(data.valid):,} for validation · "
             f"{self.world.device}, {self.precision.name}, threads: {torch.get_num_threads()}"
         )
+        if data.plan.size % self.world.size:
+            self.notify(
+                f"{self.world.size} processes do not divide the batches of an update "
+                f"({data.plan.size}) evenly, so some of them wait for the others"
+            )
         baselines = cache(partial(self.baselines, task, data))
         first = max(checkpoint.steps(self.run.checkpoints), default=0)
 
@@ -626,12 +698,14 @@ class _Job:
             config=recipe.training,
             run=self.run,
             world=self.world,
+            copies=self.copies,
             precision=self.precision,
             console=self.console,
             interruption=self.interruption,
             prepare=prepare,
             rehearse=lambda: rehearse_report(self.run, task, data.items, baselines()),
             film=Film(self.run, task, data.items) if self.keeps_samples() else None,
+            parallel_kind=self.parallel,
         ).fit()
         self.world.wait()
         self.run.load_best(task.model)
@@ -648,6 +722,8 @@ class _Job:
         if self.world.first and report_due(self.run):
             with self.world.all_threads():
                 self.finish(task, data, baselines())
+        if self.copies.any:
+            self.copies.send()  # of the report
         return task
 
     def baselines(self, task: Task, data: TrainingData) -> list[Baseline]:
@@ -658,7 +734,7 @@ class _Job:
     def finish(self, task: Task, data: TrainingData, baselines: Sequence[Baseline]) -> None:
         """Calibrate the task, measure it beside its baselines, and write its report.
 
-        Some items are kept to compare engines by.
+        Some items are kept to compare engines by, and to try the model with.
         """
         self.run.trim()
         self.notify("measuring the best weights for the report")
@@ -667,15 +743,18 @@ class _Job:
             self.notify(remark)
         evaluation = validated(task, data.items)
         keep_baselines(self.run, baselines, self.place)
+        looked = None
         if evaluation is not None:
+            looked = looked_into(task, evaluation)
+            task.belief = belief(looked.meanings)
             counts = {"train": len(data.plan.lengths), "valid": len(data.valid)}
-            keep_scores(self.run, task, evaluation, counts)
+            keep_scores(self.run, task, evaluation, counts, task.belief)
         scores = {} if evaluation is None else evaluation.scores
         _, remarks = baseline_remarks(self.run, task, scores, baselines)
         samples = self.keeps_samples()
-        write_report(self.run, task, evaluation, baselines, remarks, samples=samples)
-        if samples and isinstance(task, HasEngine):
-            self.run.keep_samples(data.items)
+        write_report(self.run, task, looked, baselines, remarks, samples=samples)
+        if samples:
+            self.run.keep_samples(examples_of(task, data.items))
         for line in (*(evaluation.remarks if evaluation else ()), *remarks):
             self.notify(line)
 

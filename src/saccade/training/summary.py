@@ -6,94 +6,26 @@ import math
 import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
 from saccade import recipes as builtin
-from saccade.errors import RunError, SaccadeError, brief
-from saccade.files import read_json
+from saccade.errors import SaccadeError
 from saccade.interop.model_card import CardFacts
-from saccade.lens.formatting import readable_json
-from saccade.metrics.score import MetricScore
-from saccade.tasks import Baseline, Evaluation, Standing, Task, read_baselines, standing
-from saccade.training import manifest
+from saccade.tasks import Baseline, Standing, read_baselines, standing
 from saccade.training.report import read_metrics, report_due
 from saccade.training.run import CLEANED, Run
 from saccade.training.tensor_files import read_shapes
+from saccade.training.validation_scores import ValidationScores, score_json
 
-EVALUATION = "evaluation.json"
-"""The file of a run folder with the scores of its best weights on the validation set."""
-FORMAT = 1
 DEPTH = 6
 """Maximum depth of folders that are searched for runs."""
 NOT_METRICS = ("step", "epoch", "seconds", "train_loss", "valid_loss")
 """Names in the record of a validation that are not metrics of the task."""
 
 State = Literal["finished", "unfinished", "imported"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class ValidationScores:
-    """The content of evaluation.json.
-
-    Attributes:
-        metric: The metric that matters most.
-        scores: The scores of the best weights, by metric.
-        items: The number of validation items they were measured on.
-        examples: The number of examples that were encoded, by split.
-    """
-
-    metric: str = ""
-    scores: Mapping[str, MetricScore] = field(default_factory=dict)
-    items: int = 0
-    examples: Mapping[str, int] = field(default_factory=dict)
-
-    @classmethod
-    def read(cls, run: Run) -> ValidationScores:
-        """Return the content of a run's file; an empty one if the run has no such file.
-
-        Raises:
-            RunError: if the file is damaged.
-        """
-        path = run.folder / EVALUATION
-        try:
-            table = read_json(path)
-            return cls(
-                metric=str(table["metric"]),
-                scores={name: _score(name, entry) for name, entry in table["scores"].items()},
-                items=int(table["items"]),
-                examples={str(name): int(count) for name, count in table["examples"].items()},
-            )
-        except (FileNotFoundError, NotADirectoryError):
-            return cls()
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
-            raise RunError(
-                f"{path} cannot be read: {type(error).__name__}: {brief(error)}. Restore "
-                "it from a copy"
-            ) from None
-
-
-def keep_scores(run: Run, task: Task, evaluation: Evaluation, examples: Mapping[str, int]) -> None:
-    """Write evaluation.json into a run folder.
-
-    Args:
-        run: the run folder.
-        task: the task with its best weights.
-        evaluation: its evaluation on validation items.
-        examples: the number of examples by split.
-    """
-    table = {
-        "format": FORMAT,
-        "metric": task.comparison_metric,
-        "split": "valid",
-        "items": len(evaluation.items),
-        "examples": dict(examples),
-        "scores": {name: _score_json(score) for name, score in evaluation.scores.items()},
-    }
-    contents = {EVALUATION: readable_json(table).encode()}
-    manifest.replace_files(run.folder, contents, "the run itself is kept")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,7 +155,7 @@ class RunSummary:
             "metric": self.metric or None,
             "value": self.value,
             "items": self.valid.items,
-            "scores": {name: _score_json(score) for name, score in self.valid.scores.items()},
+            "scores": {name: score_json(score) for name, score in self.valid.scores.items()},
             "baselines": [baseline.as_json() for baseline in self.baselines],
             "standing": None if self.standing is None else self.standing.as_json(),
             "steps": self.last.get("step"),
@@ -274,7 +206,7 @@ def summarize(folder: str | Path) -> RunSummary:
         task=recipe.task,
         recipe=str(about.get("recipe", "")),
         data=str(about.get("source", about.get("imported", ""))),
-        started=_started(run, about),
+        started=run.begun_at(),
         model=type(getattr(recipe.options, "model", None)).__name__.removesuffix("Config"),
         parameters=None if shapes is None else sum(map(math.prod, shapes.values())),
         model_bytes=run.weights.stat().st_size if run.weights.exists() else 0,
@@ -309,30 +241,3 @@ def summaries(folder: str | Path) -> Iterator[tuple[Path, RunSummary | str]]:
             yield path, summarize(path)
         except (SaccadeError, OSError) as error:
             yield path, str(error)
-
-
-def _started(run: Run, about: Mapping[str, Any]) -> datetime:
-    try:
-        return datetime.fromisoformat(about["started"]).astimezone()
-    except (KeyError, TypeError, ValueError):  # a run of an older version
-        return datetime.fromtimestamp((run.folder / "run.json").stat().st_mtime).astimezone()
-
-
-def _score_json(score: MetricScore) -> dict[str, Any]:
-    return {
-        "value": score.value,
-        "interval": score.interval,
-        "signature": score.signature,
-        "higher_is_better": score.higher_is_better,
-    }
-
-
-def _score(name: str, entry: Mapping[str, Any]) -> MetricScore:
-    interval = entry["interval"]
-    return MetricScore(
-        name=name,
-        value=float(entry["value"]),
-        signature=str(entry["signature"]),
-        interval=None if interval is None else (float(interval[0]), float(interval[1])),
-        higher_is_better=bool(entry["higher_is_better"]),
-    )

@@ -16,6 +16,7 @@ from safetensors import SafetensorError, safe_open
 from saccade.errors import RunError, brief
 from saccade.files import open_file
 from saccade.shapes import Tensor
+from saccade.training.sharded_tensors import is_sharded, whole
 
 TYPES = {
     torch.bool: "BOOL",
@@ -33,7 +34,11 @@ TYPES = {
 
 
 def serialized(tensors: Mapping[str, Tensor]) -> Iterator[bytes | memoryview]:
-    """Yield the content of a safetensors file: a header, then one tensor after another."""
+    """Yield the content of a safetensors file: a header, then one tensor after another.
+
+    Tensors that processes have divided among them are gathered one by one; all of these processes
+    must read this to the end.
+    """
     ranks = {dtype: rank for rank, dtype in enumerate(TYPES)}
     names = sorted(tensors, key=lambda name: (-ranks[tensors[name].dtype], name.encode()))
     header, end = {}, 0
@@ -49,8 +54,15 @@ def serialized(tensors: Mapping[str, Tensor]) -> Iterator[bytes | memoryview]:
     text += b" " * (-len(text) % 8)
     yield len(text).to_bytes(8, "little") + text
     for name in names:
-        plain = tensors[name].detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+        plain = whole(tensors[name].detach()).cpu().contiguous().reshape(-1).view(torch.uint8)
         yield plain.numpy().data
+
+
+def give_rows(groups: Mapping[str, Mapping[str, Tensor]]) -> None:
+    """Give the rows of this process to the one that writes these groups of tensors into files."""
+    for tensors in groups.values():
+        for _ in serialized({name: x for name, x in tensors.items() if is_sharded(x)}):
+            pass
 
 
 def read_shapes(path: Path) -> dict[str, tuple[int, ...]]:

@@ -138,58 +138,53 @@ def test_updates_read_epoch_after_epoch():
     assert plan.epoch_of(len(stream)) == 3
 
 
-@pytest.mark.parametrize(("world", "accumulate"), [(2, 1), (1, 2), (2, 3), (3, 2)])
-def test_processes_together_read_the_batches_of_one(world, accumulate):
+@pytest.mark.parametrize(("world", "size"), [(2, 2), (1, 2), (2, 6), (3, 6), (2, 7), (4, 2)])
+def test_processes_together_read_the_batches_of_one(world, size):
     lengths = natural(102)
-    alone = Plan(lengths=lengths, budget=150, seed=1, accumulate=world * accumulate)
+    alone = Plan(lengths=lengths, budget=150, seed=1, size=size)
     ranks = [
-        Plan(lengths=lengths, budget=150, seed=1, rank=rank, world=world, accumulate=accumulate)
+        Plan(lengths=lengths, budget=150, seed=1, rank=rank, world=world, size=size)
         for rank in range(world)
     ]
-    assert alone.per_epoch % (world * accumulate)  # so that updates cross the ends of epochs
+    assert alone.per_epoch % size  # so that updates cross the ends of epochs
+    assert alone.rounds == size
     for read in range(0, 2 * alone.per_epoch * alone.size, alone.size):
         together = [flat(plan.update(read)) for plan in ranks]
-        assert all(len(update) == accumulate for update in together)
+        assert max(map(len, together)) == ranks[0].rounds
+        assert min(map(len, together)) == size // world
         assert sorted(chain.from_iterable(together)) == flat(alone.update(read))
         assert ranks[0].epoch_of(read) == alone.epoch_of(read)
 
 
 def test_updates_in_any_order_equal_updates_in_sequence():
     lengths = natural(200)
-    walked = Plan(lengths=lengths, budget=100, seed=2, accumulate=3)
+    walked = Plan(lengths=lengths, budget=100, seed=2, size=3)
     walk = [flat(walked.update(3 * step)) for step in range(200)]
-    jumped = Plan(lengths=lengths, budget=100, seed=2, accumulate=3)
+    jumped = Plan(lengths=lengths, budget=100, seed=2, size=3)
     for step in (199, 3, 77, 76, 0):
         assert flat(jumped.update(3 * step)) == walk[step]
     assert [index for index, _ in jumped.update(10**9)] == [10**9, 10**9 + 1, 10**9 + 2]
 
 
 def test_updates_of_changing_sizes_read_every_batch_once():
-    """A training run may be resumed with other processes and another `accumulate`."""
+    """A training run may be resumed with other processes and updates of another size."""
     lengths, read, seen = natural(200), 0, []
-    for world, accumulate in ((1, 1), (2, 1), (1, 2), (3, 2), (1, 1), (2, 2)):
+    for world, size in ((1, 1), (2, 2), (1, 2), (3, 6), (1, 1), (2, 4), (3, 4)):
         for _ in range(5):
             for rank in range(world):
-                plan = Plan(
-                    lengths=lengths,
-                    budget=100,
-                    seed=2,
-                    rank=rank,
-                    world=world,
-                    accumulate=accumulate,
-                )
+                plan = Plan(lengths=lengths, budget=100, seed=2, size=size, rank=rank, world=world)
                 seen += [index for index, _ in plan.update(read)]
             read += plan.size
     assert sorted(seen) == list(range(read))
 
 
 def test_one_batch_may_hold_all_rows():
-    plan = Plan(lengths=lengths_of((1, 1), (1, 1)), budget=100, seed=0, accumulate=5)
+    plan = Plan(lengths=lengths_of((1, 1), (1, 1)), budget=100, seed=0, size=5)
     assert [sorted(rows.tolist()) for _, rows in plan.update(7)] == [[0, 1]] * 5
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"rank": 1}, {"rank": -1}, {"world": 0}, {"accumulate": 0}, {"seed": -1}]
+    "wrong", [{"rank": 1}, {"rank": -1}, {"world": 0}, {"size": 0}, {"seed": -1}]
 )
 def test_raises_on_an_invalid_plan(wrong):
     with pytest.raises(DataError, match="got"):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from saccade.errors import WatchError
-from saccade.lens.alignment.extraction import AlignBy
+from saccade.lens.alignment.align_by import AlignBy
 from saccade.lens.alignment.selection import agreement, candidates
 from saccade.lens.record import AttentionRecord, Side
 

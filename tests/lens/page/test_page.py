@@ -6,11 +6,13 @@ import io
 import json
 import re
 import zlib
+from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
+import saccade
 from saccade.errors import FigureError
 from saccade.lens.page import page, view_inputs
 from saccade.lens.page.view import packed, steps
@@ -188,6 +190,12 @@ def test_the_policy_allows_only_its_own_script_and_style():
     assert allowed.pop("img-src") == "data:"
     assert set(allowed) == {"default-src", "base-uri", "form-action"}
     assert set(allowed.values()) == {"'none'"}
+
+
+@pytest.mark.parametrize("package", ["lens", "serve"])
+def test_modules_of_the_pages_are_short(package):
+    for path in (Path(saccade.__file__).parent / package / "page").glob("*.js"):
+        assert len(path.read_text(encoding="utf-8").splitlines()) < 400, path.name
 
 
 def test_nothing_is_loaded_and_no_text_is_inserted_as_markup():

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from saccade.errors import FigureError, ShapeError, WatchError
-from saccade.lens.alignment.extraction import AlignBy
+from saccade.lens.alignment.align_by import AlignBy
 from saccade.lens.record import AttentionRecord, Side
 
 READ = Side(("▁un", "▁chat", "on", "</s>"), ("un", "chaton"), (0, 1, 1, None))

@@ -51,25 +51,24 @@ class Plan:
     """The batches that each process reads for each update.
 
     The batches of epoch 0, 1, 2, … follow each other without end. An update takes the next `size`
-    = world × accumulate of them; process `rank` reads every world-th, `accumulate` in all. An
-    update therefore does not depend on the number of processes. It begins after the batches that
-    were read before it, so a training that is resumed with another number of processes skips no
-    batch and reads none twice.
+    of them; process `rank` reads every world-th. An update therefore does not depend on the number
+    of processes. It begins after the batches that were read before it, so a training that is
+    resumed with another number of processes skips no batch and reads none twice.
 
-    lengths      lengths (rows, fields) of all rows
-    budget       maximum number of tokens in a batch, including padding
-    seed         seed of the order
-    rank         number of this process, from 0
-    world        number of processes
-    accumulate   batches that each process reads for one update
+    lengths   lengths (rows, fields) of all rows
+    budget    maximum number of tokens in a batch, including padding
+    seed      seed of the order
+    size      number of batches of an update, over all processes
+    rank      number of this process, from 0
+    world     number of processes
     """
 
     lengths: Integers
     budget: int
     seed: int
+    size: int = 1
     rank: int = 0
     world: int = 1
-    accumulate: int = 1
 
     def __post_init__(self) -> None:
         _checked(self.lengths, self.budget)
@@ -77,26 +76,33 @@ class Plan:
             raise DataError("there are no rows to batch; at least one is expected")
         if self.seed < 0:
             raise DataError(f"seed must be 0 or more, got {self.seed}; choose another seed")
-        if self.world < 1 or self.accumulate < 1 or not 0 <= self.rank < self.world:
+        if self.world < 1 or self.size < 1 or not 0 <= self.rank < self.world:
             raise DataError(
-                "a plan needs world >= 1, accumulate >= 1 and 0 <= rank < world, got "
-                f"world={self.world}, accumulate={self.accumulate}, rank={self.rank}; "
+                "a plan needs world >= 1, size >= 1 and 0 <= rank < world, got "
+                f"world={self.world}, size={self.size}, rank={self.rank}; "
                 "pass the rank and the number of the processes that train together"
             )
 
     @property
-    def size(self) -> int:
-        """The number of batches of an update, over all processes."""
-        return self.world * self.accumulate
+    def rounds(self) -> int:
+        """The number of batches of an update of the processes that read most of them."""
+        return -(-self.size // self.world)
 
     def update(self, read: int) -> list[Assignment]:
-        """Return the batches of this process for the update that follows `read` batches."""
+        """Return the batches of this process for the update that follows `read` batches.
+
+        If the processes do not divide an update, some have one batch less, or none.
+        """
         if read < 0:
             raise DataError(
                 f"the number of batches read must be 0 or more, got {read}; start from 0"
             )
         numbers = range(read + self.rank, read + self.size, self.world)
         return [self._assignment(number) for number in numbers]
+
+    def stand_in(self, read: int) -> Assignment:
+        """Return a batch for a process that has none in a round, to compute with weight 0."""
+        return self._assignment(read)
 
     def epoch_of(self, read: int) -> float:
         """Return how many times all rows have been read after `read` batches."""

@@ -32,13 +32,6 @@ Pixels = npt.NDArray[np.uint8]
 
 MOST_BYTES = 200_000_000  # of the file of one image, or of one inside a zip
 MOST_VALUES = 2**30  # of an IDX file, which is held in memory
-SUFFIXES = (
-    *(".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".gif", ".bmp", ".webp", ".tif", ".tiff"),
-    *(".ppm", ".pgm", ".pbm", ".pnm"),
-)
-"""Suffixes of image files."""
-VECTOR_SUFFIXES = (".npy", ".npz")
-"""Suffixes of vector files."""
 ZIP, NPZ = ".zip", ".npz"
 IDX = re.compile(r"idx\d-ubyte(\.gz|\.xz)?$", re.IGNORECASE)
 CONTAINERS = re.compile(r"\.(?:zip|npz)[/\\]|idx\d-ubyte(\.gz|\.xz)?[/\\]", re.IGNORECASE)

@@ -9,8 +9,6 @@ from pathlib import Path
 
 from saccade.data.corpus import Row, Table
 from saccade.data.sources.archives import (
-    SUFFIXES,
-    VECTOR_SUFFIXES,
     ZIP,
     digest_of_files,
     exists,
@@ -20,6 +18,7 @@ from saccade.data.sources.archives import (
 from saccade.data.sources.columns import Column, ColumnRequest, counted, listed, quoted
 from saccade.data.sources.text_files import file_digest, unreadable
 from saccade.data.sources.vectors import BROKEN, is_inline, read_vectors, wrong_width
+from saccade.data.suffixes import SUFFIXES, VECTOR_SUFFIXES
 from saccade.data.threads import in_threads
 from saccade.errors import BrokenImagesError, DataError
 

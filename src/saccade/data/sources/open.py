@@ -6,7 +6,6 @@ from pathlib import Path
 
 from saccade.data import builtin
 from saccade.data.corpus import Corpus, Split, Table
-from saccade.data.sources.archives import SUFFIXES
 from saccade.data.sources.columns import (
     Column,
     ColumnNames,
@@ -22,6 +21,7 @@ from saccade.data.sources.huggingface import HUGGING_FACE, huggingface_tables, i
 from saccade.data.sources.image_tables import IntactFiles, Tree, suffixes_of
 from saccade.data.sources.layout import SPLITS, contents, find_places
 from saccade.data.sources.text_files import suffix_of
+from saccade.data.suffixes import SUFFIXES
 from saccade.data.validation_split import (
     ENOUGH,
     GIVEN,

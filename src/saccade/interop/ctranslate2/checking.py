@@ -5,11 +5,9 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -18,6 +16,7 @@ from rapidfuzz.distance import Levenshtein
 from saccade.data.corpus import Item
 from saccade.decoding import GenerationConfig, GenerationRequest, Hypothesis, TextEngine
 from saccade.errors import InteropError
+from saccade.interop.ctranslate2.comparison import Check
 from saccade.interop.ctranslate2.runnable import Runnable, require_runnable
 from saccade.interop.ctranslate2.vocabulary import TokenNames
 from saccade.shapes import Float, Tensor
@@ -50,41 +49,6 @@ else:
 
 class DiedError(InteropError):
     """CTranslate2 crashes on this machine; trying again would not help."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Check:
-    """A comparison of greedy answers of an engine with those of the model itself.
-
-    Attributes:
-        compared: The number of answers.
-        same: The number of answers with the same tokens, or with a difference only where two
-            tokens were equally likely.
-        tokens: The fraction of tokens that are the same, by edit distance.
-        quality: The metrics of the model itself and of the engine, if references are known.
-    """
-
-    compared: int
-    same: int
-    tokens: float
-    quality: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-
-    @classmethod
-    def from_plain(cls, table: Mapping[str, Any]) -> Check:
-        """Return the check that `dataclasses.asdict` and JSON turned into plain values."""
-        quality = {name: (pair[0], pair[1]) for name, pair in table["quality"].items()}
-        return cls(**{**table, "quality": quality})
-
-    @property
-    def exact(self) -> bool:
-        """Whether all answers are the same."""
-        return self.same == self.compared
-
-    def __str__(self) -> str:
-        """Return a sentence for people."""
-        answers = f"{self.same} of {self.compared} greedy answers are those of the model itself"
-        metrics = [f"{name} {ours:.4g} -> {its:.4g}" for name, (ours, its) in self.quality.items()]
-        return "; ".join((answers, f"{self.tokens:.1%} of the tokens", *metrics))
 
 
 def check(task: Task, engine: TextEngine, items: Sequence[Item] = ()) -> Check:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from saccade.attention import Dot, ScaledDot
 from saccade.config import kinds
@@ -13,59 +14,33 @@ from saccade.encoders.transformer import TransformerEncoderConfig
 from saccade.errors import InteropError
 from saccade.interfaces import HasEngine
 from saccade.interop.advice import Obstacle, advice, changes_of
+from saccade.interop.ctranslate2.running import FolderEngine, open_folder
+from saccade.interop.ctranslate2.sides import Sides
 from saccade.models import TranslatorConfig
 from saccade.models.language_models import LanguageModelConfig
-from saccade.positions import Position, PositionConfig, Relative, Rotary
+from saccade.positions import Buckets, Position, PositionConfig, Relative, Rotary
 from saccade.positions.base import Absolute
 from saccade.tasks import GeneratedText, Task, TextInput
 
-FEWEST_PLACES = 1024
-"""The length of a table of positions that are unlimited in our model."""
 
-
-@dataclass(frozen=True)
-class Runnable:
+@dataclass(frozen=True, kw_only=True)
+class Runnable(Sides):
     """A task that CTranslate2 can run.
 
     Attributes:
         task: The task.
         host: The same task, as the owner of an engine.
-        reads: Its input.
-        writes: Its output.
         model: The options of its model.
     """
 
     task: Task
     host: HasEngine
-    reads: TextInput
-    writes: GeneratedText
     model: TranslatorConfig | LanguageModelConfig
 
     @property
     def engine(self) -> TextEngine:
         """The engine that the task answers with now."""
         return self.host.engine
-
-    @property
-    def program(self) -> str:
-        """The name of the class of CTranslate2 that runs it."""
-        return "Generator" if self.writes.start is None else "Translator"
-
-    @property
-    def places(self) -> int:
-        """The maximum number of tokens on a side."""
-        if self.writes.start is None:
-            return self.reads.max_length
-        longest = max(self.reads.max_length, self.writes.options.max_length, FEWEST_PLACES)
-        limits = (self.reads.places, self.writes.places)
-        return min([longest, *(places for places in limits if places is not None)])
-
-    @property
-    def max_input(self) -> int:
-        """The maximum number of tokens of an input that is answered without a cut."""
-        if self.writes.start is None:
-            return max(1, self.reads.max_length // 2)
-        return self.reads.max_length - len(self.reads.after)
 
 
 def require_runnable(task: Task) -> Runnable:
@@ -87,11 +62,20 @@ def require_runnable(task: Task) -> Runnable:
                 reasons = "; ".join(obstacle.reason for obstacle in obstacles)
                 tip = advice("ctranslate2", task.name, changes_of(obstacles))
                 raise InteropError(f"CTranslate2 cannot run this model: {reasons}{tip}")
-            return Runnable(task, host, reads, writes, model)
+            return Runnable(task=task, host=host, reads=reads, writes=writes, model=model)
     raise InteropError(
         f"CTranslate2 runs translators and language models, not {task.name}; use another format, "
         "such as onnx"
     )
+
+
+def open_engine(task: Task, folder: Path, quantization: str) -> FolderEngine:
+    """Return the engine of a folder that was written from this task.
+
+    Raises:
+        InteropError: CTranslate2 cannot read the folder.
+    """
+    return open_folder(require_runnable(task), folder, quantization)
 
 
 def _obstacles(model: TranslatorConfig | LanguageModelConfig) -> Iterator[Obstacle]:
@@ -149,5 +133,5 @@ def _in_block(
 
 
 def _is_known(encoding: type[Position]) -> bool:
-    """Return whether it has the encoding: tables that are added, and two inside attention."""
-    return encoding in (Position, Relative, Rotary) or issubclass(encoding, Absolute)
+    """Return whether it has the encoding: tables that are added, and three inside attention."""
+    return encoding in (Position, Relative, Buckets, Rotary) or issubclass(encoding, Absolute)

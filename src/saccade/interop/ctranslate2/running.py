@@ -4,22 +4,21 @@ Each of its workers has one thread, as batches do here; several threads may call
 docs/explanation/engines.md lists what differs from our own decoding.
 """
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from saccade.cancellation import is_cancellable, raise_if_cancelled
+from saccade.cpu_threads import set_thread_count, thread_count
 from saccade.decoding import GenerationConfig, GenerationRequest, Hypothesis, length_bucket
 from saccade.errors import InteropError
 from saccade.interop.ctranslate2.pace import LONGEST, Pace
-from saccade.interop.ctranslate2.package import package
-from saccade.interop.ctranslate2.runnable import Runnable, require_runnable
+from saccade.interop.ctranslate2.package import compiled
+from saccade.interop.ctranslate2.sides import Sides
 from saccade.interop.ctranslate2.vocabulary import TokenNames
-from saccade.tasks import Task
 
 LONG = 63
 """Inputs of at least this many tokens are batched only with inputs of the same length."""
@@ -28,16 +27,15 @@ PROBED, PROBED_BEAM = 32, 4
 """The number of tokens, and the beam, of the call that measures the speed."""
 
 
-def open_engine(task: Task, folder: Path, quantization: str) -> "FolderEngine":
-    """Return the engine of a folder that was written from this task.
+def open_folder(sides: Sides, folder: Path, quantization: str) -> "FolderEngine":
+    """Return the engine of a folder that was written from a task with these sides.
 
     Raises:
         InteropError: CTranslate2 cannot read the folder.
     """
-    runnable = require_runnable(task)
-    threads = torch.get_num_threads()
+    threads = thread_count()
     try:
-        program = getattr(package(), runnable.program)(
+        program = getattr(compiled(), sides.program)(
             str(folder),
             device="cpu",
             compute_type=quantization,
@@ -49,9 +47,10 @@ def open_engine(task: Task, folder: Path, quantization: str) -> "FolderEngine":
             f"CTranslate2 cannot read {folder}: {error}; remove the folder, and it is written again"
         ) from None
     finally:
-        torch.set_num_threads(threads)  # loading a model sets torch's to one thread, too
-    engine = Continuations if runnable.writes.start is None else Translations
-    return engine(f"ctranslate2-{quantization}", program, runnable)
+        if sys.modules.get("torch"):  # loading a model sets torch's to one thread, too
+            set_thread_count(threads)
+    engine = Continuations if sides.writes.start is None else Translations
+    return engine(f"ctranslate2-{quantization}", program, sides)
 
 
 class FolderEngine(ABC):
@@ -60,15 +59,15 @@ class FolderEngine(ABC):
     Args:
         name: The name that people read.
         program: A Translator or a Generator of CTranslate2.
-        runnable: The task that the folder was written from.
+        sides: The input and the output of the task that the folder was written from.
     """
 
-    def __init__(self, name: str, program: Any, runnable: Runnable) -> None:
+    def __init__(self, name: str, program: Any, sides: Sides) -> None:
         self.name, self.program = name, program
-        self.names, self.source = (
-            TokenNames(side.tokenizer) for side in (runnable.writes, runnable.reads)
-        )
-        self.places = runnable.places
+        self.names = self.source = TokenNames(sides.writes.tokenizer)
+        if sides.reads.tokenizer is not sides.writes.tokenizer:
+            self.source = TokenNames(sides.reads.tokenizer)
+        self.places = sides.places
         self.pace = Pace()
 
     def generate(

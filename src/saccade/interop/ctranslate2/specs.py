@@ -33,6 +33,7 @@ from saccade.layers.feed_forward import FeedForward, GatedFeedForward
 from saccade.models import LanguageModel, Translator, TranslatorConfig
 from saccade.models.language_models import LanguageModelConfig
 from saccade.positions.base import Absolute
+from saccade.positions.buckets import Buckets
 from saccade.positions.learned import Learned
 from saccade.positions.relative import Relative
 from saccade.positions.rotary import RotaryConfig
@@ -125,6 +126,7 @@ def _options(config: Side, dim: int) -> dict[str, Any]:
         "activation": package(".specs.common_spec").Activation[ACTIVATIONS[config.activation]],
         "num_heads_kv": config.num_kv_heads,
         "relative_position": position.encoding is Relative,
+        "relative_attention_bias": position.encoding is Buckets,
         "rms_norm": config.norm == "rms",
         "ffn_glu": config.feed_forward == "gated",
         "qk_norm": config.qk_norm,
@@ -170,6 +172,9 @@ def _self_attention(
             table = position.weight / (scale * math.sqrt(attention.head_dim))
             theirs.relative_position_keys = _array(table)
             del theirs.relative_position_values
+        case Buckets():
+            theirs.relative_attention_bias = _array(position.weight)
+            theirs.relative_attention_max_distance = np.int32(position.max_distance)
 
 
 def _packed(attention: MultiHeadAttention) -> Packed:

@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-from tokenizers import Tokenizer as Backend
-
 from saccade.text import Tokenizer
 
 
@@ -19,10 +17,8 @@ class TokenNames:
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
-        entries = Backend.from_str(tokenizer.to_string()).get_vocab(with_added_tokens=True)
-        self.all = [f"⟨unused {id}⟩" for id in range(len(tokenizer))]
-        for name, id in entries.items():
-            self.all[id] = name
+        entries = tokenizer.entries
+        self.all = [entries.get(id) or f"⟨unused {id}⟩" for id in range(len(tokenizer))]
         self.ids = {name: id for id, name in enumerate(self.all)}
         controls = tokenizer.controls
         self.stop = self.all[tokenizer.stop]

@@ -12,9 +12,9 @@ from typing import Any
 
 from saccade.data.corpus import Item
 from saccade.errors import InteropError
-from saccade.interop.ctranslate2.checking import Check, check, require_survival
-from saccade.interop.ctranslate2.runnable import Runnable, require_runnable
-from saccade.interop.ctranslate2.running import open_engine
+from saccade.interop.ctranslate2.checking import check, require_survival
+from saccade.interop.ctranslate2.comparison import Check
+from saccade.interop.ctranslate2.runnable import Runnable, open_engine, require_runnable
 from saccade.interop.ctranslate2.specs import language_model_spec, translator_spec
 from saccade.interop.ctranslate2.vocabulary import TokenNames
 from saccade.models import LanguageModel, Translator

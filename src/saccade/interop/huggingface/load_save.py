@@ -1,6 +1,7 @@
 """`load`, `save` and `describe`: models from Hugging Face folders and folders from models."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -248,6 +249,16 @@ def fit(model: nn.Module, family: str | None = None) -> _Fit:
         raise next(iter(failures.values()))
     reasons = "; ".join(f"{name}: {error}" for name, error in failures.items())
     raise InteropError(f"this {type(model).__name__} fits no family. {reasons}")
+
+
+def fitting(model: nn.Module) -> list[str]:
+    """Return the names of all families that have such a model."""
+    names = []
+    for kind, architecture in candidates(type(model)):
+        with suppress(InteropError):
+            _fit_family(model, kind, architecture)
+            names.append(kind.model_type)
+    return names
 
 
 def candidates(model: type[nn.Module], family: str | None = None) -> list[tuple[type[Family], str]]:

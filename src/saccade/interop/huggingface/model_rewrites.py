@@ -8,6 +8,8 @@ import torch
 from torch import nn
 
 from saccade.attention.projection import Packed
+from saccade.encoders.patches import FrozenEncoder
+from saccade.encoders.transformer import TransformerEncoder
 from saccade.interop.huggingface.model_diff import submodule, submodules
 from saccade.layers.embeddings import OutputProjection, TokenEmbedding
 from saccade.shapes import Tensor
@@ -30,6 +32,15 @@ def unscaled(model: M, embedding: str) -> M:
     tokens = submodule(model, embedding, TokenEmbedding)
     tokens.weight = nn.Parameter(tokens.weight.detach() * scale)
     tokens.scale = 1.0
+    return model
+
+
+def thawed(model: M) -> M:
+    """Return the model whose encoder reads images, if it reads its own states."""
+    if not isinstance(getattr(model, "encoder", None), FrozenEncoder):
+        return model
+    model = copy.deepcopy(model)
+    submodule(model, "encoder", TransformerEncoder).__class__ = TransformerEncoder
     return model
 
 

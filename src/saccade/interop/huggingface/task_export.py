@@ -17,8 +17,9 @@ from saccade.decoding import GenerationConfig
 from saccade.encoders.patches import PatchStem
 from saccade.errors import InteropError
 from saccade.interop.advice import advice
-from saccade.interop.huggingface.load_save import candidates, fit, load, save
+from saccade.interop.huggingface.load_save import candidates, fit, fitting, load, save
 from saccade.interop.huggingface.model_diff import submodule
+from saccade.interop.huggingface.model_rewrites import thawed
 from saccade.interop.huggingface.recipe_changes import recipe_changes
 from saccade.interop.huggingface.vocabulary import (
     TARGET,
@@ -129,6 +130,11 @@ def require_exportable(task: Task, family: str | None = None) -> ExportPlan:
     """
     description = task.describe()
     plan = _plan(task, description)
+    if family is not None and (names := fitting(plan.model)) and family not in names:
+        raise InteropError(
+            f"this {type(plan.model).__name__} cannot be written as {family!r}; it fits "
+            f"{', '.join(names)}. Choose one of these, or leave the family out"
+        )
     try:
         _require_fit(description.model, plan.model, family)
     except InteropError as error:
@@ -169,8 +175,8 @@ def _plan(task: Task, description: Description) -> ExportPlan:
             return _tagger(task.model, reads, writes)
         case TextInput() as reads, LabelOutput() as writes:
             return _classifier(task.model, reads, writes)
-        case ImageInput(features=None) as reads, LabelOutput() as writes:
-            return _image_classifier(task.model, reads, writes)
+        case ImageInput() as reads, LabelOutput() as writes:
+            return _image_classifier(thawed(task.model), reads, writes)
         case TextInput() as reads, TokenOutput():
             return _masked_language_model(task.model, reads)
     raise InteropError(

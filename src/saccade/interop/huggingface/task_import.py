@@ -179,8 +179,8 @@ def _saccade_facts(folder: HuggingFaceFolder) -> SaccadeFacts:
 def _text_to_text(source: ImportSource) -> ImportPlan:
     """Plan a translator with one vocabulary, or one per side; missing control tokens get rows.
 
-    Marian begins a text with any token, usually the padding. Here the start is a token of its own
-    with the same vector.
+    Marian and T5 begin a text with any token, usually the padding. Here the start is a token of its
+    own with the same vector.
     """
     folder, facts = source.folder, source.folder.facts
     rows = folder.network.vocabulary_sizes
@@ -215,14 +215,18 @@ def _text_to_text(source: ImportSource) -> ImportPlan:
         read, files = written, {VOCABULARY_FILE: written}
 
     def rewrite(model: nn.Module) -> nn.Module:
-        vector = submodule(model, "decoder", TransformerDecoder).embedding.weight[first_token]
+        before = submodule(model, "decoder", TransformerDecoder)
+        vectors = before.embedding.weight[first_token], before.output.weight[first_token]
         model = with_rows(with_rows(model, **known), source=len(read), target=len(written))
         decoder = submodule(model, "decoder", TransformerDecoder)
-        if first_token != written.start:
-            assert decoder.output.bias is not None
-            with torch.no_grad():
-                decoder.embedding.weight[written.start] = vector
-                decoder.output.bias[written.start] = NEVER
+        embedding, output = decoder.embedding.weight, decoder.output
+        with torch.no_grad():
+            if output.bias is None:  # tokens are added as unlikely as the first one
+                embedding[known["target"] :], output.weight[known["target"] :] = vectors
+            elif first_token != written.start:
+                output.bias[written.start] = NEVER
+            if first_token != written.start:
+                embedding[written.start] = vectors[0]
         return model
 
     match facts.get("max_position_embeddings"):
@@ -302,16 +306,9 @@ def _language_modeling(source: ImportSource) -> ImportPlan:
 
 def _image_classification(source: ImportSource) -> ImportPlan:
     """Plan an image classifier with the size and scale of preprocessor_config.json."""
-    size, facts = _image_size(source), _preprocessor(source)
-    assert isinstance(source.folder.config, ImageClassifierConfig)
-    channels = source.folder.config.channels
-    mean, spread = (
-        _per_channel(source, facts, key, default, channels)
-        for key, default in (("image_mean", 0.5), ("image_std", 0.5))
-    )
-    labels = _labels(source)
+    size, labels = _image_size(source), _labels(source)
     files = {
-        IMAGE_FILE: json.dumps({"mean": mean, "spread": spread}),
+        IMAGE_FILE: _scale(source),
         LABELS_FILE: json.dumps(labels, ensure_ascii=False),
         CLASSIFIER_FILE: json.dumps({"temperature": source.own.temperature}),
     }
@@ -383,6 +380,27 @@ def _image_size(source: ImportSource) -> int:
             "--init"
         )
     return size
+
+
+def read_scale(folder: Path) -> str | None:
+    """Return the scale of the pixels of a folder, as run folders keep it; None if it is not known.
+
+    Raises:
+        InteropError: If the folder has no valid config.json or preprocessor_config.json.
+    """
+    if not (folder / PREPROCESSOR).is_file():
+        return None
+    return _scale(ImportSource(HuggingFaceFolder.open(folder), SaccadeFacts(), pairs=False))
+
+
+def _scale(source: ImportSource) -> str:
+    facts = _preprocessor(source)
+    assert isinstance(source.folder.config, ImageClassifierConfig)
+    channels = source.folder.config.channels
+    mean, spread = (
+        _per_channel(source, facts, key, 0.5, channels) for key in ("image_mean", "image_std")
+    )
+    return json.dumps({"mean": mean, "spread": spread})
 
 
 def _per_channel(

@@ -5,57 +5,21 @@ sentence pair is one line such as `0-0 1-2`.
 """
 
 import re
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
 from typing import Literal, get_args
 
 import numpy as np
 from jaxtyping import Float
 
-from saccade import config
 from saccade.errors import MetricError, ShapeError
+from saccade.lens.alignment.align_by import Symmetrise
 
 Link = tuple[int, int]
-Symmetrise = Literal["intersection", "union", "grow-diag", "grow-diag-final"]
 
 _WORD = re.compile(r"\S+")
 _LINK = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")  # \d would match digits of every script
 # (target, source) steps in Koehn's order, on which the result can depend
 _NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
-
-
-@dataclass(frozen=True, kw_only=True)
-class AlignBy:
-    """The attention weights by which words are aligned.
-
-    Args:
-        layer: dotted name of an attention; None averages all layers.
-        head: index of one of its heads; None averages all heads.
-        shift: align a word by the weights of the next step, at which it is the decoder's input,
-            instead of those of the step that outputs it.
-        join: how the links of both directions are joined (see `symmetrise`); None keeps, for each
-            target word, its strongest source word only.
-    """
-
-    layer: str | None = None
-    head: int | None = None
-    shift: bool = False
-    join: Symmetrise | None = None
-
-    @classmethod
-    def of(cls, table: Mapping[str, object]) -> "AlignBy":
-        """Return the options in a table of plain values, the inverse of `dataclasses.asdict`.
-
-        Raises:
-            RecipeError: naming the key that is unknown or has an invalid value.
-        """
-        return config.read(cls, table)
-
-    def __str__(self) -> str:
-        layer = "mean of all layers" if self.layer is None else self.layer
-        head = "mean of heads" if self.head is None else f"head {self.head}"
-        step = "input" if self.shift else "output"
-        return f"{layer}, {head}, when the word is the decoder's {step}"
 
 
 def strongest(

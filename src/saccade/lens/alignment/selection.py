@@ -15,7 +15,8 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from saccade.errors import WatchError
-from saccade.lens.alignment.extraction import AlignBy, both_ways
+from saccade.lens.alignment.align_by import AlignBy
+from saccade.lens.alignment.extraction import both_ways
 
 NEAR = 0.02
 """Agreements that differ by less than this count as equal."""

@@ -114,7 +114,10 @@ def line_chart(
         parts.append(
             _element("line", "rule", x1=LEFT, x2=WIDTH - RIGHT, y1=up(height), y2=up(height))
         )
-        parts.append(_text(name, LEFT + 4, up(height) - 5, "ruled", anchor="start"))
+        low = height < (ys[0] + ys[-1]) / 2  # at the right, curves are usually high
+        place = WIDTH - RIGHT - 4 if low else LEFT + 4
+        anchor = "end" if low else "start"
+        parts.append(_text(name, place, up(height) - 5, "ruled", anchor=anchor))
     if best:
         at, height = best
         near = at > (xs[0] + xs[-1]) / 2
@@ -126,8 +129,10 @@ def line_chart(
         )
         shift = -6 if near else 6
         anchor = "end" if near else "start"
+        middle = (ys[0] + ys[-1]) / 2  # of the height, away from the point
+        y_text = TOP + 10 if height < middle else up(middle)
         parts.append(
-            _text(f"best: {tick_text(at)}", across(at) + shift, TOP + 10, "ruled", anchor=anchor)
+            _text(f"best: {tick_text(at)}", across(at) + shift, y_text, "ruled", anchor=anchor)
         )
     ends = "; ".join(
         f"{one.name} from {line[0][1]:.3g} to {line[-1][1]:.3g}"

@@ -127,7 +127,12 @@ export class Panel {
         make("div", {}, make("p", { class: "name" }, "All heads"), this.overview.element),
       );
     }
-    if (this.model.belief) looking.append(make("p", { class: "note" }, this.model.belief));
+    const { belief } = this.model;
+    if (belief) {
+      const title = make("p", { class: "name" }, "How far to trust this picture");
+      const note = make("div", { class: "belief", role: "note" }, title, make("p", {}, belief));
+      this.strongest.element.append(note);
+    }
     panel.append(maps);
     return panel;
   }

@@ -9,7 +9,10 @@ import { bytesOf, Matrix } from "./numbers.js";
 /** @typedef {{ name: string, read: Text | Picture, wrote: Text | Picture | null, layers: Layer[], align?: { layer: string | null, head: number | null } | null, belief?: string, scores?: import("./why.js").Scored | null }} Model */
 /** @typedef {{ side: any, labels: string[], of: (number | null)[], first?: number }} Units */
 
-/** Convert a saved record to an entry of `inputs`, with the name of its model. */
+/** Convert a saved record to an entry of `inputs`, with the name of its model.
+    @param {string} name
+    @param {any} record
+    @returns {Model} */
 export function fromRecord(name, record) {
   const read = sideOf(record.read);
   const wrote = record.wrote.kind === "read" ? read : sideOf(record.wrote);
@@ -19,6 +22,7 @@ export function fromRecord(name, record) {
     read,
     wrote: same && (record.reads_itself ?? true) ? null : wrote,
     align: record.align_by ?? null,
+    belief: record.belief ?? "",
     layers: Object.entries(record.weights).map(([layer, heads]) => ({
       name: layer,
       heads: heads.length,
@@ -27,8 +31,9 @@ export function fromRecord(name, record) {
   };
 }
 
+/** @returns {Text | Picture} */
 function sideOf({ png, ...side }) {
-  return side.kind === "image" ? { ...side, image: png } : side;
+  return /** @type {any} */ (side.kind === "image" ? { ...side, image: png } : side);
 }
 
 /** Return the units of a side that can be selected, its words or its tokens, and the unit of each

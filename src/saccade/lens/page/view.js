@@ -23,6 +23,7 @@ export async function show(element, inputs, { live = false } = {}) {
   const viewer = new Viewer(element, inputs, { before: viewers.get(element), live });
   viewers.set(element, viewer);
   element.setAttribute("aria-busy", "true");
+  element.style.minHeight = `${element.offsetHeight}px`; // the page keeps its place meanwhile
   try {
     await viewer.open(0);
   } catch (error) {
@@ -31,7 +32,9 @@ export async function show(element, inputs, { live = false } = {}) {
       make("p", { role: "alert" }, `This record cannot be shown: ${error.message}`),
     );
   }
-  if (viewer.isLast) element.setAttribute("aria-busy", "false");
+  if (!viewer.isLast) return;
+  element.style.minHeight = "";
+  element.setAttribute("aria-busy", "false");
 }
 
 /** Return whether to begin with words: not for an image alone, which may have a class token, nor if

@@ -12,7 +12,7 @@ each key has in a uniform row of 256 keys or more, since finer steps cost space 
 import base64
 import zlib
 from collections.abc import Mapping, Sequence
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float32
@@ -75,6 +75,11 @@ class Viewable(Protocol):
         ...
 
     @property
+    def belief(self) -> str:
+        """How far to trust its attention; may be empty."""
+        ...
+
+    @property
     def weights(self) -> Mapping[str, np.ndarray]:
         """Weights (heads, tokens written, tokens read) of each layer."""
         ...
@@ -117,17 +122,20 @@ def view_inputs(records: Records) -> list[list[dict[str, object]]]:
     ]
 
 
-def view_model(record: Viewable, name: str = "", belief: str = "") -> dict[str, object]:
+def view_model(
+    record: Viewable, name: str = "", scores: Mapping[str, object] | None = None
+) -> dict[str, object]:
     """Return one record as the view reads it.
 
     Args:
         record: the record.
         name: the name of its model.
-        belief: a sentence about how far to trust its attention.
+        scores: of a given output, its `tokens` and `confidence` as `ScoredAnswer.to_dict` has them.
     """
     return {
         "name": name,
-        "belief": belief,
+        "belief": record.belief,
+        **({"scores": scores} if scores else {}),
         "align": {"layer": record.align_by.layer, "head": record.align_by.head},
         "read": record.read.view(),
         "wrote": None if record.reads_itself else record.wrote.view(),
@@ -153,9 +161,27 @@ def json_of(value: object) -> Markup:
     return htmlsafe_json_dumps(value, allow_nan=False)
 
 
-def page_of(inputs: Sequence[Sequence[dict[str, object]]], *, title: str = "Attention") -> str:
-    """Return an HTML page with what `view_inputs` gave."""
-    return document("lens/page/view.html", title=title, inputs=view_json(inputs))
+def page_of(
+    inputs: Sequence[Sequence[dict[str, object]]],
+    *,
+    title: str = "Attention",
+    measures: Mapping[str, Any] | None = None,
+) -> str:
+    """Return an HTML page with what `view_inputs` gave.
+
+    Args:
+        inputs: what `view_inputs` gave.
+        title: the title of the page.
+        measures: how far to trust the attention: "scores", by name with their "value", "interval"
+            and "meaning", and "heads", the rows of a table. The page also holds them as JSON.
+    """
+    return document(
+        "lens/page/view.html",
+        title=title,
+        inputs=view_json(inputs),
+        measures=measures,
+        measures_json="" if measures is None else json_of(measures),
+    )
 
 
 def steps(weights: Float32[np.ndarray, "h q k"]) -> Float32[np.ndarray, "h q"]:

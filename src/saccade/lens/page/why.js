@@ -28,23 +28,20 @@ const LIKELY = 0.5; // a token of at least this probability is not marked as unl
       /v1/score returns for another one; `labels` are all answers, if there are few; `label` names
       the field; `moved` is called with the attention of the other answer. */
 export function whyNot({ answer, score, confidence = null, labels = null, label = "", moved }) {
+  /** @type {HTMLElement & { value: string }} */
   const field = labels ? choiceOf(labels, answer) : make("textarea", { rows: 1, dir: "auto" });
   field.value = labels ? field.value : answer;
   const name = label || (labels ? "Another label" : "Another answer");
   const send = make("button", { class: "main" }, "Score it");
   const result = make("div", { class: "scored", "aria-live": "polite" });
-  const form = make(
-    "form",
-    {},
-    make("label", {}, make("span", {}, name), field),
-    send,
-  );
+  const form = make("form", {}, make("label", {}, make("span", {}, name), field), send);
   let turn = 0;
   const ask = async () => {
     const mine = ++turn;
     const given = field.value;
     result.setAttribute("aria-busy", "true");
     let shown;
+    /** @type {Scored | null} */
     let scored = null;
     try {
       scored = await score(given);
@@ -114,7 +111,9 @@ export function verdict({ tokens, confidence: own }, confidence = null) {
     sentence.append(
       alone ? "The model gives " : "It is least likely at ",
       quoted(visible(worst.text)),
-      alone ? ` ${percent(worst.probability)} and prefers ` : ` (${percent(worst.probability)}), where the model prefers `,
+      alone
+        ? ` ${percent(worst.probability)} and prefers `
+        : ` (${percent(worst.probability)}), where the model prefers `,
       quoted(visible(worst.best)),
       ` (${percent(worst.best_probability)}). `,
     );

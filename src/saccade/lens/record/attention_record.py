@@ -13,6 +13,7 @@ import json
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import asdict, dataclass, replace
 from html import escape
 from pathlib import Path
@@ -22,7 +23,8 @@ import numpy as np
 from jaxtyping import Float32
 
 from saccade.errors import FigureError, ShapeError, WatchError
-from saccade.lens.alignment.extraction import AlignBy, Link, both_ways, symmetrise
+from saccade.lens.alignment.align_by import AlignBy
+from saccade.lens.alignment.extraction import Link, both_ways, symmetrise
 from saccade.lens.formatting import numbers_json, readable_json
 from saccade.lens.record.rollout import rollout
 from saccade.lens.record.sides import AnySide, ImageSide, side_from_json
@@ -65,6 +67,7 @@ class AttentionRecord:
         weights: for each layer, by its dotted name, the weights (heads, tokens written, tokens
             read). They are copied as float32.
         align_by: the weights that align words best.
+        belief: how far to trust the attention of the model, in words; "" if it was not measured.
 
     Raises:
         ShapeError: if the weights do not fit the sides or are not finite.
@@ -86,6 +89,7 @@ class AttentionRecord:
     wrote: AnySide
     weights: Mapping[str, np.ndarray]
     align_by: AlignBy = AlignBy()
+    belief: str = ""
 
     def __post_init__(self) -> None:
         if self._is_image_alone:
@@ -133,6 +137,14 @@ class AttentionRecord:
         """Whether no token attends to a later one, as in a language model."""
         above = (np.triu(array, 1) for array in self.weights.values())
         return self.reads_itself and len(self.wrote.tokens) > 1 and not any(map(np.any, above))
+
+    def with_belief(self, belief: str) -> "AttentionRecord":
+        """Return the record with a sentence about how far to trust its attention."""
+        if belief == self.belief:
+            return self
+        record = copy(self)  # the weights cannot be changed, so both records may hold them
+        object.__setattr__(record, "belief", belief)
+        return record
 
     @property
     def _is_image_alone(self) -> bool:
@@ -498,6 +510,7 @@ class AttentionRecord:
             "wrote": {"kind": "read"} if self._is_image_alone else self.wrote.to_json(),
             "reads_itself": self.reads_itself,
             "align_by": asdict(self.align_by),
+            **({"belief": self.belief} if self.belief else {}),
         }
 
     @classmethod
@@ -518,7 +531,8 @@ class AttentionRecord:
             if array.size == 0:  # empty lists lose the lengths of the lists inside them
                 array = array.reshape(len(array), len(wrote.tokens), len(read.tokens))
             weights[name] = array
-        return cls(read, wrote, weights, AlignBy.of(saved.get("align_by", {})))
+        align_by = AlignBy.of(saved.get("align_by", {}))
+        return cls(read, wrote, weights, align_by, str(saved.get("belief", "")))
 
     def _repr_html_(self) -> str:
         """Return the explorer in a sandboxed frame, for notebooks.

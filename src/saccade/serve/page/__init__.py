@@ -36,7 +36,7 @@ ALONE = {"page.js", "film.js"}
 def contents() -> dict[str, Response]:
     """Return the response for each file, by its name."""
     responses = {}
-    lens = files("saccade.lens.page")
+    lens = files("saccade") / "lens" / "page"  # which need not be imported
     for file in (*lens.iterdir(), *files(__name__).iterdir()):
         suffix = f".{file.name.rpartition('.')[2]}"
         if file.name in ALONE or (suffix == ".html" and file.name not in PAGES.values()):

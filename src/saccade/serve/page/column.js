@@ -3,6 +3,7 @@
 When the input changes, the running request is cancelled and a late response is ignored. */
 
 import { answerElements } from "./answer.js";
+import { cardHead } from "./card.js";
 import { copied, deed, make } from "./dom.js";
 import { fetchEvents, fetchJson, RequestError } from "./server.js";
 import { whyNot } from "./why.js";
@@ -27,7 +28,8 @@ class Column {
     this.said = make("p", { class: "quiet said", role: "status" });
     this.wrong = make("div", { role: "alert" });
     this.deeds = make("div", { class: "row deeds" });
-    this.element = make("article", { class: "sheet" }, make("h2", {}, model.id));
+    this.held = 0;
+    this.element = make("article", { class: "sheet", "aria-label": model.id }, cardHead(model));
     this.element.append(this.body, this.said, this.wrong, this.deeds);
     this.clear();
   }
@@ -49,6 +51,7 @@ class Column {
   /** Show the hint, because the input is empty. */
   clear() {
     this.drop();
+    this.release();
     this.show([make("p", { class: "quiet hint" }, this.hint)], []);
   }
 
@@ -59,7 +62,20 @@ class Column {
     this.controller?.abort();
   }
 
+  /** Let the card be as small as what it shows next. */
+  release() {
+    this.held = 0;
+    this.element.style.minHeight = "";
+  }
+
+  /** Keep the card as high as it is, so that what is below it stays where it is. */
+  hold() {
+    this.held = Math.max(this.held, this.element.offsetHeight);
+    this.element.style.minHeight = `${this.held}px`;
+  }
+
   show(elements, deeds) {
+    this.element.style.minHeight = this.held ? `${this.held}px` : "";
     this.body.replaceChildren(...elements);
     this.body.setAttribute("aria-busy", "false");
     this.said.textContent = "";
@@ -141,12 +157,16 @@ export class PredictionColumn extends Column {
       const [response, note] = await withAttention("/v1/predict", body, talk);
       if (!isLast()) return;
       const [answer] = response.answers;
-      this.show([...answerElements(answer, input), ...this.whyOf(answer, input)], [
-        deed("Copy prediction", () => copied(asText(answer))),
-        deed("Copy as JSON", () => copied(JSON.stringify(answer))),
-      ]);
+      this.show(
+        [...answerElements(answer, input), ...this.whyOf(answer, input)],
+        [
+          deed("Copy prediction", () => copied(asText(answer))),
+          deed("Copy as JSON", () => copied(JSON.stringify(answer))),
+        ],
+      );
       this.record = answer.attention ?? null;
       this.said.textContent = note;
+      this.hold();
     });
   }
 

@@ -2,6 +2,7 @@
 
 inputFor(reads, changed).element   the fields
                .value()           the input for the server, or null while it is empty
+               .put(example)      fills the fields with an example of /v1/models
                .take(event)       accepts a file that was pasted or dropped anywhere on the page
 
 changed(atOnce) is called when the input has changed; atOnce is false while the user types. */
@@ -22,6 +23,7 @@ export function inputFor(reads, changed) {
 
 class TextInput {
   constructor(labels, changed) {
+    this.changed = changed;
     this.areas = labels.map((label, i) => {
       const id = `text-${i}`;
       const area = make("textarea", { id, rows: 4, dir: "auto", spellcheck: "false" });
@@ -46,6 +48,12 @@ class TextInput {
     const { texts } = this;
     if (!texts.some((text) => text.trim())) return null;
     return texts.length > 1 ? texts : texts[0];
+  }
+
+  /** Fill the fields with an example: a text, or a list of two. */
+  put(example) {
+    this.texts = [example].flat().map(String);
+    this.changed(true);
   }
 
   take() {
@@ -97,6 +105,11 @@ class ImageInput {
     const file = [...(given?.files ?? [])].find((one) => this.accepts(one));
     if (file) this.choose(file);
     return Boolean(file);
+  }
+
+  /** Choose an example: an image as a data URI. */
+  put(example) {
+    return this.choose(fileOf(example, "example"));
   }
 
   async choose(file) {
@@ -153,6 +166,16 @@ async function resized(file) {
   brush(canvas).drawImage(bitmap, 0, 0, width, height);
   const smaller = await new Promise((done) => canvas.toBlob(done, "image/jpeg", 0.92));
   return [smaller, `Large file: resized to ${width} × ${height} pixels.`];
+}
+
+/** Return the file in a data URI with base64.
+    @param {string} address
+    @param {string} name */
+export function fileOf(address, name) {
+  const [head, body] = address.split(",");
+  const type = head.replace(/^data:/, "").replace(/;base64$/, "");
+  const bytes = Uint8Array.from(atob(body), (letter) => letter.charCodeAt(0));
+  return new File([bytes], name, { type });
 }
 
 /** Return a file as a data URI. */

@@ -1,8 +1,9 @@
 /* The page: chosen models, the input, and requests. The lens's view shows the attention. */
 
-import { readAddress, writeAddress } from "./address.js";
+import { stateOf, writeAddress } from "./address.js";
+import { Choices, showExamples } from "./choices.js";
 import { columnFor } from "./column.js";
-import { make } from "./dom.js";
+import { make, sameItems } from "./dom.js";
 import { inputFor } from "./input.js";
 import { Options } from "./options.js";
 import { at } from "./parts.js";
@@ -14,11 +15,11 @@ const PAUSE = 250; // milliseconds without typing after which a request is sent
 
 class Page {
   constructor() {
-    this.models = [];
     this.columns = [];
     this.records = [];
     this.input = inputFor("text", () => {});
     this.timer = 0;
+    this.choices = new Choices(() => this.choose());
     this.options = new Options(() => this.changed(false));
     this.listen();
   }
@@ -28,14 +29,14 @@ class Page {
       event.preventDefault();
       this.unlock(at("token-field").value.trim());
     });
-    at("model").addEventListener("change", () => this.choose());
-    at("other").addEventListener("change", () => this.choose());
     at("go").addEventListener("click", () => this.go());
     at("stop").addEventListener("click", () => this.stop());
     document.addEventListener("keydown", (event) => {
       if (event.key === "Escape") this.stop();
       if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) this.go();
     });
+    window.addEventListener("hashchange", () => this.restore());
+    window.addEventListener("resize", () => this.release());
     for (const kind of /** @type {const} */ (["paste", "drop"])) {
       document.addEventListener(kind, (event) => this.input.take(event) && event.preventDefault());
     }
@@ -56,9 +57,9 @@ class Page {
 
   /** Fetch the models, or show the token form if the token is missing or wrong. */
   async open() {
+    let models;
     try {
-      const { data } = await fetchJson("/v1/models");
-      this.models = data;
+      models = (await fetchJson("/v1/models")).data;
     } catch (error) {
       if (error.code === "no_token") this.lock();
       else this.trouble(error.message);
@@ -66,8 +67,10 @@ class Page {
     }
     at("token").hidden = at("trouble").hidden = true;
     at("work").hidden = false;
-    if (this.columns.length) this.changed(true);
-    else this.list();
+    if (this.columns.length) return this.changed(true);
+    this.choices.list(models, "", []);
+    this.restore();
+    return undefined;
   }
 
   async unlock(text) {
@@ -96,32 +99,29 @@ class Page {
 
   // models
 
-  list() {
-    at("model").replaceChildren(...this.models.map(({ id }) => option(id)));
-    const { model, other, texts } = readAddress();
-    const known = this.models.find(({ id }) => id === model) ?? this.models[0];
-    at("model").value = known.id;
-    at("other").replaceChildren(option(other));
-    this.read(known.reads);
+  /** Take models, texts and options from the address. */
+  restore() {
+    const { model, others, texts, options } = stateOf(location.hash);
+    this.choices.choose(model, others);
+    this.read(this.choices.first.reads);
     this.input.texts = texts;
+    this.options.values = options;
     this.choose();
   }
 
   /** Create a column for each chosen model, and the fields for its input. */
   choose() {
-    const first = this.models.find(({ id }) => id === at("model").value);
-    const others = this.models.filter((one) => one !== first && one.reads === first.reads);
-    const kept = others.find(({ id }) => id === at("other").value);
-    at("other").replaceChildren(option("", "none"), ...others.map(({ id }) => option(id)));
-    at("other").value = kept?.id ?? "";
-    at("other").disabled = !others.length;
-    at("about").textContent = aboutModel(first);
-    for (const column of this.columns) column.drop();
-    const chosen = kept ? [first, kept] : [first];
-    this.columns = chosen.map((model) => columnFor(model, this));
+    this.choices.offer();
+    const { models } = this.choices;
+    const before = this.columns;
+    this.columns = models.map(
+      (model) => before.find((column) => column.model === model) ?? columnFor(model, this),
+    );
+    for (const column of before) if (!this.columns.includes(column)) column.drop();
     at("answers").replaceChildren(...this.columns.map(({ element }) => element));
-    this.read(first.reads);
-    this.options.for(chosen);
+    this.read(models[0].reads);
+    this.options.for(models);
+    showExamples(models, (example) => this.input.put(example));
     at("deeds").hidden = this.columns.every(({ live }) => live);
     this.changed(true);
   }
@@ -135,13 +135,19 @@ class Page {
     at("input").replaceChildren(this.input.element);
   }
 
+  release() {
+    for (const column of this.columns) column.release();
+  }
+
   // requests
 
   /** Send the changed input, at once or when typing pauses. */
   changed(atOnce) {
     clearTimeout(this.timer);
-    const [model, other] = this.columns.map((column) => column.model.id);
-    writeAddress({ model, other: other ?? "", texts: this.input.texts });
+    const [model, ...others] = this.columns.map((column) => column.model.id);
+    const options = this.options.values;
+    writeAddress({ model, others, texts: this.input.texts, options });
+    if (atOnce) this.release();
     const nothing = this.input.value() === null;
     for (const column of this.columns) {
       if (nothing) column.clear();
@@ -187,8 +193,12 @@ class Page {
     if (waits) return;
     const several = this.columns.length > 1;
     const looked = this.columns.flatMap((column) => recordsOf(column, several));
-    at("looked").hidden = !looked.length;
+    // after an error the view keeps its place until there is a prediction again
+    const kept = this.records.length > 0 && this.input.value() !== null;
+    at("looked").hidden = !looked.length && !kept;
+    at("looked").classList.toggle("void", !looked.length && kept);
     const records = looked.map(({ record }) => record);
+    if (!looked.length && kept) return;
     if (sameItems(records, this.records)) return;
     this.records = records;
     const inputs = looked.map(({ name, record }) => fromRecord(name, record));
@@ -204,22 +214,6 @@ function recordsOf({ model, record, other }, several) {
     ...(record ? [{ name: own, record }] : []),
     ...(other ? [{ name: before + other.name, record: other.record }] : []),
   ];
-}
-
-function sameItems(some, others) {
-  return some.length === others.length && some.every((one, i) => one === others[i]);
-}
-
-function option(value, text = value) {
-  return make("option", { value }, text);
-}
-
-const INPUTS = { text: "text", pair: "two texts", image: "image", vectors: "vectors (.npy)" };
-
-function aboutModel({ task, reads, languages }) {
-  const [from, to] = languages ?? [];
-  const job = languages ? `translates ${from} → ${to}` : task.replaceAll("_", " ");
-  return `${job} · input: ${INPUTS[reads] ?? reads}`;
 }
 
 new Page().start();

@@ -5,12 +5,16 @@ An empty field is not sent, so that the recipe of the model decides. */
 import { make } from "./dom.js";
 import { at } from "./parts.js";
 
+/** @typedef {[name: string, label: string, attributes: Record<string, any>]} Field */
+
 // name in the API, label, attributes of the field
+/** @type {Field[]} */
 const WRITING = [
   ["num_best", "Number of answers", { min: 1, step: 1 }],
   ["beam", "Beam width", { min: 1, step: 1 }],
   ["max_length", "Maximum length (tokens)", { min: 1, step: 1 }],
 ];
+/** @type {Field[]} */
 const STREAMING = [
   ["max_tokens", "Maximum new tokens", { min: 1, step: 1, value: 60 }],
   ["temperature", "Temperature", { min: 0, step: "any" }],
@@ -43,6 +47,24 @@ export class Options {
       if (Number.isFinite(number)) options[name] = number;
     }
     return options;
+  }
+
+  /** The fields that the reader has filled, as texts by their names. */
+  get values() {
+    const filled = [...this.inputs].filter(
+      ([, { value, defaultValue }]) => value !== "" && value !== defaultValue,
+    );
+    return Object.fromEntries(filled.map(([name, { value }]) => [name, value]));
+  }
+
+  /** Fill fields of these names; call it before the fields are shown. */
+  set values(values) {
+    for (const [name, label, attributes] of [...WRITING, ...STREAMING]) {
+      if (!(name in values) && !this.inputs.has(name)) continue;
+      this.field(name, label, attributes);
+      const input = this.inputs.get(name);
+      input.value = values[name] ?? input.defaultValue;
+    }
   }
 
   field(name, label, attributes) {

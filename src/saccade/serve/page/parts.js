@@ -1,16 +1,17 @@
 /* Elements of index.html that scripts read or change, by their ids. */
 
 /** @typedef {{
-      about: HTMLElement,
       answers: HTMLElement,
+      chips: HTMLElement,
       deeds: HTMLElement,
+      examples: HTMLElement,
       fields: HTMLElement,
       go: HTMLButtonElement,
       input: HTMLElement,
       looked: HTMLElement,
       model: HTMLSelectElement,
       options: HTMLElement,
-      other: HTMLSelectElement,
+      others: HTMLElement,
       stop: HTMLButtonElement,
       token: HTMLElement,
       "token-field": HTMLInputElement,

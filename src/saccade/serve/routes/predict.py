@@ -6,6 +6,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from saccade.serve.cards import ModelCard
 from saccade.serve.json_body import FORM_FIELDS, IMAGE, REQUEST, VECTORS, StrictRoute
 from saccade.serve.middleware import UPLOAD
 from saccade.serve.models import ModelRegistry, ServedModel
@@ -21,6 +22,7 @@ from saccade.serve.routes.responses import (
 from saccade.serve.schemas import (
     ModelEntry,
     ModelList,
+    ModelScore,
     PredictAnswer,
     PredictRequest,
     ScoreAnswer,
@@ -133,12 +135,28 @@ def router(models: ModelRegistry) -> APIRouter:
                     writes=model.task.generation is not None,
                     streams=model.streams,
                     languages=model.languages,
+                    score=_score_of(model.card),
+                    trained=model.card.trained or None,
+                    parameters=model.card.parameters,
+                    examples=list(model.card.examples),
                 )
                 for model in models
             ]
         )
 
     return routes
+
+
+def _score_of(card: ModelCard) -> ModelScore | None:
+    if card.score is None:
+        return None
+    return ModelScore(
+        metric=card.metric,
+        value=card.score.value,
+        interval=card.score.interval,
+        items=card.items,
+        text=card.text,
+    )
 
 
 def _model_for(models: ModelRegistry, body: PredictRequest | ScoreRequest) -> ServedModel:

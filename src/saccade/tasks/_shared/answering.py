@@ -2,29 +2,24 @@
 
 A task defines three steps: `prepare` turns inputs into examples, `answer` answers a batch of them,
 and `look` returns where the model looked for a batch of answers. Checking, sorting, batching,
-threads, progress and cancellation are here, once.
+threads, progress and cancellation are here, once. None of this needs torch.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-import torch
-from torch import nn
-
-from saccade.attention.watch import watch
-from saccade.errors import DecodingError, WatchError
-from saccade.models.pooling import AttentionPooling
+from saccade.errors import DecodingError
 from saccade.tasks._shared.notebook import list_html, text_html
-from saccade.tasks._shared.parallel_batches import Rows, batch_size_for, side_by_side
+from saccade.tasks._shared.parallel_batches import Rows, Workers
 
 if TYPE_CHECKING:
     from saccade.lens.record import AttentionRecord
-    from saccade.lens.record.sides import AnySide, Side
 
 TaskInput = Any
 """An input of a task, such as a text, a pair of texts or an image."""
@@ -159,27 +154,26 @@ def answer_all(
     examples: Sequence[ExampleT],
     answer: Callable[[list[ExampleT]], Sequence[Answer]],
     look: Callable[[list[ExampleT], Sequence[Answer]], Sequence[AttentionRecord]] | None,
-    device: torch.device,
+    workers: Workers,
     *,
     batch_size: int,
     on_batch: OnBatch | None,
 ) -> list[Answer]:
-    """Answer examples batch by batch, on a CPU several batches in parallel, and look into them."""
+    """Answer examples batch by batch, several batches in parallel, and look into them."""
     require_batch_size(batch_size)
     answers = [BLANK] * len(examples)
 
     def answer_batch(rows: Rows) -> Sequence[Answer]:
         batch = [examples[i] for i in rows]
-        with torch.no_grad():  # per thread
-            answered = answer(batch)
-            if look is None:
-                return answered
-            records = look(batch, answered)
+        answered = answer(batch)
+        if look is None:
+            return answered
+        records = look(batch, answered)
         pairs = zip(answered, records, strict=True)
         return [replace(one, attention=record) for one, record in pairs]
 
-    batches = batches_of(examples, batch_size_for(len(examples), batch_size, device))
-    for rows, answered in side_by_side(answer_batch, batches, device):
+    batches = batches_of(examples, workers.batch_size(len(examples), batch_size))
+    for rows, answered in workers.side_by_side(answer_batch, batches):
         for i, one in zip(rows, answered, strict=True):
             answers[i] = replace(one, truncated=True) if examples[i].cut else one
         if on_batch is not None:
@@ -203,92 +197,11 @@ def batches_of(examples: Sequence[Example], batch_size: int) -> list[Rows]:
     return sorted(batches, key=lambda rows: -examples[rows[0]].length)
 
 
-def self_attention(
-    model: nn.Module, run: Callable[[], object], sides: Sequence[AnySide]
-) -> list[AttentionRecord]:
-    """Return the self-attention of the tokens of each row while `run` runs the model.
-
-    Args:
-        model: The model.
-        run: Run the model on a padded batch.
-        sides: The tokens of each row, without padding.
-    """
-    return _records(model, run, sides, sides)
-
-
-def classifier_attention(
-    model: nn.Module, run: Callable[[], object], sides: Sequence[AnySide]
-) -> list[AttentionRecord]:
-    """Return the attention of a classifier while `run` runs it.
-
-    With attention pooling it is that of the learned queries; without, the self-attention of the
-    tokens of each row. The arguments are those of `self_attention`.
-    """
-    from saccade.lens.record import Side
-
-    pooling = getattr(model, "pooling", None)
-    if not isinstance(pooling, AttentionPooling):
-        return self_attention(model, run, sides)
-    queries = Side.of_words(pooling.query_names)
-    return _records(model, run, sides, [queries] * len(sides), ["pooling"])
-
-
-def cross_attention(
-    model: nn.Module,
-    run: Callable[[], object],
-    read: Sequence[AnySide],
-    wrote: Sequence[Side],
-    layers: Sequence[str],
-) -> list[AttentionRecord]:
-    """Return the attention of the written tokens of each row to its input while `run` is called.
-
-    Args:
-        model: The model.
-        run: Run the model on a padded batch.
-        read: The tokens of each row that are looked at, without padding.
-        wrote: The tokens of each row that look, without padding.
-        layers: The names of the attentions that look at what was read.
-
-    Raises:
-        WatchError: There are no such attentions.
-    """
-    if not layers:
-        raise WatchError(
-            "this model has no attention: it never looks back at what it read; "
-            "use a model with attention"
-        )
-    return _records(model, run, read, wrote, layers)
-
-
-def _records(
-    model: nn.Module,
-    run: Callable[[], object],
-    read: Sequence[AnySide],
-    wrote: Sequence[AnySide],
-    layers: Sequence[str] | None = None,
-) -> list[AttentionRecord]:
-    from saccade.lens.record import AttentionRecord
-
-    with torch.no_grad(), watch(model, layers=layers, device="cpu") as seen:
-        run()
-    return [
-        AttentionRecord(
-            from_,
-            to,
-            {
-                name: seen[name].weights[row, :, : len(to.tokens), : len(from_.tokens)].numpy()
-                for name in layers or seen
-            },
-        )
-        for row, (from_, to) in enumerate(zip(read, wrote, strict=True))
-    ]
-
-
 def require_several(inputs: object) -> None:
     """Raise `DecodingError` if one input is given where a list of inputs is expected."""
-    from PIL import Image
-
-    if isinstance(inputs, str | bytes | Path | Image.Image):
+    images = sys.modules.get("PIL.Image")  # nobody has an image while it is not imported
+    kinds = (str, bytes, Path) if images is None else (str, bytes, Path, images.Image)
+    if isinstance(inputs, kinds):
         raise DecodingError("predict takes several inputs, got one: put it into a list")
 
 

@@ -6,10 +6,10 @@ examples into batches, a batch into a loss, and inputs into answers.
 
 from __future__ import annotations
 
-import logging
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -25,11 +25,10 @@ from saccade.data.corpus import items as grouped
 from saccade.data.sources.columns import Column, counted
 from saccade.data.store.cache import Encoded
 from saccade.data.store.ragged import Integers
-from saccade.decoding import GenerationConfig
-from saccade.errors import DataError, DecodingError, WatchError
+from saccade.decoders.fast_path import sharing
+from saccade.errors import DecodingError
 from saccade.shapes import Float, Tensor
 from saccade.tasks._shared.answering import (
-    NO_OPTIONS,
     Answer,
     Answers,
     Example,
@@ -39,15 +38,16 @@ from saccade.tasks._shared.answering import (
     answer_all,
     require_several,
 )
-from saccade.tasks._shared.description import VOCABULARY_FILE, Description
+from saccade.tasks._shared.description import VOCABULARY_FILE
 from saccade.tasks._shared.evaluation import Evaluation
+from saccade.tasks._shared.parallel_batches import Workers
+from saccade.tasks._shared.predictor import Predictor
 from saccade.tasks._shared.scoring import ScoredAnswer, TokenScore, scored_answer
+from saccade.tasks._shared.torch_workers import TorchWorkers
 from saccade.text import Tokenizer, VocabularyConfig
 
 if TYPE_CHECKING:
     from saccade.lens.record import AttentionRecord
-
-log = logging.getLogger(__name__)
 
 Rows = Sequence[int] | npt.NDArray[np.int64]
 """The indices of examples."""
@@ -88,7 +88,7 @@ class Batch:
         return type(self)(*(None if value is None else value.to(device) for value in values))
 
 
-class Task(nn.Module, ABC):
+class Task(nn.Module, Predictor):
     """A model with its vocabularies, its metrics, and the way from data to answers.
 
     A subclass implements `describe`, `forward`, the way from rows to batches (`encode`, `sizes`,
@@ -96,26 +96,18 @@ class Task(nn.Module, ABC):
     `files`.
 
     Attributes:
-        name: The `task` of its recipes.
         unit: A plural noun for what a batch counts, such as tokens.
         reinitialised: Prefixes of parameters that are never taken from another model.
-        unsplit: The options of `prepare` with which each input is one example.
         selection_metric: The metric by which the best weights are selected.
         config: The options that the task was created with.
         model: The model.
     """
 
-    name: ClassVar[str]
     unit: ClassVar[str] = "tokens"
     reinitialised: ClassVar[tuple[str, ...]] = ()
-    unsplit: ClassVar[Options] = NO_OPTIONS
     selection_metric: str
     config: TaskConfig
     model: nn.Module
-
-    @abstractmethod
-    def describe(self) -> Description:
-        """Return what the task reads and writes, and the options of its model."""
 
     @property
     def largest_weight(self) -> float:
@@ -143,37 +135,8 @@ class Task(nn.Module, ABC):
         """Return the batch in which each input has the given output (teacher forcing)."""
 
     @abstractmethod
-    def prepare(
-        self, inputs: Sequence[TaskInput], options: Options = NO_OPTIONS, *, first: int = 0
-    ) -> Sequence[Example]:
-        """Turn inputs into examples that carry the options they are to be answered with.
-
-        A long input may become several examples, whose answers `join` joins.
-
-        Args:
-            inputs: The inputs.
-            options: The options of the task, such as those of `[generation]`.
-            first: The number of the first input, from 0.
-        """
-
-    @abstractmethod
-    def answer(self, examples: Sequence[Any]) -> Sequence[Answer]:
-        """Answer a batch of examples, in their order."""
-
-    @abstractmethod
     def files(self) -> dict[str, str]:
         """Return the files that a run folder needs apart from recipe and weights, by name."""
-
-    def look(self, examples: Sequence[Any], answers: Sequence[Answer]) -> list[AttentionRecord]:
-        """Return where the model looked for each answer of a batch."""
-        raise WatchError(
-            "this model has no attention: it never looks back at what it read; "
-            "use a model with attention"
-        )
-
-    def join(self, examples: Sequence[Any], answers: list[Answer]) -> list[Answer]:
-        """Return one answer per input from the answers to all examples."""
-        return answers
 
     def token_scores(
         self, examples: Sequence[Any], outputs: Sequence[str]
@@ -197,16 +160,6 @@ class Task(nn.Module, ABC):
     def measure(self, items: list[Item], answers: Sequence[Any], *, quick: bool) -> Evaluation:
         """Return the metrics of the answers to some items; see `evaluate`."""
         raise NotImplementedError(f"{type(self).__name__} must define measure or evaluate")
-
-    @property
-    def reads(self) -> str:
-        """The kind of an input, such as "text", "pair" (of texts), "image" or "vectors"."""
-        return self.describe().reads.kind
-
-    @property
-    def generation(self) -> GenerationConfig | None:
-        """The default options of generation; None if no text is generated."""
-        return self.describe().generation
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -245,20 +198,6 @@ class Task(nn.Module, ABC):
         """Yield the items of a split; rows with the same input are one item."""
         return grouped(split)
 
-    def input_of(self, item: Item) -> TaskInput:
-        """Return the input of an item, as `predict` takes it."""
-        return item.inputs[0]
-
-    def parse(self, line: str) -> TaskInput:
-        """Return the input that a line of text stands for."""
-        return line
-
-    def from_json(self, value: object) -> TaskInput:
-        """Return the input that a JSON value stands for; it never names a file."""
-        if not isinstance(value, str):
-            raise DataError(f"an input is a text, got {json_kind(value)}; send a JSON string")
-        return value
-
     @property
     def attention_layers(self) -> Sequence[str] | None:
         """The names of the attentions that `look` records; None for all."""
@@ -273,21 +212,6 @@ class Task(nn.Module, ABC):
         heads = count_heads(self.model, self.attention_layers)
         return heads * sum(example.weights for example in examples)
 
-    def warn(self, examples: Sequence[Example]) -> None:
-        """Log a warning about inputs that are not read completely."""
-        if not (cut := [example for example in examples if example.cut]):
-            return
-        reads = self.describe().reads
-        log.warning(
-            "%d of %d inputs are too long, the first is input %d: of its %d %s, %s",
-            len(cut),
-            len(examples),
-            cut[0].number + 1,
-            cut[0].encoded,
-            reads.unit,
-            reads.part.format(cut[0].length),
-        )
-
     def finish(self, examples: Encoded) -> str:
         """Finish the task after training, with the best weights and validation examples.
 
@@ -296,56 +220,26 @@ class Task(nn.Module, ABC):
         """
         return ""
 
-    def predict(
-        self,
-        inputs: Sequence[TaskInput],
-        *,
-        attention: bool = False,
-        batch_size: int = 64,
-        first: int = 0,
-        on_batch: OnBatch | None = None,
-        **options: Any,
-    ) -> list[Any]:
-        """Answer each input, in their order.
+    @property
+    def workers(self) -> Workers:
+        """The threads that answer batches; torch's, on a CPU."""
+        return TorchWorkers(self.device)
 
-        A blank text gets an empty answer. A text that is too long is split, if the task can join
-        the answers of its pieces, or else cut, with a warning and `truncated` in its answer.
+    @contextmanager
+    def thread_of_batches(self) -> Iterator[None]:
+        """Share copied weights among all batches that a thread answers, whatever others set."""
+        torch.get_num_threads()  # fixes the number for this thread
+        with sharing({}):
+            yield
 
-        Args:
-            inputs: The inputs.
-            attention: Whether to return where the model looked, as an `AttentionRecord`.
-            batch_size: The maximum number of inputs, of similar length, that are answered together;
-                on a CPU several batches are answered in parallel.
-            first: The number of the first input, for its random seed and for messages.
-            on_batch: Called after each batch with the number of inputs it answered.
-            options: Options of the task, such as those of `[generation]`.
+    def prepare_single_thread(self) -> None:
+        """Let the calling thread compute alone: decoding steps are too small to be divided."""
+        torch.set_num_threads(1)
 
-        Raises:
-            DecodingError: An input or an option is not valid.
-            WatchError: `attention` of a model without attention.
-        """
-        require_several(inputs)
-        examples = self.prepare(inputs, options, first=first)
-        self.warn(examples)
-        return Answers(
-            self.answer_all(examples, attention=attention, batch_size=batch_size, on_batch=on_batch)
-        )
-
-    def answer_all(
-        self,
-        examples: Sequence[Example],
-        *,
-        attention: bool = False,
-        batch_size: int = 64,
-        on_batch: OnBatch | None = None,
-    ) -> list[Answer]:
-        """Answer prepared examples."""
+    def answer_all(self, examples: Sequence[Example], **options: Any) -> list[Answer]:
+        """Answer prepared examples; see `Predictor.answer_all`."""
         self.ensure_eval()
-        look = self.look if attention else None
-        answers = answer_all(
-            examples, self.answer, look, self.device, batch_size=batch_size, on_batch=on_batch
-        )
-        return self.join(examples, answers)
+        return super().answer_all(examples, **options)
 
     def score(
         self,
@@ -393,9 +287,9 @@ class Task(nn.Module, ABC):
             rows = zip(given, self.token_scores(batch, given), strict=True)
             return [scored_answer(text, tokens) for text, tokens in rows]
 
-        look = self.look if attention else None
+        look = self.look_with_belief if attention else None
         answers = answer_all(
-            examples, scored, look, self.device, batch_size=batch_size, on_batch=None
+            examples, scored, look, self.workers, batch_size=batch_size, on_batch=None
         )
         rows = zip(inputs, outputs, answers, strict=True)
         return Answers(self._with_toward(*row) for row in rows)
@@ -455,6 +349,11 @@ class TaskConfig(ABC):
         """Raise if a file that the options name is missing; called before data is read."""
         return
 
+    @classmethod
+    def start_from(cls, model: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the options of a model to start from as those of this task's model."""
+        return model
+
     @abstractmethod
     def create(
         self, train: Split, progress: Progress | None = None, vocabulary: Path | None = None
@@ -464,7 +363,8 @@ class TaskConfig(ABC):
         Args:
             train: The training data, from which vocabularies and labels are made.
             progress: Called with the number of rows read.
-            vocabulary: A folder whose vocabularies are used instead.
+            vocabulary: The folder that training starts from, whose vocabularies are used instead
+                if it has some.
         """
 
     @abstractmethod
@@ -475,8 +375,8 @@ class TaskConfig(ABC):
 def vocabulary_from(
     folder: Path | None, texts: Iterable[str], config: VocabularyConfig
 ) -> Tokenizer:
-    """Return the vocabulary of a folder or, without one, a new vocabulary of the texts."""
-    if folder is not None:
+    """Return the vocabulary of a folder or, if it has none, a new vocabulary of the texts."""
+    if folder is not None and (folder / VOCABULARY_FILE).is_file():
         return Tokenizer.load(folder / VOCABULARY_FILE)
     return Tokenizer.train(texts, config)
 
@@ -495,9 +395,3 @@ def likelihoods(task: Task, inputs: Sequence[TaskInput], output: str) -> list[fl
     if loss.items is None:
         return [likelihood(task, given, output) for given in inputs]
     return loss.items().double().neg().exp().tolist()
-
-
-def json_kind(value: object) -> str:
-    """Return the name of a JSON value's type, for a message."""
-    names = {dict: "an object", list: "a list", str: "a text", bool: "true or false"}
-    return names.get(type(value), "null" if value is None else "a number")

@@ -14,7 +14,7 @@ from saccade.tasks._shared.answering import TaskInput
 
 if TYPE_CHECKING:
     from saccade.data.store.cache import Encoded
-    from saccade.lens.alignment.extraction import AlignBy
+    from saccade.lens.alignment.align_by import AlignBy
     from saccade.lens.record import AttentionRecord
 
 

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from torch import nn
-
-from saccade.data.sources.archives import SUFFIXES, VECTOR_SUFFIXES
+from saccade.data.suffixes import SUFFIXES, VECTOR_SUFFIXES
 from saccade.decoding import GenerationConfig, GenerationLimits
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from saccade.tasks._shared.labels import Labels
     from saccade.text import Tokenizer
 

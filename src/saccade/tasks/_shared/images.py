@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 import json
 import math
 from abc import ABC, abstractmethod
@@ -22,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from PIL import Image
+from torch import nn
 
 from saccade.cancellation import raise_if_cancelled
 from saccade.config import Count
@@ -31,7 +33,9 @@ from saccade.data.sources.images import ResizeMethod, decode_image, read_image, 
 from saccade.data.sources.text_files import file_digest
 from saccade.data.store.cache import Encoded, arrays_once
 from saccade.data.store.stacked import Array, StackedArrays
+from saccade.data.transforms.augment import AugmentConfig
 from saccade.encoders.efficientnet import EfficientNetLite0
+from saccade.encoders.patches import FrozenEncoder
 from saccade.errors import (
     BrokenImagesError,
     DataError,
@@ -45,12 +49,13 @@ from saccade.files import read_json
 from saccade.lens.record import ImageSide
 from saccade.shapes import Float, Tensor
 from saccade.tasks._shared.answering import Example
-from saccade.tasks._shared.base import Progress, Rows, Task, json_kind
+from saccade.tasks._shared.base import Progress, Rows, Task
 from saccade.tasks._shared.description import ImageInput
+from saccade.tasks._shared.predictor import json_kind
 from saccade.tasks._shared.prepared import EncodedFiles, PreparedFiles, located
 
 IMAGE = Column("image", ("img", "image_path", "file", "filename", "path", "photo"), image=True)
-FILE = "images.json"
+IMAGE_FILE = "images.json"
 """The file of a run folder with the scale of pixels, or the digest of the features' weights."""
 FORMAT = 1
 """The version of the preparation; it changes when an image would be prepared differently."""
@@ -76,12 +81,13 @@ class ImageConfig:
             complete image, with black bars on two sides
     scale   the scale of pixels: "half": from -1 to 1; "data": by the mean and the spread of each
             colour in the training data; "imagenet": by those of ImageNet, for pretrained weights
-            that were trained so, such as those of DeiT
+            that were trained so, such as those of DeiT; "init": that of the model that training
+            starts from, which `--init` sets if it is known
     """
 
     size: Count = 32
     how: ResizeMethod = "squash"
-    scale: Literal["half", "data", "imagenet"] = "half"
+    scale: Literal["half", "data", "imagenet", "init"] = "half"
 
 
 @dataclass(frozen=True)
@@ -191,7 +197,43 @@ class Pixels(View):
 
 
 class Features(View):
-    """The grid of features (d, rows, columns) of EfficientNet-Lite0, which is not trained.
+    """The features (d, rows, columns) of a network that is not trained, computed once per image."""
+
+    @property
+    @abstractmethod
+    def digest(self) -> str:
+        """The SHA-256 of the weights of the network."""
+
+    @property
+    @abstractmethod
+    def network(self) -> nn.Module:
+        """The network that computes the features."""
+
+    @property
+    def key(self) -> str:  # type: ignore[override]
+        """A name of the pixels and the weights."""
+        return f"features {FORMAT} {self.pixels.key} {self.digest}"
+
+    def array(self, image: Image.Image) -> npt.NDArray[np.float16]:
+        """Return features (d, rows, columns) in float16."""
+        pixels = torch.from_numpy(self.pixels.array(image)).unsqueeze(0)
+        device = next(self.network.parameters()).device
+        with torch.no_grad():
+            grid = self.network(self.pixels.read(pixels.to(device)))[0]
+        features: npt.NDArray[np.float16] = grid.half().cpu().numpy()
+        return features
+
+    def read(self, arrays: Tensor) -> Float[Tensor, "b c h w"]:
+        """Return the features in float32."""
+        return arrays.float()
+
+    def describe(self) -> ImageInput:
+        """Return the description of the images, with the network that reads them first."""
+        return replace(super().describe(), features=lambda: self.network)
+
+
+class EfficientNetFeatures(Features):
+    """The features of EfficientNet-Lite0, whose weights are in a file outside the run folder.
 
     Args:
         config: The preparation of the pixels.
@@ -216,36 +258,83 @@ class Features(View):
             )
         return digest
 
-    @property
-    def key(self) -> str:  # type: ignore[override]
-        """A name of the pixels and the weights."""
-        return f"features {FORMAT} {self.pixels.key} {self.digest}"
-
-    def array(self, image: Image.Image) -> npt.NDArray[np.float16]:
-        """Return features (d, rows, columns) in float16."""
-        pixels = torch.from_numpy(self.pixels.array(image)).unsqueeze(0)
-        with torch.no_grad():
-            grid = self.network(self.pixels.read(pixels))[0]
-        features: npt.NDArray[np.float16] = grid.half().numpy()
-        return features
-
-    def read(self, arrays: Tensor) -> Float[Tensor, "b c h w"]:
-        """Return the features in float32."""
-        return arrays.float()
-
     def facts(self) -> dict[str, object]:
         """Return the digest of the weights."""
         return {"weights": self.digest}
-
-    def describe(self) -> ImageInput:
-        """Return the description of the images, with the network that reads them first."""
-        return replace(super().describe(), features=lambda: self.network)
 
     @cached_property
     def network(self) -> EfficientNetLite0:
         """The network that computes the features."""
         assert self.digest
         return EfficientNetLite0.load(self.weights)
+
+
+class EncoderFeatures(Features):
+    """The states of an encoder that is part of the model and is not trained.
+
+    Args:
+        pixels: The preparation of the pixels.
+        encoder: The encoder.
+    """
+
+    def __init__(self, pixels: Pixels, encoder: FrozenEncoder) -> None:
+        self.pixels, self.encoder = pixels, encoder
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the weights as they are now, and of the scale of the pixels."""
+        digest = hashlib.sha256(json.dumps(self.facts()).encode())
+        for name, tensor in self.encoder.state_dict().items():
+            digest.update(name.encode())
+            digest.update(tensor.detach().cpu().contiguous().numpy())
+        return digest.hexdigest()
+
+    @property
+    def network(self) -> nn.Module:
+        """The encoder as a network of images."""
+        return _FeatureNetwork(self.encoder)
+
+    def facts(self) -> dict[str, object]:
+        """Return the scale of the pixels."""
+        return self.pixels.facts()
+
+
+class _FeatureNetwork(nn.Module):
+    """The features of an encoder, as a module."""
+
+    def __init__(self, encoder: FrozenEncoder) -> None:
+        super().__init__()
+        self.encoder = encoder
+
+    def forward(self, image: Float[Tensor, "b c h w"]) -> Float[Tensor, "b d 1 n"]:
+        """Return the features of images."""
+        return self.encoder.features(image)
+
+
+def with_encoder(view: View, encoder: nn.Module) -> View:
+    """Return the view of a model with this encoder: if it is frozen, its states."""
+    match view, encoder:
+        case Pixels(), FrozenEncoder():
+            return EncoderFeatures(view, encoder)
+    return view
+
+
+def require_augmentable(augment: AugmentConfig, key: str) -> None:
+    """Raise if images are changed in training although their features are computed once."""
+    if augment != AugmentConfig():
+        raise RecipeError(
+            "augment has no effect with features that are computed once for each image; leave it "
+            f"out (--set 'augment={{}}'), or set {key}"
+        )
+
+
+def require_initialised(init: Path | None, key: str) -> None:
+    """Raise if an encoder is frozen that has no pretrained weights."""
+    if init is None:
+        raise RecipeError(
+            f"{key} = true keeps the weights that training starts from, and there are none; give "
+            "a folder of ViT or DeiT, or a run, with --init"
+        )
 
 
 def require_weights(path: str) -> None:
@@ -262,11 +351,25 @@ def require_weights(path: str) -> None:
         )
 
 
-def new_pixels(config: ImageConfig, channels: int, train: Split) -> Pixels:
-    """Return the view of a new task, perhaps scaled by the mean and spread of its training data."""
+def new_pixels(config: ImageConfig, channels: int, train: Split, init: Path | None) -> Pixels:
+    """Return the view of a new task, perhaps scaled by the mean and spread of its training data.
+
+    Args:
+        config: The preparation of images.
+        channels: The number of colour channels.
+        train: The training data.
+        init: The folder that training starts from.
+    """
     plain = Pixels(config, channels)
     if config.scale == "half":
         return plain
+    if config.scale == "init":
+        if init is None or not (init / IMAGE_FILE).is_file():
+            raise RecipeError(
+                'image.scale = "init" is the scale of the model that training starts from, which '
+                'is not known; choose a model with --init, or use "half", "data" or "imagenet"'
+            )
+        return pixels_of(config, channels, read_facts(init))
     if config.scale == "imagenet":
         mean, spread = IMAGENET if channels == 3 else ((fmean(x),) for x in IMAGENET)
         return Pixels(config, channels, Scale(mean, spread))
@@ -286,7 +389,7 @@ def new_pixels(config: ImageConfig, channels: int, train: Split) -> Pixels:
 
 def read_facts(folder: Path) -> Scale | str:
     """Return the scale of a run folder's pixels, or the SHA-256 of its features' weights."""
-    path = folder / FILE
+    path = folder / IMAGE_FILE
     try:
         facts = read_json(path)
         if not isinstance(facts, dict):
@@ -307,7 +410,7 @@ def pixels_of(config: ImageConfig, channels: int, scale: Scale | str) -> Pixels:
     """Return the pixels of a run, in the scale of its training."""
     if isinstance(scale, str) or not len(scale.mean) == len(scale.spread) == channels:
         raise RunError(
-            f"{FILE} must hold the mean and the spread of {channels} channels; "
+            f"{IMAGE_FILE} must hold the mean and the spread of {channels} channels; "
             "restore it from a copy"
         )
     return Pixels(config, channels, scale)
@@ -315,7 +418,7 @@ def pixels_of(config: ImageConfig, channels: int, scale: Scale | str) -> Pixels:
 
 def facts_json(view: View) -> dict[str, str]:
     """Return the file with the facts about a view."""
-    return {FILE: json.dumps(view.facts(), indent=1)}
+    return {IMAGE_FILE: json.dumps(view.facts(), indent=1)}
 
 
 class Gallery(PreparedFiles[StackedArrays]):

@@ -12,16 +12,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from heapq import nlargest
 from itertools import pairwise
-from typing import NamedTuple
-
-import numpy as np
+from typing import TYPE_CHECKING, NamedTuple
 
 from saccade.errors import DecodingError
-from saccade.lens.alignment.extraction import Link, word_spans
-from saccade.lens.record import AttentionRecord, Side
-from saccade.lens.record.sides import AnySide
 from saccade.tasks._shared.answering import Answer, AnswerPiece
 from saccade.text.sentences import Span, half_spans, has_no_spaces, line_spans, sentence_spans
+
+if TYPE_CHECKING:
+    from saccade.lens.alignment.extraction import Link
+    from saccade.lens.record import AttentionRecord, Side
+    from saccade.lens.record.sides import AnySide
 
 MOST_WEIGHTS = 2**26
 """The largest number of attention weights of a joined record: 256 MiB."""
@@ -185,6 +185,8 @@ def _joined_record(
             f"{MOST_WEIGHTS:,} allowed; send its paragraphs as inputs of their own, or ask without "
             "attention"
         )
+    import numpy as np
+
     layers = {}
     for name, first in blocks[0].weights.items():
         layers[name] = np.zeros((len(first), len(wrote.tokens), len(read.tokens)), np.float32)
@@ -198,6 +200,8 @@ def _joined_record(
 
 def _joined_side(text: str, sides: Sequence[tuple[Span, AnySide]]) -> Side:
     """Return the side of a complete text; a word that was cut is one word again."""
+    from saccade.lens.record import Side
+
     texts = [(span, side) for span, side in sides if isinstance(side, Side)]
     numbers = _word_numbers(text, [span for span, _ in texts])
     return Side(
@@ -213,6 +217,8 @@ def _joined_side(text: str, sides: Sequence[tuple[Span, AnySide]]) -> Side:
 
 def _word_numbers(text: str, spans: Sequence[Span]) -> list[list[int]]:
     """Return for each word of each piece its number in the complete text."""
+    from saccade.lens.alignment.extraction import word_spans
+
     starts = [start for start, _ in word_spans(text)]
     return [
         [bisect_right(starts, first + start) - 1 for start, _ in word_spans(text[first:last])]

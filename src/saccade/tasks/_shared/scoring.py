@@ -55,8 +55,8 @@ class ScoredAnswer(Answer):
         score: Its mean log-probability per token.
         confidence: The geometric mean of the probabilities of its tokens; of a label, its
             probability. None if it has no tokens.
-        attention: Where the model looked while it was forced to give this output. Of a label, the
-            attention that speaks for it; see `LabelTask.attention_toward`.
+        attention: Where the model looked while it was forced to give this output; for a label, the
+            attention that speaks for it, see `LabelTask.attention_toward`.
         token_scores: The score of each token, the stop token included; of a label, its own.
     """
 
@@ -147,4 +147,4 @@ def attention_toward(
         toward = torch.zeros_like(own) if slope is None else own * (-slope).clamp(min=0)
         array = toward.detach().float().cpu().reshape(weights[name].shape)
         weights[name] = (array / array.sum(-1).max().clamp(min=1e-12)).numpy()
-    return replace(record, weights=weights)
+    return replace(record, weights=weights, belief="")  # it was measured for plain attention

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -13,18 +13,18 @@ from torch.nn import functional as F
 
 from saccade.config import Count, Fraction
 from saccade.data.corpus import Item, Split
-from saccade.decoding import GenerationConfig, GenerationRequest, Hypothesis
-from saccade.interfaces import Engine
 from saccade.layers.cross_entropy import cross_entropy
 from saccade.lens.record import Side
 from saccade.metrics import TextMetricsConfig
 from saccade.models import Captioner, Translator, VectorCaptioner
 from saccade.shapes import Float, Int, Tensor
-from saccade.tasks._shared.answering import Answer, Example, TaskInput, cross_attention
+from saccade.tasks._shared.answering import Answer, TaskInput
+from saccade.tasks._shared.attention_records import cross_attention
 from saccade.tasks._shared.base import Loss, Task, likelihood, likelihoods
 from saccade.tasks._shared.baselines import BaselineMethod
-from saccade.tasks._shared.description import GeneratedText, TextInput
+from saccade.tasks._shared.description import TextInput
 from saccade.tasks._shared.evaluation import Evaluation, evaluation_of
+from saccade.tasks._shared.generating import GeneratingPredictor
 from saccade.tasks._shared.scoring import STOP, WORD, TokenScore, score_tokens
 from saccade.text import Tokenizer, VocabularyConfig
 
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
 COUNTED = 200_000
 """The maximum number of rows whose outputs are counted for a baseline."""
-NEXT_PIECE = 1_000_003
-"""The distance between the random seeds of two pieces of one input."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,58 +59,8 @@ class SequenceLossConfig:
     label_smoothing: Fraction = 0.1
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class GenerationExample(Example):
-    """An input that is answered by generating text.
-
-    Attributes:
-        limit: Maximum number of tokens of the answer.
-        options: The options of generation.
-    """
-
-    limit: int
-    options: GenerationConfig
-
-
-class GeneratingTask(Task):
-    """A task whose answers an engine generates.
-
-    Attributes:
-        engine: The engine: the task's own model, or another program with its weights.
-    """
-
-    engine: Engine[Any, GenerationRequest, Hypothesis]
-
-    @property
-    @abstractmethod
-    def writes(self) -> GeneratedText:
-        """The description of the generated text."""
-
-    def generate(
-        self, inputs: TaskInput, examples: Sequence[GenerationExample]
-    ) -> list[list[Hypothesis]]:
-        """Return the hypotheses for a batch, whose options and limits are equal."""
-        request = GenerationRequest(
-            limits=self.writes.limits(examples[0].limit),
-            options=examples[0].options,
-            rows=[example.number + NEXT_PIECE * example.piece for example in examples],
-        )
-        return self.engine.generate(inputs, request)
-
-
-def answer_of(hypotheses: Sequence[Hypothesis], decode: Callable[[list[int]], str]) -> Answer:
-    """Return the best hypothesis as an answer, with the others as alternatives."""
-    best, *others = (
-        Answer(
-            decode(list(hypothesis.tokens)),
-            hypothesis.score,
-            finished=hypothesis.finished,
-            tokens=hypothesis.tokens,
-            confidence=hypothesis.confidence,
-        )
-        for hypothesis in hypotheses
-    )
-    return replace(best, alternatives=tuple(others))
+class GeneratingTask(Task, GeneratingPredictor):
+    """A task whose answers an engine generates: its own model, or another program."""
 
 
 class WritingTask(GeneratingTask):

@@ -40,8 +40,9 @@ from saccade.files import read_json
 from saccade.lens.record import StripSide
 from saccade.shapes import Bool, Float, Tensor
 from saccade.tasks._shared.answering import Example
-from saccade.tasks._shared.base import Progress, Rows, Task, json_kind
+from saccade.tasks._shared.base import Progress, Rows, Task
 from saccade.tasks._shared.description import VectorInput
+from saccade.tasks._shared.predictor import json_kind
 from saccade.tasks._shared.prepared import EncodedFiles, PreparedFiles, located
 
 VECTORS = Column("vectors", ("vector", "vectors_path", "npy", "npz"), vectors=True)

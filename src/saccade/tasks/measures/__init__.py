@@ -13,7 +13,7 @@ head_importance                 the rise of the loss when a head is removed
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -38,6 +38,7 @@ __all__ = [
     "MOST",
     "Finding",
     "align_both_ways",
+    "belief",
     "erasure",
     "measure_answers",
     "require_measurable",
@@ -46,6 +47,17 @@ __all__ = [
 
 MOST = 100
 """Maximum number of items for all measures but the alignment error rate."""
+BELIEF = ("comprehensiveness", "comprehensiveness_over_random")
+"""The measures by which a picture of attention is judged."""
+
+
+def belief(meanings: Mapping[str, str]) -> str:
+    """Return how far to trust the attention of a model, in words; "" if it was not measured.
+
+    Args:
+        meanings: The sentences of the measures, by their names.
+    """
+    return " ".join(meanings[name] for name in BELIEF if name in meanings)
 
 
 def require_measurable(task: Task) -> Measurable:

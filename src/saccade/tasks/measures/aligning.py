@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from saccade.data.corpus import Item
+from saccade.lens.alignment.align_by import AlignBy
 from saccade.lens.alignment.error_rate import alignment_counts, alignment_error_rate
-from saccade.lens.alignment.extraction import AlignBy, Link, symmetrise
+from saccade.lens.alignment.extraction import Link, symmetrise
 from saccade.lens.alignment.gold import Gold
 from saccade.lens.alignment.selection import Candidate, candidates
 from saccade.lens.record import AttentionRecord

@@ -1,7 +1,7 @@
 """T5 (Raffel et al. 2020): a pre-norm translator with RMS norm and buckets of distances."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from torch import nn
 
@@ -19,6 +19,7 @@ from saccade.errors import InteropError
 from saccade.interop.huggingface.config_json import Epsilon, Flag, Rate, Size, their_activation
 from saccade.interop.huggingface.family import Architecture, Family
 from saccade.interop.huggingface.model_diff import submodule
+from saccade.interop.huggingface.model_rewrites import unscaled
 from saccade.interop.huggingface.tensor_map import (
     Entry,
     StackedTensors,
@@ -27,11 +28,9 @@ from saccade.interop.huggingface.tensor_map import (
     repeated,
     tensor,
 )
-from saccade.layers.embeddings import TokenEmbedding
 from saccade.layers.feed_forward import GatedFeedForward
 from saccade.models import Translator, TranslatorConfig
-from saccade.positions import NoPositionConfig
-from saccade.positions.buckets import Buckets
+from saccade.positions import Buckets, BucketsConfig
 from saccade.shapes import Tensor
 
 SOURCE, TARGET, OUTPUT = "encoder.stem.embedding", "decoder.embedding", "decoder.output"
@@ -61,7 +60,9 @@ class T5(Family):
     """
 
     model_type: ClassVar = "t5"
-    architectures: ClassVar = {"T5ForConditionalGeneration": Architecture(Translator)}
+    architectures: ClassVar = {
+        "T5ForConditionalGeneration": Architecture(Translator, task="text_to_text")
+    }
     open_block: ClassVar = True
     rank: ClassVar = 1
 
@@ -109,44 +110,41 @@ class T5(Family):
             scale_decoder_outputs=tied,
         )
 
-    def build(self, architecture: str) -> nn.Module:
-        """Return the translator."""
+    def config(self, architecture: str) -> TranslatorConfig:
+        """Return the options of encoder and decoder."""
         gated = self.feed_forward_proj == "gated-gelu"
-        encoder = TransformerEncoderConfig(
-            num_layers=self.num_layers,
-            num_heads=self.num_heads,
-            head_dim=self.d_kv,
-            hidden_dim=self.d_ff,
-            norm_order="pre",
-            norm="rms",
-            norm_eps=self.layer_norm_epsilon,
-            feed_forward="gated" if gated else "plain",
-            activation="gelu_tanh" if gated else "relu",
-            bias=False,
-            score=DotConfig(),
-            dropout=self.dropout_rate,
-            attention_dropout=self.dropout_rate,
-            activation_dropout=self.dropout_rate,
-            position=NoPositionConfig(),
-        )
-        shared = {**vars(encoder), "num_layers": self.num_decoder_layers or self.num_layers}
-        shared = {key: shared[key] for key in TransformerDecoderConfig.__dataclass_fields__}
-        model = TranslatorConfig(
-            encoder=encoder,
-            decoder=TransformerDecoderConfig(**shared),
+        block: dict[str, Any] = {
+            "num_heads": self.num_heads,
+            "head_dim": self.d_kv,
+            "hidden_dim": self.d_ff,
+            "norm_order": "pre",
+            "norm": "rms",
+            "norm_eps": self.layer_norm_epsilon,
+            "feed_forward": "gated" if gated else "plain",
+            "activation": "gelu_tanh" if gated else "relu",
+            "bias": False,
+            "score": DotConfig(),
+            "dropout": self.dropout_rate,
+            "attention_dropout": self.dropout_rate,
+            "activation_dropout": self.dropout_rate,
+            "position": BucketsConfig(
+                num_buckets=self.relative_attention_num_buckets,
+                max_distance=self.relative_attention_max_distance,
+            ),
+        }
+        layers = self.num_decoder_layers or self.num_layers
+        return TranslatorConfig(
+            encoder=TransformerEncoderConfig(num_layers=self.num_layers, **block),
+            decoder=TransformerDecoderConfig(num_layers=layers, **block),
             dim=self.d_model,
             share_embeddings=True,
             tie_output=self.tie_word_embeddings,
             scale_embedding=False,
-        ).build(self.vocab_size, self.vocab_size)
-        for side in (model.encoder, model.decoder):
-            side.position = Buckets(
-                self.num_heads,
-                self.relative_attention_num_buckets,
-                self.relative_attention_max_distance,
-                bidirectional=side is model.encoder,
-            )
-        return model
+        )
+
+    def build(self, architecture: str) -> nn.Module:
+        """Return the translator."""
+        return self.config(architecture).build(self.vocab_size, self.vocab_size)
 
     def tensor_map(self, architecture: str) -> TensorMap:
         """Return the map; the first layer of each side holds the buckets of all its layers."""
@@ -180,9 +178,8 @@ class T5(Family):
 
     @classmethod
     def rewrite(cls, model: nn.Module) -> nn.Module:
-        """Return the model, whose sides must share an embedding that is not scaled."""
-        submodule(model, TARGET, TokenEmbedding)
-        return model
+        """Return the model with embeddings that are not scaled, as in T5."""
+        return unscaled(model, TARGET)
 
 
 def _attention(ours: str, theirs: str) -> tuple[Entry, ...]:

@@ -6,7 +6,7 @@ from typing import Generic
 
 import torch
 
-from saccade.decoding.greedy import most_likely
+from saccade.decoding.greedy_search import most_likely
 from saccade.decoding.hypothesis import GenerationLimits
 from saccade.decoding.options import GenerationConfig
 from saccade.decoding.sampling import sampler
