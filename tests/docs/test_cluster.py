@@ -201,12 +201,12 @@ def test_manifest_has_valid_fields_and_commands(path):
 
 def test_unknown_fields_and_types_are_misfits():
     job = manifests(CLUSTER / "compare-job.yaml")[0]
-    job["spec"]["paralelism"] = 3
+    job["spec"]["parallel"] = 3
     job["spec"]["backoffLimit"] = "8"
     job["spec"]["template"]["spec"]["containers"][0]["args"].append(4)
     assert sorted(misfits(job, KINDS["Job"])) == [
         ".spec.backoffLimit",
-        ".spec.paralelism",
+        ".spec.parallel",
         ".spec.template.spec.containers.args",
     ]
 
