@@ -79,7 +79,15 @@ def test_options_named_in_the_text_exist(page):
 
 
 OTHER_PROGRAMS = ("torchrun", "pip", "benchmarks/", "python ")
-OTHER_OPTIONS = {"--help", "--nnodes", "--rdzv-backend", "--rdzv-endpoint", "--deadlines"}
+OTHER_OPTIONS = {
+    "--help",
+    "--nnodes",
+    "--rdzv-backend",
+    "--rdzv-endpoint",
+    "--max-restarts",
+    "--local-addr",
+    "--deadlines",
+}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
