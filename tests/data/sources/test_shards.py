@@ -69,7 +69,7 @@ def test_a_pattern_is_one_table_or_one_per_split(tmp_path):
         write(tmp_path / "all" / f"{name}.tsv", [i])
     assert sources(f"{tmp_path}/all/*.tsv") == [0, 1]
     assert sources(f"{tmp_path}/all/*.tsv", "test") == [3]
-    assert sources(f"{tmp_path}/all/te*.tsv", "test", required=("test",)) == [3]
+    assert sources(f"{tmp_path}/all/t*st.tsv", "test", required=("test",)) == [3]
 
 
 def test_rows_are_held_out_of_all_files(tmp_path):

@@ -111,7 +111,7 @@ def _split_files(folder: Path, request: ColumnRequest) -> dict[str, Place]:
         shards = [paths for name, paths in numbered if _split_of(name) == split]
         for paths in shards:
             require_complete(paths)
-        shards += filter(None, map(partial(_table_folder, request), named))
+        shards += filter(None, [only_tables(path) for path in named if path.is_dir()])
         taken = {path for paths in shards for path in (*paths, paths[0].parent)}
         named = [path for path in named if path not in taken]
         tables = [_file(path) for path in named if suffix_of(path) in FORMATS]
@@ -131,12 +131,6 @@ def _single_table(folder: Path) -> Place | None:
         return None
     require_complete(tables[0])
     return _shards(tables[0])
-
-
-def _table_folder(request: ColumnRequest, path: Path) -> list[Path]:
-    """Return the files of a folder that is one table; none if it holds documents or images."""
-    files = only_tables(path) if path.is_dir() else []
-    return [] if request.running and files and suffix_of(files[0]) == ".txt" else files
 
 
 def _matching(pattern: Path) -> tuple[bool, dict[str, Place]]:

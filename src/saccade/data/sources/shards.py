@@ -122,13 +122,18 @@ def require_complete(paths: Sequence[Path]) -> None:
 
 def _numbered(path: Path) -> re.Match[str] | None:
     suffix = suffix_of(path)
-    if suffix not in FORMATS:
+    if not _is_table(suffix):
         return None
     return NUMBERED.fullmatch(unpacked_name(path)[: -len(suffix)])
+
+
+def _is_table(suffix: str) -> bool:
+    """Return whether files of a format may be parts of a table; .txt files are documents."""
+    return suffix in FORMATS and suffix != ".txt"
 
 
 def only_tables(folder: Path) -> list[Path]:
     """Return the files of a folder that holds nothing but tables of one format."""
     files = [path for path in folder.iterdir() if not path.name.startswith((".", "_"))]
     suffixes = {suffix_of(path) if path.is_file() else "" for path in files}
-    return in_order(files) if len(suffixes) == 1 and suffixes <= FORMATS.keys() else []
+    return in_order(files) if len(suffixes) == 1 and all(map(_is_table, suffixes)) else []
