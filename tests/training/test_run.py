@@ -188,15 +188,29 @@ def test_warns_about_changes_of_the_machine(place, caplog, name, value, message)
         (6, 3, ("training.accumulate=4",), 4),
     ],
 )
+@pytest.mark.parametrize("by_name", [True, False], ids=["recipe named", "own recipe"])
 def test_updates_keep_the_size_that_they_had_with_several_processes_in_earlier_versions(
-    place, recorded, world, changes, batches
+    place, caplog, by_name, recorded, world, changes, batches
 ):
     train(place, "run", max_steps=1)
     path = place / "run" / "run.json"
     about = json.loads(path.read_text())
     del about["update_batches"]
     path.write_text(json.dumps(about | {"batches_per_update": recorded, "world": world}))
-    train(place, "run", *changes, max_steps=2, resume=True)
+    if by_name:
+        train(place, "run", *changes, max_steps=2, resume=True)
+    else:
+        session.train(
+            data=place / "data",
+            out=place / "run",
+            changes=changes,
+            max_steps=2,
+            resume=True,
+            cache=place / "cache",
+            device="cpu",
+            console=Console(quiet=True),
+        )
+    assert "update_tokens was" not in caplog.text
     assert Run(place / "run").recipe().training.batches_per_update() == batches
     state = checkpoint.newest(Run(place / "run").checkpoints).state
     assert state["batches"] == 2 + batches  # the first update had two

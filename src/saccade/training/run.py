@@ -50,6 +50,8 @@ FREE = (
 )
 """Keys of `[training]` that may change when a run is resumed, without a warning."""
 
+SIZE_OF_UPDATE = frozenset({"training.update_tokens", "training.accumulate"})
+"""Keys that set the size of an update."""
 SAMPLES, SAMPLE_LENGTH = 64, 500
 """Validation items that a run keeps, and characters of an item without a reference."""
 
@@ -267,8 +269,8 @@ class Run(RunFolder):
 
     def recipe(self) -> Recipe:
         """Return the resolved recipe of the run."""
-        about = self.about()
-        number, path = int(about["format"]), self.folder / "recipe.toml"
+        number = int(self.about()["format"])
+        path = self.folder / "recipe.toml"
         try:
             text = read_text(path, recipes.LARGEST)
         except (OSError, UnicodeDecodeError) as error:
@@ -277,7 +279,8 @@ class Run(RunFolder):
             ) from None
         with _damage_as_error(f"{path} cannot be used"):
             table = upgraded(recipes.parse(text, str(path)), number)
-            return _with_size_of_update(recipes.from_table(table, str(path)), about)
+            recipe = recipes.from_table(table, str(path))
+        return self.with_size_of_update(recipe)
 
     def task(self) -> Task:
         """Return the trained task with its best weights, ready to predict.
@@ -444,6 +447,25 @@ class Run(RunFolder):
                 inner[name] = value
         return recipes.from_table(table, str(self.folder), recipe.by_hand)
 
+    def with_size_of_update(self, recipe: Recipe, changes: Sequence[str] = ()) -> Recipe:
+        """Return the recipe with the size of an update that the run began with.
+
+        In earlier versions, it grew with the number of processes; run.json has the batches.
+
+        Args:
+            recipe: the recipe in the folder.
+            changes: changes by hand, which may set another size.
+        """
+        about, training = self.about(), recipe.training
+        keys = {change.partition("=")[0].strip() for change in changes}
+        batches, size = about.get("batches_per_update"), training.batches_per_update()
+        if not isinstance(batches, int) or batches <= size or keys & SIZE_OF_UPDATE:
+            return recipe
+        if batches != about.get("world", 1) * size:
+            return recipe
+        update = batches * training.batch_tokens
+        return replace(recipe, training=replace(training, update_tokens=update, accumulate=1))
+
     def resume_with(self, recipe: Recipe, facts: Mapping[str, object]) -> None:
         """Check a recipe against the run's own, warn about changes, and keep it as the run's.
 
@@ -526,19 +548,6 @@ def _damage_as_error(what: str) -> Iterator[None]:
         raise RunError(
             f"{what} ({type(error).__name__}: {brief(error)}). Restore it from a copy"
         ) from error
-
-
-def _with_size_of_update(recipe: Recipe, about: Mapping[str, Any]) -> Recipe:
-    """Keep the size of the updates of a run that an earlier version began.
-
-    There, it grew with the number of processes, and run.json has the number of batches.
-    """
-    training, batches = recipe.training, about.get("batches_per_update")
-    size = training.batches_per_update()
-    if not isinstance(batches, int) or batches <= size or batches != about.get("world", 1) * size:
-        return recipe
-    update = batches * training.batch_tokens
-    return replace(recipe, training=replace(training, update_tokens=update, accumulate=1))
 
 
 def tensors_of(model: nn.Module) -> dict[str, Tensor]:

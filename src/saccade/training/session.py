@@ -189,6 +189,8 @@ def train(
         chosen = recipes.load(recipe, [*changes, *overrides], model)
         if resumed and str(recipe) == run.about().get("recipe"):
             chosen = run.recipe_for_resuming(chosen)
+        if resumed:
+            chosen = run.with_size_of_update(chosen, changes)
         if by_hand is not None:
             chosen = replace(chosen, by_hand=frozenset(by_hand))
         naming = {"pair": reading["pair"], "columns": parse_columns(reading["columns"]) or None}
@@ -517,11 +519,9 @@ class _Job:
 
         The recipe was chosen by the data, or a run of one process is resumed.
         """
-        begun = self.run.exists()
-        if self.world.size == 1 or self.copies.any or not (begun or self.choice is not None):
-            return False
-        recipe = self.run.recipe() if begun else self.recipe
-        return recipe.training.batches_per_update() == 1
+        may = self.world.size > 1 and not self.copies.any
+        asked = self.choice is None and not self.run.exists()
+        return may and not asked and self.recipe.training.batches_per_update() == 1
 
     def run_alone(self, *, resume: bool) -> Task:
         """Train in the first process, with the threads of all; the others wait for it."""
