@@ -515,13 +515,14 @@ class _Job:
                 return self.fit(task or self.run.initial_task(self.recipe.training.seed))
 
     def needs_one_process(self) -> bool:
-        """Return whether the processes have only one batch per update, which the user did not ask.
+        """Return whether the first process trains alone, because an update has one batch.
 
-        The recipe was chosen by the data, or a run of one process is resumed.
+        This is so if the recipe was chosen by the data, or if a run is resumed. A new run of a
+        recipe that was named is an error instead.
         """
         may = self.world.size > 1 and not self.copies.any
-        asked = self.choice is None and not self.run.exists()
-        return may and not asked and self.recipe.training.batches_per_update() == 1
+        requested = self.choice is None and not self.run.exists()
+        return may and not requested and self.recipe.training.batches_per_update() == 1
 
     def run_alone(self, *, resume: bool) -> Task:
         """Train in the first process, with the threads of all; the others wait for it."""
