@@ -79,10 +79,6 @@ def test_options_named_in_the_text_exist(page):
 
 
 OTHER_PROGRAMS = ("torchrun", "pip", "benchmarks/", "python ")
-<<<<<<< HEAD
-OTHER_OPTIONS = {"--help", "--deadlines"}
-OF_TORCHRUN = {"--nnodes", "--rdzv-backend", "--rdzv-endpoint", "--max-restarts", "--local-addr"}
-=======
 OTHER_OPTIONS = {
     "--help",
     "--nnodes",
@@ -92,7 +88,6 @@ OTHER_OPTIONS = {
     "--local-addr",
     "--deadlines",
 }
->>>>>>> h-27b
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
