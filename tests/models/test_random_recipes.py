@@ -128,6 +128,7 @@ VALUES = {
     "length": (3, 30),
     "grid": ("[2, 2]",),
     "max_distance": (1, 3),
+    "num_buckets": (4, 8),
     "kernel_size": (1, 2, 5),
     "hidden_dim": (2, 3),
 }

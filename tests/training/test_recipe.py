@@ -97,7 +97,7 @@ def test_changing_the_kind_resets_its_table():
         (
             "model.decoder.position.kind=sin",
             "model.decoder.position.kind cannot be 'sin'; it can be: none, sinusoidal, learned, "
-            "relative, relative_2d, rotary, complex, conditional",
+            "relative, buckets, relative_2d, rotary, complex, conditional",
         ),
         (
             "model.decoder.position.fuse=mul",

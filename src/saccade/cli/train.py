@@ -30,7 +30,7 @@ from saccade.errors import StoppedError
 from saccade.training.interruption import Interruption
 
 
-class Parallel(StrEnum):
+class ParallelChoice(StrEnum):
     """How processes divide the weights among them."""
 
     DDP = "ddp"
@@ -96,12 +96,12 @@ def run(
         ),
     ] = None,
     parallel: Annotated[
-        Parallel,
+        ParallelChoice,
         typer.Option(
             help="How processes divide the weights: not at all (ddp), or each has a part of them "
             "(fsdp), for models that do not fit into the memory of one.",
         ),
-    ] = Parallel.DDP,
+    ] = ParallelChoice.DDP,
     no_samples: NoSamples = False,
     quiet: Quiet = False,
 ) -> None:

@@ -15,7 +15,7 @@ from saccade.data.sources.image_tables import ClassFolders, IdxTable, Tree, suff
 from saccade.data.sources.languages import language_code
 from saccade.data.sources.plain_text import Documents, ParallelText
 from saccade.data.sources.shards import (
-    Shards,
+    ShardedTable,
     in_order,
     numbered_tables,
     only_tables,
@@ -157,7 +157,7 @@ def _shards(paths: Sequence[Path]) -> Place:
     """Return one or several files of a table."""
     if len(paths) == 1:
         return _file(paths[0])
-    return Place(f"{paths[0].name} to {paths[-1].name}", partial(Shards, paths))
+    return Place(f"{paths[0].name} to {paths[-1].name}", partial(ShardedTable, paths))
 
 
 def _text_folder(folder: Path) -> Place | None:

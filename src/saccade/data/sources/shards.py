@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 from saccade.data.corpus import Row, Table
 from saccade.data.sources.columns import ColumnRequest, counted, listed
@@ -14,11 +15,10 @@ from saccade.data.sources.text_files import suffix_of, unpacked_name
 from saccade.data.threads import in_threads
 from saccade.errors import DataError
 
-NUMBERED = re.compile(r"(?P<stem>.*?)[-_.]?(?P<number>\d+)(?:[-_.]of[-_.](?P<count>\d+))?")
-"""The name of a shard without its suffix: train-00000-of-00008, part_3, train.0001."""
+DIGITS, MARKS, LONGEST_NUMBER = "0123456789", "-_.", 18
 
 
-class Shards(Table):
+class ShardedTable(Table):
     """The rows of several files with the same columns, in the order of the files.
 
     Args:
@@ -78,8 +78,9 @@ class Shards(Table):
 def in_order(paths: Iterable[Path]) -> list[Path]:
     """Return paths sorted by their names, in which numbers count as numbers.
 
-    >>> [path.name for path in in_order(map(Path, ["part-10.tsv", "part-9.tsv"]))]
-    ['part-9.tsv', 'part-10.tsv']
+    Example:
+        >>> [path.name for path in in_order(map(Path, ["part-10.tsv", "part-9.tsv"]))]
+        ['part-9.tsv', 'part-10.tsv']
     """
 
     def key(path: Path) -> list[tuple[int, str]]:
@@ -98,8 +99,8 @@ def numbered_tables(paths: Iterable[Path]) -> list[tuple[str, list[Path]]]:
     tables: dict[tuple[str, str, str], list[tuple[int, Path]]] = {}
     for path in in_order(paths):
         if (name := _numbered(path)) and path.is_file():
-            key = name["stem"], suffix_of(path), name["count"] or ""
-            tables.setdefault(key, []).append((int(name["number"]), path))
+            key = name.stem, suffix_of(path), name.announced
+            tables.setdefault(key, []).append((int(name.number), path))
     named = []
     for (stem, _, count), numbered in tables.items():
         numbers, many = [number for number, _ in numbered], len(numbered)
@@ -112,19 +113,41 @@ def numbered_tables(paths: Iterable[Path]) -> list[tuple[str, list[Path]]]:
 def require_complete(paths: Sequence[Path]) -> None:
     """Raise a DataError unless there are as many files as their names announce."""
     name = _numbered(paths[0])
-    if name and name["count"] and len(paths) != int(name["count"]):
+    if name and name.announced and len(paths) != int(name.announced):
         raise DataError(
-            f"{paths[0].parent} has {counted(len(paths), 'file')} of {name['stem']}, but their "
-            f"names announce {int(name['count'])}: {listed([path.name for path in paths])}. Add "
+            f"{paths[0].parent} has {counted(len(paths), 'file')} of {name.stem}, but their "
+            f"names announce {int(name.announced)}: {listed([path.name for path in paths])}. Add "
             "the missing ones, or rename the others"
         )
 
 
-def _numbered(path: Path) -> re.Match[str] | None:
+class _Numbered(NamedTuple):
+    """The parts of the name of a shard; `announced` is empty if it does not end in a count."""
+
+    stem: str
+    number: str
+    announced: str
+
+
+def _numbered(path: Path) -> _Numbered | None:
+    """Return the parts of a name such as train-00000-of-00008, part_3 or train.0001."""
     suffix = suffix_of(path)
     if not _is_table(suffix):
         return None
-    return NUMBERED.fullmatch(unpacked_name(path)[: -len(suffix)])
+    head, number = _without_number(unpacked_name(path)[: -len(suffix)])
+    middle, count = head[-4:], ""
+    if middle[1:3] == "of" and middle[0] in MARKS and middle[3:] in (*MARKS,):
+        rest, before = _without_number(head[:-4])
+        head, number, count = (rest, before, number) if before else (head, number, "")
+    if not number or len(number) > LONGEST_NUMBER:
+        return None
+    return _Numbered(head[:-1] if head[-1:] in MARKS else head, number, count)
+
+
+def _without_number(text: str) -> tuple[str, str]:
+    """Return a text without the digits at its end, and these digits."""
+    head = text.rstrip(DIGITS)
+    return head, text[len(head) :]
 
 
 def _is_table(suffix: str) -> bool:
