@@ -191,7 +191,9 @@ def test_attention_view_works_in_a_browser_and_no_user_text_runs(browser, compar
     tab.set_viewport_size({"width": 390, "height": 844})
     assert tab.evaluate("document.documentElement.scrollWidth <= 390")
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
-    report = axe.run(tab)
-    assert report.violations_count == 0, report.generate_report()
+    for scheme in ("light", "dark"):
+        tab.emulate_media(color_scheme=scheme)
+        report = axe.run(tab)
+        assert report.violations_count == 0, report.generate_report()
     assert complaints == []
     tab.close()

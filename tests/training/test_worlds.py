@@ -220,6 +220,10 @@ def test_layers_that_share_a_weight_are_not_divided_by_themselves():
 
 def test_recomputed_layers_give_the_same_gradient_and_can_be_undone():
     stack = Stack(shared=False).train()
+    stack.layers = nn.ModuleList(
+        nn.Sequential(nn.Linear(5, 20), nn.GELU(), nn.Dropout(0.5), nn.Linear(20, 5))
+        for _ in range(3)
+    )
     other = copy.deepcopy(stack)
     undo = recompute_layers(other)
     x, kept = torch.randn(7, 5), []
