@@ -46,7 +46,7 @@ def test_raises_on_unusable_arguments(saccade, run, tmp_path):
         ((run, "a", "--out", "map.doc"), "--out map.doc: unknown file type '.doc'"),
         ((run, "a", "--pair"), "--pair needs two INPUTs, found 1"),
         ((run, "a", "--layer", "nothing"), "no layer 'nothing'"),
-        ((run, "a", "b", "--answer", "a"), "there are 2 inputs and 1 answers"),
+        ((run, "a", "b", "--answer", "a"), "there are 2 inputs and 1 answer;"),
         ((run, "a", "--answer", "a", "--out", "x.png"), "which .png cannot hold"),
         ((tmp_path, "a", "--answer", "a"), "--answer needs a run folder"),
         ((tmp_path, "a"), "has no config.json"),

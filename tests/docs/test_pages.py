@@ -78,7 +78,7 @@ def test_options_named_in_the_text_exist(page):
         assert not unknown, f"{code}: {unknown}"
 
 
-OTHER_PROGRAMS = ("torchrun", "pip", "benchmarks/", "python ")
+OTHER_PROGRAMS = ("torchrun", "docker", "pip", "benchmarks/", "python ")
 OTHER_OPTIONS = {
     "--help",
     "--nnodes",

@@ -135,6 +135,8 @@ Looked = tuple["list[AttentionRecord]", "AttentionMeasures | None"]
 
 def _require_answers(answers: list[str], items: list[Any], out: Path, *, is_run: bool) -> None:
     """Raise unless each input has one answer that a run can score."""
+    from saccade.data.sources.columns import counted
+
     if not is_run:
         raise DataError(
             "--answer needs a run folder, because a Hugging Face folder has no task that scores "
@@ -142,8 +144,8 @@ def _require_answers(answers: list[str], items: list[Any], out: Path, *, is_run:
         )
     if len(answers) != len(items):
         raise DataError(
-            f"there are {len(items)} inputs and {len(answers)} answers; repeat --answer once per "
-            "INPUT, in their order"
+            f"there are {counted(len(items), 'input')} and {counted(len(answers), 'answer')}; "
+            "repeat --answer once per INPUT, in their order"
         )
     if out.suffix != ".html":
         raise DataError(

@@ -30,7 +30,7 @@ MAX_POLL = 5.0
 """Seconds between two looks at what others hold."""
 
 Terms = Mapping[str, object]
-"""What all processes of a session must agree on."""
+"""Recipes, data and budget, which all processes of a session have in common."""
 
 
 def join(folder: Path, terms: Terms) -> Path:
@@ -38,10 +38,10 @@ def join(folder: Path, terms: Terms) -> Path:
 
     Args:
         folder: The folder of the comparison.
-        terms: What this process compares.
+        terms: The recipes, the data and the budget of this process.
 
     Raises:
-        RunError: If the processes of the unfinished session compare something else.
+        RunError: If the unfinished session has other terms.
     """
     while True:
         number = _newest(folder)

@@ -76,7 +76,7 @@ OTHER_FORMATS = {
     ".docx": "Save its text as .txt",
     ".pdf": "Save its text as .txt",
 }
-"""What to do about files of other formats, by suffix."""
+"""Advice about files of other formats, by suffix."""
 FORMATS: dict[str, type["FileTable"]] = {}
 """The class of each suffix; defining a subclass of `FileTable` adds its suffixes."""
 

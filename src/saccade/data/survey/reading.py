@@ -58,7 +58,7 @@ _MISSING = """
 NaN nan NAN NULL null None N/A n/a #N/A <NA> NaT
 """
 MISSING = frozenset(_MISSING.split())
-"""What programs write for a missing value; words such as "none" may be labels."""
+"""Texts that programs write for a missing value; words such as "none" may be labels."""
 GREY = 4
 """Maximum difference between the channels of a grey pixel, since JPEG rounds."""
 REPORTED = 500
