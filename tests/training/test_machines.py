@@ -1,6 +1,7 @@
 """Trainings on two machines that share nothing but a network."""
 
 import shutil
+import signal
 
 import pytest
 import torch
@@ -75,6 +76,22 @@ def test_the_other_machine_has_all_if_the_first_one_is_lost_with_its_disk(folder
         shutil.rmtree(machines[0].out)
         for machine in machines:
             machine.start(arguments(folder, "--resume"), restarts=0)
+        assert_nothing_is_lost(folder, machines)
+
+
+@pytest.mark.slow
+@machines_only
+def test_ctrl_c_on_one_machine_saves_and_the_other_waits_until_it_comes_back(folder, tmp_path):
+    with two_machines(tmp_path, processes=1) as machines:
+        for machine in machines:
+            machine.start(arguments(folder))
+        until(lambda: machines[1].steps() and max(machines[1].steps()) >= 6, machines)
+        machines[1].agent.send_signal(signal.SIGINT)
+        code, output = machines[1].end()
+        assert code == 128 + signal.SIGINT, output
+        until(lambda: "--resume" in machines[0].output() + machines[1].output(), machines)
+        assert machines[0].agent.poll() is None
+        machines[1].start(arguments(folder, "--resume"))
         assert_nothing_is_lost(folder, machines)
 
 

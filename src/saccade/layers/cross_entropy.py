@@ -122,8 +122,11 @@ class _InParts(torch.autograd.Function):
             part = slice(start, start + rows)
             correct = labels[part].unsqueeze(1)
             logits = F.linear(x[part], weight, bias)
-            log_p = torch.log_softmax(logits, -1, dtype=wide)
-            logit, chosen = logits.gather(1, correct).to(wide), log_p.gather(1, correct)
+            p = torch.softmax(logits, -1, dtype=wide)  # one exponential per logit, not two
+            # log Σ exp, from the largest logit: its probability is never rounded to 0
+            log_sum = logits.amax(1, keepdim=True).to(wide) - p.amax(1, keepdim=True).log()
+            logit = logits.gather(1, correct).to(wide)
+            chosen = logit - log_sum
             del logits
             nll -= chosen.sum()
             total -= (1 - smoothing) * chosen.sum()
@@ -131,10 +134,10 @@ class _InParts(torch.autograd.Function):
                 mean_logit = x[part].sum(0, dtype=wide) @ mean_weight
                 if mean_bias is not None:
                     mean_logit = mean_logit + len(correct) * mean_bias
-                total -= smoothing * (mean_logit - (logit - chosen).sum())
+                total -= smoothing * (mean_logit - log_sum.sum())
             if grad_x is None or grad_weight is None:
                 continue
-            slope = log_p.exp_()
+            slope = p
             if smoothing:
                 slope -= smoothing / vocabulary
             slope.scatter_add_(1, correct, slope.new_full((), smoothing - 1).expand_as(correct))
