@@ -86,9 +86,10 @@ class Curve:
     def over(self) -> bool:
         """Whether the time is up. Measures the quality when a part of the time has passed."""
         due = 60 * self.minutes * (len(self.points) + 1) / POINTS
-        if self.seconds >= due:
+        seconds = self.seconds
+        if seconds >= due:
             with self.free():
-                self.points.append((self.seconds, self.quality()))
+                self.points.append((seconds, self.quality()))
                 print(f"{self.points[-1][0]:7.0f} s  {self.points[-1][1]:.4f}", flush=True)
         return len(self.points) >= POINTS
 

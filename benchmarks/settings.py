@@ -1,12 +1,13 @@
 """Which settings learn more per update: one change at a time, on several tasks and seeds.
 
     SACCADE_DATA=... python benchmarks/settings.py [TASK ...] [--out runs/settings] [--seeds 2]
-        [--only NAME ...]
+        [--only NAME ...] [--batches N]
 
 Every setting is trained on the same number of batches with one thread, so that its result does not
 depend on what else the machine does. Results are measured on validation data only, and kept in
-results-TASK.json, so that no training run is repeated. The table shows the difference to the first
-setting of the task; seconds per update are only a hint, because other work may be running.
+results-TASK-BATCHES.json, so that no training run is repeated. The table shows the difference to
+the first setting of the task; seconds per update are only a hint, because other work may be
+running.
 """
 
 import argparse
@@ -30,7 +31,7 @@ class Task(NamedTuple):
 
     recipe: str
     data: str
-    updates: int
+    batches: int
     measure: str
     settings: dict[str, tuple[str, ...]]
 
@@ -154,7 +155,7 @@ def train(out: Path, task: Task, name: str, seed: int) -> dict[str, float]:
     shutil.rmtree(folder, ignore_errors=True)
     start = time.monotonic()
     one = recipes.load(task.recipe, task.settings[name]).training.batches_per_update()
-    updates = task.updates // one
+    updates = task.batches // one
     session.train(
         task.recipe,
         data=task.source(out),
@@ -174,7 +175,7 @@ def train(out: Path, task: Task, name: str, seed: int) -> dict[str, float]:
 
 def table(task: Task, results: dict[str, dict[str, float]], seeds: int) -> str:
     """Return the mean of each setting and its difference to the first, per seed."""
-    head, first = f"| {task.recipe}, {task.updates} batches | loss |", next(iter(task.settings))
+    head, first = f"| {task.recipe}, {task.batches} batches | loss |", next(iter(task.settings))
     lines = [f"{head} difference | seconds per update |", "|---|---|---|---|"]
     for name in task.settings:
         done = [seed for seed in range(seeds) if f"{task.recipe}, {name}, {seed}" in results]
@@ -198,6 +199,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/settings"))
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--only", nargs="*", help="names of settings")
+    parser.add_argument("--batches", type=int, help="of each training run (default: the task's)")
     options = parser.parse_args()
     torch.set_num_threads(1)
     out: Path = options.out
@@ -210,7 +212,8 @@ def main() -> None:
     }
     for chosen in options.tasks:
         task = TASKS[chosen]
-        path = out / f"results-{chosen}.json"
+        task = task._replace(batches=options.batches or task.batches)
+        path = out / f"results-{chosen}-{task.batches}.json"
         results = json.loads(path.read_text("utf-8")) if path.exists() else {}
         if chosen in writers and not Path(task.source(out)).exists():
             writers[chosen](out)

@@ -2,9 +2,10 @@
 
 import pytest
 
-from saccade.compare.entrants import UNLIMITED_STEPS, TrainingBudget, entrants
+from saccade.compare.entrants import TrainingBudget, entrants
 from saccade.errors import RecipeError
 from saccade.training import recipe as recipes
+from saccade.training.recipe import UNLIMITED_STEPS
 
 
 def names(*specs, changes=()):

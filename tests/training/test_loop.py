@@ -166,6 +166,27 @@ def test_minutes_count_over_resumptions(place, monkeypatch):
     assert outcome(place / "run")["state"] == state
 
 
+def test_minutes_lift_the_limit_of_steps_unless_both_are_set(place, monkeypatch):
+    """So a run whose steps are done is trained longer by --minutes, as `saccade show` advises."""
+    train(place, "run")
+    assert outcome(place / "run")["state"]["ended"] == "all 12 steps are done"
+    now = [0.0]
+
+    def seconds(self):
+        now[0] += 1.0
+        return now[0]
+
+    monkeypatch.setattr(Trainer, "seconds", seconds)
+    monkeypatch.setattr(session, "rehearse_report", lambda *_: 0.0)
+    train(place, "run", minutes=0.5, elapsed=None, resume=True)
+    state = outcome(place / "run")["state"]
+    assert state["step"] > 12
+    assert state["ended"] == "the 0.5 minutes are over"
+    now[0] = 0.0
+    train(place, "both", "training.max_steps=3", minutes=0.5, elapsed=None)
+    assert outcome(place / "both")["state"]["ended"] == "all 3 steps are done"
+
+
 def test_minutes_end_a_real_training(place):
     train(place, "run", "training.validate_every=100000", minutes=0.01, max_steps=100_000)
     newest = checkpoint.newest(place / "run" / "checkpoints")

@@ -77,7 +77,8 @@ Minutes = Annotated[
     typer.Option(
         metavar="M",
         help="Stop training after M minutes, including the preparation of the data (of a "
-        "comparison: from the first update on). Default: training.minutes of the recipe.",
+        "comparison: from the first update on), whatever training.max_steps of the recipe is. "
+        "Default: training.minutes of the recipe.",
     ),
 ]
 Beam = Annotated[

@@ -10,13 +10,11 @@ from pathlib import Path
 
 from saccade.errors import RecipeError
 from saccade.training import recipe as recipes
-from saccade.training.recipe import Recipe, TrainingConfig
+from saccade.training.recipe import UNLIMITED_STEPS, Recipe, TrainingConfig
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 NAMED = re.compile(rf"({NAME.pattern})=(.+)")
 ADDRESSED = re.compile(r"([^:=]+):(.+)")
-UNLIMITED_STEPS = 10**9
-"""`max_steps` of a training that ends by the clock."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from saccade.compare import joining
 from saccade.compare.comparison import Comparison, Contender, ShownSample
-from saccade.compare.entrants import UNLIMITED_STEPS, Entrant, TrainingBudget, entrants
+from saccade.compare.entrants import Entrant, TrainingBudget, entrants
 from saccade.compare.folder import ComparisonFolder
 from saccade.compare.leases import SECONDS, Lease, Leases
 from saccade.compare.measurements import Measurements
@@ -26,7 +26,7 @@ from saccade.lens.formatting import readable_json
 from saccade.lens.record import AttentionRecord
 from saccade.training.console import Console
 from saccade.training.interruption import Interruption
-from saccade.training.recipe import TrainingConfig
+from saccade.training.recipe import UNLIMITED_STEPS, TrainingConfig
 from saccade.training.run import Run
 
 Perform = Callable[[TrainingJob, Callable[[str], None]], None]

@@ -45,7 +45,8 @@ class TrainingConfig:
     max_steps          maximum number of updates; raise it and resume to train longer
     minutes            maximum minutes, over all resumptions together, measured on the wall clock
                        with the preparation of the data and the report; the training ends with
-                       whichever of steps and minutes runs out first
+                       whichever of steps and minutes runs out first. `--minutes` without
+                       `--max-steps` lifts the limit of steps
     learning_rate      highest learning rate, reached after the warm-up; lower it (by 3 to 10 times)
                        if the loss jumps or becomes NaN, and for fine-tuning
     batch_tokens       maximum tokens in a batch, over all sides, padding included; lower it if
@@ -144,6 +145,8 @@ class TrainingConfig:
         )
 
 
+UNLIMITED_STEPS = 10**9
+"""`max_steps` of a training that ends by the clock."""
 FINE_TUNING = TrainingConfig(learning_rate=5e-5)
 """Training options of an imported model: a low learning rate, for fine-tuning."""
 
@@ -245,7 +248,7 @@ def load(
     recipe = from_table(table, str(name), by_hand)
     for conflict in recipe.conflicts():
         # a change may make another key of the recipe idle, which is not a mistake
-        mistake = not conflict.idle or _sets(changes, conflict.key)
+        mistake = not conflict.idle or sets(changes, conflict.key)
         if mistake or conflict in _conflicts_of(unchanged):
             raise RecipeError(f"{name}: {conflict.reason}")
     if Path(name).suffix == ".toml" or not changes:
@@ -265,7 +268,7 @@ def set_key(table: dict[str, Any], change: str) -> None:
     config.set_key(table, change, {**hints, "training": TrainingConfig})
 
 
-def _sets(changes: Sequence[str], key: str) -> bool:
+def sets(changes: Sequence[str], key: str) -> bool:
     """Return whether one of "a.b=v" sets this key, a key inside it, or the table it stands in."""
     paths = [f"{change.partition('=')[0].strip()}." for change in changes]
     return any(path.startswith(f"{key}.") or f"{key}.".startswith(path) for path in paths)

@@ -55,7 +55,7 @@ from saccade.training.interruption import Interruption
 from saccade.training.loop import Trainer, TrainingData, spread
 from saccade.training.parallel import ParallelKind
 from saccade.training.progress import counted_preparation
-from saccade.training.recipe import Recipe
+from saccade.training.recipe import UNLIMITED_STEPS, Recipe, sets
 from saccade.training.report import (
     looked_into,
     rehearse_report,
@@ -111,7 +111,8 @@ def train(
         changes: assignments to keys of the recipe, such as "model.dim=256".
         max_steps: maximum number of updates, in place of the recipe's `training.max_steps`.
         minutes: maximum minutes, over all resumptions together, from the call to the report:
-            reading and encoding the data count, but leave at least half for the updates.
+            reading and encoding the data count, but leave at least half for the updates. Without
+            `max_steps`, they lift the recipe's limit of steps.
         seed: random seed, in place of the recipe's `training.seed`.
         resume: resume the run in `out` from its newest checkpoint; a run that has none, or does
             not exist, begins at step 0.
@@ -160,6 +161,8 @@ def train(
     """
     began = None if elapsed is None else time.monotonic() - elapsed
     world, console = world or World(), console or Console()
+    if minutes is not None and max_steps is None and not sets(changes, "training.max_steps"):
+        max_steps = UNLIMITED_STEPS  # the recipe's steps are its usual budget, not one more limit
     budget = {"max_steps": max_steps, "minutes": minutes, "seed": seed}
     overrides = [f"training.{name}={value}" for name, value in budget.items() if value is not None]
     reading: dict[str, Any] = {"pair": pair, "columns": columns}
