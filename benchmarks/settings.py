@@ -74,6 +74,10 @@ TASKS = {
             ),
             "Muon 4e-3, no label smoothing": muon(4e-3, "loss.label_smoothing=0"),
             "Muon 4e-3, weight decay 0.1": muon(4e-3, "training.optim.weight_decay=0.1"),
+            "Muon 4e-3, stable": muon(4e-3, "training.optim.schedule=stable"),
+            "Muon 4e-3, squared ReLU": muon(4e-3, *both("activation", "relu_squared")),
+            "Muon 4e-3, zero outputs": muon(4e-3, *both("zero_outputs", "true")),
+            "Muon 4e-3, RMS norm": muon(4e-3, *both("norm", "rms")),
         },
     ),
     "language": Task(
@@ -91,6 +95,10 @@ TASKS = {
                 1e-2, "model.decoder.feed_forward=gated", "model.decoder.hidden_dim=344"
             ),
             "Muon 1e-2, weight decay 0.1": muon(1e-2, "training.optim.weight_decay=0.1"),
+            "Muon 1e-2, stable": muon(1e-2, "training.optim.schedule=stable"),
+            "Muon 1e-2, squared ReLU": muon(1e-2, "model.decoder.activation=relu_squared"),
+            "Muon 1e-2, zero outputs": muon(1e-2, "model.decoder.zero_outputs=true"),
+            "Muon 1e-2, RMS norm": muon(1e-2, "model.decoder.norm=rms"),
         },
     ),
     "sentences": Task(

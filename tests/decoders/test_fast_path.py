@@ -39,6 +39,7 @@ PLAIN = {
     "concat": {"position": SinusoidalConfig(fuse="concat", width=6)},
     "rotary": {"position": RotaryConfig()},
     "eps": {"norm_eps": 0.1},
+    "relu-squared": {"activation": "relu_squared"},
     "no-bias": {"bias": False},
     "full-heads": {"head": "full"},
     "narrow-heads": {"head_dim": 4, "position": RotaryConfig(base=100.0)},

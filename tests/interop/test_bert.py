@@ -68,7 +68,17 @@ def test_load_equals_transformers(kind: str, shards: str, folder: Path) -> None:
 
 @pytest.mark.parametrize(
     "activation",
-    ["relu", "gelu", "gelu_new", "gelu_fast", "gelu_pytorch_tanh", "silu", "swish", "tanh"],
+    [
+        "relu",
+        "relu2",
+        "gelu",
+        "gelu_new",
+        "gelu_fast",
+        "gelu_pytorch_tanh",
+        "silu",
+        "swish",
+        "tanh",
+    ],
 )
 def test_activations_equal_transformers(activation: str, folder: Path) -> None:
     theirs = reference("BertForMaskedLM", hidden_act=activation)

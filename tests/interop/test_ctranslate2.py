@@ -278,6 +278,10 @@ def test_int8_does_not_change_our_weights(tmp_path, written):
         (["model.encoder.norm=batch"], 'model.encoder.norm is "batch", and it has layer and rms'),
         (["model.decoder.qk_norm=true"], "model.decoder.qk_norm is true, and it has no such norm"),
         (
+            ["model.encoder.activation=relu_squared"],
+            'model.encoder.activation is "relu_squared", and it has relu, gelu',
+        ),
+        (
             ["model.decoder.score={ kind = 'additive' }"],
             'model.decoder.score.kind is "additive", and it has scaled_dot and dot',
         ),

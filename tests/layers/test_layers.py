@@ -5,9 +5,11 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from saccade.encoders.transformer import TransformerEncoderLayer
 from saccade.errors import ShapeError
 from saccade.interfaces import Memory
 from saccade.layers.activations import activation, name_of
+from saccade.layers.block import BlockConfig
 from saccade.layers.embeddings import OutputProjection, TokenEmbedding
 from saccade.layers.feed_forward import FeedForward, GatedFeedForward
 from saccade.layers.norms import norm
@@ -62,6 +64,7 @@ def test_stochastic_depth_drops_complete_examples_in_training_only():
     ("name", "function"),
     [
         ("relu", F.relu),
+        ("relu_squared", lambda x: F.relu(x) * F.relu(x)),
         ("gelu", F.gelu),
         ("gelu_tanh", lambda x: F.gelu(x, approximate="tanh")),
         ("silu", F.silu),
@@ -85,7 +88,7 @@ def test_a_gated_feed_forward_multiplies_two_layers(bias):
 
 
 def test_names_of_torch_activations():
-    for name in ("relu", "gelu", "gelu_tanh", "silu"):
+    for name in ("relu", "relu_squared", "gelu", "gelu_tanh", "silu"):
         assert name_of(activation(name)) == name
     assert name_of(F.relu) == "relu"
     with pytest.raises(ShapeError, match="no counterpart"):
@@ -180,3 +183,12 @@ def test_pooling_kinds():
     torch.testing.assert_close(pool(memory, "mean")[1], states[1].mean(0))
     assert torch.equal(pool(memory, "summary"), memory.summary)
     torch.testing.assert_close(Memory(states).pooled(), states.mean(1))
+
+
+def test_a_block_with_zero_outputs_begins_as_the_identity():
+    x = torch.randn(B, N, 6)
+    config = BlockConfig(num_heads=2, hidden_dim=11, zero_outputs=True)
+    layer = TransformerEncoderLayer(6, config).eval()
+    torch.testing.assert_close(layer(x), x)
+    layer(x).square().sum().backward()
+    assert layer.feed_forward.narrow.weight.grad.abs().sum() > 0

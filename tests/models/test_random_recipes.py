@@ -75,12 +75,15 @@ class RecipeSampler:
         self.rarely(f"{key}.num_kv_heads", 1, 2, 3)
         self.set(f"{key}.hidden_dim", 13)
         self.one_of(f"{key}.norm_order", "pre", "post")
-        self.one_of(f"{key}.activation", "relu", "gelu", "gelu_tanh", "silu", "tanh")
+        self.one_of(
+            f"{key}.activation", "relu", "relu_squared", "gelu", "gelu_tanh", "silu", "tanh"
+        )
         if self.random.random() < 0.4:
             self.one_of(f"{key}.norm", "rms", "rms", "batch")
         self.one_of(f"{key}.feed_forward", None, None, "gated")
         self.one_of(f"{key}.bias", None, None, False)
         self.one_of(f"{key}.qk_norm", None, None, True)
+        self.one_of(f"{key}.zero_outputs", None, None, True)
         if self.random.random() < 0.2:
             self.set(f"{key}.head", "full")
             self.rarely(f"{key}.head_dim", 4)

@@ -30,6 +30,11 @@ from saccade.training.optim import Average, AverageConfig, OptimConfig, freeze, 
         ("cosine", 10, 1.7, 0.2),
         ("linear", 10, 0.25, 0.8),
         ("linear", 10, 1.0, 0.2),
+        ("stable", 1, 0.03, 0.3),
+        ("stable", 10, 0.5, 1.0),
+        ("stable", 10, 0.8, 1.0),  # the last fifth falls
+        ("stable", 10, 0.9, 0.6),  # 0.2 + 0.8 / 2
+        ("stable", 10, 1.3, 0.2),
         ("linear", 2, 0.0, 0.3),  # the warm-up comes first
     ],
 )
@@ -39,7 +44,7 @@ def test_learning_rate_factor_of_every_schedule(schedule, step, progress, factor
 
 
 def test_zero_warmup_starts_at_the_full_rate():
-    for schedule in ("constant", "inverse_sqrt", "cosine", "linear"):
+    for schedule in ("constant", "inverse_sqrt", "cosine", "linear", "stable"):
         config = OptimConfig(schedule=schedule, warmup=0)
         assert config.factor(0, 0.0) == 1.0
         assert 0 < config.factor(5, 0.5) <= 1.0

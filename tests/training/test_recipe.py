@@ -153,7 +153,10 @@ def test_changing_the_kind_resets_its_table():
         ("training.average.decay=1.0", "training.average.decay cannot be 1.0"),
         ("training.average.kind=mean", "it can be: none, ema, last"),
         ("training.select_by=luck", "training.select_by cannot be 'luck'; it can be: loss, metric"),
-        ("training.optim.schedule=step", "it can be: constant, inverse_sqrt, cosine, linear"),
+        (
+            "training.optim.schedule=step",
+            "it can be: constant, inverse_sqrt, cosine, linear, stable",
+        ),
         ("task=cooking", "task cannot be 'cooking'; it can be:"),
         ("training=3", "training must be a table of options, got 3"),
     ],

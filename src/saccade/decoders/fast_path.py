@@ -25,6 +25,7 @@ from saccade.attention import Attend, KeyValueCache, MultiHeadAttention, Project
 from saccade.attention.projection import Packed, Separate
 from saccade.attention.scores import ScaledDot
 from saccade.decoders.stack import TransformerDecoderLayer, TransformerStack
+from saccade.layers.activations import ReLUSquared
 from saccade.layers.dropout import Dropout
 from saccade.layers.embeddings import OutputProjection
 from saccade.layers.feed_forward import FeedForward
@@ -245,7 +246,7 @@ def shared_layouts() -> Layouts:
     return {} if outer is None else outer
 
 
-ACTIVATIONS = (nn.ReLU, nn.GELU, nn.SiLU, nn.Tanh)
+ACTIVATIONS = (nn.ReLU, ReLUSquared, nn.GELU, nn.SiLU, nn.Tanh)
 
 
 def _is_plain(decoder: TransformerStack, output: OutputProjection) -> bool:

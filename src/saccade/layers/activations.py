@@ -8,7 +8,15 @@ from torch.nn import functional as F
 
 from saccade.errors import ShapeError
 
-Activation = Literal["relu", "gelu", "gelu_tanh", "silu", "tanh"]
+Activation = Literal["relu", "relu_squared", "gelu", "gelu_tanh", "silu", "tanh"]
+
+
+class ReLUSquared(nn.Module):
+    """The square of ReLU (So et al. 2021, "Primer")."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return max(x, 0)^2."""
+        return F.relu(x).square()
 
 
 def activation(name: Activation) -> nn.Module:
@@ -16,6 +24,8 @@ def activation(name: Activation) -> nn.Module:
     match name:
         case "relu":
             return nn.ReLU()
+        case "relu_squared":
+            return ReLUSquared()
         case "gelu":
             return nn.GELU()
         case "gelu_tanh":
@@ -34,6 +44,8 @@ def name_of(function: Callable[[Tensor], Tensor]) -> Activation:
     """
     if function is F.relu or isinstance(function, nn.ReLU):
         return "relu"
+    if isinstance(function, ReLUSquared):
+        return "relu_squared"
     if function is F.silu or isinstance(function, nn.SiLU):
         return "silu"
     if isinstance(function, nn.GELU):

@@ -41,6 +41,8 @@ class BlockConfig:
     head_dim             width of a head; default: dim / num_heads
     qk_norm              RMS norm on the queries and keys of each head; set it if training diverges
                          at a high learning rate
+    zero_outputs         start with the output projections of attention and feed-forward network at
+                         zero, so that a pre-norm block begins as the identity (Zhang et al. 2019)
     """
 
     num_heads: Count = 8
@@ -59,6 +61,7 @@ class BlockConfig:
     head: Literal["split", "full"] = "split"
     head_dim: Count | None = None
     qk_norm: bool = False
+    zero_outputs: bool = False
 
     def conflicts(self) -> Iterator[Conflict]:
         """Yield a conflict if the width of a head is given twice."""
@@ -90,7 +93,7 @@ class BlockConfig:
 
     def make_attention(self, dim: int, memory_dim: int | None = None) -> MultiHeadAttention:
         """Build self-attention, or cross-attention to a memory of width `memory_dim`."""
-        return MultiHeadAttention(
+        attention = MultiHeadAttention(
             dim,
             self.num_heads,
             key_dim=memory_dim,
@@ -104,11 +107,19 @@ class BlockConfig:
             dropout=self.attention_dropout,
             bias=self.bias,
         )
+        if self.zero_outputs:
+            nn.init.zeros_(attention.out_proj.weight)
+        return attention
 
     def make_feed_forward(self, dim: int) -> FeedForward:
         """Build the feed-forward network of a block."""
         kind = GatedFeedForward if self.feed_forward == "gated" else FeedForward
-        return kind(dim, self.hidden_dim, self.activation, self.activation_dropout, bias=self.bias)
+        network = kind(
+            dim, self.hidden_dim, self.activation, self.activation_dropout, bias=self.bias
+        )
+        if self.zero_outputs:
+            nn.init.zeros_(network.narrow.weight)
+        return network
 
     def make_residual(self, dim: int, skip: float = 0.0) -> Residual:
         """Build a residual connection; `skip` is its probability of stochastic depth."""

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from saccade.data.corpus import Split
 from saccade.training import recipe as recipes
+from saccade.training.optim import FALLING
 from saccade.training.recipe import Recipe, flat
 
 DROPOUT = ((3.0, 0.0), (10.0, 1 / 3), (20.0, 2 / 3))
@@ -216,7 +217,7 @@ def _dropout(table: Mapping[str, Any], facts: TrainingFacts) -> Iterator[Change]
 
 def _warmup(table: Mapping[str, Any], facts: TrainingFacts) -> Iterator[Change]:
     # the other schedules end their warm-up in time by themselves
-    if facts.updates is None or table["training.optim.schedule"] in ("cosine", "linear"):
+    if facts.updates is None or table["training.optim.schedule"] in FALLING:
         return
     key, most = "training.optim.warmup", round(facts.updates * WARMUP)
     yield Change(key, min(table[key], most), f"the budget has {round(facts.updates):,} updates")

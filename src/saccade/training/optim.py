@@ -19,6 +19,10 @@ from saccade.training.sharded_tensors import local, rows_of, with_rows
 
 LATEST = 0.1
 """The fraction of the budget at which a warm-up ends at the latest."""
+FALLING = ("cosine", "linear", "stable")
+"""Schedules that know how long training will be, and fall to `final_rate` at its end."""
+DECAY = 0.2
+"""The fraction of the budget over which "stable" falls (Hägele et al. 2024: 0.1 to 0.2)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,13 +41,15 @@ class OptimConfig:
                    biases, norms and other vectors are left out. Raise it (0.05 to 0.1) if the
                    model overfits
     schedule       learning rate after the warm-up: "constant", "inverse_sqrt" (Vaswani et al.
-                   2017), or "cosine" or "linear", which fall to `final_rate` at the end of the
-                   budget (steps or minutes, whichever runs out first). Choose "constant" if the
-                   budget may grow later
-    warmup         updates over which the learning rate rises from 0; with "cosine" and "linear" it
-                   ends at the latest when a tenth of the budget is used. Raise it if the loss
-                   jumps in the first updates
-    final_rate     learning rate at the end of "cosine" and "linear", as a fraction of the highest
+                   2017), or "cosine", "linear" or "stable", which fall to `final_rate` at the end
+                   of the budget (steps or minutes, whichever runs out first). "stable" is constant
+                   before its last fifth (Hägele et al. 2024). Choose "constant" if the budget may
+                   grow later
+    warmup         updates over which the learning rate rises from 0; with "cosine", "linear" and
+                   "stable" it ends at the latest when a tenth of the budget is used. Raise it if
+                   the loss jumps in the first updates
+    final_rate     learning rate at the end of "cosine", "linear" and "stable", as a fraction of the
+                   highest
     clip           maximum norm of the gradient (Euclidean, over all weights): a larger gradient is
                    scaled down to it; 0 clips nothing. With `loss.class_weights` the limit is
                    multiplied by the largest weight, or clipping would undo the weights
@@ -59,7 +65,7 @@ class OptimConfig:
     betas: tuple[Fraction, Fraction] = (0.9, 0.98)
     eps: Positive = 1e-9
     weight_decay: NotNegative = 0.01
-    schedule: Literal["constant", "inverse_sqrt", "cosine", "linear"] = "cosine"
+    schedule: Literal["constant", "inverse_sqrt", "cosine", "linear", "stable"] = "cosine"
     warmup: Whole = 400
     final_rate: Fraction = 0.01
     clip: NotNegative = 1.0
@@ -70,7 +76,7 @@ class OptimConfig:
         """Yield `final_rate` if the schedule does not fall, and `momentum` without Muon."""
         if self.kind != "muon":
             yield from without_effect(self, ["momentum"], f'with kind = "{self.kind}"')
-        if self.schedule not in ("cosine", "linear"):
+        if self.schedule not in FALLING:
             reason = f'with schedule = "{self.schedule}"'
             yield from without_effect(self, ["final_rate"], reason)
 
@@ -127,7 +133,7 @@ class OptimConfig:
             0.5
         """
         risen = (step + 1) / max(1, self.warmup)
-        if self.schedule in ("cosine", "linear"):  # these know how long training will be
+        if self.schedule in FALLING:
             risen = max(risen, progress / LATEST)
         if risen < 1:
             return risen
@@ -140,6 +146,8 @@ class OptimConfig:
                 falling = (1 + math.cos(math.pi * min(1.0, progress))) / 2
             case "linear":
                 falling = 1 - min(1.0, progress)
+            case "stable":
+                falling = min(1.0, (1 - min(1.0, progress)) / DECAY)
         return self.final_rate + (1 - self.final_rate) * falling
 
 

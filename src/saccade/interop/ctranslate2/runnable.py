@@ -16,6 +16,7 @@ from saccade.interfaces import HasEngine
 from saccade.interop.advice import Obstacle, advice, changes_of
 from saccade.interop.ctranslate2.running import FolderEngine, open_folder
 from saccade.interop.ctranslate2.sides import Sides
+from saccade.interop.ctranslate2.specs import ACTIVATIONS
 from saccade.models import TranslatorConfig
 from saccade.models.language_models import LanguageModelConfig
 from saccade.positions import Buckets, Position, PositionConfig, Relative, Rotary
@@ -112,6 +113,11 @@ def _in_block(
     if block.norm == "batch":
         yield Obstacle(
             f'{path}.norm is "batch", and it has layer and rms norms', f"{path}.norm=layer"
+        )
+    if block.activation not in ACTIVATIONS:
+        yield Obstacle(
+            f'{path}.activation is "{block.activation}", and it has {", ".join(ACTIVATIONS)}',
+            f"{path}.activation=relu",
         )
     if block.score.score not in (Dot, ScaledDot):
         yield Obstacle(

@@ -17,6 +17,7 @@ Epsilon = Annotated[float, Field(strict=True, gt=0)]
 Flag = Annotated[bool, Field(strict=True)]
 HuggingFaceActivation = Literal[
     "relu",
+    "relu2",
     "gelu",
     "gelu_python",
     "gelu_new",
@@ -32,6 +33,7 @@ T = TypeVar("T")
 # of several names for one activation, the first is written
 _ACTIVATIONS: dict[HuggingFaceActivation, Activation] = {
     "relu": "relu",
+    "relu2": "relu_squared",
     "gelu": "gelu",
     "gelu_python": "gelu",
     "gelu_new": "gelu_tanh",
