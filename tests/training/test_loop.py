@@ -145,8 +145,8 @@ def test_a_nan_metric_is_never_the_best(place, monkeypatch):
     assert outcome(place / "run")["state"]["best_step"] == 4
 
 
-def test_minutes_count_over_resumptions(place, monkeypatch):
-    """The clock advances one second per update, also when a run is resumed."""
+def one_second_per_update(monkeypatch):
+    """Let the clock advance one second whenever it is read; return its time."""
     now = [0.0]
 
     def seconds(self):
@@ -155,6 +155,12 @@ def test_minutes_count_over_resumptions(place, monkeypatch):
 
     monkeypatch.setattr(Trainer, "seconds", seconds)
     monkeypatch.setattr(session, "rehearse_report", lambda *_: 0.0)
+    return now
+
+
+def test_minutes_count_over_resumptions(place, monkeypatch):
+    """The clock advances one second per update, also when a run is resumed."""
+    one_second_per_update(monkeypatch)
     changes = ("training.validate_every=100", "training.optim.schedule=cosine")
     train(place, "run", *changes, minutes=0.1, max_steps=50, elapsed=None)
     state = outcome(place / "run")["state"]
@@ -170,14 +176,7 @@ def test_minutes_lift_the_limit_of_steps_unless_both_are_set(place, monkeypatch)
     """So a run whose steps are done is trained longer by --minutes, as `saccade show` advises."""
     train(place, "run")
     assert outcome(place / "run")["state"]["ended"] == "all 12 steps are done"
-    now = [0.0]
-
-    def seconds(self):
-        now[0] += 1.0
-        return now[0]
-
-    monkeypatch.setattr(Trainer, "seconds", seconds)
-    monkeypatch.setattr(session, "rehearse_report", lambda *_: 0.0)
+    now = one_second_per_update(monkeypatch)
     train(place, "run", minutes=0.5, elapsed=None, resume=True)
     state = outcome(place / "run")["state"]
     assert state["step"] > 12
